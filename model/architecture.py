@@ -1,0 +1,186 @@
+"""The canonical architecture: storage levels and spatial fanouts, outermost first, then the compute."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+
+MAX_ENERGY_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class AccessEnergy:
+    """Energy of one vector access (``block_size`` words), and where the figures come from.
+
+    All figures are integers in the architecture's energy unit, ``1 / units_per_pj`` picojoule.
+    ``leak_per_cycle`` is per instance and cycle. ``sources`` pairs an action (``read``, ``fill``,
+    ``update``, ``leak``) with a text for people, such as ``ERT.yaml:12`` or ``estimator (SRAM)``.
+    """
+
+    read: int = 0
+    fill: int = 0
+    update: int = 0
+    leak_per_cycle: int = 0
+    sources: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class StorageLevel:
+    """A storage level as the cost model sees it.
+
+    Parameters
+    ----------
+    name
+        The component's name, unique in the architecture.
+    size_words
+        Capacity of one instance in words, None when unlimited (DRAM).
+    word_bits, block_size, cluster_size
+        Bits per word, words per vector access, and instances that share one vector access.
+    multiple_buffering, min_utilization
+        The usable capacity is ``floor(size_words / multiple_buffering)``; at least the share
+        ``min_utilization`` of it must be used.
+    read_bandwidth, write_bandwidth, shared_bandwidth
+        Words per cycle and instance, None when unlimited.
+    bandwidth_scale
+        Per dataspace, the factor by which its words count towards the bandwidths.
+    network_fill_latency, network_drain_latency
+        Cycles added once to the total latency.
+    gating_fanouts
+        Number of fanouts above the node that gates this level's power, None when the level gates
+        itself: only used instances leak then; otherwise all instances under a used gate do.
+    energy, area_um2, area_source
+        Price of the actions; area of one instance, if known, and its source.
+    no_temporal_reuse, rmw_first_update, no_coalesce
+        Names of dataspaces whose accesses at this level are counted differently (model.cost).
+    """
+
+    name: str
+    size_words: int | None = None
+    word_bits: int = 8
+    block_size: int = 1
+    cluster_size: int = 1
+    multiple_buffering: Fraction = Fraction(1)
+    min_utilization: Fraction = Fraction(0)
+    read_bandwidth: Fraction | None = None
+    write_bandwidth: Fraction | None = None
+    shared_bandwidth: Fraction | None = None
+    bandwidth_scale: tuple[tuple[str, Fraction], ...] = ()
+    network_fill_latency: int = 0
+    network_drain_latency: int = 0
+    gating_fanouts: int | None = None
+    energy: AccessEnergy = field(default_factory=AccessEnergy)
+    area_um2: float | None = None
+    area_source: str = ""
+    no_temporal_reuse: frozenset[str] = frozenset()
+    rmw_first_update: frozenset[str] = frozenset()
+    no_coalesce: frozenset[str] = frozenset()
+
+    @cached_property
+    def usable_words(self) -> int | None:
+        """Words that tiles may take in one instance, None when unlimited."""
+        if self.size_words is None:
+            return None
+        return math.floor(self.size_words / self.multiple_buffering)
+
+    def scale(self, dataspace: str) -> Fraction:
+        """Bandwidth consumption scale of `dataspace`."""
+        return dict(self.bandwidth_scale).get(dataspace, Fraction(1))
+
+
+@dataclass(frozen=True)
+class Fanout:
+    """A spatial fanout: what lies below exists ``mesh_x * mesh_y`` times per instance above.
+
+    ``no_multicast`` names the dataspaces that are delivered to every child on their own
+    (Timeloop: spatial ``no_reuse``).
+    """
+
+    name: str
+    mesh_x: int = 1
+    mesh_y: int = 1
+    no_multicast: frozenset[str] = frozenset()
+    no_link_transfer: frozenset[str] = frozenset()
+
+    @property
+    def size(self) -> int:
+        """Number of children per instance."""
+        return self.mesh_x * self.mesh_y
+
+
+@dataclass(frozen=True)
+class Compute:
+    """The arithmetic unit; ``energy`` is per multiply-accumulate in the architecture's unit."""
+
+    name: str
+    energy: int = 0
+    energy_source: str = ""
+    area_um2: float | None = None
+    area_source: str = ""
+
+
+Node = StorageLevel | Fanout
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Nodes from the outermost to the innermost, then the compute.
+
+    The first node is a storage level. Children of a Timeloop ``!Parallel`` are consecutive levels
+    here. ``units_per_pj`` is the number of energy units in a picojoule, a power of ten.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    compute: Compute
+    units_per_pj: int = 1
+
+    @cached_property
+    def storage_indices(self) -> tuple[int, ...]:
+        """Positions of the storage levels in ``nodes``, outermost first."""
+        return tuple(i for i, node in enumerate(self.nodes) if isinstance(node, StorageLevel))
+
+    @cached_property
+    def fanout_indices(self) -> tuple[int, ...]:
+        """Positions of the fanouts in ``nodes``, outermost first."""
+        return tuple(i for i, node in enumerate(self.nodes) if isinstance(node, Fanout))
+
+    @cached_property
+    def levels(self) -> tuple[StorageLevel, ...]:
+        """The storage levels, outermost first."""
+        return tuple(node for node in self.nodes if isinstance(node, StorageLevel))
+
+    @cached_property
+    def fanouts(self) -> tuple[Fanout, ...]:
+        """The fanouts, outermost first."""
+        return tuple(node for node in self.nodes if isinstance(node, Fanout))
+
+    def instances_above(self, position: int) -> int:
+        """Total instances of a node at `position` (``len(nodes)`` for the compute)."""
+        return math.prod(node.size for node in self.nodes[:position] if isinstance(node, Fanout))
+
+    @property
+    def compute_instances(self) -> int:
+        """Total number of arithmetic units."""
+        return self.instances_above(len(self.nodes))
+
+
+def energy_units(values_pj: Iterable[Decimal]) -> int:
+    """Smallest power of ten such that every value times it is an integer.
+
+    At most ``10**MAX_ENERGY_DIGITS``: figures with more decimals are rounded by `to_units`.
+    """
+    digits = 0
+    for value in values_pj:
+        exponent = value.normalize().as_tuple().exponent
+        if isinstance(exponent, int):
+            digits = max(digits, -exponent)
+    return 10 ** int(min(digits, MAX_ENERGY_DIGITS))
+
+
+def to_units(value_pj: Decimal, units_per_pj: int) -> int:
+    """Convert picojoules to whole energy units, rounding half to even."""
+    return int((value_pj * units_per_pj).to_integral_value())

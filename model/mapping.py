@@ -1,0 +1,54 @@
+"""A mapping: the loops of every node of an architecture, and what each storage level keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Axis = Literal["x", "y"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A temporal loop over `dim` with `bound` iterations."""
+
+    dim: str
+    bound: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpatialLoop:
+    """A spatial loop over `dim`: `bound` children side by side along `axis`."""
+
+    dim: str
+    bound: int
+    axis: Axis
+
+
+@dataclass(frozen=True, slots=True)
+class StorageMapping:
+    """Temporal loops of a storage level, innermost first, and the dataspaces it keeps."""
+
+    temporal: tuple[Loop, ...] = ()
+    keep: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class FanoutMapping:
+    """Spatial loops of a fanout, innermost first."""
+
+    spatial: tuple[SpatialLoop, ...] = ()
+
+
+NodeMapping = StorageMapping | FanoutMapping
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One entry per node of the architecture, in the same order (outermost first).
+
+    Loops of bound 1 may be left out. The product of a dimension's bounds over all loops is the
+    problem's bound (perfect factors only).
+    """
+
+    nodes: tuple[NodeMapping, ...]

@@ -1,0 +1,41 @@
+"""Small exact number theory: divisors and ordered factorizations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cache
+
+
+@cache
+def divisors(number: int) -> tuple[int, ...]:
+    """Divisors of `number` in ascending order."""
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    large = [number // d for d in reversed(small) if d * d != number]
+    return tuple(small + large)
+
+
+@cache
+def prime_factors(number: int) -> tuple[tuple[int, int], ...]:
+    """Pairs (prime, exponent) of `number`, primes ascending."""
+    found: list[tuple[int, int]] = []
+    prime = 2
+    while prime * prime <= number:
+        exponent = 0
+        while number % prime == 0:
+            number //= prime
+            exponent += 1
+        if exponent:
+            found.append((prime, exponent))
+        prime += 1
+    return (*found, (number, 1)) if number > 1 else tuple(found)
+
+
+def ordered_factorizations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """All tuples of `parts` positive integers whose product is `number`."""
+    if parts == 1:
+        yield (number,)
+        return
+    for first in divisors(number):
+        for rest in ordered_factorizations(number // first, parts - 1):
+            yield (first, *rest)
