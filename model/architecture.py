@@ -178,7 +178,8 @@ def energy_units(values_pj: Iterable[Decimal]) -> int:
         exponent = value.normalize().as_tuple().exponent
         if isinstance(exponent, int):
             digits = max(digits, -exponent)
-    return 10 ** int(min(digits, MAX_ENERGY_DIGITS))
+    scale: int = 10 ** min(digits, MAX_ENERGY_DIGITS)
+    return scale
 
 
 def to_units(value_pj: Decimal, units_per_pj: int) -> int:
