@@ -1,0 +1,248 @@
+"""What a search is asked for, what it reports while it runs, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from model.cost import Evaluation
+    from model.mapping import Mapping
+    from model.mapspace import SourceRef
+
+OBJECTIVES = ("energy", "latency", "edp")
+
+
+class Status(Enum):
+    """What is known about the mapspace when a search ends."""
+
+    OPTIMAL = "OPTIMAL"
+    """The mapping is proven to be the best: value and bound are the same integer."""
+    FEASIBLE = "FEASIBLE"
+    """A mapping was found, but a better one is not excluded; the bound says by how much at most."""
+    INFEASIBLE = "INFEASIBLE"
+    """No mapping satisfies all constraints; this is proven."""
+    UNKNOWN = "UNKNOWN"
+    """The search stopped before it found a mapping or a proof that there is none."""
+
+
+class Termination(Enum):
+    """Why a search ended."""
+
+    PROVEN = "PROVEN"
+    TIME_LIMIT = "TIME_LIMIT"
+    INTERRUPTED = "INTERRUPTED"
+    MEMORY_LIMIT = "MEMORY_LIMIT"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to search; none of it changes which mapping is optimal.
+
+    Parameters
+    ----------
+    objectives
+        Names out of `OBJECTIVES`, compared lexicographically; None takes the mapspace's own.
+    time_limit_s
+        Seconds after which the incumbent is returned; None is no limit.
+    jobs
+        Number of workers. The answer does not depend on it.
+    seed
+        Seed of the CP-SAT core.
+    memory_limit_mib
+        Budget for the tables of the search; reaching it ends the search with the incumbent.
+    """
+
+    objectives: tuple[str, ...] | None = None
+    time_limit_s: float | None = None
+    jobs: int = 1
+    seed: int = 0
+    memory_limit_mib: int = 1536
+
+    def __post_init__(self) -> None:
+        """Check the ranges; ``ValueError`` says which option is wrong."""
+        unknown = [name for name in self.objectives or () if name not in OBJECTIVES]
+        if unknown:
+            raise ValueError(f"unknown objective {unknown[0]!r}; known are {', '.join(OBJECTIVES)}")
+        if self.objectives is not None and len(set(self.objectives)) != max(1, len(self.objectives)):
+            raise ValueError("objectives must be named once each, and at least one of them")
+        if self.time_limit_s is not None and self.time_limit_s < 0:
+            raise ValueError("the time limit must not be negative")
+        if self.jobs < 1 or self.memory_limit_mib < 1:
+            raise ValueError("jobs and the memory limit must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """How much work a search did.
+
+    Parameters
+    ----------
+    seconds
+        Wall-clock time of the search.
+    states
+        States of the divisor lattice that were bounded, over all boundaries and runs.
+    masks, spatial_classes, subproblems
+        Keep masks looked at, classes of spatial splits, and lattice runs (caps and masks).
+    core_variables, core_calls
+        Variables of the largest CP-SAT core, and the number of times CP-SAT was called.
+    mappings_priced
+        Mappings that the cost model evaluated.
+    """
+
+    seconds: float = 0.0
+    states: int = 0
+    masks: int = 0
+    spatial_classes: int = 0
+    subproblems: int = 0
+    core_variables: int = 0
+    core_calls: int = 0
+    mappings_priced: int = 0
+
+
+def relative_gap(value: int | None, bound: int | None) -> float | None:
+    """Return ``(value - bound) / value``, 0 for a value of 0, None unless both are known."""
+    if value is None or bound is None:
+        return None
+    return (value - bound) / value if value else 0.0
+
+
+def in_reported_unit(objective: str, quantity: int, units_per_pj: int) -> float | int:
+    """Convert an exact objective value to what people read.
+
+    Parameters
+    ----------
+    objective
+        One of `OBJECTIVES`.
+    quantity
+        Energy units for ``energy``, cycles for ``latency``, energy units times cycles for ``edp``.
+    units_per_pj
+        The architecture's energy units in a picojoule.
+
+    Returns
+    -------
+    float | int
+        pJ, cycles (an int) or pJ * cycles.
+    """
+    return quantity if objective == "latency" else quantity / units_per_pj
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A snapshot of a running search.
+
+    `incumbent` and `bound` are exact integers of `objective`, in the units of `Result.value`.
+    `phase` is a short text for people, such as ``lattice 3/12`` or ``core``.
+    """
+
+    phase: str
+    seconds: float
+    objective: str
+    incumbent: int | None = None
+    bound: int | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """Relative distance between incumbent and bound, None unless both are known."""
+        return relative_gap(self.incumbent, self.bound)
+
+
+ProgressCallback = Callable[[Progress], None]
+StopCallback = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why no mapping exists: one line for people, and the constraints it speaks of."""
+
+    text: str
+    sources: tuple[SourceRef, ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer of a search.
+
+    Parameters
+    ----------
+    status, termination
+        What is known, and why the search ended.
+    objectives
+        Names out of `OBJECTIVES`; `value` and `bound` belong to the first one.
+    units_per_pj
+        The architecture's energy units in a picojoule.
+    value
+        Exact value of the mapping: energy units, cycles, or energy units times cycles.
+    bound
+        No allowed mapping is below it; None if nothing is known.
+    later_bounds
+        For the second and later objectives, a bound on them among the mappings that are best in
+        all objectives before; as far as the search came.
+    mapping, evaluation
+        The best mapping found, and what the cost model says about it; None if there is none.
+    statistics
+        How much work it was.
+    notes
+        Lines for people, such as an assumption about the spec.
+    reasons
+        For INFEASIBLE, why.
+
+    Raises
+    ------
+    ValueError
+        If status, value, bound and mapping contradict each other.
+    """
+
+    status: Status
+    termination: Termination
+    objectives: tuple[str, ...]
+    units_per_pj: int
+    value: int | None = None
+    bound: int | None = None
+    later_bounds: tuple[int, ...] = ()
+    mapping: Mapping | None = None
+    evaluation: Evaluation | None = None
+    statistics: Statistics = field(default_factory=Statistics)
+    notes: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Hold the statuses apart."""
+        found = self.status in (Status.OPTIMAL, Status.FEASIBLE)
+        parts = (self.value, self.mapping, self.evaluation)
+        if any((part is not None) != found for part in parts):
+            raise ValueError(f"{self.status.name} does not fit the presence of value, mapping, evaluation")
+        if self.status is Status.OPTIMAL and self.bound != self.value:
+            raise ValueError("OPTIMAL needs a bound equal to the value")
+        if self.value is not None and self.bound is not None and self.bound > self.value:
+            raise ValueError("the bound is above the value")
+        proven = self.status in (Status.OPTIMAL, Status.INFEASIBLE)
+        if proven != (self.termination is Termination.PROVEN):
+            raise ValueError(f"{self.status.name} does not fit {self.termination.name}")
+
+    @property
+    def objective(self) -> str:
+        """The first objective, which `value`, `bound` and `gap` speak of."""
+        return self.objectives[0]
+
+    @property
+    def gap(self) -> float | None:
+        """Relative distance between value and bound, None unless both are known."""
+        return relative_gap(self.value, self.bound)
+
+    @property
+    def reported_value(self) -> float | int | None:
+        """`value` in pJ, cycles or pJ * cycles."""
+        return self._reported(self.value)
+
+    @property
+    def reported_bound(self) -> float | int | None:
+        """`bound` in pJ, cycles or pJ * cycles."""
+        return self._reported(self.bound)
+
+    def _reported(self, quantity: int | None) -> float | int | None:
+        if quantity is None:
+            return None
+        return in_reported_unit(self.objective, quantity, self.units_per_pj)
