@@ -1,0 +1,266 @@
+"""Spec text as nodes that know where they were written, and errors that show the place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+Scalar = None | bool | int | float | str
+
+_TAB_WIDTH = 4
+_EXCERPT_WIDTH = 100
+_CLIPPED = "..."
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """The text of one file, or what a template in it was rendered to.
+
+    Parameters
+    ----------
+    name : str
+        The file as the reader of a message knows it.
+    lines : tuple of str
+        Its lines, without line ends.
+    """
+
+    name: str
+    lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: str, text: str) -> SourceText:
+        """Split `text` at its line ends, as the YAML scanner counts them."""
+        unified = text.replace("\r\n", "\n").replace("\r", "\n")
+        return cls(name, tuple(unified.split("\n")))
+
+    def line(self, number: int) -> str | None:
+        """Return line `number` (1-based), or None beyond the text."""
+        if not 1 <= number <= len(self.lines):
+            return None
+        return self.lines[number - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of a source file; lines and columns are 1-based, the end is exclusive.
+
+    Parameters
+    ----------
+    file : str
+        The file as messages name it.
+    line, column, end_line, end_column : int
+        First character, and the character after the last one.
+    source : SourceText, optional
+        The text the span lies in; without it a message shows the position only.
+    rendered : Span, optional
+        Where a template's rendering changed the line: the same stretch in the rendered text.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    source: SourceText | None = field(default=None, compare=False, repr=False)
+    rendered: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarNode:
+    """A scalar: its value by the YAML 1.2 core schema, and the text it was written as.
+
+    Parameters
+    ----------
+    value : None, bool, int, float or str
+    text : str
+        The scalar's content; energies are read from it exactly, as decimals.
+    quoted : bool
+        Whether it was written in quotes or as a block scalar (its value is then text).
+    span : Span
+    tag : str or None
+        An explicit tag such as ``!Component``.
+    """
+
+    value: Scalar
+    text: str
+    quoted: bool
+    span: Span = field(compare=False)
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceNode:
+    """A list of nodes."""
+
+    items: tuple[Node, ...]
+    span: Span = field(compare=False)
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MappingNode:
+    """A mapping with scalar keys, in the order in which they were written.
+
+    Keys are told apart by their text, so ``1`` and ``"1"`` are the same key.
+    """
+
+    entries: tuple[tuple[ScalarNode, Node], ...]
+    span: Span = field(compare=False)
+    tag: str | None = None
+    _positions: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Index the entries by key."""
+        positions = {key.text: position for position, (key, _) in enumerate(self.entries)}
+        object.__setattr__(self, "_positions", positions)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._positions
+
+    def get(self, key: str) -> Node | None:
+        """Return the value under `key`, or None."""
+        position = self._positions.get(key)
+        return None if position is None else self.entries[position][1]
+
+    def key(self, name: str) -> ScalarNode:
+        """Return the node of the key itself; KeyError where there is none."""
+        return self.entries[self._positions[name]][0]
+
+    def require(self, key: str, what: str = "this mapping") -> Node:
+        """Return the value under `key`; SpecError at the mapping where it is missing."""
+        value = self.get(key)
+        if value is None:
+            raise SpecError(f"{what} lacks the key `{key}`", self.span)
+        return value
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the keys' texts in order."""
+        return tuple(self._positions)
+
+
+Node = ScalarNode | SequenceNode | MappingNode
+
+
+def to_plain(node: Node) -> object:
+    """Return the node's content as plain Python values: None, bool, int, float, str, list, dict."""
+    if isinstance(node, ScalarNode):
+        return node.value
+    if isinstance(node, SequenceNode):
+        return [to_plain(item) for item in node.items]
+    return {key.text: to_plain(value) for key, value in node.entries}
+
+
+class SpecError(Exception):
+    """A spec that cannot be used, with the place that is wrong.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, in one line.
+    span : Span, optional
+        Where.
+    related : tuple of (Span, str)
+        Other places that matter, each with what it is ("first defined here").
+    hint : str, optional
+        What would help.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        span: Span | None = None,
+        related: tuple[tuple[Span, str], ...] = (),
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, span, related, hint)
+        self.message = message
+        self.span = span
+        self.related = tuple(related)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.span is None else f"{self.span}: {self.message}"
+
+    def render(self) -> str:
+        """Return the message with its places, source lines, carets and hint, as plain text."""
+        spans = [span for span in (self.span, *(place for place, _ in self.related)) if span]
+        gutter = max((_gutter_width(span) for span in spans), default=1)
+        lines = [f"error: {self.message}"]
+        if self.span is not None:
+            lines += _excerpt(self.span, gutter, "-->")
+        for span, text in self.related:
+            lines.append(f"note: {text}")
+            lines += _excerpt(span, gutter, "-->")
+        if self.hint is not None:
+            lines.append(f"help: {self.hint}")
+        return "\n".join(lines)
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
+    """Return a hint that names the candidate most like `word`, or None where none is alike.
+
+    A candidate that differs in case, dashes or underscores only is preferred to one that is
+    merely close.
+    """
+    names = list(dict.fromkeys(candidates))
+    folded = [name for name in names if _fold(name) == _fold(word) and name != word]
+    close = folded or [name for name in get_close_matches(word, names, n=1, cutoff=0.6) if name != word]
+    return f"did you mean `{close[0]}`?" if close else None
+
+
+def _fold(name: str) -> str:
+    return name.casefold().replace("-", "").replace("_", "")
+
+
+def _gutter_width(span: Span) -> int:
+    rendered = 0 if span.rendered is None else span.rendered.line
+    return len(str(max(span.line, rendered)))
+
+
+def _excerpt(span: Span, gutter: int, arrow: str) -> list[str]:
+    """Return the lines that show one place: position, source line, caret run."""
+    lines = [f"{' ' * gutter}{arrow} {span}", *_marked_line(span, gutter)]
+    if span.rendered is not None:
+        lines.append(f"{' ' * gutter} = in the rendered text of {span.file}, line {span.rendered.line}:")
+        lines += _marked_line(span.rendered, gutter)
+    return lines
+
+
+def _marked_line(span: Span, gutter: int) -> list[str]:
+    text = None if span.source is None else span.source.line(span.line)
+    if text is None:
+        return []
+    start = min(span.column - 1, len(text))
+    end = len(text) if span.end_line > span.line else min(span.end_column - 1, len(text))
+    before, marked, after = (_printable(part) for part in (text[:start], text[start:end], text[end:]))
+    before, marked, after = _clip(before, marked, after)
+    blank = " " * gutter
+    return [
+        f"{blank} |",
+        f"{span.line:>{gutter}} | {before}{marked}{after}".rstrip(),
+        f"{blank} | {' ' * len(before)}{'^' * max(1, len(marked.rstrip()))}",
+    ]
+
+
+def _printable(text: str) -> str:
+    """Widen tabs and replace what a terminal would act upon."""
+    widened = text.replace("\t", " " * _TAB_WIDTH)
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in widened)
+
+
+def _clip(before: str, marked: str, after: str) -> tuple[str, str, str]:
+    """Shorten a long line around its marked part."""
+    if len(before) + len(marked) + len(after) <= _EXCERPT_WIDTH:
+        return before, marked, after
+    if len(marked) > _EXCERPT_WIDTH // 2:
+        marked, after = marked[: _EXCERPT_WIDTH // 2], _CLIPPED
+    room = (_EXCERPT_WIDTH - len(marked)) // 2
+    if len(before) > room:
+        before = _CLIPPED + before[len(before) - room + len(_CLIPPED) :]
+    if len(after) > room:
+        after = after[: room - len(_CLIPPED)] + _CLIPPED
+    return before, marked, after
