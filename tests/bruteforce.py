@@ -1,0 +1,218 @@
+"""Complete enumeration of small mapspaces, and their optima by pricing every mapping.
+
+It shares nothing with the search: the rules of a mapspace are applied one mapping at a time, and each
+mapping is priced by the plain cost model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, combinations, permutations, product
+
+from model.architecture import Fanout
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
+from model.numbers import ordered_factorizations
+
+Factors = dict[str, int]
+Objective = str | tuple[str, ...]
+Optimum = tuple[object, Mapping] | None
+
+
+def enumerate_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> Iterator[Mapping]:
+    """Yield every mapping that the rules of `mapspace` allow; capacities are left to the cost model.
+
+    Loops of bound 1 are left out, so orders differ only in loops that do something. Of the axis
+    assignments and orders of a fanout's spatial loops only the first that fits the mesh is yielded: the
+    cost depends on how many children have equal data, and not on where they sit. With
+    ``innermost_orders=False`` the innermost storage level's loops come in one order only: all of them lie
+    below every boundary with temporal reuse, the arithmetic takes its operands anew at each step.
+    """
+    masks = list(_keep_masks(mapspace))
+    for factors in _factorizations(mapspace):
+        spatial = _spatial_parts(mapspace, factors)
+        if spatial is None or _parallelism(spatial) < mapspace.min_parallelism:
+            continue
+        orders = [
+            list(temporal_orders(rules, factors[node]))
+            for node, rules in zip(mapspace.architecture.storage_indices, mapspace.temporal, strict=True)
+        ]
+        if not innermost_orders:
+            orders[-1] = orders[-1][:1]
+        for loops, mask in product(product(*orders), masks):
+            yield _assemble(mapspace, loops, mask, spatial)
+
+
+def count_mappings(mapspace: Mapspace, limit: int, *, innermost_orders: bool = True) -> int:
+    """Count the mappings of `mapspace`, stopping at ``limit + 1``."""
+    count = 0
+    for _ in enumerate_mappings(mapspace, innermost_orders=innermost_orders):
+        count += 1
+        if count > limit:
+            break
+    return count
+
+
+def optimum(mapspace: Mapspace, objective: Objective) -> Optimum:
+    """Return the least value of `objective` and a mapping that has it, None when no mapping is valid."""
+    return optima(mapspace, [objective])[0]
+
+
+def optima(mapspace: Mapspace, objectives: Sequence[Objective]) -> list[Optimum]:
+    """Return the optimum of each of `objectives`, pricing each mapping once.
+
+    An objective is ``energy`` (the architecture's energy units), ``latency`` (cycles), ``edp`` (their
+    product), or a tuple of these, whose value is the tuple of theirs in lexicographic order.
+    """
+    from model.cost import evaluate
+
+    best: list[Optimum] = [None] * len(objectives)
+    for mapping in enumerate_mappings(mapspace, innermost_orders=False):
+        evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
+        if not evaluation.valid:
+            continue
+        for i, objective in enumerate(objectives):
+            value = objective_value(objective, evaluation.energy, evaluation.cycles)
+            incumbent = best[i]
+            if incumbent is None or value < incumbent[0]:
+                best[i] = (value, mapping)
+    return best
+
+
+def objective_value(objective: Objective, energy: int, cycles: int) -> int | tuple[int, ...]:
+    """Value of `objective` for a mapping with this energy and latency."""
+    figures: dict[str, Callable[[], int]] = {
+        "energy": lambda: energy,
+        "latency": lambda: cycles,
+        "edp": lambda: energy * cycles,
+    }
+    if isinstance(objective, str):
+        return figures[objective]()
+    return tuple(figures[name]() for name in objective)
+
+
+def temporal_orders(rules: TemporalRules, factors: Factors) -> Iterator[tuple[Loop, ...]]:
+    """Yield the orders (innermost first) of the nontrivial loops that `rules` allow."""
+    live = [dim for dim, factor in factors.items() if factor > 1]
+    inner = [dim for dim in rules.inner if dim in live]
+    outer = [dim for dim in rules.outer if dim in live]
+    middle = [dim for dim in live if dim not in (*inner, *outer)]
+    for order in permutations(middle):
+        yield tuple(Loop(dim, factors[dim]) for dim in (*inner, *order, *outer))
+
+
+def axis_choices(rules: SpatialRules, dims: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield every set of dimensions that may lie along X; the others lie along Y."""
+    listed = (*rules.inner, *rules.outer)
+    free = [dim for dim in dims if dim not in listed and dim not in rules.uncounted]
+    places = len(listed) + len(free)
+    for split in range(places + 1) if rules.split is None else (rules.split,):
+        beyond_inner = split - len(rules.inner)
+        if beyond_inner <= 0:
+            yield rules.inner[:split]
+        elif beyond_inner <= len(free):
+            yield from ((*rules.inner, *chosen) for chosen in combinations(free, beyond_inner))
+        else:
+            yield (*rules.inner, *free, *rules.outer[: beyond_inner - len(free)])
+
+
+def _allowed(rules: Iterable[FactorRule], dim: str, factor: int) -> bool:
+    return all(rule.allows(factor) for rule in rules if rule.dim == dim)
+
+
+def _factorizations(mapspace: Mapspace) -> Iterator[list[Factors]]:
+    """Yield, per node, the factor of every dimension."""
+    problem, architecture = mapspace.problem, mapspace.architecture
+    storage, spatial = iter(mapspace.temporal), iter(mapspace.spatial)
+    rules = [
+        next(spatial).factors if isinstance(node, Fanout) else next(storage).factors
+        for node in architecture.nodes
+    ]
+    choices = [
+        [
+            split
+            for split in ordered_factorizations(bound, len(rules))
+            if all(_allowed(rule, dim, factor) for rule, factor in zip(rules, split, strict=True))
+        ]
+        for dim, bound in zip(problem.dims, problem.bounds, strict=True)
+    ]
+    for chosen in product(*choices):
+        yield [
+            {dim: split[node] for dim, split in zip(problem.dims, chosen, strict=True)}
+            for node in range(len(rules))
+        ]
+
+
+def _spatial_parts(mapspace: Mapspace, factors: list[Factors]) -> list[FanoutMapping] | None:
+    """Return the spatial loops of every fanout, None when some fanout's do not fit its mesh."""
+    parts: list[FanoutMapping] = []
+    architecture = mapspace.architecture
+    for node, fanout, rules in zip(
+        architecture.fanout_indices, architecture.fanouts, mapspace.spatial, strict=True
+    ):
+        part = _fit(fanout, rules, factors[node])
+        if part is None:
+            return None
+        parts.append(part)
+    return parts
+
+
+def _fit(fanout: Fanout, rules: SpatialRules, factors: Factors) -> FanoutMapping | None:
+    if math.prod(factors.values()) > fanout.size:
+        return None
+    for along_x in axis_choices(rules, list(factors)):
+        along_y = [dim for dim in factors if dim not in along_x]
+        width = math.prod(factors[dim] for dim in along_x)
+        height = math.prod(factors[dim] for dim in along_y)
+        if width <= fanout.mesh_x and height <= fanout.mesh_y:
+            x = [SpatialLoop(dim, factors[dim], "x") for dim in along_x if factors[dim] > 1]
+            y = [SpatialLoop(dim, factors[dim], "y") for dim in along_y if factors[dim] > 1]
+            return FanoutMapping((*x, *y))
+    return None
+
+
+def _parallelism(parts: Iterable[FanoutMapping]) -> int:
+    return math.prod(loop.bound for part in parts for loop in part.spatial)
+
+
+def _keep_masks(mapspace: Mapspace) -> Iterator[tuple[frozenset[str], ...]]:
+    """Yield, per storage level, the dataspaces it keeps."""
+    names = [space.name for space in mapspace.problem.dataspaces]
+    for kept_at in product(*(list(_keepers(mapspace, name)) for name in names)):
+        yield tuple(
+            frozenset(name for name, levels in zip(names, kept_at, strict=True) if level in levels)
+            for level in range(len(mapspace.keep))
+        )
+
+
+def _keepers(mapspace: Mapspace, dataspace: str) -> Iterator[frozenset[int]]:
+    """Yield the sets of storage levels that may keep `dataspace`."""
+    levels = range(len(mapspace.keep))
+    banned = {i for i in levels if dataspace in mapspace.keep[i].bypass}
+    forced = {i for i in levels if dataspace in mapspace.keep[i].keep} | ({0} - banned)
+    if forced & banned:
+        return
+    free = [i for i in levels if i not in forced | banned]
+    subsets = chain.from_iterable(combinations(free, size) for size in range(len(free) + 1))
+    for subset in subsets:
+        kept = frozenset(forced.union(subset))
+        if kept and all(
+            len(kept.intersection(group.levels)) in ((0, 1) if group.may_skip else (1,))
+            for group in mapspace.parallel
+        ):
+            yield kept
+
+
+def _assemble(
+    mapspace: Mapspace,
+    loops: Sequence[tuple[Loop, ...]],
+    mask: Sequence[frozenset[str]],
+    spatial: Sequence[FanoutMapping],
+) -> Mapping:
+    storage = (StorageMapping(temporal, keep) for temporal, keep in zip(loops, mask, strict=True))
+    fanouts = iter(spatial)
+    nodes: list[NodeMapping] = [
+        next(fanouts) if isinstance(node, Fanout) else next(storage) for node in mapspace.architecture.nodes
+    ]
+    return Mapping(tuple(nodes))
