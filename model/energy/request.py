@@ -1,0 +1,80 @@
+"""What the spec layer asks for, and what it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal
+
+from model.spec.source import Span, SpecError
+
+Kind = Literal["storage", "compute"]
+
+
+class EnergyError(SpecError):
+    """A component cannot be priced.
+
+    Carries what `SpecError` carries: message, span of the component, related places and a hint.
+    """
+
+
+@dataclass(frozen=True)
+class EnergyRequest:
+    """One component of an architecture, to be priced by `model.energy.price`.
+
+    Parameters
+    ----------
+    name
+        The component's name, as an ERT knows it.
+    component_class, subclass
+        ``class`` and ``subclass`` of the component. The subclass, when there is one, names the
+        model to be used; the class then says only ``storage`` or ``compute``.
+    attributes
+        Evaluated attributes, inherited ones included (``width`` and ``depth`` of one instance in
+        bits and rows, ``technology``, ``global_cycle_seconds``, ...).
+    kind
+        ``storage`` is priced per vector access, ``compute`` per operation.
+    given
+        Figures that the user wrote, by action: picojoule and where they were written
+        (`model.energy.read_given`).
+    given_area
+        Area of one instance in square micrometres as the user wrote it, and where.
+    span
+        Place of the component, for error messages.
+    """
+
+    name: str
+    component_class: str
+    subclass: str | None
+    attributes: Mapping[str, object]
+    kind: Kind
+    given: Mapping[str, tuple[Decimal, str]] = field(default_factory=dict)
+    given_area: tuple[Decimal, str] | None = None
+    span: Span | None = None
+
+    @property
+    def model_class(self) -> str:
+        """Name of the class that says what the component is made of."""
+        return self.subclass or self.component_class
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Energies of one component in picojoule, exact as written or rounded to six digits.
+
+    ``read``, ``fill`` and ``update`` are per vector access, ``leak`` per instance and cycle,
+    ``compute`` per operation; those that do not apply to the component are zero. ``area_um2`` is
+    of one instance, None when unknown. ``sources`` maps each action that applies to the origin of
+    its figure; ``notes`` are remarks that a user should see.
+    """
+
+    read: Decimal = Decimal(0)
+    fill: Decimal = Decimal(0)
+    update: Decimal = Decimal(0)
+    leak: Decimal = Decimal(0)
+    compute: Decimal = Decimal(0)
+    area_um2: float | None = None
+    area_source: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
