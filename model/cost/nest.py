@@ -1,0 +1,111 @@
+"""The loop nest of a mapping: strides, and the block of iterations that each node covers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from model.architecture import Architecture, Fanout
+from model.cost.delivery import Move
+from model.cost.tiles import displacement
+from model.mapping import FanoutMapping, Mapping, StorageMapping
+from model.problem import Dataspace, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class NestLoop:
+    """A loop of bound above 1; ``stride`` is how far its dimension advances per iteration."""
+
+    dim: str
+    bound: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class Nest:
+    """The loops of a mapping, node by node.
+
+    Parameters
+    ----------
+    temporal, spatial
+        Per node (outermost first), its loops innermost first; empty for nodes of the other kind.
+    bounds
+        Per node, how many iterations of each dimension lie at or below it; one more entry for the
+        compute, where every dimension has 1.
+    """
+
+    temporal: tuple[tuple[NestLoop, ...], ...]
+    spatial: tuple[tuple[NestLoop, ...], ...]
+    bounds: tuple[dict[str, int], ...]
+
+    def steps(self, position: int | None = None) -> int:
+        """Product of the temporal bounds above the node at `position`.
+
+        Of all of them without `position`: the cycles of an unhindered compute.
+        """
+        return math.prod(loop.bound for loops in self.temporal[:position] for loop in loops)
+
+    def children(self, position: int) -> int:
+        """Children in use per instance of the fanout at `position`."""
+        return math.prod(loop.bound for loop in self.spatial[position])
+
+    def instances(self, position: int) -> int:
+        """Used instances of the node at `position`: product of the spatial bounds above it."""
+        return math.prod(map(self.children, range(position)))
+
+    def moves_above(self, space: Dataspace, position: int) -> Iterator[Move]:
+        """Temporal loops above the node at `position`, innermost first, as `space` sees them."""
+        for loops in reversed(self.temporal[:position]):
+            yield from _moves(space, loops)
+
+    def spatial_moves(self, space: Dataspace, position: int) -> Iterator[Move]:
+        """Spatial loops of the fanout at `position`, innermost first, as `space` sees them."""
+        return _moves(space, self.spatial[position])
+
+
+def _moves(space: Dataspace, loops: tuple[NestLoop, ...]) -> Iterator[Move]:
+    return ((loop.bound, displacement(space, loop.dim, loop.stride)) for loop in loops)
+
+
+def build_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -> Nest:
+    """Lay out the loops of `mapping`.
+
+    Raises
+    ------
+    ValueError
+        If the mapping does not fit the architecture's nodes or the problem's dimensions, or if the
+        bounds of a dimension's loops do not multiply to the problem's bound.
+    """
+    if len(mapping.nodes) != len(architecture.nodes):
+        raise ValueError(f"mapping has {len(mapping.nodes)} nodes, architecture {len(architecture.nodes)}")
+    inner = dict.fromkeys(problem.dims, 1)
+    bounds = [dict(inner)]
+    temporal: list[tuple[NestLoop, ...]] = []
+    spatial: list[tuple[NestLoop, ...]] = []
+    for node, entry in zip(reversed(architecture.nodes), reversed(mapping.nodes), strict=True):
+        if isinstance(node, Fanout) != isinstance(entry, FanoutMapping):
+            raise ValueError(f"mapping of node {node.name!r} is of the wrong kind")
+        pairs = (
+            [(loop.dim, loop.bound) for loop in entry.temporal]
+            if isinstance(entry, StorageMapping)
+            else [(loop.dim, loop.bound) for loop in entry.spatial]
+        )
+        loops = tuple(_advance(inner, pairs))
+        temporal.append(() if isinstance(node, Fanout) else loops)
+        spatial.append(loops if isinstance(node, Fanout) else ())
+        bounds.append(dict(inner))
+    if inner != problem.bound:
+        wrong = {dim: value for dim, value in inner.items() if value != problem.bound[dim]}
+        raise ValueError(f"loop bounds multiply to {wrong}, which is not the problem's bound")
+    return Nest(tuple(reversed(temporal)), tuple(reversed(spatial)), tuple(reversed(bounds)))
+
+
+def _advance(inner: dict[str, int], pairs: list[tuple[str, int]]) -> Iterator[NestLoop]:
+    """Multiply the bounds of `pairs` into `inner`, yielding the loops that iterate at all."""
+    for dim, bound in pairs:
+        if dim not in inner:
+            raise ValueError(f"loop over {dim!r}, which is no dimension of the problem")
+        if bound > 1:
+            yield NestLoop(dim, bound, inner[dim])
+            inner[dim] *= bound

@@ -1,0 +1,34 @@
+"""Partitions: the words of a dataspace that one instance of a level ever holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from model.architecture import Architecture, Fanout
+
+
+def partition_words(architecture: Architecture, tiles: Sequence[int]) -> tuple[int, ...]:
+    """Partition of one dataspace at each node.
+
+    The outermost level holds the whole tensor. A fanout gives each child the share of its tile in
+    the tile of all children together, rounded down; temporal loops change nothing.
+
+    Parameters
+    ----------
+    architecture
+        Its nodes say where the fanouts lie.
+    tiles
+        Words that the loops at or below each node touch, one more entry for the compute.
+
+    Returns
+    -------
+    tuple of int
+        Words per instance of each node, outermost first.
+    """
+    parts = [tiles[0]]
+    for position, node in enumerate(architecture.nodes[:-1]):
+        share = parts[-1]
+        if isinstance(node, Fanout):
+            share = share * tiles[position + 1] // tiles[position]
+        parts.append(share)
+    return tuple(parts)

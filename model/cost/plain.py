@@ -1,0 +1,115 @@
+"""The plain cost model: one mapping, exact integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from model.architecture import Architecture, StorageLevel
+from model.cost.limits import capacity_violations, mesh_violations
+from model.cost.nest import Nest, build_nest
+from model.cost.prices import access_energy, leaking_instances, level_cycles, paying_instances, total_cycles
+from model.cost.report import DataspaceCost, Evaluation, LevelCost
+from model.cost.traffic import Traffic, dataspace_traffic
+from model.mapping import Mapping, StorageMapping
+from model.problem import Problem
+
+Named = tuple[str, Traffic]
+
+
+def evaluate(
+    problem: Problem, architecture: Architecture, mapping: Mapping, link_transfers: bool = False
+) -> Evaluation:
+    """Price `mapping`: accesses, energy, cycles and broken limits.
+
+    A mapping that breaks a limit is priced all the same. A level with ``no_coalesce`` of a
+    dataspace that no level farther out keeps counts as bypassing it.
+
+    Parameters
+    ----------
+    problem, architecture
+        What is computed, and on what.
+    mapping
+        Loops and kept dataspaces of every node.
+    link_transfers
+        Whether neighbours under a fanout pass words on to each other.
+
+    Raises
+    ------
+    ValueError
+        If the mapping does not belong to the problem and the architecture, or if no level keeps a
+        dataspace.
+    """
+    if link_transfers:
+        raise NotImplementedError("link transfers")
+    nest = build_nest(problem, architecture, mapping)
+    _check_keeps(problem, mapping)
+    at: dict[int, list[Named]] = {position: [] for position in architecture.storage_indices}
+    for space in problem.dataspaces:
+        for traffic in dataspace_traffic(architecture, mapping, nest, space):
+            at[traffic.position].append((space.name, traffic))
+    steps = nest.steps()
+    needed = [
+        level_cycles(level, steps, ((name, t.reads, t.fills + t.updates) for name, t in at[position]))
+        for position, level in zip(at, architecture.levels, strict=True)
+    ]
+    cycles = total_cycles(architecture, max(needed))
+    levels = tuple(
+        _level_cost(architecture, nest, position, level, at[position], own, cycles)
+        for position, level, own in zip(at, architecture.levels, needed, strict=True)
+    )
+    violations = [
+        violation
+        for level, cost in zip(architecture.levels, levels, strict=True)
+        for violation in capacity_violations(level, cost.tile_words)
+    ]
+    return Evaluation(
+        violations=(*violations, *mesh_violations(architecture, mapping)),
+        levels=levels,
+        computes=problem.computes,
+        compute_cycles=steps,
+        compute_instances=nest.instances(len(architecture.nodes)),
+        cycles=cycles,
+        compute_energy=problem.computes * architecture.compute.energy,
+        utilization=problem.computes / (architecture.compute_instances * cycles),
+        units_per_pj=architecture.units_per_pj,
+    )
+
+
+def _check_keeps(problem: Problem, mapping: Mapping) -> None:
+    known = {space.name for space in problem.dataspaces}
+    for entry in mapping.nodes:
+        unknown = entry.keep - known if isinstance(entry, StorageMapping) else frozenset()
+        if unknown:
+            raise ValueError(f"mapping keeps unknown dataspaces {sorted(unknown)}")
+
+
+def _level_cost(
+    architecture: Architecture,
+    nest: Nest,
+    position: int,
+    level: StorageLevel,
+    traffic: Sequence[Named],
+    needed: int,
+    cycles: int,
+) -> LevelCost:
+    used = nest.instances(position)
+    paying = paying_instances(level, architecture.instances_above(position), used)
+    children = [nest.children(above) for above in architecture.fanout_indices if above < position]
+    return LevelCost(
+        name=level.name,
+        instances=used,
+        cycles=needed,
+        leak_energy=level.energy.leak_per_cycle * cycles * leaking_instances(architecture, level, children),
+        dataspaces=tuple(
+            DataspaceCost(
+                dataspace=name,
+                tile_words=words.tile_words,
+                partition_words=words.partition_words,
+                reads=words.reads,
+                fills=words.fills,
+                updates=words.updates,
+                energy=access_energy(level, words.reads, words.fills, words.updates) * paying,
+            )
+            for name, words in traffic
+        ),
+    )

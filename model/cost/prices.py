@@ -1,0 +1,73 @@
+"""What accesses cost at one level: energy of vector accesses, cycles of a bandwidth, leakage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from model.architecture import Architecture, StorageLevel
+
+Demand = tuple[str, int, int]
+"""A dataspace's name, the words it reads, and the words it writes (fills and updates)."""
+
+
+def access_energy(level: StorageLevel, reads: int, fills: int, updates: int) -> int:
+    """Energy of one instance's accesses, in the architecture's unit: whole vectors are paid."""
+    price = level.energy
+    actions = ((reads, price.read), (fills, price.fill), (updates, price.update))
+    return sum(-(-words // level.block_size) * per_vector for words, per_vector in actions)
+
+
+def paying_instances(level: StorageLevel, instances: int, used: int) -> int:
+    """Instances whose accesses cost energy: the used ones, at most one per cluster.
+
+    Instances of a cluster share their vector accesses; the used ones count as spread over all
+    clusters.
+    """
+    return min(used, max(1, instances // level.cluster_size))
+
+
+def level_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> int:
+    """Cycles that `level` needs: the compute's `steps`, or more if a bandwidth does not suffice.
+
+    The quotients are doubles, taken in this order (`demands` in the problem's order): rounding up
+    one that lies a hair above a whole number costs a cycle, and Timeloop's figures have that cycle.
+    """
+    reads = writes = 0.0
+    for name, read, written in demands:
+        scale = float(level.scale(name))
+        reads += read / steps * scale
+        writes += written / steps * scale
+    slowdown = 1.0
+    for demand, bandwidth in (
+        (reads, level.read_bandwidth),
+        (writes, level.write_bandwidth),
+        (reads + writes, level.shared_bandwidth),
+    ):
+        if bandwidth is not None and float(bandwidth) < demand:
+            slowdown = min(slowdown, float(bandwidth) / demand)
+    return math.ceil(steps / slowdown)
+
+
+def total_cycles(architecture: Architecture, slowest: int) -> int:
+    """Latency of the run: cycles of the `slowest` level, and all network latencies once."""
+    return slowest + sum(
+        level.network_fill_latency + level.network_drain_latency for level in architecture.levels
+    )
+
+
+def leaking_instances(architecture: Architecture, level: StorageLevel, used_children: list[int]) -> int:
+    """Instances of `level` that leak.
+
+    Those in use; where a node farther out gates the power, every instance under a used gate.
+
+    Parameters
+    ----------
+    used_children
+        Children in use of each fanout above `level`, outermost first.
+    """
+    gate = level.gating_fanouts
+    if gate is None:
+        return math.prod(used_children)
+    children = [fanout.size for fanout in architecture.fanouts[gate : len(used_children)]]
+    return math.prod(used_children[:gate]) * math.prod(children)

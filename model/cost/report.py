@@ -1,0 +1,138 @@
+"""What the cost model says about a mapping."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+ViolationKind = Literal["capacity", "min_utilization", "mesh_x", "mesh_y"]
+
+
+class Violation(NamedTuple):
+    """A limit of the hardware that a mapping breaks.
+
+    ``demand`` and ``limit`` are words for ``capacity`` and ``min_utilization``, children along the
+    axis for ``mesh_x`` and ``mesh_y``.
+    """
+
+    node: str
+    kind: ViolationKind
+    demand: int
+    limit: int | Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class DataspaceCost:
+    """A dataspace at a level that keeps it.
+
+    ``tile_words`` and ``partition_words`` are words in one instance: at a time, and over the whole
+    run. ``reads``, ``fills`` and ``updates`` are words per instance; ``energy`` is the total of
+    all instances in the architecture's energy unit.
+    """
+
+    dataspace: str
+    tile_words: int
+    partition_words: int
+    reads: int
+    fills: int
+    updates: int
+    energy: int
+
+
+@dataclass(frozen=True, slots=True)
+class LevelCost:
+    """A storage level: instances in use, cycles that its bandwidth needs, leakage, dataspaces."""
+
+    name: str
+    instances: int
+    cycles: int
+    leak_energy: int
+    dataspaces: tuple[DataspaceCost, ...]
+
+    @property
+    def tile_words(self) -> int:
+        """Words that the kept tiles take in one instance."""
+        return sum(space.tile_words for space in self.dataspaces)
+
+    @property
+    def energy(self) -> int:
+        """Energy of all accesses and the leakage, in the architecture's unit."""
+        return self.leak_energy + sum(space.energy for space in self.dataspaces)
+
+    def dataspace(self, name: str) -> DataspaceCost:
+        """Return the figures of the dataspace called `name`; ``KeyError`` if it is bypassed."""
+        for space in self.dataspaces:
+            if space.dataspace == name:
+                return space
+        raise KeyError(name)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The exact cost of one mapping.
+
+    Parameters
+    ----------
+    violations
+        Broken limits; the mapping is valid when there are none.
+    levels
+        Storage levels, outermost first.
+    computes, compute_cycles, compute_instances
+        Multiply-accumulates in all, product of the temporal bounds, arithmetic units in use.
+    cycles
+        Latency of the whole problem.
+    compute_energy
+        Energy of all multiply-accumulates, in the architecture's unit.
+    utilization
+        Share of the multiply-accumulates that all arithmetic units could do in `cycles`.
+    units_per_pj
+        Energy units in a picojoule.
+    """
+
+    violations: tuple[Violation, ...]
+    levels: tuple[LevelCost, ...]
+    computes: int
+    compute_cycles: int
+    compute_instances: int
+    cycles: int
+    compute_energy: int
+    utilization: float
+    units_per_pj: int
+
+    @property
+    def valid(self) -> bool:
+        """Whether the mapping respects every limit."""
+        return not self.violations
+
+    @property
+    def leak_energy(self) -> int:
+        """Leakage of all storage levels, in the architecture's unit."""
+        return sum(level.leak_energy for level in self.levels)
+
+    @property
+    def energy(self) -> int:
+        """Total energy in the architecture's unit: accesses, leakage and arithmetic."""
+        return self.compute_energy + sum(level.energy for level in self.levels)
+
+    @property
+    def energy_pj(self) -> float:
+        """Total energy in picojoule."""
+        return self.energy / self.units_per_pj
+
+    @property
+    def edp(self) -> int:
+        """Energy-delay product in energy units times cycles, exact."""
+        return self.energy * self.cycles
+
+    @property
+    def edp_pj_cycles(self) -> float:
+        """Energy-delay product in picojoule times cycles."""
+        return self.edp / self.units_per_pj
+
+    def level(self, name: str) -> LevelCost:
+        """Return the storage level called `name`; ``KeyError`` if there is none."""
+        for level in self.levels:
+            if level.name == name:
+                return level
+        raise KeyError(name)

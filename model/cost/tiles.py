@@ -1,0 +1,38 @@
+"""Tiles: the box of words that a block of the iteration space touches, and how loops move it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from model.problem import Dataspace
+
+Vector = tuple[int, ...]
+
+
+def extents(space: Dataspace, bounds: Mapping[str, int]) -> Vector:
+    """Extent per rank of the bounding box that ``bounds`` iterations of each dimension touch.
+
+    A rank spans ``1 + sum(|coefficient| * (bound - 1))`` words: the holes that a stride leaves
+    count. Dimensions missing from `bounds` stand still.
+    """
+    return tuple(
+        1 + sum(abs(term.coefficient) * (bounds.get(term.dim, 1) - 1) for term in rank)
+        for rank in space.ranks
+    )
+
+
+def tile_words(space: Dataspace, bounds: Mapping[str, int]) -> int:
+    """Words in the bounding box of `extents`."""
+    return math.prod(extents(space, bounds))
+
+
+def displacement(space: Dataspace, dim: str, stride: int) -> Vector:
+    """Per rank, how far the tile moves when `dim` advances by `stride`."""
+    return tuple(sum(term.coefficient for term in rank if term.dim == dim) * stride for rank in space.ranks)
+
+
+def fresh_words(tile: Sequence[int], move: Sequence[int]) -> int:
+    """Words of a box of extents `tile` that it did not cover before it moved by `move`."""
+    overlap = math.prod(max(0, extent - abs(step)) for extent, step in zip(tile, move, strict=True))
+    return math.prod(tile) - overlap
