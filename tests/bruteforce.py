@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, combinations, permutations, product
 
 from model.architecture import Fanout
+from model.cost import evaluate
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.numbers import ordered_factorizations
@@ -65,8 +66,6 @@ def optima(mapspace: Mapspace, objectives: Sequence[Objective]) -> list[Optimum]
     An objective is ``energy`` (the architecture's energy units), ``latency`` (cycles), ``edp`` (their
     product), or a tuple of these, whose value is the tuple of theirs in lexicographic order.
     """
-    from model.cost import evaluate
-
     best: list[Optimum] = [None] * len(objectives)
     for mapping in enumerate_mappings(mapspace, innermost_orders=False):
         evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)

@@ -1,0 +1,372 @@
+"""Random small mapspaces: Einsums, architectures and constraints of every kind.
+
+One builder serves both a seeded generator (`random_mapspaces`) and a hypothesis strategy
+(`mapspaces`), which draws from a random source that hypothesis controls and shrinks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from random import Random
+
+from hypothesis import strategies as st
+
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Node, StorageLevel
+from model.mapspace import (
+    FactorRule,
+    KeepRules,
+    Mapspace,
+    ParallelGroup,
+    Relation,
+    SpatialRules,
+    TemporalRules,
+)
+from model.numbers import divisors
+from model.problem import Dataspace, Problem, Term
+from tests.bruteforce import count_mappings
+
+MAX_PRIMES = 6
+EMPTY_SHARE = 0.25
+MESHES = ((2, 1), (1, 2), (2, 2), (3, 1), (4, 1), (2, 3), (4, 2))
+
+
+def random_mapspaces(seed: int, count: int, max_mappings: int = 2000) -> list[Mapspace]:
+    """Return `count` mapspaces of at most `max_mappings` mappings each, the same for the same seed."""
+    random = Random(seed)
+    return [random_mapspace(random, max_mappings) for _ in range(count)]
+
+
+def mapspaces(max_mappings: int = 2000) -> st.SearchStrategy[Mapspace]:
+    """Strategy for mapspaces of at most `max_mappings` mappings."""
+    return st.randoms(use_true_random=False).map(lambda random: random_mapspace(random, max_mappings))
+
+
+def random_mapspace(random: Random, max_mappings: int) -> Mapspace:
+    """Draw mapspaces, with fewer prime factors as long as they are too large, until one fits.
+
+    Mappings that differ only in the order of the innermost storage level's loops count once. A share of
+    the mapspaces may have no mapping at all; others may have none within their capacities.
+    """
+    keep_empty = random.random() < EMPTY_SHARE
+    primes = random.randint(2, MAX_PRIMES)
+    while True:
+        mapspace = _draw(random, primes)
+        mappings = count_mappings(mapspace, max_mappings, innermost_orders=False)
+        if 0 < mappings <= max_mappings or (mappings == 0 and keep_empty):
+            return mapspace
+        if mappings > max_mappings:
+            primes = max(1, primes - 1)
+
+
+def _draw(random: Random, primes: int) -> Mapspace:
+    problem = random_problem(random, primes)
+    architecture = random_architecture(random, problem)
+    levels = range(len(architecture.levels))
+    groups = _parallel_groups(random, len(levels))
+    keep = _keep_rules(random, problem, len(levels), groups)
+    return Mapspace(
+        problem=problem,
+        architecture=_coalesce_outermost(architecture, keep[0].bypass),
+        temporal=tuple(_temporal_rules(random, problem) for _ in levels),
+        spatial=tuple(_spatial_rules(random, problem) for _ in architecture.fanouts),
+        keep=keep,
+        parallel=groups,
+        min_parallelism=Fraction(random.choice((0, 0, 0, 0, 0, 0, 1, 2, 3))),
+        objectives=(random.choice(("energy", "latency", "edp")),),
+    )
+
+
+# ---------------------------------------------------------------- problems
+
+
+def _rank(*terms: str | tuple[str, int]) -> tuple[Term, ...]:
+    return tuple(Term(t) if isinstance(t, str) else Term(*t) for t in terms)
+
+
+def _space(name: str, *ranks: tuple[Term, ...] | str, read_write: bool = False) -> Dataspace:
+    return Dataspace(name, tuple(_rank(r) if isinstance(r, str) else r for r in ranks), read_write)
+
+
+def gemm(random: Random) -> tuple[Dataspace, ...]:
+    """Matrix product ``Z[m, n] += A[m, k] * B[k, n]``."""
+    return _space("A", "M", "K"), _space("B", "K", "N"), _space("Z", "M", "N", read_write=True)
+
+
+def batched_gemm(random: Random) -> tuple[Dataspace, ...]:
+    """One matrix product per batch element."""
+    return (
+        _space("A", "H", "M", "K"),
+        _space("B", "H", "K", "N"),
+        _space("Z", "H", "M", "N", read_write=True),
+    )
+
+
+def _window(random: Random, position: str, tap: str) -> tuple[Term, ...]:
+    """Input rank of a convolution, with a random stride and dilation."""
+    stride, dilation = random.choice(((1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (2, 3)))
+    return _rank((position, stride), (tap, dilation))
+
+
+def convolution_1d(random: Random) -> tuple[Dataspace, ...]:
+    """Convolution with channels along one axis."""
+    return (
+        _space("W", "C", "K", "R"),
+        _space("I", "C", _window(random, "P", "R")),
+        _space("O", "K", "P", read_write=True),
+    )
+
+
+def convolution_2d(random: Random) -> tuple[Dataspace, ...]:
+    """Convolution with channels along two axes."""
+    return (
+        _space("W", "C", "K", "R", "S"),
+        _space("I", "C", _window(random, "P", "R"), _window(random, "Q", "S")),
+        _space("O", "K", "P", "Q", read_write=True),
+    )
+
+
+def depthwise(random: Random) -> tuple[Dataspace, ...]:
+    """Each channel is convolved with a filter of its own."""
+    return (
+        _space("W", "C", "R", "S"),
+        _space("I", "C", _window(random, "P", "R"), _window(random, "Q", "S")),
+        _space("O", "C", "P", "Q", read_write=True),
+    )
+
+
+def grouped_convolution(random: Random) -> tuple[Dataspace, ...]:
+    """Convolution whose channels fall into groups."""
+    return (
+        _space("W", "G", "C", "K", "R"),
+        _space("I", "G", "C", _window(random, "P", "R")),
+        _space("O", "G", "K", "P", read_write=True),
+    )
+
+
+def mttkrp(random: Random) -> tuple[Dataspace, ...]:
+    """Matricised tensor times Khatri-Rao product."""
+    return (
+        _space("T", "I", "K", "L"),
+        _space("B", "K", "J"),
+        _space("C", "L", "J"),
+        _space("Z", "I", "J", read_write=True),
+    )
+
+
+def elementwise(random: Random) -> tuple[Dataspace, ...]:
+    """Product of two matrices entry by entry."""
+    return _space("A", "M", "N"), _space("B", "M", "N"), _space("Z", "M", "N", read_write=True)
+
+
+def two_outputs(random: Random) -> tuple[Dataspace, ...]:
+    """A matrix product that also adds up its rows."""
+    return (
+        _space("A", "M", "K"),
+        _space("B", "K", "N"),
+        _space("Z", "M", "N", read_write=True),
+        _space("S", "M", read_write=True),
+    )
+
+
+EINSUMS: tuple[Callable[[Random], tuple[Dataspace, ...]], ...] = (
+    gemm,
+    convolution_1d,
+    convolution_2d,
+    depthwise,
+    grouped_convolution,
+    mttkrp,
+    batched_gemm,
+    elementwise,
+    two_outputs,
+)
+
+
+def random_problem(random: Random, primes: int) -> Problem:
+    """Draw an Einsum whose bounds have `primes` prime factors in all."""
+    einsum = random.choice(EINSUMS)
+    spaces = einsum(random)
+    dims = tuple(sorted({dim for space in spaces for dim in space.dims}))
+    bound = dict.fromkeys(dims, 1)
+    for _ in range(primes):
+        bound[random.choice(dims)] *= random.choice((2, 2, 2, 2, 3, 3, 5))
+    return Problem(einsum.__name__, dims, tuple(bound.values()), spaces)
+
+
+# ----------------------------------------------------------- architectures
+
+
+def random_architecture(random: Random, problem: Problem) -> Architecture:
+    """Draw two to four storage levels with up to two fanouts below the outermost one."""
+    levels = random.choice((2, 2, 3, 3, 3, 4))
+    kinds = ["buffer"] * (levels - 1)
+    for _ in range(random.choice((0, 1, 1, 1, 2, 2))):
+        kinds.insert(random.randint(0, len(kinds)), "fanout")
+    nodes: list[Node] = [_dram(random, problem)]
+    for position, kind in enumerate(kinds, start=1):
+        name = f"{kind}{position}"
+        nodes.append(
+            _fanout(random, problem, name) if kind == "fanout" else _buffer(random, problem, nodes, name)
+        )
+    compute = Compute("mac", energy=random.choice((0, 1000, 1375)))
+    return Architecture("random", tuple(nodes), compute, units_per_pj=1000)
+
+
+def _some(random: Random, problem: Problem, chance: float) -> frozenset[str]:
+    return frozenset(space.name for space in problem.dataspaces if random.random() < chance)
+
+
+def _rarely_some(random: Random, problem: Problem) -> frozenset[str]:
+    return _some(random, problem, 0.4) if random.random() < 0.12 else frozenset()
+
+
+def _energy(random: Random, scale: int) -> AccessEnergy:
+    if random.random() < 0.3:
+        same = random.randint(0, scale)
+        return AccessEnergy(same, same, same)
+    leak = random.randint(1, 50) if random.random() < 0.2 else 0
+    return AccessEnergy(random.randint(0, scale), random.randint(0, scale), random.randint(0, scale), leak)
+
+
+def _bandwidth(random: Random, chance: float = 0.2) -> Fraction | None:
+    if random.random() >= chance:
+        return None
+    return random.choice(
+        (Fraction(1, 3), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2), Fraction(4))
+    )
+
+
+def _storage(random: Random, problem: Problem, name: str, scale: int) -> StorageLevel:
+    scaled = random.random() < 0.1
+    return StorageLevel(
+        name,
+        block_size=random.choice((1, 1, 1, 2, 3, 4)),
+        read_bandwidth=_bandwidth(random),
+        write_bandwidth=_bandwidth(random),
+        shared_bandwidth=_bandwidth(random, 0.1),
+        bandwidth_scale=((problem.dataspaces[0].name, Fraction(random.randint(1, 5), 2)),) if scaled else (),
+        network_fill_latency=random.randint(1, 9) if random.random() < 0.1 else 0,
+        network_drain_latency=random.randint(1, 9) if random.random() < 0.1 else 0,
+        energy=_energy(random, scale),
+        no_temporal_reuse=_rarely_some(random, problem),
+        rmw_first_update=_rarely_some(random, problem),
+    )
+
+
+def _dram(random: Random, problem: Problem) -> StorageLevel:
+    dram = _storage(random, problem, "dram", 200_000)
+    if random.random() < 0.9:
+        return dram
+    return replace(dram, size_words=random.randint(1, 2 * footprint(problem)))
+
+
+def footprint(problem: Problem) -> int:
+    """Words of all tensors, holes between strided points counted in."""
+    return sum(
+        math.prod(1 + sum(t.coefficient * (problem.bound[t.dim] - 1) for t in rank) for rank in space.ranks)
+        for space in problem.dataspaces
+    )
+
+
+def _buffer(random: Random, problem: Problem, above: list[Node], name: str) -> StorageLevel:
+    words = footprint(problem)
+    fanouts = [node.size for node in above if isinstance(node, Fanout)]
+    instances = math.prod(fanouts)
+    least, most = random.choice(((3, max(4, words // 4)), (2, words), (2, words), (10 * words, 10 * words)))
+    return replace(
+        _storage(random, problem, name, random.choice((500, 5_000, 20_000))),
+        size_words=random.randint(least, most),
+        cluster_size=random.choice(divisors(instances)) if random.random() < 0.3 else 1,
+        multiple_buffering=random.choice((Fraction(1),) * 6 + (Fraction(2), Fraction(3, 2))),
+        min_utilization=random.choice((Fraction(0),) * 8 + (Fraction(1, 4), Fraction(1, 2))),
+        gating_fanouts=random.choice((None, None, None, random.randint(0, len(fanouts)))),
+        no_coalesce=_rarely_some(random, problem),
+    )
+
+
+def _fanout(random: Random, problem: Problem, name: str) -> Fanout:
+    return Fanout(name, *random.choice(MESHES), no_multicast=_rarely_some(random, problem))
+
+
+def _coalesce_outermost(architecture: Architecture, bypassed: frozenset[str]) -> Architecture:
+    """Drop ``no_coalesce`` from dataspaces that a buffer might be the outermost one to keep."""
+    nodes = tuple(
+        replace(node, no_coalesce=node.no_coalesce - bypassed) if isinstance(node, StorageLevel) else node
+        for node in architecture.nodes
+    )
+    return replace(architecture, nodes=nodes)
+
+
+# -------------------------------------------------------------- constraints
+
+
+def _factor_rules(random: Random, problem: Problem, chance: float) -> tuple[FactorRule, ...]:
+    rules = []
+    for dim, bound in problem.bound.items():
+        if random.random() >= chance:
+            continue
+        relation: Relation = random.choice(("=", "=", "<=", "<=", ">="))
+        value = 1 if relation == "=" and random.random() < 0.5 else random.choice((*divisors(bound), 2))
+        rules.append(FactorRule(dim, relation, value))
+    return tuple(rules)
+
+
+def _ends(random: Random, problem: Problem) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Draw disjoint lists of dimensions for the inner and the outer end of an order."""
+    dims = random.sample(problem.dims, len(problem.dims))
+    listed = random.randint(1, len(dims))
+    cut = random.choice((0, listed, listed, random.randint(0, listed)))
+    return tuple(dims[:cut]), tuple(dims[cut:listed])
+
+
+def _temporal_rules(random: Random, problem: Problem) -> TemporalRules:
+    inner, outer = _ends(random, problem) if random.random() < 0.25 else ((), ())
+    chance = random.choice((0.0, 0.0, 0.0, 0.3))
+    return TemporalRules(_factor_rules(random, problem, chance), inner, outer)
+
+
+def _spatial_rules(random: Random, problem: Problem) -> SpatialRules:
+    inner, outer = _ends(random, problem) if random.random() < 0.3 else ((), ())
+    factors = _factor_rules(random, problem, random.choice((0.0, 0.0, 0.3)))
+    unlisted = [dim for dim in problem.dims if dim not in (*inner, *outer)]
+    uncounted = frozenset(dim for dim in unlisted if (inner or outer) and random.random() < 0.4)
+    fixed = tuple(FactorRule(dim, "=", 1) for dim in problem.dims if dim in uncounted)
+    places = len(problem.dims) - len(uncounted)
+    split = random.randint(0, places) if random.random() < 0.35 else None
+    kept = tuple(rule for rule in factors if rule.dim not in uncounted)
+    return SpatialRules((*kept, *fixed), inner, outer, uncounted, split)
+
+
+def _parallel_groups(random: Random, levels: int) -> tuple[ParallelGroup, ...]:
+    if levels < 3 or random.random() < 0.75:
+        return ()
+    first = random.randint(1, levels - 2)
+    size = random.randint(2, levels - first)
+    return (ParallelGroup(tuple(range(first, first + size)), random.random() < 0.5),)
+
+
+def _keep_rules(
+    random: Random, problem: Problem, levels: int, groups: tuple[ParallelGroup, ...]
+) -> tuple[KeepRules, ...]:
+    """Draw what each level must keep and bypass; levels of a ``!Parallel`` mostly leave it open."""
+    names = [space.name for space in problem.dataspaces]
+    grouped = {level for group in groups for level in group.levels}
+    openness = random.choice((0.0, 0.0, 0.1, 0.3))
+    rules = []
+    for level in range(levels):
+        free = 0.7 if level in grouped else openness
+        drawn = {
+            name: "free" if random.random() < free else random.choice(("keep",) * 4 + ("bypass",))
+            for name in names
+        }
+        if level == 0:
+            drawn = {name: "bypass" if random.random() < 0.02 else "keep" for name in names}
+        rules.append(
+            KeepRules(
+                frozenset(name for name in names if drawn[name] == "keep"),
+                frozenset(name for name in names if drawn[name] == "bypass"),
+            )
+        )
+    return tuple(rules)
