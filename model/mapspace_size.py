@@ -1,0 +1,125 @@
+"""How many choices a mapspace leaves, counted exactly and without enumerating them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from model.architecture import Fanout
+from model.mapspace import FactorRule, KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
+from model.numbers import divisors
+
+
+@dataclass(frozen=True, slots=True)
+class MapspaceSize:
+    """The numbers of choices of each kind; capacities and meshes are not looked at.
+
+    Parameters
+    ----------
+    factorizations
+        Ways to split every bound into one factor per node, within the factor rules.
+    orders
+        Orders of the temporal loops if every loop that may exceed 1 does.
+    splits
+        Ways to lay spatial loops along X or Y, in fanouts that have both.
+    keep_masks
+        Choices of the dataspaces that each storage level keeps.
+    """
+
+    factorizations: int
+    orders: int
+    splits: int
+    keep_masks: int
+
+    @property
+    def mappings(self) -> int:
+        """Product of all choices, an upper limit on the number of different mappings."""
+        return self.factorizations * self.orders * self.splits * self.keep_masks
+
+
+def mapspace_size(mapspace: Mapspace) -> MapspaceSize:
+    """Count the choices that `mapspace` leaves."""
+    problem, architecture = mapspace.problem, mapspace.architecture
+    slots = list(_factor_rules(mapspace))
+    bounds = list(zip(problem.dims, problem.bounds, strict=True))
+    return MapspaceSize(
+        factorizations=math.prod(_factorizations(dim, bound, slots) for dim, bound in bounds),
+        orders=math.prod(_orders(bounds, rules) for rules in mapspace.temporal),
+        splits=math.prod(
+            _splits(bounds, fanout, rules)
+            for fanout, rules in zip(architecture.fanouts, mapspace.spatial, strict=True)
+        ),
+        keep_masks=math.prod(
+            _keep_masks(space.name, mapspace.keep, mapspace.parallel) for space in problem.dataspaces
+        ),
+    )
+
+
+def _factor_rules(mapspace: Mapspace) -> Iterator[Sequence[FactorRule]]:
+    temporal, spatial = iter(mapspace.temporal), iter(mapspace.spatial)
+    for node in mapspace.architecture.nodes:
+        yield next(spatial).factors if isinstance(node, Fanout) else next(temporal).factors
+
+
+def _factorizations(dim: str, bound: int, slots: Iterable[Sequence[FactorRule]]) -> int:
+    """Count the ordered factorizations of `bound`, one factor a slot, by what remains to be split."""
+    ways = {bound: 1}
+    for rules in slots:
+        after: dict[int, int] = {}
+        for remaining, count in ways.items():
+            for factor in _factors(dim, remaining, rules):
+                rest = remaining // factor
+                after[rest] = after.get(rest, 0) + count
+        ways = after
+    return ways.get(1, 0)
+
+
+def _factors(dim: str, bound: int, rules: Iterable[FactorRule]) -> list[int]:
+    own = [rule for rule in rules if rule.dim == dim]
+    return [factor for factor in divisors(bound) if all(rule.allows(factor) for rule in own)]
+
+
+def _live(bounds: Iterable[tuple[str, int]], rules: Sequence[FactorRule]) -> set[str]:
+    """Return the dimensions whose factor may exceed 1."""
+    return {dim for dim, bound in bounds if max(_factors(dim, bound, rules), default=1) > 1}
+
+
+def _orders(bounds: Sequence[tuple[str, int]], rules: TemporalRules) -> int:
+    return math.factorial(len(_live(bounds, rules.factors).difference(rules.inner, rules.outer)))
+
+
+def _splits(bounds: Sequence[tuple[str, int]], fanout: Fanout, rules: SpatialRules) -> int:
+    if fanout.mesh_x == 1 or fanout.mesh_y == 1:
+        return 1
+    live = _live(bounds, rules.factors)
+    unlisted = {dim for dim, _ in bounds}.difference(rules.inner, rules.outer, rules.uncounted)
+    free = len(unlisted & live)
+    if rules.split is None:
+        return len(live.intersection(rules.inner)) + (1 << free) + len(live.intersection(rules.outer))
+    taken = rules.split - len(rules.inner)
+    if not 0 < taken < len(unlisted):
+        return 1
+    idle = len(unlisted) - free
+    return sum(math.comb(free, along_x) for along_x in range(max(0, taken - idle), min(free, taken) + 1))
+
+
+def _keep_masks(dataspace: str, levels: Sequence[KeepRules], groups: Sequence[ParallelGroup]) -> int:
+    """Count the sets of levels that may keep `dataspace`; the outermost level does unless it must not."""
+    banned = {index for index, rules in enumerate(levels) if dataspace in rules.bypass}
+    forced = {index for index, rules in enumerate(levels) if dataspace in rules.keep} | ({0} - banned)
+    if forced & banned:
+        return 0
+    free = set(range(len(levels))) - banned - forced
+    grouped = {level for group in groups for level in group.levels}
+    choices = 1 << len(free - grouped)
+    for group in groups:
+        choices *= _branch_choices(len(forced.intersection(group.levels)), group, free)
+    nowhere_allowed = not forced and all(group.may_skip for group in groups)
+    return choices - 1 if nowhere_allowed else choices
+
+
+def _branch_choices(forced: int, group: ParallelGroup, free: set[int]) -> int:
+    if forced:
+        return 1 if forced == 1 else 0
+    return len(free.intersection(group.levels)) + (1 if group.may_skip else 0)

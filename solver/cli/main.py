@@ -1,0 +1,34 @@
+"""From arguments to an exit code: dispatch, and the errors that users cause."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from solver.cli.arguments import EXIT_INTERRUPTED, EXIT_INVALID, parse_arguments
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; wrong arguments raise ``SystemExit`` with 2."""
+    options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
+    from model.spec.source import SpecError  # noqa: PLC0415 (--help answers without it)
+    from solver.cli.commands import COMMANDS  # noqa: PLC0415
+    from solver.cli.output import OutputError  # noqa: PLC0415
+
+    try:
+        return COMMANDS[options.command](options)
+    except SpecError as error:
+        print(error.render(), file=sys.stderr)
+    except OutputError as error:
+        print(f"error: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        _close_stdout()
+    return EXIT_INVALID
+
+
+def _close_stdout() -> None:
+    """Keep the interpreter from complaining when it flushes a stdout that nobody reads."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,124 @@
+"""Results as JSON documents; docs/json.md lists the keys."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from importlib.metadata import version
+
+from model.architecture import Architecture
+from model.cost.report import Evaluation, LevelCost
+from model.mapping import Mapping
+from model.mapspace import Mapspace, SourceRef
+from solver.report.timeloop_mapping import mapping_targets
+from solver.result import Reason, Result
+
+Document = dict[str, object]
+
+COST_KEYS = (
+    "energy_pj",
+    "cycles",
+    "edp_pj_cycles",
+    "utilization",
+    "compute_energy_pj",
+    "leak_energy_pj",
+    "levels",
+    "mapping",
+)
+UNITS = {"energy": "pJ", "latency": "cycles", "edp": "pJ*cycles"}
+
+
+def result_document(mapspace: Mapspace, result: Result) -> Document:
+    """Return the document of a search; without a mapping its figures are None."""
+    return {
+        "version": version("tilewright"),
+        "problem": mapspace.problem.name,
+        "status": result.status.value,
+        "termination": result.termination.value,
+        "objective": result.objective,
+        "objectives": list(result.objectives),
+        "units": UNITS[result.objective],
+        "value": result.reported_value,
+        "bound": result.reported_bound,
+        "gap": result.gap,
+        "seconds": result.statistics.seconds,
+        **_cost(mapspace, result.mapping, result.evaluation),
+        "statistics": asdict(result.statistics),
+        "energy_sources": _energy_sources(mapspace.architecture),
+        "notes": all_notes(mapspace, result),
+        "reasons": [_reason(reason) for reason in result.reasons],
+    }
+
+
+def evaluation_document(mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> Document:
+    """Return the document of a priced mapping."""
+    return {
+        "version": version("tilewright"),
+        "problem": mapspace.problem.name,
+        "valid": evaluation.valid,
+        "violations": [
+            {"node": found.node, "kind": found.kind, "demand": found.demand, "limit": float(found.limit)}
+            for found in evaluation.violations
+        ],
+        **_cost(mapspace, mapping, evaluation),
+        "energy_sources": _energy_sources(mapspace.architecture),
+        "notes": list(mapspace.notes),
+    }
+
+
+def all_notes(mapspace: Mapspace, result: Result) -> list[str]:
+    """Return the notes of the spec and of the search, each once."""
+    return list(dict.fromkeys((*mapspace.notes, *result.notes)))
+
+
+def json_text(document: Document) -> str:
+    """Return the document as indented JSON with a line end."""
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def _cost(mapspace: Mapspace, mapping: Mapping | None, evaluation: Evaluation | None) -> Document:
+    if mapping is None or evaluation is None:
+        return dict.fromkeys(COST_KEYS)
+    return {
+        "energy_pj": evaluation.energy_pj,
+        "cycles": evaluation.cycles,
+        "edp_pj_cycles": evaluation.edp_pj_cycles,
+        "utilization": evaluation.utilization,
+        "compute_energy_pj": evaluation.compute_energy / evaluation.units_per_pj,
+        "leak_energy_pj": evaluation.leak_energy / evaluation.units_per_pj,
+        "levels": [_level(level, evaluation.units_per_pj) for level in evaluation.levels],
+        "mapping": mapping_targets(mapspace.problem, mapspace.architecture, mapping),
+    }
+
+
+def _level(level: LevelCost, units_per_pj: int) -> Document:
+    return {
+        "name": level.name,
+        "instances": level.instances,
+        "cycles": level.cycles,
+        "leak_energy_pj": level.leak_energy / units_per_pj,
+        "dataspaces": {
+            space.dataspace: {
+                "tile_words": space.tile_words,
+                "reads": space.reads,
+                "fills": space.fills,
+                "updates": space.updates,
+                "energy_pj": space.energy / units_per_pj,
+            }
+            for space in level.dataspaces
+        },
+    }
+
+
+def _energy_sources(architecture: Architecture) -> Document:
+    sources: Document = {level.name: dict(level.energy.sources) for level in architecture.levels}
+    sources[architecture.compute.name] = {"compute": architecture.compute.energy_source}
+    return sources
+
+
+def _reason(reason: Reason) -> Document:
+    return {"text": reason.text, "sources": [_place(source) for source in reason.sources]}
+
+
+def _place(source: SourceRef) -> str:
+    return f"{source.file}:{source.line}:{source.column}"

@@ -1,0 +1,66 @@
+"""How numbers are written for people."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from solver.result import in_reported_unit
+
+SIGNIFICANT_DIGITS = 5
+_ENERGY_UNITS = ((10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ"), (1, "pJ"))
+_SCIENTIFIC_FROM = 10**12
+
+
+def energy_text(picojoules: float | Fraction) -> str:
+    """Return an energy with five significant digits, in the largest unit that it reaches."""
+    for size, unit in _ENERGY_UNITS:
+        if picojoules >= size:
+            return f"{significant(picojoules / size)} {unit}"
+    return f"{significant(picojoules)} pJ"
+
+
+def significant(number: float | Fraction) -> str:
+    """Return `number` rounded to five significant digits, trailing zeros kept; 0 as ``0``."""
+    value = float(number)
+    if value == 0:
+        return "0"
+    mantissa, _, exponent = f"{value:.{SIGNIFICANT_DIGITS - 1}e}".partition("e")
+    decimals = SIGNIFICANT_DIGITS - 1 - int(exponent)
+    if not 0 <= decimals <= SIGNIFICANT_DIGITS + 3:
+        return f"{mantissa}e{int(exponent)}"
+    return f"{value:.{decimals}f}"
+
+
+def count_text(number: int) -> str:
+    """Return an exact integer with commas between groups of three digits."""
+    return f"{number:,}"
+
+
+def large_count_text(number: int) -> str:
+    """Return an exact integer, and its order of magnitude where it is hard to read."""
+    if number < _SCIENTIFIC_FROM:
+        return count_text(number)
+    digits = str(number)
+    return f"{number:,} (about {digits[0]}.{digits[1]}e{len(digits) - 1})"
+
+
+def percent(share: float | Fraction) -> str:
+    """Return a share as a percentage with two decimals; tiny but positive shares do not read 0."""
+    if 0 < share < Fraction(1, 20_000):
+        return "<0.01 %"
+    return f"{float(share) * 100:.2f} %"
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a duration in seconds."""
+    return f"{seconds:.2f} s" if seconds < 100 else f"{seconds:,.0f} s"
+
+
+def objective_text(objective: str, quantity: int, units_per_pj: int) -> str:
+    """Return an exact objective value in the unit that people read."""
+    reported = in_reported_unit(objective, quantity, units_per_pj)
+    if objective == "energy":
+        return energy_text(reported)
+    if objective == "latency":
+        return f"{count_text(quantity)} cycles"
+    return f"{significant(reported)} pJ*cycles"

@@ -1,0 +1,116 @@
+"""The tables of a report, as rich renderables; without colour they read the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich import box
+from rich.table import Table
+
+from model.architecture import Architecture, StorageLevel
+from model.cost.report import Evaluation, LevelCost
+from solver.report.figures import count_text, energy_text, percent, significant
+
+NOTHING = "-"
+
+
+def levels_table(architecture: Architecture, evaluation: Evaluation) -> Table:
+    """Return a row per storage level and dataspace it keeps, and one for the arithmetic.
+
+    Tiles and accesses are words of one instance; energies are of all instances together.
+    """
+    table = plain_table("Level", "Dataspace")
+    for heading in ("Instances", "Tile", "Share", "Reads", "Fills", "Updates", "Energy"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    positions = architecture.storage_indices
+    for position, level, cost in zip(positions, architecture.levels, evaluation.levels, strict=True):
+        head = (level.name, _used(cost.instances, architecture.instances_above(position)))
+        for space, *figures in _level_rows(level, cost, architecture.units_per_pj):
+            table.add_row(head[0], space, head[1], *figures)
+            head = ("", "")
+    used = _used(evaluation.compute_instances, architecture.compute_instances)
+    energy = _energy(evaluation.compute_energy, architecture.units_per_pj)
+    table.add_row(architecture.compute.name, NOTHING, used, *(NOTHING,) * 5, energy)
+    return table
+
+
+def totals_table(architecture: Architecture, evaluation: Evaluation) -> Table:
+    """Return energy, cycles, EDP and utilization of the whole problem."""
+    table = Table.grid(padding=(0, 2))
+    units, energy = architecture.units_per_pj, evaluation.energy
+    per_compute = significant(evaluation.energy_pj / evaluation.computes)
+    table.add_row("Energy", _energy(energy, units), f"{per_compute} pJ per compute")
+    for name, part in (("compute", evaluation.compute_energy), ("leakage", evaluation.leak_energy)):
+        share = percent(part / energy if energy else 0)
+        table.add_row(f"  {name}", _energy(part, units), f"{share} of the energy")
+    bound_by = _slowest(evaluation)
+    table.add_row("Cycles", count_text(evaluation.cycles), f"limited by {bound_by}")
+    table.add_row("EDP", significant(evaluation.edp_pj_cycles), "pJ*cycles")
+    used = _used(evaluation.compute_instances, architecture.compute_instances)
+    table.add_row(
+        "Utilization", percent(evaluation.utilization), f"{used} {architecture.compute.name} in use"
+    )
+    return table
+
+
+def prices_table(architecture: Architecture) -> Table:
+    """Return the energy of every action, the words it moves, and where the figures come from."""
+    table = plain_table("Component")
+    for heading in ("Read", "Fill", "Update", "Leak/cycle", "Words"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("Source", overflow="fold")
+    units = architecture.units_per_pj
+    for level in architecture.levels:
+        price = level.energy
+        figures = (price.read, price.fill, price.update, price.leak_per_cycle)
+        shown = (_energy(figure, units) for figure in figures)
+        table.add_row(level.name, *shown, str(level.block_size), joined_sources(price.sources))
+    compute = architecture.compute
+    idle = (NOTHING,) * 4
+    table.add_row(compute.name, _energy(compute.energy, units), *idle, compute.energy_source or NOTHING)
+    return table
+
+
+def joined_sources(sources: Sequence[tuple[str, str]]) -> str:
+    """Return the sources of a component's figures; one that holds for all actions stands alone."""
+    actions: dict[str, list[str]] = {}
+    for action, source in sources:
+        actions.setdefault(source, []).append(action)
+    if len(actions) == 1:
+        return next(iter(actions))
+    return "; ".join(f"{', '.join(names)}: {source}" for source, names in actions.items()) or NOTHING
+
+
+def plain_table(*headings: str) -> Table:
+    """Return an empty table with the common look; the headings are of text columns."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for heading in headings:
+        table.add_column(heading, no_wrap=True)
+    return table
+
+
+def _level_rows(level: StorageLevel, cost: LevelCost, units_per_pj: int) -> Iterator[tuple[str, ...]]:
+    """Yield dataspace, tile, share of the capacity, reads, fills, updates and energy."""
+    for space in cost.dataspaces:
+        words = (space.tile_words, space.reads, space.fills, space.updates)
+        tile, *accesses = (count_text(number) for number in words)
+        share = percent(space.tile_words / level.usable_words) if level.usable_words else NOTHING
+        yield space.dataspace, tile, share, *accesses, _energy(space.energy, units_per_pj)
+    if cost.leak_energy or not cost.dataspaces:
+        yield "(leakage)", *(NOTHING,) * 5, _energy(cost.leak_energy, units_per_pj)
+
+
+def _slowest(evaluation: Evaluation) -> str:
+    """Say what decides the latency: the arithmetic, or the bandwidth of a level."""
+    slowest = max(evaluation.levels, key=lambda level: level.cycles)
+    if slowest.cycles <= evaluation.compute_cycles:
+        return "the arithmetic"
+    return f"the bandwidth of {slowest.name} ({count_text(evaluation.compute_cycles)} without)"
+
+
+def _used(used: int, instances: int) -> str:
+    return f"{count_text(used)}/{count_text(instances)}"
+
+
+def _energy(units: int, units_per_pj: int) -> str:
+    return energy_text(units / units_per_pj)

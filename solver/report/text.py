@@ -1,0 +1,137 @@
+"""Reports for people: the sections of a result, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from model.cost.report import Evaluation, Violation
+from model.mapping import Mapping
+from model.mapspace import Mapspace
+from solver.report.document import all_notes
+from solver.report.figures import count_text, objective_text, percent, seconds_text
+from solver.report.hierarchy import hierarchy_table, problem_table, size_table
+from solver.report.loopnest import einsum_text, loop_nest
+from solver.report.tables import levels_table, prices_table, totals_table
+from solver.result import Result, Status, Termination
+
+STYLES = {
+    Status.OPTIMAL: "bold green",
+    Status.FEASIBLE: "bold yellow",
+    Status.INFEASIBLE: "bold red",
+    Status.UNKNOWN: "bold red",
+}
+ENDINGS = {
+    Termination.PROVEN: "",
+    Termination.TIME_LIMIT: "stopped by the time limit",
+    Termination.INTERRUPTED: "interrupted",
+    Termination.MEMORY_LIMIT: "stopped by the memory limit",
+}
+
+
+def print_result(console: Console, mapspace: Mapspace, result: Result) -> None:
+    """Print mapping, tables, notes and the status line of a search."""
+    if result.mapping is not None and result.evaluation is not None:
+        _print_cost(console, mapspace, result.mapping, result.evaluation)
+    _print_notes(console, all_notes(mapspace, result))
+    for reason in result.reasons:
+        console.print(reason.text)
+        for source in reason.sources:
+            console.print(f"  {source.file}:{source.line}:{source.column}")
+    console.print(
+        Text.assemble((result.status.value, STYLES[result.status]), " ", "; ".join(status_parts(result)))
+    )
+
+
+def status_parts(result: Result) -> list[str]:
+    """Return what stands after the status: value, bound and gap; why it ended; the work done."""
+    statistics = result.statistics
+    work = [
+        f"{count_text(statistics.states)} states",
+        f"{count_text(statistics.mappings_priced)} mappings priced",
+        seconds_text(statistics.seconds),
+    ]
+    parts = [_outcome(result), ENDINGS[result.termination], ", ".join(work)]
+    return [part for part in parts if part]
+
+
+def print_evaluation(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
+    """Print a priced mapping, and the limits it breaks."""
+    _print_cost(console, mapspace, mapping, evaluation)
+    _print_notes(console, mapspace.notes)
+    if evaluation.valid:
+        console.print(
+            Text.assemble(("VALID", "bold green"), " the mapping respects every limit of the hardware")
+        )
+        return
+    console.print(Text.assemble(("INVALID", "bold red"), " the mapping breaks limits of the hardware"))
+    for violation in evaluation.violations:
+        console.print(f"  {violation_text(violation)}")
+
+
+def violation_text(violation: Violation) -> str:
+    """Return what is broken, with both figures."""
+    demand, limit = count_text(violation.demand), f"{float(violation.limit):,g}"
+    if violation.kind == "capacity":
+        return f"{violation.node}: tiles take {demand} words of {limit}"
+    if violation.kind == "min_utilization":
+        return f"{violation.node}: tiles take {demand} words, at least {limit} are required"
+    return f"{violation.node}: {demand} children along {violation.kind[-1].upper()}, there are {limit}"
+
+
+def print_check(console: Console, mapspace: Mapspace) -> None:
+    """Print problem, hierarchy, prices and the size of the mapspace."""
+    console.print(_heading(mapspace, "Problem"))
+    console.print(einsum_text(mapspace.problem))
+    console.print(problem_table(mapspace.problem))
+    console.print(_title("Hierarchy, outermost first"))
+    console.print(hierarchy_table(mapspace))
+    console.print(_title("Energy of an access"))
+    console.print(prices_table(mapspace.architecture))
+    console.print(_title("Mapspace"))
+    console.print(size_table(mapspace))
+    _print_notes(console, mapspace.notes)
+
+
+def _print_cost(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
+    problem, architecture = mapspace.problem, mapspace.architecture
+    console.print(_heading(mapspace, "Mapping"))
+    for line in loop_nest(problem, architecture, mapping):
+        console.print(line, soft_wrap=True)
+    console.print(
+        _title("Levels"), "(tiles, reads, fills, updates: words of one instance; energy: all instances)"
+    )
+    console.print(levels_table(architecture, evaluation))
+    console.print(_title("Energy of an access"))
+    console.print(prices_table(architecture))
+    console.print(_title("Totals"))
+    console.print(totals_table(architecture, evaluation))
+
+
+def _outcome(result: Result) -> str:
+    if result.status is Status.INFEASIBLE:
+        return "no mapping satisfies all constraints"
+    parts = [f"{result.objective} {_shown(result, result.value)}"] if result.value is not None else []
+    parts.append(f"bound {_shown(result, result.bound)}")
+    if result.gap is not None:
+        parts.append(f"gap {percent(result.gap)}")
+    return ", ".join(parts)
+
+
+def _shown(result: Result, quantity: int | None) -> str:
+    return "-" if quantity is None else objective_text(result.objective, quantity, result.units_per_pj)
+
+
+def _print_notes(console: Console, notes: Iterable[str] | Sequence[str]) -> None:
+    for note in notes:
+        console.print(f"note: {note}", soft_wrap=True)
+
+
+def _heading(mapspace: Mapspace, what: str) -> Text:
+    return Text.assemble((what, "bold"), f" of {mapspace.problem.name} on {mapspace.architecture.name}")
+
+
+def _title(text: str) -> Text:
+    return Text.assemble("\n", (text, "bold"))

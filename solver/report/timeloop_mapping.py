@@ -1,0 +1,80 @@
+"""A mapping as Timeloop v4 mapping targets, and their YAML text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import yaml
+
+from model.architecture import Architecture
+from model.mapping import FanoutMapping, Mapping, StorageMapping
+from model.problem import Problem
+
+Target = dict[str, object]
+
+MAX_WIDTH = 10_000
+
+
+def mapping_targets(problem: Problem, architecture: Architecture, mapping: Mapping) -> list[Target]:
+    """Return the targets of a Timeloop v4 ``mapping``, outermost node first.
+
+    A storage level gives a ``dataspace`` and a ``temporal`` target, a fanout a ``spatial`` one. All
+    dimensions are listed in ``factors`` and ``permutation`` (innermost first), so that nothing is
+    left to a reader's defaults; the first ``split`` dimensions of a fanout lie along X.
+    """
+    targets: list[Target] = []
+    for node, chosen in zip(architecture.nodes, mapping.nodes, strict=True):
+        if isinstance(chosen, StorageMapping):
+            targets.extend(_storage_targets(problem, node.name, chosen))
+        else:
+            targets.append(_spatial_target(problem, node.name, chosen))
+    return targets
+
+
+def mapping_yaml(targets: Sequence[Target]) -> str:
+    """Return the targets as a YAML document with the top-level key ``mapping``."""
+    document = {"mapping": list(targets)}
+    return yaml.safe_dump(document, default_flow_style=None, sort_keys=False, width=MAX_WIDTH)
+
+
+def _storage_targets(problem: Problem, name: str, chosen: StorageMapping) -> Iterator[Target]:
+    names = [space.name for space in problem.dataspaces]
+    yield {
+        "target": name,
+        "type": "dataspace",
+        "keep": [space for space in names if space in chosen.keep],
+        "bypass": [space for space in names if space not in chosen.keep],
+    }
+    live = [(loop.dim, loop.bound) for loop in chosen.temporal if loop.bound > 1]
+    unit = _unit_dims(problem, live)
+    yield {
+        "target": name,
+        "type": "temporal",
+        "factors": _factors(problem, live),
+        "permutation": [*unit, *(dim for dim, _ in live)],
+    }
+
+
+def _spatial_target(problem: Problem, name: str, chosen: FanoutMapping) -> Target:
+    live = [loop for loop in chosen.spatial if loop.bound > 1]
+    along_x = [loop.dim for loop in live if loop.axis == "x"]
+    along_y = [loop.dim for loop in live if loop.axis == "y"]
+    pairs = [(loop.dim, loop.bound) for loop in live]
+    unit = _unit_dims(problem, pairs)
+    return {
+        "target": name,
+        "type": "spatial",
+        "factors": _factors(problem, pairs),
+        "permutation": [*unit, *along_x, *along_y],
+        "split": len(unit) + len(along_x),
+    }
+
+
+def _factors(problem: Problem, live: Sequence[tuple[str, int]]) -> list[str]:
+    bounds = dict(live)
+    return [f"{dim}={bounds.get(dim, 1)}" for dim in problem.dims]
+
+
+def _unit_dims(problem: Problem, live: Sequence[tuple[str, int]]) -> list[str]:
+    loops = {dim for dim, _ in live}
+    return [dim for dim in problem.dims if dim not in loops]
