@@ -1,0 +1,263 @@
+"""Runs the loop nest of a mapping step by step, all instances in lockstep.
+
+Each storage level that keeps a dataspace holds exactly the current tile of it in every used instance.
+When a loop outside a level advances, words that are no longer in the tile leave (partial sums are written
+back to the next outer level that keeps the dataspace), and words that were not in the previous tile are
+delivered. The arithmetic asks for its operands and its partial sum anew in each step. Nothing is computed
+by formula: every count is a word seen moving.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from collections.abc import Mapping as Named
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.architecture import Architecture, Fanout, StorageLevel
+from model.loopnest.layout import Layout
+from model.loopnest.storage import AccessCounts, Link, Store
+from model.mapping import FanoutMapping, Mapping, StorageMapping
+from model.problem import Dataspace, Problem
+
+Array = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What came out of a run.
+
+    Parameters
+    ----------
+    outputs
+        The read-write tensors, indexed by their ranks.
+    counts
+        Accesses per name of a storage level and of a dataspace that it keeps.
+    steps
+        Iterations of the temporal loops, one multiply-accumulate per used arithmetic unit each.
+    """
+
+    outputs: dict[str, Array]
+    counts: dict[tuple[str, str], AccessCounts]
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class _NestLoop:
+    """A loop of the whole nest; ``stride`` is by how much its dimension advances per iteration."""
+
+    node: int
+    dim: str
+    bound: int
+    stride: int
+    spatial: bool
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """The stores of one dataspace, from the whole tensor to the arithmetic, and the links between them.
+
+    ``depths`` says per link how many temporal loops lie outside its child.
+    """
+
+    space: Dataspace
+    layout: Layout
+    links: tuple[Link, ...]
+    depths: tuple[int, ...]
+    levels: tuple[str, ...]
+
+    def advance(self, base: int, advanced: int) -> None:
+        """Move on to the step whose first point is at `base`: tiles inside loop `advanced` change."""
+        moved = [link for link, depth in zip(self.links, self.depths, strict=True) if depth >= advanced]
+        for link in reversed(moved):
+            link.write_back(base)
+        for link in moved:
+            link.deliver(base)
+
+    def drain(self) -> None:
+        """Write everything back."""
+        for link in reversed(self.links):
+            link.write_back(None)
+
+    @property
+    def registers(self) -> list[dict[int, int]]:
+        """What each arithmetic unit holds: one word and its value."""
+        return [buffer.held for buffer in self.links[-1].child.buffers]
+
+    @property
+    def tensor(self) -> dict[int, int]:
+        """The whole tensor, by flat position."""
+        return self.links[0].parent.buffers[0].held
+
+
+def execute(
+    problem: Problem, architecture: Architecture, mapping: Mapping, operands: Named[str, Array]
+) -> Execution:
+    """Execute `mapping` on `operands` and count what moves.
+
+    The value of every read-write dataspace is the sum of the products of all operands. Link transfers
+    between neighbours are not executed.
+
+    Parameters
+    ----------
+    problem, architecture, mapping
+        What to execute; loop bounds must multiply to the problem's bounds.
+    operands
+        One integer array per read-only dataspace, of the shape of `Layout`.
+
+    Raises
+    ------
+    ValueError
+        If the mapping does not fit the problem or the architecture, an operand has the wrong shape, or a
+        level keeps a dataspace without coalescing (its counts describe no movement of data).
+    """
+    loops = _nest(problem, architecture, mapping)
+    chains = [_chain(problem, architecture, mapping, loops, space) for space in problem.dataspaces]
+    for chain in chains:
+        _load(chain, operands)
+    temporal = [loop for loop in loops if not loop.spatial]
+    for point, advanced in _steps(problem, temporal):
+        for chain in chains:
+            chain.advance(chain.layout.position(point), advanced)
+        _compute(chains)
+    for chain in chains:
+        chain.drain()
+    outputs = {c.space.name: _unload(c) for c in chains if c.space.read_write}
+    counts = {
+        (level, chain.space.name): link.child.counts()
+        for chain in chains
+        for level, link in zip(chain.levels, chain.links, strict=False)
+    }
+    return Execution(outputs, counts, math.prod(loop.bound for loop in temporal))
+
+
+def _nest(problem: Problem, architecture: Architecture, mapping: Mapping) -> list[_NestLoop]:
+    """Return all loops, outermost first."""
+    if len(mapping.nodes) != len(architecture.nodes):
+        raise ValueError("the mapping has not one entry per node of the architecture")
+    stride = dict.fromkeys(problem.dims, 1)
+    nest: list[_NestLoop] = []
+    for node in reversed(range(len(mapping.nodes))):
+        part = mapping.nodes[node]
+        if isinstance(part, StorageMapping) != isinstance(architecture.nodes[node], StorageLevel):
+            raise ValueError(f"entry {node} of the mapping is not of its node's kind")
+        loops = part.temporal if isinstance(part, StorageMapping) else part.spatial
+        for loop in loops:
+            nest.append(
+                _NestLoop(node, loop.dim, loop.bound, stride[loop.dim], isinstance(part, FanoutMapping))
+            )
+            stride[loop.dim] *= loop.bound
+    if stride != problem.bound:
+        raise ValueError(f"the loops cover {stride} instead of {problem.bound}")
+    return nest[::-1]
+
+
+def _chain(
+    problem: Problem, architecture: Architecture, mapping: Mapping, loops: list[_NestLoop], space: Dataspace
+) -> _Chain:
+    layout = Layout.of(problem, space)
+    kept = [
+        node
+        for node, part in enumerate(mapping.nodes)
+        if isinstance(part, StorageMapping) and space.name in part.keep
+    ]
+    if not kept:
+        raise ValueError(f"no level keeps {space.name}")
+    # The whole tensor lies outside of all nodes, the arithmetic inside of them.
+    places = [-1, *kept, len(mapping.nodes)]
+    stores = [_store(architecture, layout, loops, space, place) for place in places]
+    ways = [_way(architecture, loops, space, a, b) for a, b in pairwise(places)]
+    links = tuple(
+        Link(parent, child, way, space.read_write, fills_counted=parent is not stores[0])
+        for (parent, child), way in zip(pairwise(stores), ways, strict=True)
+    )
+    depths = tuple(sum(not loop.spatial and loop.node < place for loop in loops) for place in places[1:])
+    return _Chain(space, layout, links, depths, tuple(architecture.nodes[node].name for node in kept))
+
+
+def _store(
+    architecture: Architecture, layout: Layout, loops: list[_NestLoop], space: Dataspace, place: int
+) -> Store:
+    extents: dict[str, int] = {}
+    for loop in loops:
+        if loop.node >= place:
+            extents[loop.dim] = extents.get(loop.dim, 1) * loop.bound
+    across = [loop for loop in loops if loop.spatial and loop.node < place]
+    offsets = tuple(
+        sum(i * loop.stride * layout.weight[loop.dim] for i, loop in zip(index, across, strict=True))
+        for index in product(*(range(loop.bound) for loop in across))
+    )
+    footprint = layout.footprint(extents)
+    if place < 0:
+        return Store(footprint, offsets)
+    if place == len(architecture.nodes):
+        return Store(footprint, offsets, temporal_reuse=False)
+    level = architecture.nodes[place]
+    assert isinstance(level, StorageLevel)
+    if space.name in level.no_coalesce:
+        raise ValueError(f"{level.name} keeps {space.name} without coalescing, which is not executed")
+    return Store(
+        footprint,
+        offsets,
+        temporal_reuse=space.name not in level.no_temporal_reuse,
+        elides_first_touch=space.name not in level.rmw_first_update,
+    )
+
+
+def _way(
+    architecture: Architecture, loops: list[_NestLoop], space: Dataspace, outer: int, inner: int
+) -> tuple[tuple[int, bool], ...]:
+    """Return the fanouts between two places: the children in use, and whether multicast reaches them."""
+    way: list[tuple[int, bool]] = []
+    for place in range(outer + 1, inner):
+        node = architecture.nodes[place]
+        if isinstance(node, Fanout):
+            used = math.prod(loop.bound for loop in loops if loop.node == place)
+            way.append((used, space.name not in node.no_multicast))
+    return tuple(way)
+
+
+def _steps(problem: Problem, temporal: list[_NestLoop]) -> Iterator[tuple[dict[str, int], int]]:
+    """Yield each step's first point, and which loop outermost has advanced: the first is number 1.
+
+    In the first step that number is 0.
+    """
+    last: tuple[int, ...] = ()
+    for index in product(*(range(loop.bound) for loop in temporal)):
+        point = dict.fromkeys(problem.dims, 0)
+        for i, loop in zip(index, temporal, strict=True):
+            point[loop.dim] += i * loop.stride
+        advanced = next((n for n, (a, b) in enumerate(zip(last, index, strict=False)) if a != b), -1)
+        last = index
+        yield point, advanced + 1
+
+
+def _compute(chains: list[_Chain]) -> None:
+    """One multiply-accumulate in each arithmetic unit, from registers to registers."""
+    operands = [chain.registers for chain in chains if not chain.space.read_write]
+    results = [chain.registers for chain in chains if chain.space.read_write]
+    for unit in range(len(results[0])):
+        term = math.prod(value for registers in operands for value in registers[unit].values())
+        for registers in results:
+            (word,) = registers[unit]
+            registers[unit][word] += term
+
+
+def _load(chain: _Chain, operands: Named[str, Array]) -> None:
+    shape = chain.layout.shape
+    if chain.space.read_write:
+        chain.tensor.update(dict.fromkeys(range(math.prod(shape)), 0))
+        return
+    values = operands[chain.space.name]
+    if values.shape != shape:
+        raise ValueError(f"{chain.space.name} has the shape {values.shape} instead of {shape}")
+    chain.tensor.update(enumerate(values.ravel().tolist()))
+
+
+def _unload(chain: _Chain) -> Array:
+    flat = [chain.tensor[position] for position in range(math.prod(chain.layout.shape))]
+    return np.array(flat, dtype=np.int64).reshape(chain.layout.shape)

@@ -1,0 +1,62 @@
+"""Where the words of a tensor lie, and which of them a box of the iteration space touches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from model.problem import Dataspace, Problem
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A dense row-major array for a dataspace.
+
+    A rank's index is linear in the problem's dimensions, and so is the position in the flat array:
+    ``position = origin + sum(weight[dim] * index[dim])``.
+
+    Parameters
+    ----------
+    shape
+        Extent of each rank over the whole iteration space, in words.
+    weight
+        Words by which the flat position moves when a dimension advances by one.
+    origin
+        Flat position of the iteration space's first point (not 0 if a coefficient is negative).
+    """
+
+    shape: tuple[int, ...]
+    weight: Mapping[str, int]
+    origin: int
+
+    @classmethod
+    def of(cls, problem: Problem, space: Dataspace) -> Layout:
+        """Lay out `space` for the bounds of `problem`."""
+        reaches = [
+            [term.coefficient * (problem.bound[term.dim] - 1) for term in rank] for rank in space.ranks
+        ]
+        shape = tuple(sum(map(abs, reach)) + 1 for reach in reaches)
+        weight = dict.fromkeys(problem.dims, 0)
+        origin = 0
+        for i, (rank, reach) in enumerate(zip(space.ranks, reaches, strict=True)):
+            step = math.prod(shape[i + 1 :])
+            origin -= step * sum(min(0, r) for r in reach)
+            for term in rank:
+                weight[term.dim] += step * term.coefficient
+        return cls(shape, weight, origin)
+
+    def position(self, point: Mapping[str, int]) -> int:
+        """Flat position of the word that the iteration `point` uses."""
+        return self.origin + sum(self.weight[dim] * index for dim, index in point.items())
+
+    def footprint(self, extents: Mapping[str, int]) -> frozenset[int]:
+        """Positions, relative to that of its first point, that a box of the iteration space touches."""
+        touched = {0}
+        for dim, extent in extents.items():
+            touched = {at + move for at in touched for move in _multiples(self.weight[dim], extent)}
+        return frozenset(touched)
+
+
+def _multiples(step: int, count: int) -> Iterable[int]:
+    return range(0, step * count, step) if step else (0,)
