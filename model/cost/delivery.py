@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from operator import add, sub
+from typing import NamedTuple
 
 from model.cost.tiles import Vector, fresh_words
 
@@ -12,8 +14,26 @@ Move = tuple[int, Vector]
 """A loop as a dataspace sees it: its bound, and the displacement of the tile per iteration."""
 
 
-def delivered_words(tile: Sequence[int], moves: Iterable[Move]) -> int:
-    """Words that one instance receives while the temporal loops above it run.
+class Change(NamedTuple):
+    """What a temporal loop brings whenever it advances.
+
+    Parameters
+    ----------
+    repeats
+        How often the loop advances while all loops run.
+    jump
+        Displacement of the tile per rank since the step before.
+    words
+        Words that are new in the tile.
+    """
+
+    repeats: int
+    jump: Vector
+    words: int
+
+
+def changes(tile: Sequence[int], moves: Iterable[Move], reuse: bool = True) -> Iterator[Change]:
+    """What each temporal loop above a level brings into one instance of it.
 
     Every loop is looked at between its first two iterations, and the words that are new in the
     second one count for all further ones. The innermost loop that moves the tile keeps what
@@ -26,40 +46,38 @@ def delivered_words(tile: Sequence[int], moves: Iterable[Move]) -> int:
     tile
         Extent per rank of the tile that the instance holds.
     moves
-        The temporal loops above the instance, innermost first.
-
-    Returns
-    -------
-    int
-        Words per instance, the first tile included.
+        The temporal loops, innermost first; those of bound 1 bring nothing and are left out.
+    reuse
+        False for an instance that forgets its tile between steps: every loop brings all of it.
     """
     loops = [(bound, move) for bound, move in moves if bound > 1]
-    words = math.prod(tile)
     repeats = math.prod(bound for bound, _ in loops)
-    total = words
     innermost: Vector | None = None
     position: Vector = (0,) * len(tile)
     for bound, move in loops:
-        outer_repeats = repeats // bound
         if innermost is None and any(move):
             innermost = move
-            change = fresh_words(tile, move)
-        elif innermost is None:
-            change = 0
-        else:
-            change = _reentry(tile, move, position, innermost)
-        total += (repeats - outer_repeats) * change
-        position = tuple(map(sum, zip(position, move, strict=True)))
+        jump = tuple(map(sub, move, position))
+        outer_repeats = repeats // bound
+        words = _new_words(tile, jump, innermost) if reuse else math.prod(tile)
+        yield Change(repeats - outer_repeats, jump, words)
+        position = tuple(map(add, position, move))
         repeats = outer_repeats
-    return total
 
 
-def _reentry(tile: Sequence[int], move: Vector, position: Vector, innermost: Vector) -> int:
-    """Words that a loop outside the innermost moving one brings per iteration."""
-    jump = tuple(step - last for step, last in zip(move, position, strict=True))
+def _new_words(tile: Sequence[int], jump: Vector, innermost: Vector | None) -> int:
     if not any(jump):
         return 0
-    return fresh_words(tile, innermost) if jump == innermost else math.prod(tile)
+    return fresh_words(tile, jump) if jump == innermost else math.prod(tile)
+
+
+def delivered_words(tile: Sequence[int], moves: Iterable[Move], reuse: bool = True) -> int:
+    """Words that one instance receives while the temporal loops above it run.
+
+    The first tile, and what every loop brings; parameters as in `changes`.
+    """
+    found = changes(tile, moves, reuse)
+    return math.prod(tile) + sum(change.repeats * change.words for change in found)
 
 
 def distinct_offsets(moves: Iterable[Move]) -> int:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from model.architecture import Architecture, Fanout
 from model.cost.delivery import Move
 from model.cost.tiles import displacement
-from model.mapping import FanoutMapping, Mapping, StorageMapping
+from model.mapping import Axis, FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem
 
 
 @dataclass(frozen=True, slots=True)
 class NestLoop:
-    """A loop of bound above 1; ``stride`` is how far its dimension advances per iteration."""
+    """A loop of bound above 1; ``stride`` is how far its dimension advances per iteration.
+
+    ``axis`` is None for a temporal loop.
+    """
 
     dim: str
     bound: int
     stride: int
+    axis: Axis | None = None
 
 
 @dataclass(frozen=True)
@@ -86,12 +90,8 @@ def build_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -
     for node, entry in zip(reversed(architecture.nodes), reversed(mapping.nodes), strict=True):
         if isinstance(node, Fanout) != isinstance(entry, FanoutMapping):
             raise ValueError(f"mapping of node {node.name!r} is of the wrong kind")
-        pairs = (
-            [(loop.dim, loop.bound) for loop in entry.temporal]
-            if isinstance(entry, StorageMapping)
-            else [(loop.dim, loop.bound) for loop in entry.spatial]
-        )
-        loops = tuple(_advance(inner, pairs))
+        own = entry.temporal if isinstance(entry, StorageMapping) else entry.spatial
+        loops = tuple(_advance(inner, own))
         temporal.append(() if isinstance(node, Fanout) else loops)
         spatial.append(loops if isinstance(node, Fanout) else ())
         bounds.append(dict(inner))
@@ -101,11 +101,13 @@ def build_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -
     return Nest(tuple(reversed(temporal)), tuple(reversed(spatial)), tuple(reversed(bounds)))
 
 
-def _advance(inner: dict[str, int], pairs: list[tuple[str, int]]) -> Iterator[NestLoop]:
-    """Multiply the bounds of `pairs` into `inner`, yielding the loops that iterate at all."""
-    for dim, bound in pairs:
-        if dim not in inner:
-            raise ValueError(f"loop over {dim!r}, which is no dimension of the problem")
-        if bound > 1:
-            yield NestLoop(dim, bound, inner[dim])
-            inner[dim] *= bound
+def _advance(inner: dict[str, int], loops: Iterable[Loop | SpatialLoop]) -> Iterator[NestLoop]:
+    """Multiply the bounds of `loops` into `inner`, yielding the loops that iterate at all."""
+    for loop in loops:
+        if loop.dim not in inner:
+            raise ValueError(f"loop over {loop.dim!r}, which is no dimension of the problem")
+        if loop.bound > 1:
+            yield NestLoop(
+                loop.dim, loop.bound, inner[loop.dim], loop.axis if isinstance(loop, SpatialLoop) else None
+            )
+            inner[loop.dim] *= loop.bound

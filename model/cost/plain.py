@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from model.architecture import Architecture, StorageLevel
 from model.cost.limits import capacity_violations, mesh_violations
+from model.cost.links import LinkDelivery
 from model.cost.nest import Nest, build_nest
 from model.cost.prices import access_energy, leaking_instances, level_cycles, paying_instances, total_cycles
 from model.cost.report import DataspaceCost, Evaluation, LevelCost
-from model.cost.traffic import Traffic, dataspace_traffic
+from model.cost.traffic import MulticastDelivery, Traffic, dataspace_traffic
 from model.mapping import Mapping, StorageMapping
 from model.problem import Problem
 
@@ -39,13 +40,13 @@ def evaluate(
         If the mapping does not belong to the problem and the architecture, or if no level keeps a
         dataspace.
     """
-    if link_transfers:
-        raise NotImplementedError("link transfers")
     nest = build_nest(problem, architecture, mapping)
     _check_keeps(problem, mapping)
+    deliver = LinkDelivery if link_transfers else MulticastDelivery
     at: dict[int, list[Named]] = {position: [] for position in architecture.storage_indices}
     for space in problem.dataspaces:
-        for traffic in dataspace_traffic(architecture, mapping, nest, space):
+        delivery = deliver(architecture, nest, space)
+        for traffic in dataspace_traffic(architecture, mapping, nest, space, delivery):
             at[traffic.position].append((space.name, traffic))
     steps = nest.steps()
     needed = [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.delivery import delivered_words, distinct_offsets
@@ -12,6 +14,9 @@ from model.cost.partition import partition_words
 from model.cost.tiles import extents, tile_words
 from model.mapping import Mapping, StorageMapping
 from model.problem import Dataspace
+
+Words = int | Fraction
+"""Words per instance; a fraction where the children of a fanout get unequal numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,51 @@ class Traffic:
     reads: int
     fills: int
     updates: int
+
+
+class Delivery(Protocol):
+    """How the words of one dataspace get from a level to the next inner one."""
+
+    def received(self, position: int) -> tuple[Words, Words]:
+        """Words that one instance of the level at `position` gets from above, and from neighbours."""
+        ...
+
+    def across(self, position: int, stream: Words, own: bool) -> Words:
+        """Accesses above the fanout at `position` that bring `stream` words to each child.
+
+        With `own` the children ask for themselves; otherwise they pass on what others ask for.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MulticastDelivery:
+    """Delivery from the level above alone; children with equal words share one access."""
+
+    architecture: Architecture
+    nest: Nest
+    space: Dataspace
+
+    def received(self, position: int) -> tuple[int, int]:
+        """Words from above as if every level kept the dataspace, none from neighbours."""
+        tile = extents(self.space, self.nest.bounds[position])
+        reuse = reuses(self.architecture, self.space, position)
+        return delivered_words(tile, self.nest.moves_above(self.space, position), reuse), 0
+
+    def across(self, position: int, stream: Words, own: bool) -> Words:
+        """`stream` for every group of children with different words."""
+        fanout = self.architecture.nodes[position]
+        if isinstance(fanout, Fanout) and self.space.name in fanout.no_multicast:
+            return stream * self.nest.children(position)
+        return stream * distinct_offsets(self.nest.spatial_moves(self.space, position))
+
+
+def reuses(architecture: Architecture, space: Dataspace, position: int) -> bool:
+    """Whether the node at `position` reuses what it holds of `space`; the compute never does."""
+    if position == len(architecture.nodes):
+        return False
+    node = architecture.nodes[position]
+    return isinstance(node, Fanout) or space.name not in node.no_temporal_reuse
 
 
 def kept_positions(architecture: Architecture, mapping: Mapping, space: str) -> tuple[int, ...]:
@@ -41,23 +91,8 @@ def kept_positions(architecture: Architecture, mapping: Mapping, space: str) -> 
     return tuple(kept)
 
 
-def delivered_to(nest: Nest, level: StorageLevel, position: int, space: Dataspace) -> int:
-    """Words of `space` delivered into one instance of `level` if every level kept it."""
-    tile = extents(space, nest.bounds[position])
-    if space.name not in level.no_temporal_reuse:
-        return delivered_words(tile, nest.moves_above(space, position))
-    return math.prod(tile) * nest.steps(position)
-
-
-def multicast_groups(nest: Nest, fanout: Fanout, position: int, space: Dataspace) -> int:
-    """Accesses above `fanout` per word that each used child receives."""
-    if space.name not in fanout.no_multicast:
-        return distinct_offsets(nest.spatial_moves(space, position))
-    return nest.children(position)
-
-
 def dataspace_traffic(
-    architecture: Architecture, mapping: Mapping, nest: Nest, space: Dataspace
+    architecture: Architecture, mapping: Mapping, nest: Nest, space: Dataspace, delivery: Delivery
 ) -> tuple[Traffic, ...]:
     """Count the accesses to `space` at the levels that keep it, outermost first.
 
@@ -77,34 +112,47 @@ def dataspace_traffic(
     tiles = [tile_words(space, bounds) for bounds in nest.bounds]
     parts = partition_words(architecture, tiles)
     found: list[Traffic] = []
-    stream = nest.steps()
+    asking = len(architecture.nodes)
+    stream: Words = nest.steps()
     for position in range(len(architecture.nodes) - 1, kept[0] - 1, -1):
         node = architecture.nodes[position]
         if isinstance(node, Fanout):
-            stream *= multicast_groups(nest, node, position, space)
+            stream = delivery.across(position, stream, own=asking == position + 1)
             continue
         if position not in kept:
             continue
-        outermost = position == kept[0]
-        delivered = 0 if outermost else delivered_to(nest, node, position, space)
-        reads, fills, updates = _counts(node, space, stream, delivered, parts[position], outermost)
-        found.append(Traffic(position, tiles[position], parts[position], reads, fills, updates))
-        stream = stream if space.name in node.no_coalesce else delivered
+        passes = space.name in node.no_coalesce
+        above, beside = (0, 0) if position == kept[0] else delivery.received(position)
+        counts = _counts(node, space, stream, (above, 0 if passes else beside), parts[position])
+        found.append(Traffic(position, tiles[position], parts[position], *counts))
+        if not passes:
+            asking, stream = position, above
     return tuple(reversed(found))
 
 
 def _counts(
-    level: StorageLevel, space: Dataspace, served: int, delivered: int, part: int, outermost: bool
+    level: StorageLevel, space: Dataspace, served: Words, received: tuple[Words, Words], part: int
 ) -> tuple[int, int, int]:
-    """Reads, fills and updates of one instance that serves `served` words.
+    """Reads, fills and updates of one instance.
 
-    The first touch of each of the `part` words of a produced tensor writes without reading, so it
-    needs no read here and no fill from above.
+    It serves `served` words to the inside, and passes on to neighbours as many as it receives from
+    them. The first touch of each of the `part` words of a produced tensor writes without reading,
+    so it needs no read here and no fill from above; nothing is filled at the outermost level, which
+    receives nothing.
     """
+    above, beside = received
     if not space.read_write:
-        return served, delivered, 0
+        return _nearest(served + beside), math.trunc(above + beside), 0
     if space.name in level.no_coalesce:
-        return served, served, served
-    if space.name in level.rmw_first_update:
-        return served, delivered, served
-    return served - part, 0 if outermost else delivered - part, served
+        return _nearest(served), _nearest(served), _nearest(served)
+    first = 0 if space.name in level.rmw_first_update else part
+    fills = above + beside - first if above else 0
+    return _nearest(served + beside - first), _nearest(fills), _nearest(served)
+
+
+def _nearest(words: Words) -> int:
+    """Round to the nearest whole number, halves away from zero."""
+    if isinstance(words, int):
+        return words
+    whole = math.floor(abs(words) + Fraction(1, 2))
+    return whole if words >= 0 else -whole

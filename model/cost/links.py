@@ -1,0 +1,194 @@
+"""Link transfers: words that the children of a fanout hand on to their neighbours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+from model.architecture import Architecture, Fanout
+from model.cost.delivery import Change, changes
+from model.cost.nest import Nest
+from model.cost.tiles import Vector, extents
+from model.cost.traffic import MulticastDelivery, Words, reuses
+from model.problem import Dataspace
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The children of a fanout in use.
+
+    Parameters
+    ----------
+    offsets
+        Tile position of each child, the innermost spatial loop counting fastest.
+    columns, rows
+        Extent of the mesh: the hardware's, or more if the loops need more. Children take their
+        places row by row, so that loops which leave columns free change who neighbours whom.
+    """
+
+    offsets: tuple[Vector, ...]
+    columns: int
+    rows: int
+
+    def neighbours(self, child: int) -> Iterator[int]:
+        """Places above, below, left and right of `child` that are in use."""
+        row, column = divmod(child, self.columns)
+        places = (
+            (row >= 1, child - self.columns),
+            (row < self.rows - 1, child + self.columns),
+            (column >= 1, child - 1),
+            (column < self.columns - 1, child + 1),
+        )
+        return (place for inside, place in places if inside and place < len(self.offsets))
+
+    def linked(self, jump: Vector) -> frozenset[int]:
+        """Children that now want what a neighbour wanted before the tiles moved by `jump`."""
+        return frozenset(
+            child
+            for child, offset in enumerate(self.offsets)
+            if any(
+                self.offsets[place] == tuple(map(sum, zip(offset, jump, strict=True)))
+                for place in self.neighbours(child)
+            )
+        )
+
+    def groups(self, without: frozenset[int], multicast: bool) -> int:
+        """Accesses that serve all children but those in `without`."""
+        served = [offset for child, offset in enumerate(self.offsets) if child not in without]
+        return len(set(served)) if multicast else len(served)
+
+
+class Sharing(NamedTuple):
+    """Words at one fanout over the whole run.
+
+    ``accesses`` above it, words ``received`` by all children from above, and words ``linked`` from
+    child to child.
+    """
+
+    accesses: int
+    received: int
+    linked: int
+
+
+class _Step(NamedTuple):
+    """A kind of step: how often it is taken, and what it and the step before it bring."""
+
+    repeats: int
+    jump: Vector
+    words: int
+    words_before: int
+
+
+def _steps(first: int, found: Sequence[Change]) -> Iterator[_Step]:
+    """All kinds of steps of the temporal loops, `first` words being brought by the very first.
+
+    The innermost loop advances after the first step or after a step of a loop farther out; any
+    other loop advances after a step of the innermost one.
+    """
+    if not found:
+        return
+    innermost, *outer = found
+    advances = innermost.repeats // (1 + sum(change.repeats for change in outer))
+    yield _Step(advances, innermost.jump, innermost.words, first)
+    for change in outer:
+        yield _Step(advances * change.repeats, innermost.jump, innermost.words, change.words)
+        yield _Step(change.repeats, change.jump, change.words, innermost.words)
+
+
+@lru_cache(maxsize=4096)
+def share(grid: Grid, first: int, found: tuple[Change, ...], multicast: bool, links: bool) -> Sharing:
+    """Count accesses and transfers at a fanout.
+
+    In every step a child takes its new words from a neighbour that got the same words in the step
+    before, and from above otherwise. A step is counted that way only if it saves accesses above.
+
+    Parameters
+    ----------
+    grid
+        The children.
+    first
+        Words that each child gets in the first step.
+    found
+        What the temporal loops above bring to each child, innermost first.
+    multicast
+        Whether children with equal words share an access.
+    links
+        Whether neighbours exchange words at all.
+    """
+    nobody: frozenset[int] = frozenset()
+    children = len(grid.offsets)
+    plain = grid.groups(nobody, multicast)
+    accesses, received, linked = first * plain, first * children, 0
+    for step in _steps(first, found):
+        same_shape = step.words and step.words == step.words_before
+        helped = grid.linked(step.jump) if links and same_shape else nobody
+        groups = grid.groups(helped, multicast)
+        if groups >= plain:
+            helped, groups = nobody, plain
+        volume = step.repeats * step.words
+        accesses += volume * groups
+        received += volume * (children - len(helped))
+        linked += volume * len(helped)
+    return Sharing(accesses, received, linked)
+
+
+def _grid(fanout: Fanout, nest: Nest, space: Dataspace, position: int) -> Grid:
+    offsets: list[Vector] = [(0,) * len(space.ranks)]
+    for bound, move in nest.spatial_moves(space, position):
+        offsets = [
+            tuple(at + index * step for at, step in zip(offset, move, strict=True))
+            for index in range(bound)
+            for offset in offsets
+        ]
+    used = {"x": 1, "y": 1}
+    for loop in nest.spatial[position]:
+        used[loop.axis or "x"] *= loop.bound
+    return Grid(tuple(offsets), max(fanout.mesh_x, used["x"]), max(fanout.mesh_y, used["y"]))
+
+
+@dataclass(frozen=True, slots=True)
+class LinkDelivery:
+    """Delivery from the level above and from neighbours under the same fanout.
+
+    Only children that keep the dataspace, and the compute, exchange words; under a fanout whose
+    children pass on what others ask for, links save the multicast's accesses but move no words.
+    """
+
+    architecture: Architecture
+    nest: Nest
+    space: Dataspace
+
+    def received(self, position: int) -> tuple[Words, Words]:
+        """Words of one instance from above and from neighbours, both averages."""
+        above = position - 1
+        if not isinstance(self.architecture.nodes[above], Fanout):
+            return MulticastDelivery(self.architecture, self.nest, self.space).received(position)
+        sharing = self._sharing(above)
+        return (
+            Fraction(sharing.received, self.nest.children(above)),
+            Fraction(sharing.linked, self.nest.instances(position)),
+        )
+
+    def across(self, position: int, stream: Words, own: bool) -> Words:
+        """Accesses that links leave, scaled to `stream` if it is not the children's own."""
+        sharing = self._sharing(position)
+        if own:
+            return sharing.accesses
+        return stream * Fraction(sharing.accesses * self.nest.children(position), sharing.received)
+
+    def _sharing(self, position: int) -> Sharing:
+        fanout = self.architecture.nodes[position]
+        assert isinstance(fanout, Fanout)
+        tile = extents(self.space, self.nest.bounds[position + 1])
+        reuse = reuses(self.architecture, self.space, position + 1)
+        return share(
+            _grid(fanout, self.nest, self.space, position),
+            math.prod(tile),
+            tuple(changes(tile, self.nest.moves_above(self.space, position), reuse)),
+            multicast=self.space.name not in fanout.no_multicast,
+            links=self.space.name not in fanout.no_link_transfer,
+        )
