@@ -1,5 +1,22 @@
 """Energy and area of components: given by the user, from an Accelergy ERT and ART, or estimated."""
 
+from model.energy.compound import CompoundClass, CompoundClasses, load_compound_classes
+from model.energy.given import GIVEN_KEYS, Given, read_given
+from model.energy.pricing import price
 from model.energy.request import EnergyError, EnergyRequest, Prices
+from model.energy.tables import EnergyTables, load_tables
 
-__all__ = ["EnergyError", "EnergyRequest", "Prices"]
+__all__ = [
+    "GIVEN_KEYS",
+    "CompoundClass",
+    "CompoundClasses",
+    "EnergyError",
+    "EnergyRequest",
+    "EnergyTables",
+    "Given",
+    "Prices",
+    "load_compound_classes",
+    "load_tables",
+    "price",
+    "read_given",
+]

@@ -1,0 +1,83 @@
+"""Attributes of a component as the estimator's models ask for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from model.energy.request import EnergyError
+
+PROCESS_ATTRIBUTES = ("technology", "global_cycle_seconds")
+_PLACEHOLDERS = frozenset({"setme", "mustspecify"})
+
+
+def is_placeholder(value: object) -> bool:
+    """Whether a value only marks that there should be one: ``SET ME``, ``must_specify``."""
+    return isinstance(value, str) and value.casefold().replace(" ", "").replace("_", "") in _PLACEHOLDERS
+
+
+def missing_attribute(name: str, component_class: str) -> EnergyError:
+    """Return the error for an attribute that nobody specified."""
+    hint = None
+    if name in PROCESS_ATTRIBUTES:
+        hint = f"give `{name}` on the component, on a container around it, or in the top-level variables"
+    return EnergyError(f"the class `{component_class}` needs the attribute `{name}`", hint=hint)
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """Evaluated attributes of one component of `component_class`."""
+
+    component_class: str
+    values: Mapping[str, object]
+
+    def lookup(self, *names: str) -> object | None:
+        """Return the value of the first of `names` that is specified, None without any."""
+        for name in names:
+            value = self.values.get(name)
+            if value is not None and not is_placeholder(value):
+                return value
+        return None
+
+    def require(self, *names: str) -> object:
+        """Return the value of the first of `names` that is specified.
+
+        Raises
+        ------
+        EnergyError
+            When none is; the message asks for the first.
+        """
+        value = self.lookup(*names)
+        if value is None:
+            raise missing_attribute(names[0], self.component_class)
+        return value
+
+    def number(self, *names: str, default: float | None = None, least: float = 0.0) -> float:
+        """Return a finite number of at least `least` under the first of `names` that is specified.
+
+        Raises
+        ------
+        EnergyError
+            When it is missing without a default, no number, or too small.
+        """
+        found = self.lookup(*names)
+        if found is None and default is not None:
+            return default
+        value = _to_number(self.require(*names))
+        if value is None or value < least:
+            raise EnergyError(
+                f"attribute `{names[0]}` of the class `{self.component_class}` is {found!r}, "
+                f"but must be a number of at least {least:g}"
+            )
+        return value
+
+
+def _to_number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,220 @@
+"""Accelergy's compound component classes: what a spec says a component is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from model.energy.figures import as_mapping, as_name, as_sequence
+from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
+
+_LIBRARY_KEYS = frozenset({"version", "classes"})
+_CLASS_KEYS = frozenset({"name", "attributes", "subcomponents", "actions"})
+_SUBCOMPONENT_KEYS = frozenset({"name", "class", "attributes", "area_scale"})
+_ACTION_KEYS = frozenset({"name", "arguments", "subcomponents"})
+_PART_KEYS = frozenset({"name", "actions"})
+_STEP_KEYS = frozenset({"name", "arguments", "energy_scale"})
+_INDEXED_NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[(.*)\])?\s*", re.DOTALL)
+
+T = TypeVar("T")
+Arguments = tuple[tuple[str, ScalarNode], ...]
+
+
+@dataclass(frozen=True)
+class IndexRange:
+    """``first..last`` of ``storage[first..last]``, as expressions; both are included."""
+
+    first: ScalarNode
+    last: ScalarNode
+
+
+@dataclass(frozen=True)
+class Subcomponent:
+    """A part of a compound class: ``indices`` says how many there are, one without."""
+
+    name: str
+    indices: IndexRange | None
+    component_class: str
+    attributes: Arguments
+    area_scale: ScalarNode | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Step:
+    """An action of a subcomponent that an action of the compound class causes."""
+
+    action: str
+    arguments: Arguments
+    energy_scale: ScalarNode | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class ActionPart:
+    """Steps that each of the subcomponents ``name[indices]`` takes."""
+
+    name: str
+    indices: IndexRange | None
+    steps: tuple[Step, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class CompoundAction:
+    """An action of a compound class; ``arguments`` are those that its caller may give."""
+
+    name: str
+    arguments: Arguments
+    parts: tuple[ActionPart, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class CompoundClass:
+    """A class with attributes and their defaults, subcomponents, and actions."""
+
+    name: str
+    attributes: Arguments
+    subcomponents: Mapping[str, Subcomponent]
+    actions: Mapping[str, CompoundAction]
+    span: Span
+
+    def declares(self, attribute: str) -> bool:
+        """Whether the class has an attribute of that name."""
+        return any(name == attribute for name, _ in self.attributes)
+
+
+@dataclass(frozen=True)
+class CompoundClasses:
+    """The compound classes of a spec by name."""
+
+    by_name: Mapping[str, CompoundClass] = field(default_factory=dict)
+
+
+def load_compound_classes(nodes: Iterable[Node]) -> CompoundClasses:
+    """Read the values of the top-level keys ``components`` and ``compound_components``.
+
+    Raises
+    ------
+    SpecError
+        A malformed class, or two classes of one name.
+    """
+    classes: dict[str, CompoundClass] = {}
+    for node in nodes:
+        library = as_mapping(node, "the components", _LIBRARY_KEYS)
+        for item in as_sequence(library.get("classes"), "`classes`"):
+            found = _load_class(item)
+            if found.name in classes:
+                raise SpecError(
+                    f"two component classes are named `{found.name}`",
+                    found.span,
+                    related=((classes[found.name].span, "the first one is here"),),
+                )
+            classes[found.name] = found
+    return CompoundClasses(classes)
+
+
+def _load_class(node: Node) -> CompoundClass:
+    entry = as_mapping(node, "a component class", _CLASS_KEYS)
+    name_node = entry.require("name", "a component class")
+    name = as_name(name_node, "the class's `name`")
+    parts = as_sequence(entry.get("subcomponents"), "`subcomponents`")
+    subcomponents = [_load_subcomponent(item) for item in parts]
+    actions = [_load_action(item) for item in as_sequence(entry.get("actions"), "`actions`")]
+    return CompoundClass(
+        name,
+        _load_arguments(entry.get("attributes"), "`attributes`"),
+        _by_name(((part.name, part.span, part) for part in subcomponents), "subcomponents"),
+        _by_name(((action.name, action.span, action) for action in actions), "actions"),
+        name_node.span,
+    )
+
+
+def _load_subcomponent(node: Node) -> Subcomponent:
+    entry = as_mapping(node, "a subcomponent", _SUBCOMPONENT_KEYS)
+    name, indices = _load_indexed_name(entry.require("name", "a subcomponent"))
+    return Subcomponent(
+        name,
+        indices,
+        as_name(entry.require("class", f"the subcomponent `{name}`"), "the subcomponent's `class`"),
+        _load_arguments(entry.get("attributes"), "`attributes`"),
+        _optional_scalar(entry, "area_scale"),
+        entry.span,
+    )
+
+
+def _load_action(node: Node) -> CompoundAction:
+    entry = as_mapping(node, "an action", _ACTION_KEYS)
+    name = as_name(entry.require("name", "an action"), "the action's `name`")
+    parts = tuple(_load_part(item) for item in as_sequence(entry.get("subcomponents"), "`subcomponents`"))
+    return CompoundAction(name, _load_arguments(entry.get("arguments"), "`arguments`"), parts, entry.span)
+
+
+def _load_part(node: Node) -> ActionPart:
+    entry = as_mapping(node, "a subcomponent of an action", _PART_KEYS)
+    name, indices = _load_indexed_name(entry.require("name", "a subcomponent of an action"))
+    steps = tuple(_load_step(item) for item in as_sequence(entry.get("actions"), "`actions`"))
+    return ActionPart(name, indices, steps, entry.span)
+
+
+def _load_step(node: Node) -> Step:
+    entry = as_mapping(node, "an action of a subcomponent", _STEP_KEYS)
+    return Step(
+        as_name(entry.require("name", "an action of a subcomponent"), "the action's `name`"),
+        _load_arguments(entry.get("arguments"), "`arguments`"),
+        _optional_scalar(entry, "energy_scale"),
+        entry.span,
+    )
+
+
+def _load_arguments(node: Node | None, what: str) -> Arguments:
+    if node is None or (isinstance(node, ScalarNode) and node.value is None):
+        return ()
+    if not isinstance(node, MappingNode):
+        raise SpecError(f"{what} must be a mapping", node.span)
+    return tuple((key.text, _scalar(value, f"`{key.text}`")) for key, value in node.entries)
+
+
+def _load_indexed_name(node: Node) -> tuple[str, IndexRange | None]:
+    text = as_name(node, "a subcomponent's `name`")
+    match = _INDEXED_NAME.fullmatch(text)
+    if match is None:
+        raise SpecError(
+            f"`{text}` is no name of a subcomponent", node.span, hint="write name, name[0] or name[1..count]"
+        )
+    if match[2] is None:
+        return match[1], None
+    first, dots, last = match[2].partition("..")
+    lower = as_expression(first, node.span)
+    return match[1], IndexRange(lower, as_expression(last, node.span) if dots else lower)
+
+
+def as_expression(text: str, span: Span) -> ScalarNode:
+    """Return a part of a scalar's text, to be evaluated on its own."""
+    return ScalarNode(text.strip(), text.strip(), False, span)
+
+
+def _optional_scalar(entry: MappingNode, key: str) -> ScalarNode | None:
+    node = entry.get(key)
+    return None if node is None else _scalar(node, f"`{key}`")
+
+
+def _scalar(node: Node, what: str) -> ScalarNode:
+    if not isinstance(node, ScalarNode):
+        raise SpecError(f"{what} must be a number, a text or an expression", node.span)
+    return node
+
+
+def _by_name(items: Iterable[tuple[str, Span, T]], what: str) -> dict[str, T]:
+    found: dict[str, T] = {}
+    spans: dict[str, Span] = {}
+    for name, span, item in items:
+        if name in found:
+            raise SpecError(
+                f"two {what} are named `{name}`", span, related=((spans[name], "the first one is here"),)
+            )
+        found[name], spans[name] = item, span
+    return found

@@ -1,0 +1,90 @@
+"""Figures in a spec's text: exact decimals, and the place they were written at."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from pathlib import PurePath
+
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+
+SIGNIFICANT_DIGITS = 6
+
+
+def place(span: Span) -> str:
+    """Name a place shortly, for the column of sources: ``ERT.yaml:12``."""
+    return f"{PurePath(span.file).name}:{span.line}"
+
+
+def exact_decimal(node: Node, what: str) -> Decimal:
+    """Read a finite, non-negative number without a detour over binary floating point.
+
+    Raises
+    ------
+    SpecError
+        When `node` is anything else; `what` names the figure in the message.
+    """
+    value = node.value if isinstance(node, ScalarNode) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise SpecError(f"{what} must be a number", node.span)
+    if not math.isfinite(value):
+        raise SpecError(f"{what} must be finite", node.span)
+    if value < 0:
+        raise SpecError(f"{what} must not be negative", node.span)
+    if isinstance(value, int) or value == 0:
+        return Decimal(int(value))
+    assert isinstance(node, ScalarNode)
+    return Decimal(node.text)
+
+
+def rounded(value: float) -> Decimal:
+    """Round an estimate to the digits that are worth showing."""
+    return Decimal(f"{value:.{SIGNIFICANT_DIGITS}g}")
+
+
+def as_mapping(node: Node, what: str, known: frozenset[str]) -> MappingNode:
+    """Return `node` if it is a mapping with none but `known` keys.
+
+    Raises
+    ------
+    SpecError
+        Otherwise, at the unknown key where there is one.
+    """
+    if not isinstance(node, MappingNode):
+        raise SpecError(f"{what} must be a mapping", node.span)
+    for key, _ in node.entries:
+        if key.text not in known:
+            raise SpecError(
+                f"unknown key `{key.text}` in {what}",
+                key.span,
+                hint=did_you_mean(key.text, known) or f"known keys: {', '.join(sorted(known))}",
+            )
+    return node
+
+
+def as_sequence(node: Node | None, what: str) -> tuple[Node, ...]:
+    """Return the items of a list, none for a missing or empty value.
+
+    Raises
+    ------
+    SpecError
+        When `node` is something else than a list.
+    """
+    if node is None or (isinstance(node, ScalarNode) and node.value is None):
+        return ()
+    if not isinstance(node, SequenceNode):
+        raise SpecError(f"{what} must be a list", node.span)
+    return node.items
+
+
+def as_name(node: Node, what: str) -> str:
+    """Return the text of a scalar that is not empty.
+
+    Raises
+    ------
+    SpecError
+        When `node` is anything else.
+    """
+    if not isinstance(node, ScalarNode) or not node.text.strip():
+        raise SpecError(f"{what} must be a name", node.span)
+    return node.text.strip()

@@ -1,0 +1,145 @@
+"""Energies and areas that a user wrote on a component."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from model.energy.figures import as_mapping, as_name, as_sequence, exact_decimal, place
+from model.energy.request import Kind
+from model.spec.expressions import evaluate
+from model.spec.source import MappingNode, Node, ScalarNode, SpecError, did_you_mean
+
+_ACTIONS: Mapping[Kind, tuple[str, ...]] = {
+    "storage": ("read", "write", "fill", "update", "leak"),
+    "compute": ("compute", "leak"),
+}
+_ACTION_KEYS = frozenset({"name", "energy"})
+
+GIVEN_KEYS = frozenset({"actions", "energy", "area", "vector_access_energy", "energy_per_op"})
+"""Keys of a component, or of its attributes, that `read_given` understands."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Figures in picojoule by action and in square micrometres, each with its source."""
+
+    energies: Mapping[str, tuple[Decimal, str]] = field(default_factory=dict)
+    area: tuple[Decimal, str] | None = None
+
+
+def read_given(
+    kind: Kind, component: MappingNode, attributes: MappingNode | None, names: Mapping[str, object]
+) -> Given:
+    """Read what a user wrote about energy and area, on the component or among its attributes.
+
+    Energies are in picojoule per vector access, per operation (``compute``) or per cycle
+    (``leak``), areas in square micrometres. Understood are ``energy: {read: 2.5, write: 3}``; for
+    a compute component also ``energy: 0.5``; ``actions: [{name: read, energy: 2.5}]``;
+    ``vector_access_energy: 2.5`` for every access of a storage; ``energy_per_op: 0.5``; and
+    ``area: 1200``. A figure is a number, kept exactly, or an expression over `names`.
+
+    Raises
+    ------
+    SpecError
+        A figure that is no finite, non-negative number, an unknown action, a key that does not
+        fit `kind`, or one figure given twice.
+    """
+    reader = _Reader(kind, names)
+    for mapping in (component, attributes):
+        for key, node in () if mapping is None else mapping.entries:
+            name = key.text.replace("-", "_")
+            if name in GIVEN_KEYS:
+                reader.read(name, key, node)
+    return Given(reader.energies, reader.area)
+
+
+class _Reader:
+    """Collects figures, refusing the second of any."""
+
+    def __init__(self, kind: Kind, names: Mapping[str, object]) -> None:
+        self._kind = kind
+        self._names = names
+        self._nodes: dict[str, Node] = {}
+        self.energies: dict[str, tuple[Decimal, str]] = {}
+        self.area: tuple[Decimal, str] | None = None
+
+    def read(self, name: str, key: ScalarNode, node: Node) -> None:
+        """Read the value of one of `GIVEN_KEYS`."""
+        readers: dict[str, Callable[[ScalarNode, Node], None]] = {
+            "actions": self._read_actions,
+            "energy": self._read_energy,
+            "area": self._read_area,
+            "vector_access_energy": self._read_every_access,
+            "energy_per_op": self._read_operation,
+        }
+        readers[name](key, node)
+
+    def _read_energy(self, key: ScalarNode, node: Node) -> None:
+        if isinstance(node, MappingNode):
+            for action, value in node.entries:
+                self._add(action.text, action, value)
+        elif self._kind == "compute":
+            self._add("compute", key, node)
+        else:
+            raise SpecError(
+                "`energy` of a storage must be a mapping",
+                node.span,
+                hint="write energy: {read: 2.5, write: 2.5}",
+            )
+
+    def _read_actions(self, _key: ScalarNode, node: Node) -> None:
+        for item in as_sequence(node, "`actions`"):
+            entry = as_mapping(item, "an action", _ACTION_KEYS)
+            name_node = entry.require("name", "an action")
+            action = as_name(name_node, "the action's `name`")
+            self._add(action, name_node, entry.require("energy", "an action"))
+
+    def _read_every_access(self, key: ScalarNode, node: Node) -> None:
+        self._require_kind("storage", key)
+        for action in ("read", "write"):
+            self._add(action, key, node)
+
+    def _read_operation(self, key: ScalarNode, node: Node) -> None:
+        self._require_kind("compute", key)
+        self._add("compute", key, node)
+
+    def _read_area(self, _key: ScalarNode, node: Node) -> None:
+        self._refuse_second("area", node)
+        self.area = (self._figure(node, "`area`"), _source(node))
+
+    def _require_kind(self, kind: Kind, key: ScalarNode) -> None:
+        if self._kind != kind:
+            raise SpecError(f"`{key.text}` is for {kind} components, this is {self._kind}", key.span)
+
+    def _add(self, action: str, where: Node, node: Node) -> None:
+        known = _ACTIONS[self._kind]
+        if action not in known:
+            raise SpecError(
+                f"unknown action `{action}` of a {self._kind} component",
+                where.span,
+                hint=did_you_mean(action, known) or f"its actions: {', '.join(known)}",
+            )
+        self._refuse_second(action, node)
+        self.energies[action] = (self._figure(node, f"the energy of `{action}`"), _source(node))
+
+    def _refuse_second(self, what: str, node: Node) -> None:
+        if what in self._nodes:
+            earlier = self._nodes[what]
+            raise SpecError(
+                f"`{what}` is given twice", node.span, related=((earlier.span, "the first figure is here"),)
+            )
+        self._nodes[what] = node
+
+    def _figure(self, node: Node, what: str) -> Decimal:
+        if not isinstance(node, ScalarNode) or node.quoted or not isinstance(node.value, str):
+            return exact_decimal(node, what)
+        value = evaluate(node, self._names)
+        if isinstance(value, str):
+            raise SpecError(f"{what} must be a number", node.span)
+        return exact_decimal(ScalarNode(value, repr(value), False, node.span), what)
+
+
+def _source(node: Node) -> str:
+    return f"given at {place(node.span)}"

@@ -1,0 +1,249 @@
+"""The price of a component: from the user, else from an ERT, else estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from model.energy.attributes import is_placeholder
+from model.energy.components import Component, Library, PrimitiveComponent
+from model.energy.compound import CompoundClasses
+from model.energy.figures import place, rounded
+from model.energy.request import EnergyError, EnergyRequest, Kind, Prices
+from model.energy.tables import EnergyTable, EnergyTables
+from model.energy.technology import parse_node
+from model.spec.source import SpecError, did_you_mean
+
+DEFAULT_CYCLE_SECONDS = 1e-9
+
+_SYNONYMS = {
+    "width": ("memory_width", "data_storage_width"),
+    "depth": ("memory_depth", "data_storage_depth"),
+    "datawidth": ("word_bits", "word-bits", "word_width"),
+}
+# What each action of the cost model is called in tables and classes, the best name first.
+_NAMES: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
+    "storage": {
+        "read": ("read",),
+        "fill": ("fill", "write"),
+        "update": ("update", "write"),
+        "leak": ("leak",),
+    },
+    "compute": {"compute": ("compute", "mac", "mac_random")},
+}
+_GENERIC_CLASSES = frozenset({"storage", "compute"})
+
+Figure = tuple[Decimal, str]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Figures by action, and remarks on them."""
+
+    figures: Mapping[str, Figure]
+    notes: tuple[str, ...] = ()
+    area: Figure | None = None
+
+
+def price(
+    request: EnergyRequest,
+    tables: EnergyTables,
+    compound_classes: CompoundClasses,
+    variables: Mapping[str, object],
+) -> Prices:
+    """Price one component.
+
+    Action by action, a figure that the user gave comes first, then the ERT's, then the
+    estimator's. Writes price fills, and updates where nothing else does. Where an ERT is given,
+    the estimator is not asked: a component or action that the ERT lacks is an error, but for the
+    leakage, which then counts as zero and a note says so. It also counts as zero, with a note,
+    when the user gave all other energies and nothing says what leaks.
+
+    The attribute ``energy_scale`` multiplies what the user gave or the estimator says of accesses
+    and operations, ``area_scale`` the area, unless the component's class declares them for itself;
+    tables are used as they stand. ``global_cycle_seconds`` is 1 ns when nobody says otherwise.
+
+    Parameters
+    ----------
+    request
+        The component.
+    tables
+        An ERT and ART, possibly empty.
+    compound_classes
+        The spec's own component classes; they come before the built-in ones of the same name.
+    variables
+        The spec's top-level variables.
+
+    Raises
+    ------
+    EnergyError
+        At the component, when it cannot be priced.
+    """
+    try:
+        return _price(_cleaned(request), tables, Library(compound_classes, _specified(variables)))
+    except SpecError as error:
+        message = f"cannot price `{request.name}`: {error.message}"
+        cause = () if error.span is None else ((error.span, "it is needed here"),)
+        raise EnergyError(message, request.span, (*cause, *error.related), error.hint) from error
+
+
+def _specified(values: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in values.items() if not is_placeholder(value)}
+
+
+def _cleaned(request: EnergyRequest) -> EnergyRequest:
+    """Drop placeholders among the attributes, and add the usual names of synonyms."""
+    attributes = _specified(request.attributes)
+    for name, synonyms in _SYNONYMS.items():
+        written = [synonym for synonym in synonyms if synonym in attributes]
+        if name not in attributes and written:
+            attributes[name] = attributes[written[0]]
+    return replace(request, attributes=attributes)
+
+
+def _price(request: EnergyRequest, tables: EnergyTables, library: Library) -> Prices:
+    given = _from_user(request, library)
+    missing = tuple(action for action in _NAMES[request.kind] if action not in given.figures)
+    rest = _rest(request, missing, tables, library) if missing else _Found({})
+    figures = {**given.figures, **rest.figures}
+    area = given.area or tables.areas.get(request.name) or rest.area
+    energies = {action: figures[action][0] for action in _NAMES[request.kind]}
+    return Prices(
+        **energies,
+        area_um2=None if area is None else float(area[0]),
+        area_source="" if area is None else area[1],
+        sources={action: figures[action][1] for action in energies},
+        notes=(*given.notes, *rest.notes),
+    )
+
+
+def _rest(request: EnergyRequest, missing: tuple[str, ...], tables: EnergyTables, library: Library) -> _Found:
+    """Figures that the user did not give."""
+    only_leak = missing == ("leak",)
+    if only_leak and request.name not in tables.energies:
+        return _no_leak(request, "only the other energies are given")
+    if tables.ert_span is not None:
+        return _from_table(request, missing, tables)
+    return _estimated(request, missing, library)
+
+
+def _no_leak(request: EnergyRequest, why: str) -> _Found:
+    note = f"`{request.name}`: {why}; its leakage counts as zero"
+    return _Found({"leak": (Decimal(0), f"none ({why})")}, (note,))
+
+
+def _from_user(request: EnergyRequest, library: Library) -> _Found:
+    figures: dict[str, Figure] = {}
+    for action, names in _NAMES[request.kind].items():
+        known = [request.given[name] for name in names if name in request.given]
+        if known:
+            figures[action] = _scaled(known[0], action, request, library)
+    if request.given_area is None:
+        return _Found(figures)
+    return _Found(figures, area=_scaled(request.given_area, "area", request, library))
+
+
+def _scaled(figure: Figure, what: str, request: EnergyRequest, library: Library) -> Figure:
+    """Apply the component's ``energy_scale`` or ``area_scale``; leakage has none."""
+    factor = _scale(what, request, library)
+    if factor is None:
+        return figure
+    return figure[0] * factor, f"{figure[1]}, times {factor}"
+
+
+def _scale(what: str, request: EnergyRequest, library: Library) -> Decimal | None:
+    key = "area_scale" if what == "area" else "energy_scale"
+    value = request.attributes.get(key)
+    compound = library.classes.by_name.get(request.model_class)
+    if what == "leak" or value is None or (compound is not None and compound.declares(key)):
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise EnergyError(f"attribute `{key}` is {value!r}, but must be a number of at least 0")
+    return Decimal(str(value))
+
+
+def _from_table(request: EnergyRequest, missing: tuple[str, ...], tables: EnergyTables) -> _Found:
+    assert tables.ert_span is not None
+    table = tables.energies.get(request.name)
+    if table is None:
+        raise EnergyError(
+            f"the ERT has no table of the component `{request.name}`",
+            related=((tables.ert_span, "the ERT is here"),),
+            hint=did_you_mean(request.name, tables.energies) or "complete the ERT, or give the energies",
+        )
+    figures: dict[str, Figure] = {}
+    notes: tuple[str, ...] = ()
+    if "energy_scale" in request.attributes:
+        notes = (f"`{request.name}`: its `energy_scale` does not apply to the ERT's energies",)
+    for action in missing:
+        found = _table_figure(request, action, table)
+        figures.update(found.figures)
+        notes += found.notes
+    return _Found(figures, notes)
+
+
+def _table_figure(request: EnergyRequest, action: str, table: EnergyTable) -> _Found:
+    names = _NAMES[request.kind][action]
+    known = [table.actions[name] for name in names if name in table.actions]
+    if known:
+        return _Found({action: known[0]})
+    if action == "leak":
+        return _no_leak(request, f"no leak at {place(table.span)}")
+    raise EnergyError(
+        f"the ERT's table of `{request.name}` lacks the action {' or '.join(f'`{name}`' for name in names)}",
+        related=((table.span, f"the table is here; its actions: {', '.join(table.actions) or 'none'}"),),
+    )
+
+
+def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Library) -> _Found:
+    if request.model_class in _GENERIC_CLASSES and request.model_class not in library.classes.by_name:
+        raise EnergyError(
+            f"the class `{request.model_class}` does not say what it is made of",
+            hint="give a subclass, such as SRAM, regfile or intmac, or the energies, or an ERT",
+        )
+    request, assumption = _with_cycle(request, library)
+    component = library.instantiate(request.model_class, request.attributes)
+    source = f"estimator: {_description(request, component, library)}{assumption}"
+    figures: dict[str, Figure] = {}
+    notes: tuple[str, ...] = ()
+    for action in missing:
+        found = _estimated_figure(request, action, component, source)
+        figures.update(found.figures)
+        notes += found.notes
+    scaled = {action: _scaled(figure, action, request, library) for action, figure in figures.items()}
+    area = _scaled((rounded(component.area_um2()), source), "area", request, library)
+    return _Found(scaled, notes, area)
+
+
+def _with_cycle(request: EnergyRequest, library: Library) -> tuple[EnergyRequest, str]:
+    if "global_cycle_seconds" in {**library.variables, **request.attributes}:
+        return request, ""
+    attributes = {**request.attributes, "global_cycle_seconds": DEFAULT_CYCLE_SECONDS}
+    return replace(request, attributes=attributes), ", 1 ns cycle assumed"
+
+
+def _description(request: EnergyRequest, component: Component, library: Library) -> str:
+    parts = [request.model_class]
+    if not isinstance(component, PrimitiveComponent):
+        parts[0] += " (compound)"
+    if isinstance(component, PrimitiveComponent) and not component.primitive.scales:
+        return f"{parts[0]} {request.attributes.get('type', '')}".strip()
+    technology = request.attributes.get("technology", library.variables.get("technology"))
+    if technology is not None:
+        parts.append(f"{parse_node(technology):g} nm")
+    return ", ".join(parts)
+
+
+def _estimated_figure(request: EnergyRequest, action: str, component: Component, source: str) -> _Found:
+    names = _NAMES[request.kind][action]
+    for name in names:
+        energy_pj = component.energy_pj(name)
+        if energy_pj is not None:
+            return _Found({action: (rounded(energy_pj), source)})
+    if action == "leak":
+        return _no_leak(request, f"the class `{request.model_class}` has no leak")
+    raise EnergyError(
+        f"the class `{request.model_class}` has no action {' or '.join(f'`{name}`' for name in names)}",
+        hint=f"its actions: {', '.join(component.actions)}",
+    )
