@@ -1,0 +1,1 @@
+"""The search for the best mapping of one Einsum, and its proof."""

@@ -1,0 +1,173 @@
+"""The divisor lattice: all vectors of tile extents, each a divisor of its dimension's bound.
+
+A vector is stored by the exponents of its primes, one axis per (dimension, prime). The linear index
+of a product of two vectors is the sum of their indices, and a minimum over all divisors of a vector
+is a running minimum along each axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from model.numbers import divisors, prime_factors
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+INFINITY = 1 << 60
+"""Stands for "impossible" in tables; four of them still add up without overflow."""
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """The lattice of divisor vectors of `bounds` (all greater than 1)."""
+
+    bounds: tuple[int, ...]
+
+    @cached_property
+    def axes(self) -> tuple[tuple[int, int, int], ...]:
+        """Triples (dimension, prime, largest exponent), dimensions in order."""
+        return tuple((d, p, e) for d, bound in enumerate(self.bounds) for p, e in prime_factors(bound))
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Number of exponents per axis."""
+        return tuple(e + 1 for _, _, e in self.axes)
+
+    @cached_property
+    def size(self) -> int:
+        """Number of vectors."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """Step of the linear index per exponent, one per axis."""
+        return tuple(math.prod(self.shape[a + 1 :]) for a in range(len(self.shape)))
+
+    @cached_property
+    def limits(self) -> npt.NDArray[np.int8]:
+        """Largest exponent per axis."""
+        return np.array([e for _, _, e in self.axes], dtype=np.int8)
+
+    @cached_property
+    def exponents(self) -> npt.NDArray[np.int8]:
+        """Exponents of every vector, shape (size, axes)."""
+        grid = np.indices(self.shape, dtype=np.int8)
+        return np.ascontiguousarray(grid.reshape(len(self.shape), -1).T)
+
+    @cached_property
+    def extents(self) -> IntArray:
+        """Extents of every vector, shape (size, dimensions)."""
+        columns = [np.array(self.divisors_of(d), dtype=np.int64) for d in range(len(self.bounds))]
+        mesh = np.meshgrid(*columns, indexing="ij")
+        return np.stack([m.ravel() for m in mesh], axis=1) if columns else np.ones((1, 0), dtype=np.int64)
+
+    def divisors_of(self, dim: int) -> tuple[int, ...]:
+        """Divisors of a dimension's bound in lattice order (by exponents, not by size)."""
+        values = [1]
+        for prime, exponent in prime_factors(self.bounds[dim]):
+            values = [v * prime**e for v in values for e in range(exponent + 1)]
+        return tuple(values)
+
+    @cached_property
+    def position(self) -> tuple[dict[int, int], ...]:
+        """Per dimension, the place of each divisor in `divisors_of`."""
+        return tuple({v: i for i, v in enumerate(self.divisors_of(d))} for d in range(len(self.bounds)))
+
+    @cached_property
+    def dim_strides(self) -> tuple[int, ...]:
+        """Step of the linear index per place in `divisors_of`, one per dimension."""
+        counts = [len(divisors(bound)) for bound in self.bounds]
+        return tuple(math.prod(counts[d + 1 :]) for d in range(len(counts)))
+
+    def index(self, vector: Sequence[int]) -> int:
+        """Linear index of a vector of extents."""
+        places = (self.position[d][v] * self.dim_strides[d] for d, v in enumerate(vector))
+        return sum(places)
+
+    def vector(self, index: int) -> tuple[int, ...]:
+        """Extents at a linear index."""
+        return tuple(int(v) for v in self.extents[index])
+
+    def fitting(self, indices: IntArray, factor: int) -> BoolArray:
+        """Which of the vectors at `indices`, multiplied by the vector at `factor`, stay inside."""
+        room = self.limits - self.exponents[factor]
+        fits: BoolArray = (self.exponents[indices] <= room).all(axis=1)
+        return fits
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The temporal factors that one storage level may have, per dimension.
+
+    ``allowed[d]`` lists the allowed divisors of dimension d.
+    """
+
+    lattice: Lattice
+    allowed: tuple[frozenset[int], ...]
+
+    @cached_property
+    def masks(self) -> tuple[BoolArray, ...]:
+        """Per dimension, which places of ``divisors_of`` are allowed factors."""
+        return tuple(
+            np.array([v in allowed for v in self.lattice.divisors_of(d)], dtype=np.bool_)
+            for d, allowed in enumerate(self.allowed)
+        )
+
+    @cached_property
+    def free(self) -> tuple[bool, ...]:
+        """Per dimension, whether every divisor is allowed."""
+        return tuple(bool(mask.all()) for mask in self.masks)
+
+    @cached_property
+    def trivial(self) -> tuple[bool, ...]:
+        """Per dimension, whether only the factor 1 is allowed."""
+        return tuple(allowed == {1} for allowed in self.allowed)
+
+    def sweep(self, table: IntArray, dims: Sequence[int] | None = None) -> IntArray:
+        """Minimum of `table` over all vectors from which this slot leads to each vector.
+
+        ``result[x] = min(table[y] for y | x if x / y is allowed here)``, with x and y equal in the
+        dimensions that are not in `dims` (default: all).
+        """
+        result = table.copy()
+        for d in range(len(self.allowed)) if dims is None else dims:
+            if self.trivial[d]:
+                continue
+            if self.free[d]:
+                self._sweep_free(result, d)
+            else:
+                result = self._sweep_listed(result, d)
+        if dims is not None:
+            for d in set(range(len(self.allowed))) - set(dims):
+                if 1 not in self.allowed[d]:
+                    return np.full_like(result, INFINITY)
+        return result
+
+    def _sweep_free(self, table: IntArray, dim: int) -> None:
+        shape = self.lattice.shape
+        for a, (d, _, exponent) in enumerate(self.lattice.axes):
+            if d != dim:
+                continue
+            view = table.reshape(math.prod(shape[:a]), exponent + 1, -1)
+            for e in range(1, exponent + 1):
+                np.minimum(view[:, e], view[:, e - 1], out=view[:, e])
+
+    def _sweep_listed(self, table: IntArray, dim: int) -> IntArray:
+        places = self.lattice.position[dim]
+        values = self.lattice.divisors_of(dim)
+        stride = self.lattice.dim_strides[dim]
+        old = table.reshape(-1, len(values), stride)
+        new = np.full_like(old, INFINITY)
+        for factor in self.allowed[dim]:
+            for place, value in enumerate(values):
+                if value % factor == 0:
+                    source = old[:, places[value // factor]]
+                    np.minimum(new[:, place], source, out=new[:, place])
+        return new.reshape(table.shape)

@@ -1,0 +1,219 @@
+"""The search space of one Einsum on one architecture, before bypass and spatial choices are fixed."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from model.architecture import Architecture, Fanout, StorageLevel
+from model.mapspace import Mapspace, TemporalRules
+from model.numbers import divisors
+from model.problem import Problem
+from solver.search.dataspaces import DataspaceView, Tables, tables, view
+from solver.search.lattice import IntArray, Lattice, Slot
+from solver.search.spatial import FanoutChoice, StageClass, fanout_choices, stage_choices
+
+KeepMask = tuple[frozenset[int], ...]
+"""Per storage level (outermost first), the places of the dataspaces it keeps."""
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """What all subproblems share.
+
+    Levels are storage levels, outermost first. Stage l is what lies between the tile of level l and
+    the tile of level l + 1 (or the compute): the temporal loops of level l, then the fanouts below.
+    Dimensions of bound 1 are left out.
+    """
+
+    mapspace: Mapspace
+
+    @property
+    def problem(self) -> Problem:
+        """The Einsum."""
+        return self.mapspace.problem
+
+    @property
+    def architecture(self) -> Architecture:
+        """The hardware."""
+        return self.mapspace.architecture
+
+    @cached_property
+    def levels(self) -> tuple[StorageLevel, ...]:
+        """Storage levels, outermost first."""
+        return self.architecture.levels
+
+    @cached_property
+    def active(self) -> tuple[str, ...]:
+        """Dimensions with a bound above 1."""
+        return tuple(dim for dim in self.problem.dims if self.problem.bound[dim] > 1)
+
+    @cached_property
+    def lattice(self) -> Lattice:
+        """All vectors of tile extents."""
+        return Lattice(tuple(self.problem.bound[dim] for dim in self.active))
+
+    @cached_property
+    def views(self) -> tuple[DataspaceView, ...]:
+        """The dataspaces over the active dimensions."""
+        return tuple(
+            view(space, place, self.problem, self.active)
+            for place, space in enumerate(self.problem.dataspaces)
+        )
+
+    @cached_property
+    def tables(self) -> tuple[Tables, ...]:
+        """Tile sizes and traffic of each dataspace over the lattice."""
+        return tuple(tables(space, self.lattice) for space in self.views)
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """The temporal factors each level may have."""
+        return tuple(self._slot(rules) for rules in self.mapspace.temporal)
+
+    def _slot(self, rules: TemporalRules) -> Slot:
+        allowed = []
+        for dim, bound in zip(self.active, self.lattice.bounds, strict=True):
+            own = [rule for rule in rules.factors if rule.dim == dim]
+            allowed.append(frozenset(f for f in divisors(bound) if all(r.allows(f) for r in own)))
+        return Slot(self.lattice, tuple(allowed))
+
+    @cached_property
+    def excluded(self) -> bool:
+        """Whether a rule forbids the factor 1 of a dimension of bound 1, or leaves no factor at all."""
+        unit = set(self.problem.dims) - set(self.active)
+        rules = [rule for temporal in self.mapspace.temporal for rule in temporal.factors]
+        if any(rule.dim in unit and not rule.allows(1) for rule in rules):
+            return True
+        return any(not allowed for slot in self.slots for allowed in slot.allowed)
+
+    @cached_property
+    def fanouts_below(self) -> tuple[tuple[int, ...], ...]:
+        """Per level, places in ``architecture.fanouts`` of the fanouts between it and the next level."""
+        below: list[list[int]] = []
+        for node in self.architecture.nodes:
+            if isinstance(node, Fanout):
+                below[-1].append(sum(map(len, below)))
+            else:
+                below.append([])
+        return tuple(tuple(places) for places in below)
+
+    @cached_property
+    def stages(self) -> tuple[tuple[StageClass, ...], ...]:
+        """Per level, the classes of spatial choices below it."""
+        return tuple(self._stage(places) for places in self.fanouts_below)
+
+    def _stage(self, places: Sequence[int]) -> tuple[StageClass, ...]:
+        fanouts = [self.architecture.fanouts[i] for i in places]
+        options = [
+            fanout_choices(
+                fanout, self.mapspace.spatial[i], self.problem.dims, self.active, self.lattice.bounds
+            )
+            for i, fanout in zip(places, fanouts, strict=True)
+        ]
+        classes = defaultdict(list)
+        for choice in stage_choices(options, self.lattice.bounds):
+            unused = tuple(space.unused(choice.factors) for space in self.views)
+            distinct = tuple(self._distinct(space, fanouts, choice.choices) for space in self.views)
+            classes[math.prod(choice.factors), unused, distinct].append(choice)
+        return tuple(StageClass(*key, tuple(members)) for key, members in classes.items())
+
+    @staticmethod
+    def _distinct(space: DataspaceView, fanouts: Sequence[Fanout], choices: Sequence[FanoutChoice]) -> int:
+        return math.prod(
+            math.prod(choice.factors)
+            if space.name in fanout.no_multicast
+            else space.distinct_tiles(choice.factors)
+            for fanout, choice in zip(fanouts, choices, strict=True)
+        )
+
+    @cached_property
+    def reuse_classes(self) -> tuple[frozenset[int], ...]:
+        """Maximal sets of dataspaces that one innermost loop can leave in place.
+
+        The innermost temporal loop above a boundary decides which dataspaces are reused there:
+        those that it does not index.
+        """
+        signatures = {
+            frozenset(space.place for space in self.views if d in space.irrelevant)
+            for d in range(len(self.active))
+        }
+        maximal = [s for s in signatures if not any(s < other for other in signatures)]
+        return tuple(sorted(maximal, key=sorted)) or (frozenset(),)
+
+    @cached_property
+    def instances(self) -> tuple[int, ...]:
+        """Total instances of each level."""
+        return tuple(map(self.architecture.instances_above, self.architecture.storage_indices))
+
+    @cached_property
+    def _feasible(self) -> dict[tuple[int, frozenset[int]], IntArray]:
+        return {}
+
+    def feasible(self, level: int, kept: frozenset[int]) -> IntArray:
+        """Lattice indices of the tiles that fit into `level` when it keeps `kept`, ascending."""
+        if (level, kept) not in self._feasible:
+            self._feasible[level, kept] = self._fitting(level, kept)
+        return self._feasible[level, kept]
+
+    def _fitting(self, level: int, kept: frozenset[int]) -> IntArray:
+        usable = self.levels[level].usable_words
+        if usable is None:
+            return np.arange(self.lattice.size)
+        words = sum((self.tables[v].tile_words for v in kept), np.zeros(self.lattice.size, dtype=np.int64))
+        least = math.ceil(usable * self.levels[level].min_utilization)
+        fits: IntArray = np.flatnonzero((words <= usable) & (words >= least))
+        return fits
+
+    def chain(self, mask: KeepMask, place: int) -> tuple[int, ...]:
+        """Levels that keep a dataspace, outermost first.
+
+        A level that does not coalesce it passes its stream on, so with nothing kept farther out it
+        counts as bypassing.
+        """
+        name = self.views[place].name
+        chain: list[int] = []
+        for level, kept in enumerate(mask):
+            if place in kept and (chain or name not in self.levels[level].no_coalesce):
+                chain.append(level)
+        return tuple(chain)
+
+
+def keep_masks(space: SearchSpace) -> list[KeepMask]:
+    """All keep masks that the rules leave open; every dataspace is kept somewhere."""
+    masks: list[KeepMask] = [()]
+    for level, rules in enumerate(space.mapspace.keep):
+        options = _level_masks(space, level, rules.keep, rules.bypass)
+        masks = [(*mask, option) for mask in masks for option in options]
+        masks = [mask for mask in masks if _parallel_so_far(space, mask)]
+    return [mask for mask in masks if all(space.chain(mask, v.place) for v in space.views)]
+
+
+def _level_masks(
+    space: SearchSpace, level: int, keep: frozenset[str], bypass: frozenset[str]
+) -> list[frozenset[int]]:
+    options: list[frozenset[int]] = [frozenset()]
+    for v in space.views:
+        # The outermost level is where data come from: it keeps what it is not told to bypass.
+        must = v.name in keep or (level == 0 and v.name not in bypass)
+        with_it = [option | {v.place} for option in options]
+        options = with_it if must else options if v.name in bypass else [*with_it, *options]
+    return options
+
+
+def _parallel_so_far(space: SearchSpace, mask: KeepMask) -> bool:
+    for group in space.mapspace.parallel:
+        counts = [
+            sum(v.place in mask[level] for level in group.levels if level < len(mask)) for v in space.views
+        ]
+        complete = max(group.levels) < len(mask)
+        if any(count > 1 for count in counts):
+            return False
+        if complete and not group.may_skip and any(count == 0 for count in counts):
+            return False
+    return True
