@@ -218,6 +218,8 @@ class Result:
             raise ValueError("OPTIMAL needs a bound equal to the value")
         if self.value is not None and self.bound is not None and self.bound > self.value:
             raise ValueError("the bound is above the value")
+        if len(self.later_bounds) >= len(self.objectives):
+            raise ValueError("more bounds than objectives")
         proven = self.status in (Status.OPTIMAL, Status.INFEASIBLE)
         if proven != (self.termination is Termination.PROVEN):
             raise ValueError(f"{self.status.name} does not fit {self.termination.name}")

@@ -42,7 +42,8 @@ def map_command(arguments: argparse.Namespace) -> int:
         from solver.cli.console import report_console  # noqa: PLC0415
         from solver.report.text import print_result  # noqa: PLC0415
 
-        print_result(report_console(), mapspace, result)
+        with report_console() as console:
+            print_result(console, mapspace, result)
     return EXIT_OF_STATUS[result.status]
 
 
@@ -64,7 +65,8 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         from solver.cli.console import report_console  # noqa: PLC0415
         from solver.report.text import print_evaluation  # noqa: PLC0415
 
-        print_evaluation(report_console(), mapspace, mapping, evaluation)
+        with report_console() as console:
+            print_evaluation(console, mapspace, mapping, evaluation)
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
 
 
@@ -74,7 +76,8 @@ def check_command(arguments: argparse.Namespace) -> int:
     from solver.cli.console import report_console  # noqa: PLC0415 (spec errors answer without it)
     from solver.report.text import print_check  # noqa: PLC0415
 
-    print_check(report_console(), mapspace)
+    with report_console() as console:
+        print_check(console, mapspace)
     return EXIT_OPTIMAL
 
 

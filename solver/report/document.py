@@ -11,7 +11,7 @@ from model.cost.report import Evaluation, LevelCost
 from model.mapping import Mapping
 from model.mapspace import Mapspace, SourceRef
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Reason, Result
+from solver.result import Reason, Result, in_reported_unit
 
 Document = dict[str, object]
 
@@ -41,6 +41,10 @@ def result_document(mapspace: Mapspace, result: Result) -> Document:
         "value": result.reported_value,
         "bound": result.reported_bound,
         "gap": result.gap,
+        "later_bounds": [
+            in_reported_unit(objective, bound, result.units_per_pj)
+            for objective, bound in zip(result.objectives[1:], result.later_bounds, strict=False)
+        ],
         "seconds": result.statistics.seconds,
         **_cost(mapspace, result.mapping, result.evaluation),
         "statistics": asdict(result.statistics),

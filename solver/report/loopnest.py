@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.mapping import FanoutMapping, Mapping, NodeMapping, StorageMapping
-from model.problem import Dataspace, Problem
+from model.problem import Dataspace, Problem, Term
 
 INDENT = "  "
 
@@ -38,11 +38,16 @@ def einsum_text(problem: Problem) -> str:
 
 def space_text(space: Dataspace) -> str:
     """Return a dataspace with the index expression of each rank."""
-    ranks = []
-    for rank in space.ranks:
-        terms = [term.dim if term.coefficient == 1 else f"{term.coefficient}*{term.dim}" for term in rank]
-        ranks.append(f"[{' + '.join(terms).replace('+ -', '- ')}]")
-    return space.name + "".join(ranks)
+    return space.name + "".join(f"[{_index_text(rank)}]" for rank in space.ranks)
+
+
+def _index_text(rank: tuple[Term, ...]) -> str:
+    text = ""
+    for term in rank:
+        sign = "-" if term.coefficient < 0 else "+"
+        factor = "" if abs(term.coefficient) == 1 else f"{abs(term.coefficient)}*"
+        text += f" {sign} {factor}{term.dim}"
+    return text.removeprefix(" + ").removeprefix(" ")
 
 
 def _heading(problem: Problem, node: StorageLevel | Fanout, chosen: NodeMapping) -> str:

@@ -20,29 +20,28 @@ def levels_table(architecture: Architecture, evaluation: Evaluation) -> Table:
     Tiles and accesses are words of one instance; energies are of all instances together.
     """
     table = plain_table("Level", "Dataspace")
-    for heading in ("Instances", "Tile", "Share", "Reads", "Fills", "Updates", "Energy"):
+    for heading in ("Instances", "Tile", "Share", "Reads", "Fills", "Updates", "Energy", "Of total"):
         table.add_column(heading, justify="right", no_wrap=True)
     positions = architecture.storage_indices
     for position, level, cost in zip(positions, architecture.levels, evaluation.levels, strict=True):
         head = (level.name, _used(cost.instances, architecture.instances_above(position)))
-        for space, *figures in _level_rows(level, cost, architecture.units_per_pj):
+        for space, *figures in _level_rows(level, cost, evaluation):
             table.add_row(head[0], space, head[1], *figures)
             head = ("", "")
     used = _used(evaluation.compute_instances, architecture.compute_instances)
-    energy = _energy(evaluation.compute_energy, architecture.units_per_pj)
-    table.add_row(architecture.compute.name, NOTHING, used, *(NOTHING,) * 5, energy)
+    energy = _energy_and_share(evaluation.compute_energy, evaluation)
+    table.add_row(architecture.compute.name, NOTHING, used, *(NOTHING,) * 5, *energy)
     return table
 
 
 def totals_table(architecture: Architecture, evaluation: Evaluation) -> Table:
     """Return energy, cycles, EDP and utilization of the whole problem."""
     table = Table.grid(padding=(0, 2))
-    units, energy = architecture.units_per_pj, evaluation.energy
     per_compute = significant(evaluation.energy_pj / evaluation.computes)
-    table.add_row("Energy", _energy(energy, units), f"{per_compute} pJ per compute")
+    table.add_row("Energy", energy_text(evaluation.energy_pj), f"{per_compute} pJ per compute")
     for name, part in (("compute", evaluation.compute_energy), ("leakage", evaluation.leak_energy)):
-        share = percent(part / energy if energy else 0)
-        table.add_row(f"  {name}", _energy(part, units), f"{share} of the energy")
+        energy, share = _energy_and_share(part, evaluation)
+        table.add_row(f"  {name}", energy, f"{share} of the energy")
     bound_by = _slowest(evaluation)
     table.add_row("Cycles", count_text(evaluation.cycles), f"limited by {bound_by}")
     table.add_row("EDP", significant(evaluation.edp_pj_cycles), "pJ*cycles")
@@ -83,21 +82,27 @@ def joined_sources(sources: Sequence[tuple[str, str]]) -> str:
 
 def plain_table(*headings: str) -> Table:
     """Return an empty table with the common look; the headings are of text columns."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for heading in headings:
         table.add_column(heading, no_wrap=True)
     return table
 
 
-def _level_rows(level: StorageLevel, cost: LevelCost, units_per_pj: int) -> Iterator[tuple[str, ...]]:
+def _level_rows(level: StorageLevel, cost: LevelCost, evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
     """Yield dataspace, tile, share of the capacity, reads, fills, updates and energy."""
     for space in cost.dataspaces:
         words = (space.tile_words, space.reads, space.fills, space.updates)
         tile, *accesses = (count_text(number) for number in words)
         share = percent(space.tile_words / level.usable_words) if level.usable_words else NOTHING
-        yield space.dataspace, tile, share, *accesses, _energy(space.energy, units_per_pj)
+        yield space.dataspace, tile, share, *accesses, *_energy_and_share(space.energy, evaluation)
     if cost.leak_energy or not cost.dataspaces:
-        yield "(leakage)", *(NOTHING,) * 5, _energy(cost.leak_energy, units_per_pj)
+        label = "(leakage)" if cost.dataspaces else "(nothing)"
+        yield label, *(NOTHING,) * 5, *_energy_and_share(cost.leak_energy, evaluation)
+
+
+def _energy_and_share(part: int, evaluation: Evaluation) -> tuple[str, str]:
+    share = part / evaluation.energy if evaluation.energy else 0
+    return _energy(part, evaluation.units_per_pj), percent(share)
 
 
 def _slowest(evaluation: Evaluation) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 
 from rich.console import Console
 from rich.text import Text
@@ -113,18 +114,29 @@ def _print_cost(console: Console, mapspace: Mapspace, mapping: Mapping, evaluati
 def _outcome(result: Result) -> str:
     if result.status is Status.INFEASIBLE:
         return "no mapping satisfies all constraints"
-    parts = [f"{result.objective} {_shown(result, result.value)}"] if result.value is not None else []
-    parts.append(f"bound {_shown(result, result.bound)}")
+    parts = [f"bound {_shown(result, result.objective, result.bound)}"]
+    if result.value is not None:
+        parts.insert(0, f"{result.objective} {_shown(result, result.objective, result.value)}")
     if result.gap is not None:
         parts.append(f"gap {percent(result.gap)}")
+    if result.evaluation is not None:
+        parts.extend(_later_values(result, result.evaluation))
     return ", ".join(parts)
 
 
-def _shown(result: Result, quantity: int | None) -> str:
-    return "-" if quantity is None else objective_text(result.objective, quantity, result.units_per_pj)
+def _later_values(result: Result, evaluation: Evaluation) -> Iterator[str]:
+    """Yield the values of the second and later objectives, with their bounds as far as known."""
+    values = {"energy": evaluation.energy, "latency": evaluation.cycles, "edp": evaluation.edp}
+    for objective, bound in zip_longest(result.objectives[1:], result.later_bounds):
+        value = _shown(result, objective, values[objective])
+        yield f"then {objective} {value} (bound {_shown(result, objective, bound)})"
 
 
-def _print_notes(console: Console, notes: Iterable[str] | Sequence[str]) -> None:
+def _shown(result: Result, objective: str, quantity: int | None) -> str:
+    return "-" if quantity is None else objective_text(objective, quantity, result.units_per_pj)
+
+
+def _print_notes(console: Console, notes: Iterable[str]) -> None:
     for note in notes:
         console.print(f"note: {note}", soft_wrap=True)
 

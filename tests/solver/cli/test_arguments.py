@@ -1,0 +1,59 @@
+"""Arguments: what is understood, and what is refused with exit code 2."""
+
+from pathlib import Path
+
+import pytest
+
+from solver.cli.arguments import parse_arguments
+from tests.solver.golden import assert_golden
+
+
+def test_map_is_the_default_command():
+    assert parse_arguments(["a.yaml", "--seed", "3"]) == parse_arguments(["map", "a.yaml", "--seed", "3"])
+
+
+def test_options_may_stand_between_specs():
+    parsed = parse_arguments(["map", "a.yaml", "--set", "x=1", "b.yaml", "--set", "y=p=q", "c.yaml"])
+    assert parsed.specs == [Path("a.yaml"), Path("b.yaml"), Path("c.yaml")]
+    assert parsed.variables == [("x", "1"), ("y", "p=q")]
+
+
+def test_objectives_are_a_list_in_order():
+    assert parse_arguments(["a", "--objective", "latency,energy"]).objective == ("latency", "energy")
+    assert parse_arguments(["a"]).objective is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "the following arguments are required"),
+        (["map"], "SPEC"),
+        (["evaluate", "a.yaml"], "--mapping"),
+        (["a", "--objective", "power"], "unknown objective 'power'"),
+        (["a", "--objective", "edp,edp"], "once each"),
+        (["a", "--time-limit", "nan"], "'nan' is not a number of seconds"),
+        (["a", "--time-limit", "soon"], "'soon' is not a number of seconds"),
+        (["a", "--jobs", "0"], "'0' is not a positive integer"),
+        (["a", "--memory-limit", "-1"], "'-1' is not a positive integer"),
+        (["a", "--set", "novalue"], "'novalue' is not of the form NAME=VALUE"),
+        (["a", "--bogus"], "unrecognized arguments: --bogus"),
+        (["check", "a", "--json", "x"], "unrecognized arguments"),
+    ],
+)
+def test_wrong_arguments_end_with_two(words, message, capsys):
+    with pytest.raises(SystemExit) as ended:
+        parse_arguments(words)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["", "map", "evaluate", "check"])
+def test_help(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit) as ended:
+        parse_arguments([*command.split(), "--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    for code in ("0 ", "2 ", "3 ", "4 ", "5 ", "130 "):
+        assert f"\n  {code}" in text
+    assert_golden(f"help_{command or 'all'}.txt", text)

@@ -1,0 +1,69 @@
+"""Signals while a search runs."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from solver.cli.interrupt import SIGNALS, interruptible
+
+TWO_SIGNALS = """
+import os, signal, time
+from solver.cli.interrupt import interruptible
+with interruptible() as stop:
+    os.kill(os.getpid(), signal.SIGINT)
+    assert stop.wait(10)
+    print("first", flush=True)
+    os.kill(os.getpid(), signal.{second})
+    time.sleep(10)
+"""
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_the_first_signal_sets_the_event(number):
+    with interruptible() as stop:
+        assert not stop.is_set()
+        os.kill(os.getpid(), number)
+        assert stop.wait(10)
+
+
+def test_handlers_come_back():
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with interruptible():
+        assert [signal.getsignal(number) for number in SIGNALS] != before
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_the_event_is_set_while_the_main_thread_is_inside_c():
+    """One long call without the interpreter's lock, as CP-SAT makes it."""
+    seen = []
+
+    def watch(stop):
+        stop.wait(10)
+        seen.append(time.monotonic())
+
+    with interruptible() as stop:
+        watcher = threading.Thread(target=watch, args=(stop,))
+        watcher.start()
+        threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+        hashlib.pbkdf2_hmac("sha256", b"key", b"salt", 1_500_000)
+        returned = time.monotonic()
+        watcher.join()
+    assert seen[0] < returned
+
+
+@pytest.mark.parametrize(("second", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_the_second_signal_ends_the_program(second, code):
+    started = time.monotonic()
+    program = TWO_SIGNALS.format(second=second)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.stdout == "first\n"
+    assert run.stderr == ""
+    assert run.returncode == code
+    assert time.monotonic() - started < 8

@@ -1,0 +1,39 @@
+"""Outputs are checked before a search and written after it."""
+
+from pathlib import Path
+
+import pytest
+
+from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
+
+
+def test_paths_that_can_be_written_pass(tmp_path):
+    existing = tmp_path / "there.json"
+    existing.write_text("old")
+    check_outputs([existing, tmp_path / "new.json", STDOUT, None, None])
+
+
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        (["."], "it is a directory"),
+        (["missing/out.json"], "there is no directory"),
+        (["out", "out"], "same place"),
+    ],
+)
+def test_paths_that_cannot_be_written_are_named(paths, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OutputError, match=message):
+        check_outputs([Path(path) for path in paths])
+
+
+def test_text_goes_to_the_file_or_to_stdout(tmp_path, capsys):
+    write_output(tmp_path / "out", "text\n")
+    assert (tmp_path / "out").read_text() == "text\n"
+    write_output(STDOUT, "text\n")
+    assert capsys.readouterr().out == "text\n"
+
+
+def test_a_failing_write_is_an_output_error(tmp_path):
+    with pytest.raises(OutputError, match="cannot write"):
+        write_output(tmp_path / "missing" / "out", "text")

@@ -1,0 +1,109 @@
+"""Reports against golden files, and what must hold of them for any mapping."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from model.cost import Violation
+from model.problem import Dataspace, Term
+from solver.report.document import evaluation_document, json_text, result_document
+from solver.report.loopnest import loop_nest, space_text
+from solver.report.tables import joined_sources
+from solver.report.text import print_check, print_evaluation, print_result, violation_text
+from tests.solver.examples import (
+    ARCHITECTURE,
+    EVALUATION,
+    FEASIBLE,
+    INFEASIBLE,
+    MAPPING,
+    MAPSPACE,
+    OPTIMAL,
+    PROBLEM,
+    UNKNOWN,
+)
+from tests.solver.golden import assert_golden
+
+RESULTS = {"optimal": OPTIMAL, "feasible": FEASIBLE, "infeasible": INFEASIBLE, "unknown": UNKNOWN}
+
+
+def printed(show, *arguments):
+    text = io.StringIO()
+    show(Console(file=text, width=160, color_system=None, highlight=False, markup=False), *arguments)
+    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_report_of_a_result(name):
+    assert_golden(f"report_{name}.txt", printed(print_result, MAPSPACE, RESULTS[name]))
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_json_of_a_result(name):
+    document = json.loads(json_text(result_document(MAPSPACE, RESULTS[name])))
+    del document["version"]
+    assert_golden(f"result_{name}.json", json.dumps(document, indent=1) + "\n")
+
+
+def test_keys_of_the_json_do_not_depend_on_the_status():
+    keys = {tuple(result_document(MAPSPACE, result)) for result in RESULTS.values()}
+    assert len(keys) == 1
+
+
+def test_report_of_an_evaluation():
+    assert_golden("evaluation.txt", printed(print_evaluation, MAPSPACE, MAPPING, EVALUATION))
+
+
+def test_evaluation_and_result_say_the_same_of_a_mapping():
+    result = result_document(MAPSPACE, OPTIMAL)
+    evaluation = evaluation_document(MAPSPACE, MAPPING, EVALUATION)
+    for key in ("energy_pj", "cycles", "edp_pj_cycles", "utilization", "levels", "mapping"):
+        assert result[key] == evaluation[key]
+
+
+def test_energies_of_the_json_add_up():
+    document = result_document(MAPSPACE, OPTIMAL)
+    parts = [space["energy_pj"] for level in document["levels"] for space in level["dataspaces"].values()]
+    leaks = [level["leak_energy_pj"] for level in document["levels"]]
+    assert sum(leaks) == pytest.approx(document["leak_energy_pj"])
+    assert sum(parts) + sum(leaks) + document["compute_energy_pj"] == pytest.approx(document["energy_pj"])
+
+
+def test_check_prints_problem_hierarchy_and_size():
+    assert_golden("check.txt", printed(print_check, MAPSPACE))
+
+
+def test_a_loop_nest_holds_every_loop_once():
+    lines = [line.strip() for line in loop_nest(PROBLEM, ARCHITECTURE, MAPPING)]
+    loops = [line for line in lines if "for " in line]
+    assert loops == [
+        "for M in [0:2)",
+        "for P in [0:8)",
+        "parallel-for C in [0:4) along X",
+        "parallel-for R in [0:3) along Y",
+        "for M in [0:3)",
+    ]
+
+
+def test_negative_coefficients_read_as_differences():
+    space = Dataspace("I", ((Term("P", 2), Term("R", -1)),))
+    assert space_text(space) == "I[2*P - R]"
+
+
+def test_sources_are_named_once():
+    assert joined_sources(()) == "-"
+    assert joined_sources((("read", "given"), ("fill", "given"))) == "given"
+    assert joined_sources((("read", "a"), ("fill", "b"), ("update", "b"))) == "read: a; fill, update: b"
+
+
+@pytest.mark.parametrize(
+    ("violation", "text"),
+    [
+        (Violation("buf", "capacity", 1300, 1024), "buf: tiles take 1,300 words of 1,024"),
+        (Violation("buf", "min_utilization", 3, 512), "buf: tiles take 3 words, at least 512 are required"),
+        (Violation("PE", "mesh_x", 20, 14), "PE: 20 children along X, there are 14"),
+    ],
+)
+def test_violations_show_both_figures(violation, text):
+    assert violation_text(violation) == text

@@ -1,0 +1,46 @@
+"""Mappings as Timeloop v4 targets."""
+
+import math
+
+import yaml
+
+from solver.report.timeloop_mapping import mapping_targets, mapping_yaml
+from tests.solver.examples import ARCHITECTURE, MAPPING, PROBLEM
+from tests.solver.golden import assert_golden
+
+TARGETS = mapping_targets(PROBLEM, ARCHITECTURE, MAPPING)
+
+
+def test_yaml_of_a_mapping():
+    text = mapping_yaml(TARGETS)
+    assert yaml.safe_load(text) == {"mapping": TARGETS}
+    assert_golden("mapping.yaml", text)
+
+
+def test_every_loop_target_lists_every_dimension():
+    for target in TARGETS:
+        if target["type"] == "dataspace":
+            continue
+        assert sorted(target["permutation"]) == sorted(PROBLEM.dims)
+        assert [text.split("=")[0] for text in target["factors"]] == list(PROBLEM.dims)
+
+
+def test_factors_multiply_to_the_bounds():
+    found = dict.fromkeys(PROBLEM.dims, 1)
+    for target in TARGETS:
+        for text in target.get("factors", ()):
+            dim, factor = text.split("=")
+            found[dim] *= int(factor)
+    assert found == PROBLEM.bound
+    assert math.prod(found.values()) == PROBLEM.computes
+
+
+def test_the_split_divides_the_axes():
+    column, pe = (target for target in TARGETS if target["type"] == "spatial")
+    assert "C" in column["permutation"][: column["split"]]
+    assert "R" in pe["permutation"][pe["split"] :]
+
+
+def test_names_that_yaml_would_read_otherwise_are_quoted():
+    target = {"target": "no", "type": "dataspace", "keep": ["on", "1"], "bypass": []}
+    assert yaml.safe_load(mapping_yaml([target])) == {"mapping": [target]}
