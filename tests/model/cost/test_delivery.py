@@ -1,0 +1,88 @@
+"""Words delivered over time, and distinct words among children: small cases by hand, and by counting."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.cost.delivery import Move, changes, delivered_words, distinct_offsets, distinct_sums
+from model.cost.tiles import displacement, extents, fresh_words, tile_words
+from model.problem import Dataspace, Term
+
+INPUT = Dataspace("I", ((Term("P"), Term("R")),))
+STRIDED = Dataspace("I", ((Term("P", 3), Term("R")),))
+
+
+def test_tile_is_the_bounding_box() -> None:
+    assert extents(INPUT, {"P": 4, "R": 3}) == (6,)
+    assert tile_words(STRIDED, {"P": 4, "R": 2}) == 11
+    assert tile_words(Dataspace("X", ((Term("P", -2),), (Term("R"),))), {"P": 4, "R": 3}) == 7 * 3
+
+
+def test_displacement_takes_the_coefficient() -> None:
+    assert displacement(STRIDED, "P", 2) == (6,)
+    assert displacement(STRIDED, "M", 2) == (0,)
+
+
+@given(
+    tile=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    move=st.lists(st.integers(-6, 6), min_size=3, max_size=3),
+)
+def test_fresh_words_counts_points(tile: list[int], move: list[int]) -> None:
+    move = move[: len(tile)]
+    here = set(product(*(range(extent) for extent in tile)))
+    there = set(product(*(range(step, step + extent) for extent, step in zip(tile, move, strict=True))))
+    assert fresh_words(tile, move) == len(there - here)
+
+
+@pytest.mark.parametrize(
+    ("loops", "words"),
+    [
+        # P = 8 positions of a window of R = 3 taps, all taps inside: 10 words in all.
+        ([("P", 8, 1)], 10),
+        ([("P", 4, 1), ("P", 2, 4)], 3 + 6 * 1 + 1 * 3),
+        ([("P", 2, 1), ("P", 4, 2)], 10),
+        # A loop that does not touch the tensor: free innermost, a restart outside.
+        ([("M", 5, 1), ("P", 8, 1)], 10),
+        ([("P", 8, 1), ("M", 5, 1)], 5 * 7 + 3 + 4 * 3),
+    ],
+)
+def test_window_of_three_taps(loops: list[tuple[str, int, int]], words: int) -> None:
+    moves = [(bound, displacement(INPUT, dim, stride)) for dim, bound, stride in loops]
+    assert delivered_words((3,), moves) == words
+
+
+def test_position_reached_again_is_free() -> None:
+    """With R inside P, the tile lies after a step of P where it lay in the second step of R."""
+    steps = list(changes((1,), [(3, (1,)), (4, (1,))]))
+    assert [step.words for step in steps] == [1, 0]
+    assert delivered_words((1,), [(3, (1,)), (4, (1,))]) == 1 + 8
+
+
+def test_without_reuse_every_step_brings_the_tile() -> None:
+    assert delivered_words((3,), [(5, (0,)), (8, (1,))], reuse=False) == 3 * 40
+    assert delivered_words((3,), [(5, (0,)), (8, (1,))], reuse=True) == 10
+
+
+@given(st.integers(1, 7), st.integers(-6, 6), st.integers(1, 7), st.integers(-6, 6))
+def test_distinct_sums_counts_values(bound_a: int, step_a: int, bound_b: int, step_b: int) -> None:
+    step_a, step_b = step_a or 1, step_b or -1
+    values = {i * step_a + j * step_b for i in range(bound_a) for j in range(bound_b)}
+    assert distinct_sums(bound_a, step_a, bound_b, step_b) == len(values)
+
+
+def _moves() -> st.SearchStrategy[list[Move]]:
+    vectors = st.tuples(*[st.sampled_from([0, 0, 0, 1, 2, 3, -1])] * 3)
+    return st.lists(st.tuples(st.integers(1, 3), vectors), max_size=4)
+
+
+@given(_moves())
+def test_distinct_offsets_counts_positions(moves: list[Move]) -> None:
+    positions = {
+        tuple(sum(i * move[rank] for i, (_, move) in zip(index, moves, strict=True)) for rank in range(3))
+        for index in product(*(range(bound) for bound, _ in moves))
+    }
+    assert distinct_offsets(moves) == len(positions)
