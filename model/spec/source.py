@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 Scalar = None | bool | int | float | str
 
+_LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _TAB_WIDTH = 4
 _EXCERPT_WIDTH = 100
 _CLIPPED = "..."
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,7 @@ class SourceText:
     @classmethod
     def of(cls, name: str, text: str) -> SourceText:
         """Split `text` at its line ends, as the YAML scanner counts them."""
-        unified = text.replace("\r\n", "\n").replace("\r", "\n")
-        return cls(name, tuple(unified.split("\n")))
+        return cls(name, tuple(_LINE_END.split(text)))
 
     def line(self, number: int) -> str | None:
         """Return line `number` (1-based), or None beyond the text."""
@@ -185,6 +187,12 @@ class SpecError(Exception):
     def __str__(self) -> str:
         return self.message if self.span is None else f"{self.span}: {self.message}"
 
+    def included_at(self, span: Span) -> SpecError:
+        """Return the error with the place of the include that led to it."""
+        if self.span is None:
+            return SpecError(self.message, span, self.related, self.hint)
+        return SpecError(self.message, self.span, (*self.related, (span, "included here")), self.hint)
+
     def render(self) -> str:
         """Return the message with its places, source lines, carets and hint, as plain text."""
         spans = [span for span in (self.span, *(place for place, _ in self.related)) if span]
@@ -225,8 +233,9 @@ def _excerpt(span: Span, gutter: int, arrow: str) -> list[str]:
     """Return the lines that show one place: position, source line, caret run."""
     lines = [f"{' ' * gutter}{arrow} {span}", *_marked_line(span, gutter)]
     if span.rendered is not None:
-        lines.append(f"{' ' * gutter} = in the rendered text of {span.file}, line {span.rendered.line}:")
-        lines += _marked_line(span.rendered, gutter)
+        written = span.rendered
+        lines.append(f"{' ' * gutter} = in the rendered text of {written.file}, line {written.line}:")
+        lines += _marked_line(written, gutter)
     return lines
 
 
@@ -249,7 +258,7 @@ def _marked_line(span: Span, gutter: int) -> list[str]:
 def _printable(text: str) -> str:
     """Widen tabs and replace what a terminal would act upon."""
     widened = text.replace("\t", " " * _TAB_WIDTH)
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in widened)
+    return "".join(character if character.isprintable() else _REPLACEMENT for character in widened)
 
 
 def _clip(before: str, marked: str, after: str) -> tuple[str, str, str]:

@@ -1,0 +1,255 @@
+"""YAML text to spec nodes, built from parser events so that every limit holds before memory grows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import yaml
+
+from model.spec.documents import Document
+from model.spec.limits import Limits
+from model.spec.merging import is_merge_key, merged_mapping
+from model.spec.scalars import CORE_TAGS, scalar_node
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+
+INCLUDE_TAG = "!include"
+INCLUDED_TAG = "!included"
+
+Resolver = Callable[[ScalarNode], Node]
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PLAIN_COLLECTION_TAGS = frozenset({"!", CORE_TAGS + "map", CORE_TAGS + "seq"})
+_UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|\ufeff")
+_MISPLACED_INCLUDE = re.compile(re.escape(INCLUDED_TAG) + r" \d")
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much a node holds with every alias written out: nodes, and nesting of collections."""
+
+    nodes: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchor:
+    span: Span
+    node: Node | None
+    extent: Extent
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A collection whose end the parser has not reached."""
+
+    event: yaml.events.CollectionStartEvent
+    children: list[Node] = field(default_factory=list)
+    nodes: int = 1
+    depth: int = 0
+    end: tuple[int, int] = (0, 0)
+
+
+def compose(document: Document, limits: Limits, resolvers: dict[str, Resolver] | None = None) -> Node | None:
+    """Return the root node of a document, or None where it holds nothing.
+
+    Parameters
+    ----------
+    document : Document
+    limits : Limits
+    resolvers : dict, optional
+        For tags that stand for other text (``!include``): what to put in the scalar's place.
+
+    Raises
+    ------
+    SpecError
+        For what the YAML grammar does not allow, duplicate keys, unknown or recursive aliases, more
+        than one document, and text beyond the limits.
+    """
+    return _Composer(document, limits, resolvers or {}).compose()
+
+
+def extent_of(node: Node) -> Extent:
+    """Measure a finished node; shared nodes are measured once and counted as often as they occur."""
+    known: dict[int, Extent] = {}
+
+    def measure(part: Node) -> Extent:
+        if isinstance(part, ScalarNode):
+            return Extent(1, 0)
+        if id(part) in known:
+            return known[id(part)]
+        children = part.items if isinstance(part, SequenceNode) else [value for _, value in part.entries]
+        extents = [measure(child) for child in children]
+        keys = len(part.entries) if isinstance(part, MappingNode) else 0
+        nodes = 1 + keys + sum(extent.nodes for extent in extents)
+        known[id(part)] = Extent(nodes, 1 + max((extent.depth for extent in extents), default=0))
+        return known[id(part)]
+
+    return measure(node)
+
+
+class _Composer:
+    def __init__(self, document: Document, limits: Limits, resolvers: dict[str, Resolver]) -> None:
+        self._document = document
+        self._limits = limits
+        self._resolvers = resolvers
+        self._anchors: dict[str, _Anchor] = {}
+        self._stack: list[_Frame] = []
+        self._root: Node | None = None
+
+    def compose(self) -> Node | None:
+        documents = 0
+        for event in self._events():
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                self._check_single(event, documents)
+            elif isinstance(event, yaml.ScalarEvent):
+                self._on_scalar(event)
+            elif isinstance(event, yaml.AliasEvent):
+                self._on_alias(event)
+            elif isinstance(event, yaml.CollectionStartEvent):
+                self._on_start(event)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self._on_end(event)
+        return self._root
+
+    def _events(self) -> Iterator[yaml.Event]:
+        self._check_readable()
+        try:
+            yield from yaml.parse(self._document.text, Loader=_Loader)
+        except yaml.MarkedYAMLError as error:
+            raise self._syntax_error(error) from None
+
+    def _check_readable(self) -> None:
+        found = _UNREADABLE.search(self._document.text)
+        if found is None:
+            return
+        before = self._document.text[: found.start()].replace("\r\n", "\n").replace("\r", "\n")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        message = f"the character U+{ord(found.group()):04X} cannot stand in YAML"
+        raise SpecError(message, self._document.span(line, column, line, column + 1))
+
+    def _syntax_error(self, error: yaml.MarkedYAMLError) -> SpecError:
+        line, column = self._visible(*_position(error.problem_mark or error.context_mark))
+        span = self._document.span(line, column, line, column + 1)
+        related: tuple[tuple[Span, str], ...] = ()
+        if error.context_mark is not None and _position(error.context_mark) != (line, column):
+            start = _position(error.context_mark)
+            related = (
+                (self._document.span(*start, start[0], start[1] + 1), f"{error.context} that begins here"),
+            )
+        return SpecError(
+            f"not YAML: {error.problem or error.context}", span, related, self._syntax_hint(line)
+        )
+
+    def _visible(self, line: int, column: int) -> tuple[int, int]:
+        """Move a position beyond the last text to the end of that text."""
+        lines = self._document.source.lines
+        if any(text.strip() for text in lines[line - 1 :]):
+            return line, column
+        last = next((number for number in range(len(lines), 0, -1) if lines[number - 1].strip()), 1)
+        return last, len(lines[last - 1].rstrip()) + 1
+
+    def _syntax_hint(self, line: int) -> str | None:
+        text = self._document.source.line(line) or ""
+        indentation = text[: len(text) - len(text.lstrip())]
+        return "YAML is indented with spaces, not with tabs" if "\t" in indentation else None
+
+    def _span(self, event: yaml.Event, end: tuple[int, int] | None = None) -> Span:
+        return self._document.span(*_position(event.start_mark), *(end or _position(event.end_mark)))
+
+    def _check_single(self, event: yaml.Event, documents: int) -> None:
+        if documents > 1:
+            raise SpecError("a second YAML document begins here; a spec file holds one", self._span(event))
+
+    def _on_scalar(self, event: yaml.ScalarEvent) -> None:
+        span = self._span(event)
+        written = scalar_node(event.value, bool(event.style), span, event.tag, self._limits)
+        node: Node = written
+        if event.tag in self._resolvers:
+            node = self._resolvers[event.tag](written)
+        elif INCLUDED_TAG in self._resolvers and _MISPLACED_INCLUDE.search(event.value):
+            raise SpecError("what `include` returns is a value of its own, not a part of a text", span)
+        extent = Extent(1, 0) if isinstance(node, ScalarNode) else extent_of(node)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = _Anchor(span, node, extent)
+        self._add(node, extent, span, event)
+
+    def _on_alias(self, event: yaml.AliasEvent) -> None:
+        span = self._span(event)
+        name = event.anchor or ""
+        anchor = self._anchors.get(name)
+        if anchor is None:
+            message = f"no anchor `&{name}` comes before this alias"
+            raise SpecError(message, span, hint=did_you_mean(name, self._anchors))
+        if anchor.node is None:
+            message = f"the alias `*{name}` stands inside of what it refers to"
+            raise SpecError(message, span, ((anchor.span, "the anchor is here"),))
+        self._add(anchor.node, anchor.extent, span, event)
+
+    def _on_start(self, event: yaml.events.CollectionStartEvent) -> None:
+        if len(self._stack) >= self._limits.depth:
+            raise self._too_deep(self._span(event))
+        if event.anchor is not None:
+            self._anchors[event.anchor] = _Anchor(self._span(event), None, Extent(0, 0))
+        self._stack.append(_Frame(event, end=_position(event.end_mark)))
+
+    def _on_end(self, event: yaml.events.CollectionEndEvent) -> None:
+        frame = self._stack.pop()
+        if frame.event.flow_style:
+            frame.end = _position(event.end_mark)
+        span = self._span(frame.event, frame.end)
+        tag = None if frame.event.tag in _PLAIN_COLLECTION_TAGS else frame.event.tag
+        node: Node
+        if isinstance(frame.event, yaml.MappingStartEvent):
+            node = self._mapping(frame.children, span, tag)
+        else:
+            node = SequenceNode(tuple(frame.children), span, tag)
+        extent = Extent(frame.nodes, frame.depth + 1)
+        if frame.event.anchor is not None:
+            self._anchors[frame.event.anchor] = _Anchor(span, node, extent)
+        self._add(node, extent, span, event)
+        if self._stack:
+            self._stack[-1].end = frame.end
+
+    def _mapping(self, children: list[Node], span: Span, tag: str | None) -> MappingNode:
+        seen: dict[str, ScalarNode] = {}
+        entries = []
+        for key, value in zip(children[::2], children[1::2], strict=True):
+            assert isinstance(key, ScalarNode)
+            if key.text in seen:
+                related = ((seen[key.text].span, "first given here"),)
+                raise SpecError(f"the key `{key.text}` is given twice", key.span, related)
+            seen[key.text] = key
+            entries.append((key, value))
+        if not any(is_merge_key(key) for key in seen.values()):
+            return MappingNode(tuple(entries), span, tag)
+        return merged_mapping(entries, span, tag)
+
+    def _add(self, node: Node, extent: Extent, span: Span, event: yaml.Event) -> None:
+        """Put a finished node into the collection that is open."""
+        if not self._stack:
+            self._root = node
+            return
+        frame = self._stack[-1]
+        is_key = isinstance(frame.event, yaml.MappingStartEvent) and len(frame.children) % 2 == 0
+        if is_key and not isinstance(node, ScalarNode):
+            raise SpecError("a key is a word or a number, not a list or a mapping", span)
+        frame.children.append(node)
+        frame.nodes += extent.nodes
+        frame.depth = max(frame.depth, extent.depth)
+        frame.end = _position(event.end_mark)
+        if frame.nodes > self._limits.nodes:
+            message = f"with its aliases written out, this is more than {self._limits.nodes} values"
+            raise SpecError(message, span)
+        if len(self._stack) + extent.depth > self._limits.depth:
+            raise self._too_deep(span)
+
+    def _too_deep(self, span: Span) -> SpecError:
+        return SpecError(f"lists and mappings are nested more than {self._limits.depth} deep", span)
+
+
+def _position(mark: yaml.Mark | yaml._yaml.Mark | None) -> tuple[int, int]:
+    """Return a mark's line and column, 1-based."""
+    return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)

@@ -1,0 +1,149 @@
+"""Reading spec files: which may be read, where they are looked for, and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.spec.limits import Limits
+from model.spec.source import SpecError, did_you_mean
+
+SHIPPED_SPECS = Path(__file__).resolve().parents[2] / "specs"
+
+
+@dataclass(frozen=True, slots=True)
+class IncludeRoots:
+    """The directory trees that specs may include files from, resolved."""
+
+    directories: tuple[Path, ...]
+
+    def permits(self, path: Path) -> bool:
+        """Whether `path` lies in one of the trees once its symbolic links are followed."""
+        resolved = path.resolve()
+        return any(resolved.is_relative_to(directory) for directory in self.directories)
+
+    def check(self, path: Path) -> None:
+        """Raise SpecError unless `path` may be included."""
+        if self.permits(path):
+            return
+        hint = f"if that is meant, allow it: --allow-include {display_name(path.parent)}"
+        raise SpecError(f"{display_name(path)} lies outside of the directories of the spec files", hint=hint)
+
+
+def include_roots(
+    paths: Iterable[Path], variables: Mapping[str, object], allow_include: Iterable[Path]
+) -> IncludeRoots:
+    """Return the directories that may be included from.
+
+    These are the directories of the spec files themselves, the specs that ship with this package,
+    what `allow_include` names, and for every variable that names an existing file (relative to the
+    working directory or to a spec file) the directory of that file and the directory above, because
+    layer files share a base file beside their folder. The root of the file system is never one of
+    them unless `allow_include` names it.
+    """
+    homes = [path.resolve().parent for path in paths]
+    trees = [*homes, SHIPPED_SPECS]
+    for value in variables.values():
+        named = _named_file(value, [Path.cwd(), *homes])
+        if named is not None:
+            trees += [named.parent, named.parent.parent]
+    kept = [tree for tree in trees if tree != tree.parent]
+    kept += [path.resolve() for path in allow_include]
+    return IncludeRoots(tuple(dict.fromkeys(kept)))
+
+
+def _named_file(value: object, bases: Iterable[Path]) -> Path | None:
+    if not isinstance(value, (str, Path)) or not str(value):
+        return None
+    candidates = (base / value for base in bases)
+    return next((path.resolve() for path in candidates if _is_file(path)), None)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def find(wanted: str, directories: Iterable[Path]) -> Path | None:
+    """Return the first existing path: `wanted` itself if absolute, else below each directory."""
+    candidates = (directory / wanted for directory in directories)
+    return next((path for path in candidates if _exists(path)), None)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def require(wanted: str, directories: tuple[Path, ...]) -> Path:
+    """Return what `find` returns; SpecError that says where it was looked for when there is none."""
+    found = find(wanted, directories)
+    if found is not None:
+        return found
+    places = ", ".join(dict.fromkeys(display_name(directory) for directory in directories))
+    searched = "" if Path(wanted).is_absolute() else f" in {places}"
+    raise SpecError(f"there is no file `{wanted}`{searched}", hint=_neighbour_hint(wanted, directories))
+
+
+def read_text(path: Path, limits: Limits) -> str:
+    """Return the text of a spec file.
+
+    Raises
+    ------
+    SpecError
+        If it is missing, a directory or device, unreadable, too large, empty, or not UTF-8.
+    """
+    name = display_name(path)
+    try:
+        content = _read_bytes(path, name, limits)
+    except FileNotFoundError:
+        raise SpecError(f"there is no file {name}", hint=_neighbour_hint(path.name, (path.parent,))) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise SpecError(f"cannot read {name}: {reason}") from None
+    if not content.strip():
+        raise SpecError(f"{name} is empty")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = content[error.start]
+        raise SpecError(f"{name} is not UTF-8 text: byte 0x{byte:02x} in line {line}") from None
+
+
+def _read_bytes(path: Path, name: str, limits: Limits) -> bytes:
+    if path.is_dir():
+        raise SpecError(f"{name} is a directory, not a spec file")
+    if path.exists() and not path.is_file():
+        raise SpecError(f"{name} is not a regular file")
+    with path.open("rb") as stream:
+        content = stream.read(limits.file_bytes + 1)
+    if len(content) > limits.file_bytes:
+        raise SpecError(f"{name} is larger than {limits.file_bytes} bytes")
+    return content
+
+
+def _neighbour_hint(wanted: str, directories: Iterable[Path]) -> str | None:
+    """Name a file that is called almost as the one that is missing."""
+    parents = {(directory / wanted).parent for directory in directories}
+    try:
+        names = [entry.name for parent in sorted(parents) if parent.is_dir() for entry in parent.iterdir()]
+    except (OSError, ValueError):
+        return None
+    return did_you_mean(Path(wanted).name, sorted(names))
+
+
+def display_name(path: Path) -> str:
+    """Return the shorter of the absolute path and the one relative to the working directory."""
+    absolute = os.path.abspath(path)  # noqa: PTH100 (keeps symbolic links as the user wrote them)
+    try:
+        relative = os.path.relpath(absolute)
+    except ValueError:
+        return absolute
+    return min(relative, absolute, key=len)

@@ -1,0 +1,43 @@
+"""How much a spec may ask for before it is taken for a mistake or an attack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MEBI = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on the text of a spec; the defaults lie far above what a real one needs.
+
+    Parameters
+    ----------
+    file_bytes, total_bytes : int
+        Size of one file; of all files read, each as often as it is included.
+    nodes : int
+        YAML nodes of a document with every alias written out.
+    depth : int
+        Nesting of lists and mappings.
+    integer_digits : int
+        Digits of a number.
+    includes, include_depth : int
+        Files included in all; files that include one another in a row.
+    rendered_characters : int
+        Text that templates may print, and the size of any value in one.
+    range_length : int
+        Length of a ``range`` in a template.
+    seconds : float
+        Time for all templates.
+    """
+
+    file_bytes: int = 8 * MEBI
+    total_bytes: int = 64 * MEBI
+    nodes: int = 500_000
+    depth: int = 100
+    integer_digits: int = 100
+    includes: int = 1_000
+    include_depth: int = 20
+    rendered_characters: int = 8 * MEBI
+    range_length: int = 100_000
+    seconds: float = 10.0

@@ -1,0 +1,114 @@
+"""Joining mappings: the merge keys ``<<`` and ``<<<``, and one spec given in several files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, to_plain
+
+SHALLOW = "<<"
+RECURSIVE = "<<<"
+
+Entry = tuple[ScalarNode, Node]
+
+
+def is_merge_key(key: ScalarNode) -> bool:
+    """Whether the key is an unquoted ``<<`` or ``<<<``."""
+    return not key.quoted and key.text in (SHALLOW, RECURSIVE)
+
+
+def merged_mapping(entries: Iterable[Entry], span: Span, tag: str | None) -> MappingNode:
+    """Return the mapping of `entries` with its merge keys carried out.
+
+    ``<<`` adds the keys that the mapping lacks. ``<<<`` does so at every depth: mappings under the
+    same key are merged, lists under the same key are joined (own items first), and a scalar that is
+    given stays. Of several sources, an earlier one goes before a later one. Keys that were merged in
+    follow the own ones.
+
+    Raises
+    ------
+    SpecError
+        Where a merge key holds anything but a mapping or a list of mappings.
+    """
+    written = tuple(entries)
+    result = MappingNode(tuple(entry for entry in written if not is_merge_key(entry[0])), span, tag)
+    for key, value in written:
+        if is_merge_key(key):
+            result = _merge_sources(result, key, value)
+    return result
+
+
+def _merge_sources(target: MappingNode, key: ScalarNode, value: Node) -> MappingNode:
+    sources = value.items if isinstance(value, SequenceNode) else (value,)
+    for source in sources:
+        if not isinstance(source, MappingNode):
+            message = f"`{key.text}` takes a mapping or a list of mappings"
+            raise SpecError(message, source.span, ((key.span, "merged here"),))
+        target = _fill(target, source, recursive=key.text == RECURSIVE)
+    return target
+
+
+def _fill(target: MappingNode, source: MappingNode, recursive: bool) -> MappingNode:
+    """Return `target` with what only `source` has."""
+    entries = list(target.entries)
+    if recursive:
+        entries = [(key, _filled_value(value, source.get(key.text))) for key, value in entries]
+    entries += [(key, value) for key, value in source.entries if key.text not in target]
+    return MappingNode(tuple(entries), target.span, target.tag)
+
+
+def _filled_value(own: Node, other: Node | None) -> Node:
+    if isinstance(own, MappingNode) and isinstance(other, MappingNode):
+        return _fill(own, other, recursive=True)
+    if isinstance(own, SequenceNode) and isinstance(other, SequenceNode):
+        return SequenceNode(own.items + other.items, own.span, own.tag)
+    return own
+
+
+def join_specs(first: MappingNode, second: MappingNode) -> MappingNode:
+    """Return one spec from two files.
+
+    A key that only one file gives is taken as it is. Under a key that both give, mappings are joined
+    key by key at every depth, lists of mappings (component classes, ERT tables, constraint targets)
+    are put one after the other, an empty value gives way, and equal values count once.
+
+    Raises
+    ------
+    SpecError
+        Where the files give one key different values; it names both places.
+    """
+    return _join_mappings(first, second)
+
+
+def _join_mappings(first: MappingNode, second: MappingNode) -> MappingNode:
+    entries = [(key, _join_entry(key, value, second)) for key, value in first.entries]
+    entries += [(key, value) for key, value in second.entries if key.text not in first]
+    return MappingNode(tuple(entries), first.span, first.tag)
+
+
+def _join_entry(key: ScalarNode, value: Node, second: MappingNode) -> Node:
+    """Return `value` joined with what `second` has under the same key."""
+    other = second.get(key.text)
+    if other is None or _is_empty(other) or (value == other and value.tag == other.tag):
+        return value
+    if _is_empty(value):
+        return other
+    if value.tag == other.tag and isinstance(value, MappingNode) and isinstance(other, MappingNode):
+        return _join_mappings(value, other)
+    if isinstance(value, SequenceNode) and isinstance(other, SequenceNode) and _hold_mappings(value, other):
+        return SequenceNode(value.items + other.items, value.span, value.tag)
+    related = ((key.span, f"first given here{_brief(value)}"),)
+    message = f"`{key.text}` is given a second value{_brief(other)}"
+    raise SpecError(message, second.key(key.text).span, related)
+
+
+def _is_empty(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.value is None and node.tag is None
+
+
+def _hold_mappings(first: SequenceNode, second: SequenceNode) -> bool:
+    return all(isinstance(item, MappingNode) for item in (*first.items, *second.items))
+
+
+def _brief(node: Node) -> str:
+    return f" (`{to_plain(node)}`)" if isinstance(node, ScalarNode) else ""

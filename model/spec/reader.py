@@ -1,0 +1,133 @@
+"""Spec files to one tree of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from pathlib import Path
+
+from model.spec.composer import INCLUDE_TAG, INCLUDED_TAG, Resolver, compose
+from model.spec.documents import Document
+from model.spec.files import display_name, include_roots
+from model.spec.limits import Limits
+from model.spec.merging import join_specs
+from model.spec.scalars import plain_value
+from model.spec.session import Scope, Session
+from model.spec.source import MappingNode, Node, ScalarNode, SpecError
+
+_TEMPLATE_SUFFIXES = (".jinja", ".jinja2")
+_TEMPLATE_MARKS = ("{{", "{%")
+
+
+def read_files(
+    paths: Iterable[str | Path],
+    variables: Mapping[str, object] | None = None,
+    limits: Limits | None = None,
+    allow_include: Iterable[str | Path] = (),
+) -> MappingNode:
+    """Read spec files and join them by top-level key.
+
+    Parameters
+    ----------
+    paths : iterable of path
+        YAML files; one whose name ends in ``.jinja`` or ``.jinja2`` or whose text holds ``{{`` or
+        ``{%`` is rendered as a Jinja2 template first.
+    variables : mapping, optional
+        Template variables. One that names an existing file also allows includes from its directory
+        and the one above.
+    limits : Limits, optional
+    allow_include : iterable of path
+        Further directories that may be included from.
+
+    Returns
+    -------
+    MappingNode
+        As `model.spec.merging.join_specs` joins them; every node keeps the place it was written at.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input.
+    """
+    tops = [Path(path) for path in paths]
+    if not tops:
+        raise SpecError("no spec file is given")
+    values = dict(variables or {})
+    roots = include_roots(tops, values, [Path(path) for path in allow_include])
+    reader = _Reader(Session(limits or Limits(), roots))
+    return reduce(join_specs, [reader.top(path, values) for path in tops])
+
+
+def read_text(text: str, name: str = "<text>", limits: Limits | None = None) -> MappingNode:
+    """Read one spec from a string of plain YAML, without templates and includes."""
+    document = Document.of(name, text)
+    return _top_mapping(compose(document, limits or Limits()), document, name)
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
+    """Return template variables from ``NAME=VALUE`` texts.
+
+    A value that is a YAML boolean or float, or an integer in its usual form, becomes one; anything
+    else stays text (``01`` is a name, not a number).
+    """
+    variables: dict[str, object] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals or not name.isidentifier():
+            raise SpecError(f"`{assignment}` does not set a variable", hint="write NAME=VALUE")
+        value = plain_value(text)
+        is_text = value is None or (isinstance(value, int) and str(value).lower() != text.lower())
+        variables[name] = text if is_text else value
+    return variables
+
+
+def is_template(path: Path, text: str) -> bool:
+    """Whether a file is rendered before it is read."""
+    return path.name.endswith(_TEMPLATE_SUFFIXES) or any(mark in text for mark in _TEMPLATE_MARKS)
+
+
+class _Reader:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def top(self, path: Path, variables: Mapping[str, object]) -> MappingNode:
+        document, node = self._read(Scope.top(path, variables))
+        return _top_mapping(node, document, display_name(path))
+
+    def load(self, scope: Scope) -> Node:
+        """Return the root of an included file."""
+        document, node = self._read(scope)
+        if node is None:
+            raise _nothing(document, display_name(scope.path))
+        return node
+
+    def _read(self, scope: Scope) -> tuple[Document, Node | None]:
+        text = self._session.read(scope.path)
+        resolvers: dict[str, Resolver] = {INCLUDE_TAG: lambda node: self._include(node, scope)}
+        document = Document.of(display_name(scope.path), text)
+        if is_template(scope.path, text):
+            document, resolvers[INCLUDED_TAG] = self._render(text, scope)
+        return document, compose(document, self._session.limits, resolvers)
+
+    def _render(self, text: str, scope: Scope) -> tuple[Document, Resolver]:
+        from model.spec.templates import TemplateEngine  # noqa: PLC0415 (Jinja2 only where it is needed)
+
+        return TemplateEngine(self._session, self.load).render(text, scope)
+
+    def _include(self, node: ScalarNode, scope: Scope) -> Node:
+        try:
+            return self.load(scope.enter(self._session.locate(node.text, scope), self._session.limits))
+        except SpecError as error:
+            raise error.included_at(node.span) from None
+
+
+def _top_mapping(node: Node | None, document: Document, name: str) -> MappingNode:
+    if node is None:
+        raise _nothing(document, name)
+    if not isinstance(node, MappingNode):
+        raise SpecError("a spec file is a mapping of sections such as `problem:` at its top level", node.span)
+    return node
+
+
+def _nothing(document: Document, name: str) -> SpecError:
+    return SpecError(f"{name} holds nothing but comments", document.span(1, 1, 1, 2))

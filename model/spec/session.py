@@ -1,0 +1,100 @@
+"""What one reading of a spec has used of its limits, and where in the files it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from model.spec import files
+from model.spec.limits import Limits
+from model.spec.source import SpecError
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The file that is read, and what its includes see.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    home : Path
+        The directory of the top file.
+    variables : mapping
+        Template variables.
+    added : tuple of Path
+        Directories that templates added to the search path.
+    chain : tuple of Path
+        The files that included one another down to this one, resolved, this one last.
+    """
+
+    path: Path
+    home: Path
+    variables: Mapping[str, object] = field(default_factory=dict)
+    added: tuple[Path, ...] = ()
+    chain: tuple[Path, ...] = ()
+
+    @classmethod
+    def top(cls, path: Path, variables: Mapping[str, object]) -> Scope:
+        """Return the scope of a file that the user named."""
+        return cls(path, path.parent, variables, (), (path.resolve(),))
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """Where this file's includes are looked for, in order."""
+        return tuple(dict.fromkeys((self.path.parent, *self.added, self.home)))
+
+    def enter(self, path: Path, limits: Limits) -> Scope:
+        """Return the scope of a file that this one includes.
+
+        Raises
+        ------
+        SpecError
+            If that file is being read already, or the includes are nested too deep.
+        """
+        resolved = path.resolve()
+        if resolved in self.chain:
+            cycle = [*self.chain[self.chain.index(resolved) :], resolved]
+            raise SpecError("files include one another: " + " -> ".join(map(files.display_name, cycle)))
+        if len(self.chain) > limits.include_depth:
+            raise SpecError(f"includes are nested more than {limits.include_depth} deep")
+        return replace(self, path=path, chain=(*self.chain, resolved))
+
+
+class Session:
+    """The files that may be read, and what is left of the limits."""
+
+    def __init__(self, limits: Limits, roots: files.IncludeRoots) -> None:
+        self.limits = limits
+        self.roots = roots
+        self._bytes = 0
+        self._includes = 0
+        self._printed = 0
+        self._deadline = time.monotonic() + limits.seconds
+
+    def read(self, path: Path) -> str:
+        """Return the text of a file; SpecError as for `files.read_text`, or when it is too much in all."""
+        text = files.read_text(path, self.limits)
+        self._bytes += len(text)
+        if self._bytes > self.limits.total_bytes:
+            raise SpecError(f"the spec files hold more than {self.limits.total_bytes} bytes in all")
+        return text
+
+    def locate(self, wanted: str, scope: Scope) -> Path:
+        """Return the file that a spec names; SpecError where there is none, or it may not be read."""
+        self._includes += 1
+        if self._includes > self.limits.includes:
+            raise SpecError(f"more than {self.limits.includes} files are included")
+        path = files.require(wanted, scope.directories)
+        self.roots.check(path)
+        return path
+
+    def spend(self, characters: int) -> None:
+        """Count text that a template prints; SpecError when it is too much or takes too long."""
+        self._printed += characters
+        if self._printed > self.limits.rendered_characters:
+            raise SpecError(f"templates print more than {self.limits.rendered_characters} characters")
+        if time.monotonic() > self._deadline:
+            raise SpecError(f"templates take longer than {self.limits.seconds:g} s")
