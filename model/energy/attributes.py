@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from model.energy.request import EnergyError
 
+LARGEST_ATTRIBUTE = 1e15
 PROCESS_ATTRIBUTES = ("technology", "global_cycle_seconds")
 _PLACEHOLDERS = frozenset({"setme", "mustspecify"})
 
@@ -54,21 +54,21 @@ class Attributes:
         return value
 
     def number(self, *names: str, default: float | None = None, least: float = 0.0) -> float:
-        """Return a finite number of at least `least` under the first of `names` that is specified.
+        """Return a number from `least` to `LARGEST_ATTRIBUTE`, of the first of `names` specified.
 
         Raises
         ------
         EnergyError
-            When it is missing without a default, no number, or too small.
+            When it is missing without a default, no number, or out of range.
         """
         found = self.lookup(*names)
         if found is None and default is not None:
             return default
         value = _to_number(self.require(*names))
-        if value is None or value < least:
+        if value is None or not least <= value <= LARGEST_ATTRIBUTE:
             raise EnergyError(
                 f"attribute `{names[0]}` of the class `{self.component_class}` is {found!r}, "
-                f"but must be a number of at least {least:g}"
+                f"but must be a number from {least:g} to {LARGEST_ATTRIBUTE:g}"
             )
         return value
 
@@ -77,7 +77,6 @@ def _to_number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
-        number = float(value)
+        return float(value)
     except (ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None

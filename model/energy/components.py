@@ -5,10 +5,16 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from model.energy.attributes import PROCESS_ATTRIBUTES, Attributes, is_placeholder, missing_attribute
+from model.energy.attributes import (
+    LARGEST_ATTRIBUTE,
+    PROCESS_ATTRIBUTES,
+    Attributes,
+    is_placeholder,
+    missing_attribute,
+)
 from model.energy.compound import (
     ActionPart,
     Arguments,
@@ -26,6 +32,7 @@ from model.spec.expressions import evaluate
 from model.spec.source import ScalarNode, Span, did_you_mean
 
 MAX_NESTING = 16
+MAX_COMPONENTS = 100_000
 MAX_ARGUMENT_COMBINATIONS = 4096
 
 _WORD = re.compile(r"[\w.]+")
@@ -158,6 +165,7 @@ class Library:
 
     classes: CompoundClasses
     variables: Mapping[str, object]
+    _built: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
 
     def instantiate(
         self,
@@ -176,6 +184,8 @@ class Library:
         """
         if nesting > MAX_NESTING:
             raise EnergyError(f"the class `{component_class}` contains itself, or is nested too deeply", span)
+        if next(self._built) >= MAX_COMPONENTS:
+            raise EnergyError(f"the expansion takes more than {MAX_COMPONENTS} components", span)
         compound = self.classes.by_name.get(component_class)
         if compound is not None:
             return CompoundComponent(compound, self._resolve(compound, attributes), self, nesting)
@@ -264,6 +274,8 @@ def _number(node: ScalarNode, names: Mapping[str, object]) -> float:
     value = _evaluated(node, names)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise EnergyError(f"`{node.text}` must be a number, but is {value!r}", node.span)
+    if not abs(value) <= LARGEST_ATTRIBUTE:
+        raise EnergyError(f"`{node.text}` is out of range", node.span)
     return value
 
 

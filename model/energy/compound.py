@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from model.energy.figures import as_mapping, as_name, as_sequence
+from model.spec.scalars import plain_value
 from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
 
 _LIBRARY_KEYS = frozenset({"version", "classes"})
@@ -194,7 +195,8 @@ def _load_indexed_name(node: Node) -> tuple[str, IndexRange | None]:
 
 def as_expression(text: str, span: Span) -> ScalarNode:
     """Return a part of a scalar's text, to be evaluated on its own."""
-    return ScalarNode(text.strip(), text.strip(), False, span)
+    stripped = text.strip()
+    return ScalarNode(plain_value(stripped, span), stripped, False, span)
 
 
 def _optional_scalar(entry: MappingNode, key: str) -> ScalarNode | None:

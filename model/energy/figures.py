@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import PurePath
 
+from model.energy.request import EnergyError
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 
 SIGNIFICANT_DIGITS = 6
+LARGEST_FIGURE = 1e30
 
 
 def place(span: Span) -> str:
@@ -27,18 +29,29 @@ def exact_decimal(node: Node, what: str) -> Decimal:
     value = node.value if isinstance(node, ScalarNode) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise SpecError(f"{what} must be a number", node.span)
-    if not math.isfinite(value):
-        raise SpecError(f"{what} must be finite", node.span)
+    if math.isnan(value) or value > LARGEST_FIGURE:
+        raise SpecError(f"{what} must be finite, at most {LARGEST_FIGURE:g}", node.span)
     if value < 0:
         raise SpecError(f"{what} must not be negative", node.span)
     if isinstance(value, int) or value == 0:
         return Decimal(int(value))
     assert isinstance(node, ScalarNode)
-    return Decimal(node.text)
+    try:
+        return Decimal(node.text)
+    except InvalidOperation:
+        raise SpecError(f"{what} must be written as a decimal number", node.span) from None
 
 
 def rounded(value: float) -> Decimal:
-    """Round an estimate to the digits that are worth showing."""
+    """Round an estimate to the digits that are worth showing.
+
+    Raises
+    ------
+    EnergyError
+        When it is not finite or implausibly large.
+    """
+    if not abs(value) <= LARGEST_FIGURE:
+        raise EnergyError(f"the estimate is out of range: {value:g}")
     return Decimal(f"{value:.{SIGNIFICANT_DIGITS}g}")
 
 

@@ -204,13 +204,15 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
         )
     request, assumption = _with_cycle(request, library)
     component = library.instantiate(request.model_class, request.attributes)
-    source = f"estimator: {_description(request, component, library)}{assumption}"
+    source = f"estimator: {_description(request, component, library)}"
     figures: dict[str, Figure] = {}
     notes: tuple[str, ...] = ()
     for action in missing:
         found = _estimated_figure(request, action, component, source)
         figures.update(found.figures)
         notes += found.notes
+    if "leak" in figures and figures["leak"][0]:
+        figures["leak"] = (figures["leak"][0], figures["leak"][1] + assumption)
     scaled = {action: _scaled(figure, action, request, library) for action, figure in figures.items()}
     area = _scaled((rounded(component.area_um2()), source), "area", request, library)
     return _Found(scaled, notes, area)

@@ -1,0 +1,226 @@
+from decimal import Decimal
+
+import pytest
+
+from model.energy import EnergyError, EnergyRequest, EnergyTables, load_compound_classes, price
+from model.energy.components import Library
+from model.energy.compound import CompoundClasses
+from model.spec.reader import read_files
+from model.spec.source import SpecError
+from tests.conftest import SHARED
+
+COMPONENTS = SHARED / "reference" / "designs" / "example_designs" / "_components"
+PROCESS = {"technology": "45nm", "global_cycle_seconds": 1e-9}
+
+PAIR = """\
+components:
+  version: 0.4
+  classes:
+  - name: pair
+    attributes:
+      technology: must_specify
+      width: must_specify
+      half: width / 2
+      share: 0.5
+    subcomponents:
+    - name: adder[1..half]
+      class: intadder
+      area_scale: share
+      attributes: {width: width}
+    - name: multiplier
+      class: intmultiplier
+      attributes: {width: width}
+    actions:
+    - name: read
+      subcomponents:
+      - name: adder[1..half]
+        actions: [{name: add, energy_scale: share}]
+      - name: multiplier
+        actions: [{name: multiply}, {name: multiply}]
+    - name: write
+      arguments: {data_delta: 0..3}
+      subcomponents:
+      - name: adder[0]
+        actions: [{name: add, energy_scale: data_delta}]
+"""
+
+
+def classes_of(root):
+    nodes = (root.get(key) for key in ("components", "compound_components"))
+    return load_compound_classes([node for node in nodes if node is not None])
+
+
+def build(classes, component_class, **attributes):
+    return Library(classes, PROCESS).instantiate(component_class, attributes)
+
+
+def test_subcomponents_are_counted_scaled_and_summed(parse):
+    pair = build(classes_of(parse(PAIR)), "pair", width=8)
+    adder = build(CompoundClasses(), "intadder", width=8)
+    multiplier = build(CompoundClasses(), "intmultiplier", width=8)
+    expected_pj = 4 * 0.5 * adder.energy_pj("add") + 2 * multiplier.energy_pj("multiply")
+    assert pair.energy_pj("read") == pytest.approx(expected_pj)
+    assert pair.area_um2() == pytest.approx(4 * 0.5 * adder.area_um2() + multiplier.area_um2())
+    assert pair.energy_pj("leak") is None
+
+
+def test_open_arguments_take_the_value_that_costs_most(parse):
+    classes = classes_of(parse(PAIR))
+    add_pj = build(CompoundClasses(), "intadder", width=8).energy_pj("add")
+    assert build(classes, "pair", width=8).energy_pj("write") == pytest.approx(3 * add_pj)
+    assert build(classes, "pair", width=8, data_delta=1).energy_pj("write") == pytest.approx(add_pj)
+
+
+def test_attributes_of_the_component_replace_the_defaults(parse):
+    classes = classes_of(parse(PAIR))
+    default, doubled = (build(classes, "pair", width=8, **extra) for extra in ({}, {"half": 8}))
+    assert doubled.energy_pj("read") > default.energy_pj("read")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("class: intadder", "class: intader", "unknown component class `intader`"),
+        ("{name: add, energy_scale: share}", "{name: subtract}", "has no action `subtract`"),
+        ("energy_scale: share", "energy_scale: 0 - share", "must not be negative"),
+        ("half: width / 2", "half: width / 3", "must be a whole number"),
+        ("half: width / 2", "half: many", "must be a number"),
+        (
+            "- name: adder[1..half]\n        actions",
+            "- name: addder\n        actions",
+            "no subcomponent `addder`",
+        ),
+        (
+            "width: must_specify",
+            "width: must_specify\n      banks: must_specify",
+            "needs the attribute `banks`",
+        ),
+    ],
+)
+def test_classes_that_cannot_be_expanded_are_refused(parse, old, new, message):
+    assert old in PAIR
+    request = EnergyRequest("buffer", "pair", None, {"width": 8}, "storage")
+    with pytest.raises(EnergyError) as caught:
+        price(request, EnergyTables(), classes_of(parse(PAIR.replace(old, new, 1))), PROCESS)
+    assert message in caught.value.message
+    assert "cannot price `buffer`" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("- name: pair\n    attributes", "- attributes", "a component class lacks the key `name`"),
+        (
+            "subcomponents:\n    - name: adder",
+            "subcomponent:\n    - name: adder",
+            "unknown key `subcomponent`",
+        ),
+        (
+            "- name: multiplier\n      class",
+            "- name: adder\n      class",
+            "two subcomponents are named `adder`",
+        ),
+        ("- name: write", "- name: read", "two actions are named `read`"),
+        ("adder[1..half]", "adder[1..half", "is no name of a subcomponent"),
+        ("attributes: {width: width}", "attributes: [width]", "`attributes` must be a mapping"),
+        ("energy_scale: share", "energy_scale: [share]", "`energy_scale` must be a number"),
+    ],
+)
+def test_malformed_classes_are_refused_at_their_place(parse, old, new, message):
+    assert old in PAIR
+    with pytest.raises(SpecError) as caught:
+        classes_of(parse(PAIR.replace(old, new, 1)))
+    assert message in caught.value.message
+    assert caught.value.span is not None
+
+
+def test_a_class_that_contains_itself_is_refused(parse):
+    text = PAIR.replace("class: intadder", "class: pair").replace("[{name: add,", "[{name: read,", 1)
+    with pytest.raises(EnergyError, match="contains itself"):
+        build(classes_of(parse(text)), "pair", width=8).energy_pj("read")
+
+
+def test_classes_that_multiply_without_end_are_refused(parse):
+    twice = "subcomponents: [{name: next, class: C}]\n    actions:\n    - name: read\n      subcomponents:\n"
+    twice += "      - {name: next, actions: [{name: read}, {name: read}, {name: read}, {name: read}]}\n"
+    chain = "".join(f"  - name: c{i}\n    {twice.replace('C', f'c{i + 1}')}" for i in range(12))
+    text = f"components:\n  classes:\n{chain}  - {{name: c12, actions: [{{name: read}}]}}\n"
+    with pytest.raises(EnergyError, match="the expansion takes more than"):
+        build(classes_of(parse(text)), "c0").energy_pj("read")
+
+
+def test_two_classes_of_one_name_are_refused(parse):
+    first, second = parse(PAIR).get("components"), parse(PAIR).get("components")
+    with pytest.raises(SpecError, match="two component classes are named `pair`"):
+        load_compound_classes([first, second])
+
+
+@pytest.fixture(scope="module")
+def reference_classes():
+    if not COMPONENTS.is_dir():
+        pytest.skip("the reference components under ../shared are absent")
+    nodes = [read_files([path]).get("compound_components") for path in sorted(COMPONENTS.glob("*.yaml"))]
+    return load_compound_classes(nodes)
+
+
+@pytest.mark.parametrize(
+    ("component_class", "attributes"),
+    [
+        ("smartbuffer_SRAM", {"width": 64, "depth": 16384}),
+        ("smartbuffer_RF", {"width": 16, "depth": 12}),
+        ("regfile", {"width": 16, "depth": 12}),
+        (
+            "regfile_metadata",
+            {"width": 8, "depth": 4, "metadata_storage_width": 2, "metadata_storage_depth": 4},
+        ),
+    ],
+)
+def test_the_reference_storages_expand_to_primitives(reference_classes, component_class, attributes):
+    request = EnergyRequest("buffer", component_class, None, attributes, "storage")
+    prices = price(request, EnergyTables(), reference_classes, PROCESS)
+    assert min(prices.read, prices.fill, prices.leak) > 0
+    assert prices.fill == prices.update
+    assert prices.area_um2 > 0
+    assert set(prices.sources.values()) == {f"estimator: {component_class} (compound), 45 nm"}
+
+
+def test_the_reference_multiplier_accumulator_is_the_sum_of_its_parts(reference_classes):
+    request = EnergyRequest("mac", "intmac", None, {"multiplier_width": 8, "adder_width": 32}, "compute")
+    prices = price(request, EnergyTables(), reference_classes, PROCESS)
+    assert prices.compute == Decimal("0.3")
+    assert "leak" not in prices.sources
+
+
+def test_the_reference_buffer_is_a_memory_and_an_address_generator(reference_classes):
+    buffer = build(reference_classes, "smartbuffer_SRAM", width=64, depth=16384)
+    memory = build(CompoundClasses(), "SRAM", width=64, depth=16384)
+    adder = build(CompoundClasses(), "intadder", width=14)
+    assert buffer.energy_pj("read") == pytest.approx(memory.energy_pj("read") + adder.energy_pj("add"))
+    assert buffer.energy_pj("leak") == pytest.approx(memory.energy_pj("leak") + 2 * adder.energy_pj("leak"))
+    builtin = build(CompoundClasses(), "smartbuffer_SRAM", width=64, depth=16384)
+    assert builtin.energy_pj("read") == pytest.approx(buffer.energy_pj("read"))
+    assert builtin.area_um2() == pytest.approx(buffer.area_um2())
+
+
+def test_small_register_files_are_scaled_down_from_the_smallest_macro(reference_classes):
+    small, larger = (build(reference_classes, "smartbuffer_RF", width=16, depth=depth) for depth in (12, 48))
+    assert small.energy_pj("read") < larger.energy_pj("read")
+    assert small.area_um2() < larger.area_um2()
+
+
+def test_the_cycle_time_scales_the_leakage(reference_classes):
+    fast, slow = (
+        build(reference_classes, "regfile", width=16, depth=12, global_cycle_seconds=seconds)
+        for seconds in (1e-9, 2e-9)
+    )
+    assert slow.energy_pj("leak") == pytest.approx(2 * fast.energy_pj("leak"))
+    assert slow.energy_pj("read") == fast.energy_pj("read")
+
+
+def test_technology_must_come_from_somewhere(reference_classes):
+    request = EnergyRequest("glb", "smartbuffer_SRAM", None, {"width": 64, "depth": 1024}, "storage")
+    with pytest.raises(EnergyError, match="needs the attribute `technology`") as caught:
+        price(
+            request, EnergyTables(), reference_classes, {"technology": "SET ME", "global_cycle_seconds": 1e-9}
+        )
+    assert "top-level variables" in caught.value.hint

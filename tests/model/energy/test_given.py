@@ -1,0 +1,65 @@
+from decimal import Decimal
+
+import pytest
+
+from model.energy import read_given
+from model.spec.source import SpecError
+
+
+def read(parse, kind, text, names=None):
+    root = parse(text, "arch.yaml")
+    return read_given(kind, root, root.get("attributes"), names or {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "energy: {read: 2.5, write: 0.30000000000000000001}\n",
+        "attributes: {energy: {read: 2.5, write: 0.30000000000000000001}}\n",
+        "actions: [{name: read, energy: 2.5}, {name: write, energy: 0.30000000000000000001}]\n",
+        "energy: {read: 2.5}\nattributes: {energy: {write: 0.30000000000000000001}}\n",
+    ],
+)
+def test_every_form_gives_the_same_exact_figures(parse, text):
+    found = read(parse, "storage", text)
+    assert found.energies["read"] == (Decimal("2.5"), "given at arch.yaml:1")
+    assert found.energies["write"][0] == Decimal("0.30000000000000000001")
+
+
+def test_short_forms_and_area(parse):
+    storage = read(parse, "storage", "attributes: {vector-access-energy: 4, area: 100.25}\n")
+    assert {action: figure[0] for action, figure in storage.energies.items()} == {"read": 4, "write": 4}
+    assert storage.area == (Decimal("100.25"), "given at arch.yaml:1")
+    assert read(parse, "compute", "energy: 0.5\n").energies["compute"][0] == Decimal("0.5")
+    assert read(parse, "compute", "energy_per_op: 0.5\n").energies["compute"][0] == Decimal("0.5")
+    assert read(parse, "compute", "name: mac\nclass: intmac\n").energies == {}
+
+
+def test_expressions_are_evaluated_over_the_names(parse):
+    found = read(parse, "storage", "energy: {read: width * 2, write: width / 8}\n", {"width": 4})
+    assert found.energies["read"][0] == 8
+    assert found.energies["write"][0] == Decimal("0.5")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("storage", "energy: 3\n", "`energy` of a storage must be a mapping"),
+        ("storage", "energy: {raed: 3}\n", "unknown action `raed`"),
+        ("storage", "energy: {compute: 3}\n", "unknown action `compute` of a storage component"),
+        ("compute", "energy: {read: 3}\n", "unknown action `read` of a compute component"),
+        ("compute", "vector_access_energy: 3\n", "is for storage components"),
+        ("storage", "energy_per_op: 3\n", "is for compute components"),
+        ("storage", "energy: {read: -3}\n", "must not be negative"),
+        ("storage", "energy: {read: '3'}\n", "must be a number"),
+        ("storage", "actions: {read: 3}\n", "`actions` must be a list"),
+        ("storage", "actions: [{name: read, enrgy: 3}]\n", "unknown key `enrgy`"),
+        ("storage", "energy: {read: 3}\nactions: [{name: read, energy: 3}]\n", "`read` is given twice"),
+        ("storage", "area: 3\nattributes: {area: 3}\n", "`area` is given twice"),
+    ],
+)
+def test_other_forms_are_refused(parse, kind, text, message):
+    with pytest.raises(SpecError) as caught:
+        read(parse, kind, text)
+    assert message in caught.value.message
+    assert caught.value.span is not None
