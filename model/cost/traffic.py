@@ -62,10 +62,15 @@ class MulticastDelivery:
 
     def across(self, position: int, stream: Words, own: bool) -> Words:
         """`stream` for every group of children with different words."""
-        fanout = self.architecture.nodes[position]
-        if isinstance(fanout, Fanout) and self.space.name in fanout.no_multicast:
-            return stream * self.nest.children(position)
-        return stream * distinct_offsets(self.nest.spatial_moves(self.space, position))
+        return stream * distinct_children(self.architecture, self.nest, self.space, position)
+
+
+def distinct_children(architecture: Architecture, nest: Nest, space: Dataspace, position: int) -> int:
+    """Accesses above the fanout at `position` per word that each used child receives."""
+    fanout = architecture.nodes[position]
+    if isinstance(fanout, Fanout) and space.name in fanout.no_multicast:
+        return nest.children(position)
+    return distinct_offsets(nest.spatial_moves(space, position))
 
 
 def reuses(architecture: Architecture, space: Dataspace, position: int) -> bool:

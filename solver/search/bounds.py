@@ -37,6 +37,10 @@ class Boundary:
         """Energy and load of the words delivered."""
         return self.sub.prices[self.place][self.level]
 
+    def counts_in(self, members: frozenset[int]) -> bool:
+        """Whether the dataspace is one of `members` and reused at this boundary."""
+        return self.place in members and self.sub.reused(self.place, self.level)
+
     @cached_property
     def spread(self) -> int:
         """Product of the spatial factors above the level that index the dataspace."""
@@ -152,7 +156,7 @@ class LatticeBounds:
         for k, members in enumerate(self.classes):
             table = self._unroll(level, stage, stage.least[k])
             self.states += len(stage.tiles)
-            reused = [b for b in self.boundaries[level + 1] if self._is_reused(b, members)]
+            reused = [b for b in self.boundaries[level + 1] if b.counts_in(members)]
             outside = sum(
                 (b.price.price(b.reused(outer)) for b in reused), np.zeros(len(outer), dtype=np.int64)
             )
@@ -168,10 +172,6 @@ class LatticeBounds:
         rows = np.vstack([np.minimum(passing, closed[None, :]), closed[None, :]])
         return np.minimum(rows, INFINITY)
 
-    @staticmethod
-    def _is_reused(boundary: Boundary, members: frozenset[int]) -> bool:
-        return boundary.place in members and boundary.sub.reused(boundary.place, boundary.level)
-
     def _stage(self, level: int) -> StageTables:
         """Cost of each tile of `level` at its own boundary and inside, per class of the slot above."""
         tiles = self.tiles(level)
@@ -179,7 +179,7 @@ class LatticeBounds:
         for k, members in enumerate(self.classes):
             total = self.inside[level][k].copy() if len(tiles) else np.empty(0, dtype=np.int64)
             for b in self.boundaries[level]:
-                reused = self._is_reused(b, members)
+                reused = b.counts_in(members)
                 if not reused:
                     total += b.price.price(b.unreused(tiles))
                 elif not self.space.views[b.place].simple:

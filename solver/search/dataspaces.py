@@ -121,13 +121,15 @@ class Tables:
     ``tile_words`` is the bounding box of the tile x. ``relevant_words`` is a lower bound on the words
     of all tiles x that cover the dataspace once, with the best sliding reuse; times
     ``irrelevant_tiles``, the tiles along the other dimensions, it is the traffic without any
-    temporal reuse. ``plain_words`` is the same without sliding reuse.
+    temporal reuse. ``plain_words`` is the same without sliding reuse, and ``sliding_words`` per
+    component with sliding reuse in that component only (None where it does not slide).
     """
 
     tile_words: IntArray
     relevant_words: IntArray
     plain_words: IntArray
     irrelevant_tiles: IntArray
+    sliding_words: tuple[IntArray | None, ...]
 
 
 def tables(space: DataspaceView, lattice: Lattice) -> Tables:
@@ -143,13 +145,16 @@ def tables(space: DataspaceView, lattice: Lattice) -> Tables:
         for c, box in zip(space.components, boxes, strict=True)
     ]
     plain = math.prod(covered, start=ones)
+    sliding: list[IntArray | None] = [None] * len(covered)
     best = plain
     for i, component in enumerate(space.components):
         if component.sliding:
             others = math.prod((c for j, c in enumerate(covered) if j != i), start=ones)
-            best = np.minimum(best, np.minimum(covered[i], component.window_words) * others)
+            words = np.minimum(covered[i], component.window_words) * others
+            sliding[i] = words
+            best = np.minimum(best, words)
     irrelevant = math.prod((ratios[:, d] for d in space.irrelevant), start=ones)
-    return Tables(tile, best, plain, irrelevant)
+    return Tables(tile, best, plain, irrelevant, tuple(sliding))
 
 
 def _box(component: Component, extents: IntArray) -> IntArray:

@@ -47,9 +47,7 @@ class BoundaryPrice:
 
     def exact(self, delivered: int) -> int:
         """Energy of `delivered` words per instance, in whole units."""
-        return sum(
-            t.price * -(-max(0, delivered * t.multiplier - t.minus) // t.block) for t in self.energy
-        )
+        return sum(t.price * -(-max(0, delivered * t.multiplier - t.minus) // t.block) for t in self.energy)
 
     def price(self, delivered: IntArray) -> IntArray:
         """Energy of each entry of `delivered`, at most `INFINITY`."""
@@ -71,7 +69,9 @@ class BoundaryPrice:
             total += np.minimum(more, ceiling) * term.multiplier // term.block * term.price
         return np.minimum(total, INFINITY)
 
-    def add_loads(self, delivered: IntArray, loads: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> None:
+    def add_loads(
+        self, delivered: IntArray, loads: np.ndarray[tuple[int, int], np.dtype[np.float64]]
+    ) -> None:
         """Add the load of `delivered` words to `loads`, shape (len(delivered), resources)."""
         for term in self.loads:
             words = delivered.astype(np.float64) * term.multiplier - term.minus

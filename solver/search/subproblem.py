@@ -29,7 +29,9 @@ class Subproblem:
     @cached_property
     def above(self) -> tuple[int, ...]:
         """Instances in use of each level, and of the compute."""
-        return tuple(math.prod(s.units for s in self.spatial[:level]) for level in range(len(self.spatial) + 1))
+        return tuple(
+            math.prod(s.units for s in self.spatial[:level]) for level in range(len(self.spatial) + 1)
+        )
 
     def unused_above(self, place: int, level: int) -> int:
         """Product of the spatial factors above `level` that do not index dataspace `place`."""
@@ -128,4 +130,3 @@ class Subproblem:
     def reused(self, place: int, level: int) -> bool:
         """Whether dataspace `place` has temporal reuse at the boundary of `level` at all."""
         return self.space.views[place].name not in self.space.levels[level].no_temporal_reuse
-

@@ -1,0 +1,71 @@
+"""What the search minimises, and which energies and cycles can still improve on the incumbent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.search.lattice import BoolArray, IntArray
+
+UNLIMITED = 1 << 200
+"""An energy that no mapping reaches."""
+
+
+def objective_value(objective: str, energy: int, cycles: int) -> int:
+    """Exact value of one objective; EDP is energy units times cycles."""
+    if objective == "energy":
+        return energy
+    return cycles if objective == "latency" else energy * cycles
+
+
+@dataclass
+class Goal:
+    """One objective, the limits that earlier objectives set, and the best value so far.
+
+    Every objective grows with energy and with cycles, so lower bounds on both bound the value.
+    """
+
+    objective: str
+    limits: tuple[tuple[str, int], ...] = ()
+    incumbent: int | None = None
+
+    def value(self, energy: int, cycles: int) -> int:
+        """Value of the objective."""
+        return objective_value(self.objective, energy, cycles)
+
+    def improves(self, energy: int, cycles: int) -> bool:
+        """Whether a mapping with these costs is allowed and better than the incumbent."""
+        if any(objective_value(name, energy, cycles) > limit for name, limit in self.limits):
+            return False
+        return self.incumbent is None or self.value(energy, cycles) < self.incumbent
+
+    def energy_limit(self, cycles: int) -> int:
+        """Least energy that can no longer improve, for a mapping that takes `cycles` or more."""
+        limit = UNLIMITED
+        for name, most in self.limits:
+            limit = min(limit, _first_energy_above(name, most, cycles))
+        if self.incumbent is not None:
+            limit = min(limit, _first_energy_above(self.objective, self.incumbent - 1, cycles))
+        return limit
+
+    def hopeful(self, energies: IntArray, cycles: npt.NDArray[np.float64], quantum: int) -> BoolArray:
+        """Which pairs of lower bounds can still improve; in floating point, never too strict."""
+        slack = 1 - 1e-12
+        energy = energies.astype(np.float64) * quantum * slack
+        hopeful = np.ones(len(energies), dtype=np.bool_)
+        bounds = list(self.limits)
+        if self.incumbent is not None:
+            bounds.append((self.objective, self.incumbent - 1))
+        for name, most in bounds:
+            value = energy if name == "energy" else cycles if name == "latency" else energy * cycles * slack
+            hopeful &= value <= float(most)
+        return hopeful
+
+
+def _first_energy_above(objective: str, most: int, cycles: int) -> int:
+    """Least energy at which the objective exceeds `most`, 0 if it always does."""
+    if objective == "latency":
+        return UNLIMITED if cycles <= most else 0
+    return max(0, most // (cycles if objective == "edp" else 1) + 1)

@@ -1,0 +1,87 @@
+"""Loop orders of a storage level: classes that decide the reuse, and all orders that the rules allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+from model.mapspace import TemporalRules
+from solver.search.dataspaces import DataspaceView
+
+Signature = frozenset[int]
+"""Places of the dataspaces that a loop leaves in place."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Loops that follow each other, in any order; ``signature`` holds for each of them."""
+
+    dims: tuple[int, ...]
+    signature: Signature
+
+
+OrderClass = tuple[Group, ...]
+
+
+@dataclass(frozen=True)
+class SlotOrders:
+    """Classes of the loop orders of one slot.
+
+    The first `fixed` groups are the same in all classes. ``useful`` are the dimensions whose order
+    is open and whose loops leave some dataspace in place.
+    """
+
+    fixed: int
+    useful: tuple[int, ...]
+    classes: tuple[OrderClass, ...]
+
+
+def slot_orders(rules: TemporalRules, active: Sequence[str], views: Sequence[DataspaceView]) -> SlotOrders:
+    """Classes of loop orders, groups innermost first, that cover every useful order.
+
+    Loops that leave the same dataspaces in place belong together: moving one inwards to the other
+    keeps them in place for longer and costs nothing. A group matters only while some dataspace is in
+    place; the loops outside of that form one last group.
+    """
+    number = {dim: i for i, dim in enumerate(active)}
+
+    def signature(dim: int) -> Signature:
+        return frozenset(v.place for v in views if dim in v.irrelevant)
+
+    def single(dims: Sequence[str]) -> OrderClass:
+        places = [number[dim] for dim in dims if dim in number]
+        return tuple(Group((place,), signature(place)) for place in places)
+
+    inner, outer = single(rules.inner), single(rules.outer)
+    fixed = {dim for group in (*inner, *outer) for dim in group.dims}
+    by_signature: dict[Signature, list[int]] = {}
+    for dim in range(len(active)):
+        if dim not in fixed:
+            by_signature.setdefault(signature(dim), []).append(dim)
+    groups = [Group(tuple(dims), sig) for sig, dims in by_signature.items()]
+    everything = frozenset(v.place for v in views)
+    classes = tuple((*inner, *chain, *outer) for chain in _chains(groups, everything))
+    useful = tuple(dim for group in groups if group.signature for dim in group.dims)
+    return SlotOrders(len(inner), useful, classes)
+
+
+def _chains(groups: Sequence[Group], in_place: Signature) -> Iterator[OrderClass]:
+    useful = [group for group in groups if group.signature & in_place]
+    if not useful:
+        rest = tuple(dim for group in groups for dim in group.dims)
+        yield (Group(rest, frozenset()),) if rest else ()
+        return
+    for group in useful:
+        others = [other for other in groups if other is not group]
+        for chain in _chains(others, in_place & group.signature):
+            yield (group, *chain)
+
+
+def allowed_orders(rules: TemporalRules, dims: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """All orders of the loops over `dims` (bounds above 1), innermost first, that `rules` allow."""
+    inner = [dim for dim in rules.inner if dim in dims]
+    outer = [dim for dim in rules.outer if dim in dims]
+    loose = [dim for dim in dims if dim not in inner and dim not in outer]
+    for order in permutations(loose):
+        yield (*inner, *order, *outer)
