@@ -1,0 +1,28 @@
+"""The documentation lists the keys of the JSON documents, all of them and no others."""
+
+import re
+
+from solver.report.document import evaluation_document, result_document
+from tests.conftest import REPOSITORY
+from tests.solver.examples import EVALUATION, MAPPING, MAPSPACE, OPTIMAL
+
+TEXT = (REPOSITORY / "docs" / "json.md").read_text(encoding="utf-8")
+MAP_PART, EVALUATE_PART = TEXT.split("## `evaluate`")
+
+
+def first_column(text):
+    return re.findall(r"^\| `([^`]+)` \|", text, flags=re.MULTILINE)
+
+
+def test_keys_of_a_result_are_documented():
+    document = result_document(MAPSPACE, OPTIMAL)
+    level = document["levels"][0]
+    space = next(iter(level["dataspaces"].values()))
+    expected = [*document, *level, *(f"dataspaces.NAME.{key}" for key in space), *document["statistics"]]
+    assert sorted(first_column(MAP_PART)) == sorted(expected)
+
+
+def test_keys_of_an_evaluation_are_documented():
+    document = evaluation_document(MAPSPACE, MAPPING, EVALUATION)
+    for key in document:
+        assert f"`{key}`" in EVALUATE_PART
