@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.loopnest.layout import Layout
-from model.loopnest.storage import AccessCounts, Link, Store
+from model.loopnest.storage import AccessCounts, Link, Store, Words
 from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.problem import Dataspace, Problem
 
@@ -95,7 +95,12 @@ class _Chain:
 
 
 def execute(
-    problem: Problem, architecture: Architecture, mapping: Mapping, operands: Named[str, Array]
+    problem: Problem,
+    architecture: Architecture,
+    mapping: Mapping,
+    operands: Named[str, Array],
+    *,
+    bounding_boxes: bool = False,
 ) -> Execution:
     """Execute `mapping` on `operands` and count what moves.
 
@@ -108,6 +113,9 @@ def execute(
         What to execute; loop bounds must multiply to the problem's bounds.
     operands
         One integer array per read-only dataspace, of the shape of `Layout`.
+    bounding_boxes
+        Whether levels hold the bounding box of their tile's words, and with it the words between strided
+        ones, instead of just the words that are used.
 
     Raises
     ------
@@ -116,7 +124,9 @@ def execute(
         level keeps a dataspace without coalescing (its counts describe no movement of data).
     """
     loops = _nest(problem, architecture, mapping)
-    chains = [_chain(problem, architecture, mapping, loops, space) for space in problem.dataspaces]
+    chains = [
+        _chain(problem, architecture, mapping, loops, space, bounding_boxes) for space in problem.dataspaces
+    ]
     for chain in chains:
         _load(chain, operands)
     temporal = [loop for loop in loops if not loop.spatial]
@@ -157,7 +167,12 @@ def _nest(problem: Problem, architecture: Architecture, mapping: Mapping) -> lis
 
 
 def _chain(
-    problem: Problem, architecture: Architecture, mapping: Mapping, loops: list[_NestLoop], space: Dataspace
+    problem: Problem,
+    architecture: Architecture,
+    mapping: Mapping,
+    loops: list[_NestLoop],
+    space: Dataspace,
+    bounding_boxes: bool,
 ) -> _Chain:
     layout = Layout.of(problem, space)
     kept = [
@@ -169,7 +184,11 @@ def _chain(
         raise ValueError(f"no level keeps {space.name}")
     # The whole tensor lies outside of all nodes, the arithmetic inside of them.
     places = [-1, *kept, len(mapping.nodes)]
-    stores = [_store(architecture, layout, loops, space, place) for place in places]
+    shape = layout.bounding_box if bounding_boxes else layout.footprint
+    stores = [
+        _store(architecture, space, place, shape(_extents(loops, place)), _offsets(loops, place, layout))
+        for place in places
+    ]
     ways = [_way(architecture, loops, space, a, b) for a, b in pairwise(places)]
     links = tuple(
         Link(parent, child, way, space.read_write, fills_counted=parent is not stores[0])
@@ -179,29 +198,37 @@ def _chain(
     return _Chain(space, layout, links, depths, tuple(architecture.nodes[node].name for node in kept))
 
 
-def _store(
-    architecture: Architecture, layout: Layout, loops: list[_NestLoop], space: Dataspace, place: int
-) -> Store:
+def _extents(loops: list[_NestLoop], place: int) -> dict[str, int]:
+    """Extents of the box of iterations that a tile at `place` serves."""
     extents: dict[str, int] = {}
     for loop in loops:
         if loop.node >= place:
             extents[loop.dim] = extents.get(loop.dim, 1) * loop.bound
+    return extents
+
+
+def _offsets(loops: list[_NestLoop], place: int, layout: Layout) -> tuple[int, ...]:
+    """Per instance at `place`, how far its tile lies from the first instance's."""
     across = [loop for loop in loops if loop.spatial and loop.node < place]
-    offsets = tuple(
+    return tuple(
         sum(i * loop.stride * layout.weight[loop.dim] for i, loop in zip(index, across, strict=True))
         for index in product(*(range(loop.bound) for loop in across))
     )
-    footprint = layout.footprint(extents)
+
+
+def _store(
+    architecture: Architecture, space: Dataspace, place: int, tile: Words, offsets: tuple[int, ...]
+) -> Store:
     if place < 0:
-        return Store(footprint, offsets)
+        return Store(tile, offsets)
     if place == len(architecture.nodes):
-        return Store(footprint, offsets, temporal_reuse=False)
+        return Store(tile, offsets, temporal_reuse=False)
     level = architecture.nodes[place]
     assert isinstance(level, StorageLevel)
     if space.name in level.no_coalesce:
         raise ValueError(f"{level.name} keeps {space.name} without coalescing, which is not executed")
     return Store(
-        footprint,
+        tile,
         offsets,
         temporal_reuse=space.name not in level.no_temporal_reuse,
         elides_first_touch=space.name not in level.rmw_first_update,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from model.problem import Dataspace, Problem
+from model.problem import Dataspace, Problem, Term
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Layout:
 
     Parameters
     ----------
+    ranks
+        The terms of each rank's index.
     shape
         Extent of each rank over the whole iteration space, in words.
     weight
@@ -26,6 +28,7 @@ class Layout:
         Flat position of the iteration space's first point (not 0 if a coefficient is negative).
     """
 
+    ranks: tuple[tuple[Term, ...], ...]
     shape: tuple[int, ...]
     weight: Mapping[str, int]
     origin: int
@@ -44,7 +47,7 @@ class Layout:
             origin -= step * sum(min(0, r) for r in reach)
             for term in rank:
                 weight[term.dim] += step * term.coefficient
-        return cls(shape, weight, origin)
+        return cls(space.ranks, shape, weight, origin)
 
     def position(self, point: Mapping[str, int]) -> int:
         """Flat position of the word that the iteration `point` uses."""
@@ -56,6 +59,16 @@ class Layout:
         for dim, extent in extents.items():
             touched = {at + move for at in touched for move in _multiples(self.weight[dim], extent)}
         return frozenset(touched)
+
+    def bounding_box(self, extents: Mapping[str, int]) -> frozenset[int]:
+        """Like `footprint`, with the words in between: every rank from its least to its greatest index."""
+        within = {0}
+        for i, rank in enumerate(self.ranks):
+            reaches = [term.coefficient * (extents.get(term.dim, 1) - 1) for term in rank]
+            least, most = (sum(bound(0, reach) for reach in reaches) for bound in (min, max))
+            step = math.prod(self.shape[i + 1 :])
+            within = {at + step * index for at in within for index in range(least, most + 1)}
+        return frozenset(within)
 
 
 def _multiples(step: int, count: int) -> Iterable[int]:
