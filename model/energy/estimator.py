@@ -1,7 +1,7 @@
 """The built-in estimator: rough analytic energies and areas of primitive components.
 
 This is no circuit simulator and no CACTI. It is a handful of closed formulas with public figures
-behind them, good for comparing mappings and for a first guess (expect a factor of two either way);
+behind them, good for comparing mappings and for a first guess (expect a factor of two to four either way);
 whoever has better figures gives them, or an ERT, and the estimator is not asked.
 
 Calibration, all at 45 nm (`model.energy.technology` scales to other nodes):
