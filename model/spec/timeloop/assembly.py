@@ -1,0 +1,213 @@
+"""From the flattened tree and its constraints to the nodes and rules of the mapspace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from model.architecture import Fanout, StorageLevel
+from model.mapspace import ParallelGroup
+from model.spec.source import Node, Span, SpecError
+from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause
+from model.spec.timeloop.context import Context
+from model.spec.timeloop.feasibility import Slot
+from model.spec.timeloop.fields import as_fraction, check_keys, listing
+from model.spec.timeloop.keeping import Keeping, check_homes, read_keeping, settle_outermost, settle_parallel
+from model.spec.timeloop.loops import LoopConstraints, check_contradictions, read_loops
+from model.spec.timeloop.macros import maximize
+from model.spec.timeloop.rules import check_no_fanout
+from model.spec.timeloop.storage import read_storage
+from model.spec.timeloop.tree import Leaf
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """The nodes with their constraints, outermost first, and the compute component."""
+
+    slots: tuple[Slot, ...]
+    compute: Leaf
+    parallel: tuple[ParallelGroup, ...]
+
+    @property
+    def storages(self) -> tuple[Slot, ...]:
+        """The storage levels."""
+        return tuple(slot for slot in self.slots if slot.level is not None)
+
+    @property
+    def fanouts(self) -> tuple[Slot, ...]:
+        """The fanouts."""
+        return tuple(slot for slot in self.slots if slot.level is None)
+
+
+def assemble(clauses: Sequence[Clause], context: Context, ignore_sparse: bool) -> Assembly:
+    """Put the nodes together with their constraints.
+
+    Raises
+    ------
+    SpecError
+        No storage, no compute, nodes in an impossible order, or constraints in conflict.
+    """
+    compute = _compute(context)
+    storages = [leaf for leaf in context.tree.leaves if leaf.role == "storage"]
+    if not storages:
+        raise SpecError("the architecture has no storage component", context.tree.span)
+    first_fanout = next((leaf for leaf in context.tree.leaves if leaf.fanout > 1), None)
+    leaves = context.tree.leaves
+    if first_fanout is not None and leaves.index(first_fanout) <= leaves.index(storages[0]):
+        related = ((storages[0].span, "the outermost storage"),)
+        raise SpecError(f"fanout `{first_fanout.name}` has no storage above it", first_fanout.span, related)
+    keepings, parallel = _keepings(clauses, storages, context)
+    loops = _loops(clauses, context)
+    slots = tuple(_slot(own, keepings, context, ignore_sparse) for own in loops)
+    return Assembly(slots, compute, parallel)
+
+
+def _compute(context: Context) -> Leaf:
+    leaves = context.tree.leaves
+    units = [leaf for leaf in leaves if leaf.role == "compute"]
+    if not units:
+        hint = "end it with a component whose class contains `mac` or `compute`"
+        raise SpecError("the architecture has no compute component", context.tree.span, hint=hint)
+    if len(units) > 1:
+        related = ((units[0].span, "the first"),)
+        raise SpecError("the architecture has two compute components", units[1].span, related)
+    behind = leaves[leaves.index(units[0]) + 1 :]
+    if behind:
+        related = ((units[0].span, "the compute component"),)
+        raise SpecError(f"`{behind[0].name}` stands below the compute component", behind[0].span, related)
+    around = [parallel for parallel in context.tree.parallels if parallel.holds(units[0])]
+    if around:
+        related = ((around[0].span, "the `!Parallel` branch"),)
+        raise SpecError("the compute component cannot stand inside `!Parallel`", units[0].span, related)
+    return units[0]
+
+
+def _keepings(
+    clauses: Sequence[Clause], storages: Sequence[Leaf], context: Context
+) -> tuple[dict[Leaf, Keeping], tuple[ParallelGroup, ...]]:
+    keepers = [leaf for leaf in context.tree.leaves if leaf.role in ("storage", "nothing")]
+    keepings = {leaf: read_keeping(clauses, leaf, context) for leaf in keepers}
+    groups = [settle_parallel(parallel, keepings, context) for parallel in context.tree.parallels]
+    settle_outermost(keepings[storages[0]], context)
+    levels = [keepings[leaf] for leaf in storages]
+    check_homes(levels, context)
+    _check_flags(levels, context)
+    return keepings, tuple(group for group in groups if group is not None)
+
+
+def _check_flags(levels: Sequence[Keeping], context: Context) -> None:
+    for name, span in levels[0].no_coalesce.items():
+        message = f"no_coalesce of `{name}` has no effect on `{levels[0].leaf.name}`, the outermost level"
+        raise SpecError(message, span)
+    for keeping in levels:
+        _note_idle(keeping.no_coalesce, "no_coalesce", keeping, context)
+
+
+def _note_idle(flags: dict[str, Span], what: str, keeping: Keeping, context: Context) -> None:
+    """Note flags on dataspaces that their level bypasses."""
+    for name, span in flags.items():
+        if name in keeping.bypass:
+            context.note(f"{span}: {what} has no effect: `{keeping.leaf.name}` bypasses `{name}`")
+
+
+def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]:
+    """Return the loop constraints of all nodes, outermost first; a fanout lies above its component."""
+    found: list[LoopConstraints] = []
+    for leaf in context.tree.leaves:
+        if leaf.role == "nothing":
+            continue
+        spatial = read_loops(clauses, leaf, "spatial", context)
+        if leaf.fanout > 1:
+            found.append(spatial)
+        else:
+            check_no_fanout(spatial, context)
+        if leaf.role == "storage":
+            found.append(read_loops(clauses, leaf, "temporal", context))
+    settled = maximize(found, context)
+    for loops in settled:
+        check_contradictions(loops, context)
+    return settled
+
+
+def _slot(
+    loops: LoopConstraints, keepings: dict[Leaf, Keeping], context: Context, ignore_sparse: bool
+) -> Slot:
+    if loops.kind == "spatial":
+        return Slot(loops)
+    keeping = keepings[loops.leaf]
+    _note_idle(loops.no_reuse, "no_reuse", keeping, context)
+    _note_idle(loops.rmw_first_update, "rmw_first_update", keeping, context)
+    for name, span in loops.rmw_first_update.items():
+        if not context.problem.dataspace(name).read_write:
+            raise SpecError(f"rmw_first_update of `{name}` has no effect: it is only read", span)
+    level = replace(
+        read_storage(loops.leaf, context, ignore_sparse),
+        no_temporal_reuse=frozenset(loops.no_reuse),
+        rmw_first_update=frozenset(loops.rmw_first_update),
+        no_coalesce=frozenset(keeping.no_coalesce),
+    )
+    return Slot(loops, level, keeping)
+
+
+def node_of(slot: Slot) -> StorageLevel | Fanout:
+    """Return the node of the canonical architecture, without energies."""
+    if slot.level is not None:
+        return slot.level
+    loops = slot.loops
+    return Fanout(
+        name=loops.leaf.name,
+        mesh_x=loops.leaf.mesh_x,
+        mesh_y=loops.leaf.mesh_y,
+        no_multicast=frozenset(loops.no_reuse),
+        no_link_transfer=frozenset(loops.no_link_transfer),
+    )
+
+
+def min_parallelism(clauses: Sequence[Clause], assembly: Assembly, context: Context) -> Fraction:
+    """Return the least number of compute units in use that the constraints ask for.
+
+    They give it as a share of all units, on the innermost storage level or the compute component.
+
+    Raises
+    ------
+    SpecError
+        Another target, two constraints, or a share outside 0 to 1.
+    """
+    innermost = (assembly.storages[-1].loops.leaf, assembly.compute)
+    found: tuple[Fraction, Span] | None = None
+    for clause in clauses:
+        if clause.kind != "parallelism":
+            continue
+        check_keys(clause.node, ("min", *ADDRESS_KEYS), "a parallelism constraint")
+        if clause.leaf not in innermost:
+            hint = f"put it on {listing(leaf.name for leaf in innermost)}"
+            message = f"parallelism is constrained for the whole array, not at `{clause.leaf.name}`"
+            raise SpecError(message, clause.node.span, hint=hint)
+        value = clause.node.require("min", "a parallelism constraint")
+        share = _share(value, context)
+        if found is not None:
+            raise SpecError("parallelism is constrained twice", value.span, ((found[1], "the first"),))
+        found = (share, value.span)
+    units = 1
+    for slot in assembly.fanouts:
+        units *= slot.loops.leaf.fanout
+    return Fraction(0) if found is None else found[0] * units
+
+
+def _share(value: Node, context: Context) -> Fraction:
+    share = as_fraction(value, "`min`", context.variables)
+    if not 0 <= share <= 1:
+        raise SpecError("`min` is a share of all compute units, between 0 and 1", value.span)
+    return share
+
+
+def note_overbooking(clauses: Sequence[Clause], context: Context) -> None:
+    """Note that ``max_overbooked_proportion`` changes nothing for dense data."""
+    for clause in clauses:
+        if clause.kind == "overbooked":
+            check_keys(clause.node, ("proportion", *ADDRESS_KEYS), "`max_overbooked_proportion`")
+            context.note(
+                f"{clause.node.span}: max_overbooked_proportion changes nothing: "
+                "tiles of dense data always have their full size"
+            )

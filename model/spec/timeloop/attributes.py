@@ -1,0 +1,107 @@
+"""Attributes of containers and components: inheritance, variables, expressions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from model.spec.expressions import evaluate
+from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError, to_plain
+from model.spec.timeloop.fields import Names
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An evaluated attribute.
+
+    Parameters
+    ----------
+    value
+        A scalar, or a plain list or dict as written.
+    node
+        The value's node, whose text gives numbers exactly.
+    key
+        Place of the key.
+    """
+
+    value: object
+    node: Node
+    key: Span
+
+
+Attributes = Mapping[str, Attribute]
+NO_ATTRIBUTES: Attributes = MappingProxyType({})
+
+
+def values_of(attributes: Attributes) -> dict[str, object]:
+    """Return the attributes' values by name."""
+    return {name: attribute.value for name, attribute in attributes.items()}
+
+
+def read_attributes(
+    node: MappingNode | None, inherited: Attributes, variables: Names
+) -> dict[str, Attribute]:
+    """Evaluate the attributes of a node over those it inherits.
+
+    A plain scalar that reads as an expression over the node's own attributes, the inherited ones
+    and `variables` (in that order of precedence) is replaced by its value, whatever the order in
+    which the attributes are written. Quoted text stays text, as does plain text that is no
+    expression over known names (``45nm``, ``LPDDR4``).
+
+    Raises
+    ------
+    SpecError
+        Attributes that need each other's values.
+    """
+    attributes = dict(inherited)
+    if node is None:
+        return attributes
+    resolver = _Resolver(node, {**variables, **values_of(inherited)})
+    for key, value in node.entries:
+        attributes[key.text] = Attribute(resolver.value(key.text), value, key.span)
+    return attributes
+
+
+class _Resolver:
+    """Evaluates the entries of one mapping, each after those it refers to."""
+
+    def __init__(self, node: MappingNode, outer: Names) -> None:
+        self._node = node
+        self._outer = outer
+        self._values: dict[str, object] = {}
+        self._open: list[str] = []
+
+    def value(self, name: str) -> object:
+        if name in self._values:
+            return self._values[name]
+        node = self._node.get(name)
+        assert node is not None
+        if name in self._open:
+            chain = " -> ".join((*self._open[self._open.index(name) :], name))
+            raise SpecError(f"attributes need each other's values: {chain}", node.span)
+        self._open.append(name)
+        self._values[name] = self._evaluate(name, node)
+        self._open.pop()
+        return self._values[name]
+
+    def _evaluate(self, name: str, node: Node) -> object:
+        if not isinstance(node, ScalarNode) or node.quoted or not isinstance(node.value, str):
+            return to_plain(node)
+        words = dict.fromkeys(_WORD.findall(node.text))
+        # An attribute that names itself means the inherited one: `depth: depth * 2`.
+        siblings = [word for word in words if word in self._node and word != name]
+        names = {**self._outer, **{word: self.value(word) for word in siblings}}
+        if not any(word in names for word in words) and words and "(" not in node.text:
+            return node.text
+        return evaluate(node, names)
+
+
+def read_variables(node: MappingNode | None) -> dict[str, object]:
+    """Evaluate the top-level ``variables``; each may use the others."""
+    if node is None:
+        return {}
+    return values_of(read_attributes(node, NO_ATTRIBUTES, {}))

@@ -1,0 +1,150 @@
+"""Where constraints stand: on the nodes, and in lists of targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from model.spec.source import MappingNode, Node, Span, SpecError, did_you_mean
+from model.spec.timeloop.context import Context
+from model.spec.timeloop.fields import as_mapping, as_name, as_sequence, check_keys, check_version, listing
+from model.spec.timeloop.tree import Leaf
+
+Kind = Literal["temporal", "spatial", "dataspace", "overbooked", "parallelism"]
+
+ADDRESS_KEYS = ("target", "name", "type", "version")
+
+_TYPES: dict[str, Kind] = {
+    "temporal": "temporal",
+    "spatial": "spatial",
+    "dataspace": "dataspace",
+    "datatype": "dataspace",
+    "bypass": "dataspace",
+    "bypassing": "dataspace",
+    "max_overbooked_proportion": "overbooked",
+    "utilization": "parallelism",
+    "parallelism": "parallelism",
+}
+_NODE_KEYS = ("temporal", "spatial", "dataspace", "max_overbooked_proportion", "utilization", "parallelism")
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One constraint: what it is about, the leaf it holds for, and its mapping."""
+
+    kind: Kind
+    leaf: Leaf
+    node: MappingNode
+
+
+def node_clauses(context: Context) -> list[Clause]:
+    """Return the constraints that stand on the nodes of the architecture."""
+    clauses: list[Clause] = []
+    for leaf in context.tree.leaves:
+        given = leaf.node.get("constraints")
+        if given is None:
+            continue
+        constraints = as_mapping(given, "`constraints`")
+        check_keys(constraints, _NODE_KEYS, "`constraints`")
+        for key, value in constraints.entries:
+            node = as_mapping(value, f"`{key.text}`")
+            kind = _TYPES[key.text]
+            _check_place(kind, leaf, key.span)
+            clauses.append(Clause(kind, leaf, node))
+    return clauses
+
+
+def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
+    """Return the constraints of a section with ``targets``, or of a plain list of them.
+
+    Raises
+    ------
+    SpecError
+        An unknown target, an unknown type, or a type that the target cannot have.
+    """
+    if isinstance(node, MappingNode):
+        check_keys(node, ("version", "targets"), what)
+        check_version(node)
+        targets = node.get("targets")
+        if targets is None:
+            return []
+        node = targets
+    return [_target_clause(item, context) for item in as_sequence(node, f"the targets of {what}").items]
+
+
+def _target_clause(item: Node, context: Context) -> Clause:
+    node = as_mapping(item, "a target")
+    kind_node = node.require("type", "a target")
+    kind_name = as_name(kind_node, "`type`")
+    if kind_name not in _TYPES:
+        hint = did_you_mean(kind_name, _TYPES) or f"known are {listing(_TYPES)}"
+        raise SpecError(f"unknown constraint type `{kind_name}`", kind_node.span, hint=hint)
+    kind = _TYPES[kind_name]
+    target = node.get("target") or node.get("name")
+    if target is None:
+        raise SpecError("a target lacks the key `target`", node.span)
+    leaf = _find(target, kind, context)
+    _check_place(kind, leaf, target.span)
+    return Clause(kind, leaf, node)
+
+
+def _find(target: Node, kind: Kind, context: Context) -> Leaf:
+    name = as_name(target, "`target`")
+    plain = name.removeprefix("inter_").removesuffix("_spatial")
+    if name not in context.leaves and plain in context.leaves and name == f"inter_{plain}_spatial":
+        name = plain
+    if name not in context.leaves:
+        hint = did_you_mean(name, context.leaves) or f"the architecture has {listing(context.leaves)}"
+        raise SpecError(f"unknown level `{name}`", target.span, hint=hint)
+    leaf = context.leaves[name]
+    if kind == "spatial" and leaf.role == "storage" and leaf.spatial is None:
+        return _fanout_below(leaf, target.span, context)
+    return leaf
+
+
+def _fanout_below(storage: Leaf, span: Span, context: Context) -> Leaf:
+    """Return the one fanout between a storage level and the next one.
+
+    A mapping of Timeloop's older versions names the storage level above a fanout.
+    """
+    leaves = context.tree.leaves
+    found: list[Leaf] = []
+    for leaf in leaves[leaves.index(storage) + 1 :]:
+        if leaf.fanout > 1:
+            found.append(leaf)
+        if leaf.role in ("storage", "compute"):
+            break
+    if len(found) == 1:
+        return found[0]
+    below = listing(leaf.name for leaf in found) if found else "no fanout"
+    message = f"a spatial target needs a node with `spatial`; `{storage.name}` has {below} below it"
+    raise SpecError(message, span, ((storage.span, "the storage level"),))
+
+
+def _check_place(kind: Kind, leaf: Leaf, span: Span) -> None:
+    """Raise a SpecError for a constraint that can have no effect at `leaf`."""
+    allowed: dict[str, tuple[Kind, ...]] = {
+        "container": ("spatial",),
+        "storage": ("temporal", "spatial", "dataspace", "overbooked", "parallelism"),
+        "compute": ("spatial", "parallelism"),
+        "nothing": ("dataspace",),
+    }
+    if kind not in allowed[leaf.role]:
+        words = {
+            "container": "a container stores nothing",
+            "compute": "a compute unit stores nothing and has no loops",
+            "nothing": "`!Nothing` only says which dataspaces pass by",
+            "storage": "a storage level",
+        }
+        shown = leaf.name or "!Nothing"
+        raise SpecError(f"a {kind} constraint has no effect on `{shown}`: {words[leaf.role]}", span)
+    if kind == "spatial" and leaf.spatial is None:
+        hint = "put it on the node whose `spatial` makes the fanout"
+        message = f"a spatial constraint has no effect on `{leaf.name}`, which has no `spatial`"
+        raise SpecError(message, span, hint=hint)
+
+
+def of(clauses: Iterable[Clause], leaf: Leaf, kind: Kind) -> tuple[MappingNode, ...]:
+    """Return the mappings of the clauses of one kind at one leaf."""
+    return tuple(c.node for c in clauses if c.kind == kind and c.leaf is leaf)

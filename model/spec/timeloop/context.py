@@ -1,0 +1,63 @@
+"""What the readers of constraints and mappings need to know about the rest of the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from model.problem import Problem
+from model.spec.timeloop.attributes import values_of
+from model.spec.timeloop.factors import Bounds
+from model.spec.timeloop.fields import Names
+from model.spec.timeloop.problem import LoadedProblem
+from model.spec.timeloop.tree import Leaf, Tree
+
+
+@dataclass(frozen=True)
+class Context:
+    """A problem on a flattened architecture, and where remarks go.
+
+    Parameters
+    ----------
+    loaded
+        The problem with the places of its bounds.
+    tree
+        The flattened architecture.
+    variables
+        Top-level variables, for expressions.
+    note
+        Called with each remark that the user should see.
+    timeloop_padding
+        Whether an incomplete spatial permutation is completed as Timeloop's front end does.
+    """
+
+    loaded: LoadedProblem
+    tree: Tree
+    variables: Names
+    note: Callable[[str], None]
+    timeloop_padding: bool = False
+
+    @property
+    def problem(self) -> Problem:
+        """The problem."""
+        return self.loaded.problem
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """The problem's bounds with their places."""
+        return Bounds(self.problem.bound, self.loaded.bound_spans)
+
+    @cached_property
+    def dataspaces(self) -> tuple[str, ...]:
+        """Names of the dataspaces."""
+        return tuple(space.name for space in self.problem.dataspaces)
+
+    @cached_property
+    def leaves(self) -> dict[str, Leaf]:
+        """Named leaves of the tree."""
+        return {leaf.name: leaf for leaf in self.tree.leaves if leaf.name}
+
+    def names_at(self, leaf: Leaf) -> Names:
+        """Names that expressions in the constraints of `leaf` may use."""
+        return {**self.variables, **values_of(leaf.attributes)}

@@ -1,0 +1,137 @@
+"""Loop factors as they stand in constraints and mappings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from model.mapspace import FactorRule, Relation
+from model.spec.expressions import evaluate
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
+from model.spec.timeloop.fields import Names, as_scalar, kind_of, known_name, listing, source_ref
+
+_OPERATOR = re.compile(r"\s*(<=|>=|==|=|<|>)\s*")
+_GLUED = re.compile(r"([A-Za-z_]\w*?)(\d+)\Z")
+_FORMS = "write `P=4`, `P<=4` or `P>=4`, in a list, a mapping `{P: 4}` or a text `P=4, Q=2`"
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One factor rule and where it was written."""
+
+    dim: str
+    relation: Relation
+    value: int
+    span: Span
+
+    def rule(self) -> FactorRule:
+        """Return the rule of the canonical problem."""
+        return FactorRule(self.dim, self.relation, self.value, source_ref(self.span))
+
+    def __str__(self) -> str:
+        return f"{self.dim}{self.relation}{self.value}"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The problem's bounds with their places: what factors are checked against."""
+
+    bound: dict[str, int]
+    spans: dict[str, Span]
+
+
+def read_factors(node: Node, bounds: Bounds, names: Names) -> tuple[Factor, ...]:
+    """Read factors in any of their forms; a value of 0 means the full bound.
+
+    Raises
+    ------
+    SpecError
+        A malformed factor, an unknown dimension, an imperfect factor (``P=4,3``), ``<`` or ``>``,
+        or a value that the bound cannot have.
+    """
+    factors = [_checked(*part, bounds=bounds, names=names) for part in _parts(node)]
+    return tuple(factors)
+
+
+def _parts(node: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the factors as texts, each with the node it stands in."""
+    if isinstance(node, MappingNode):
+        for key, value in node.entries:
+            text = as_scalar(value, f"factor of `{key.text}`").text.strip()
+            yield (f"{key.text}{text}" if text[:1] in "<>=" else f"{key.text}={text}"), value
+        return
+    if isinstance(node, SequenceNode):
+        for item in node.items:
+            if not isinstance(item, ScalarNode):
+                raise SpecError(f"a factor must be text, but is {kind_of(item)}", item.span, hint=_FORMS)
+            yield item.text.strip(), item
+        return
+    if node.value is None:
+        return
+    # Spaces around an operator belong to the factor; all others separate factors.
+    joined = _OPERATOR.sub(lambda match: match.group(1), node.text)
+    for text in re.split(r"[,\s]+", joined):
+        if text:
+            yield text, node
+
+
+def _checked(text: str, node: Node, bounds: Bounds, names: Names) -> Factor:
+    dim, operator, value_text = _split(text, node, bounds)
+    if operator in ("<", ">"):
+        hint = f"`{operator}` is silently dropped by Timeloop; write `{dim}{operator}={value_text}` or so"
+        raise SpecError(f"`{text}`: strict bounds on factors are not supported", node.span, hint=hint)
+    value = _value(value_text, text, node, names)
+    bound = bounds.bound[dim]
+    related = ((bounds.spans[dim], f"{dim} is {bound} here"),)
+    relation: Relation = "<=" if operator == "<=" else ">=" if operator == ">=" else "="
+    if relation == "=" and value == 0:
+        value = bound
+    if value < 1:
+        raise SpecError(f"`{text}`: a factor is at least 1", node.span)
+    if relation != "<=" and value > bound:
+        raise SpecError(f"`{text}`: the factor exceeds the bound {dim} = {bound}", node.span, related)
+    if relation == "=" and bound % value:
+        message = f"`{text}`: {value} does not divide the bound {dim} = {bound}"
+        raise SpecError(message, node.span, related, hint="imperfect factors are not modelled")
+    return Factor(dim, relation, value, node.span)
+
+
+def _split(text: str, node: Node, bounds: Bounds) -> tuple[str, str, str]:
+    """Split ``P<=4`` or ``P4`` into dimension, operator and value."""
+    match = _OPERATOR.search(text)
+    if match:
+        name = text[: match.start()].strip()
+        _require_dim(name, node, bounds)
+        return name, match.group(1), text[match.end() :].strip()
+    if re.fullmatch(r"\d+", text):
+        message = f"`{text}` names no dimension: imperfect factors are not modelled"
+        raise SpecError(message, node.span, hint=_FORMS)
+    fits = [dim for dim in bounds.bound if text.startswith(dim) and re.fullmatch(r"\d+", text[len(dim) :])]
+    if len(fits) > 1:
+        message = f"`{text}` can be a factor of {listing(fits)}"
+        raise SpecError(message, node.span, hint="put `=` between dimension and factor")
+    if fits:
+        return fits[0], "=", text[len(fits[0]) :]
+    glued = _GLUED.match(text)
+    if glued:
+        _require_dim(glued.group(1), node, bounds)
+    raise SpecError(f"`{text}` is not a factor", node.span, hint=_FORMS)
+
+
+def _require_dim(name: str, node: Node, bounds: Bounds) -> None:
+    written = ScalarNode(name, name, True, node.span)
+    known_name(written, bounds.bound, "dimension")
+
+
+def _value(value_text: str, text: str, node: Node, names: Names) -> int:
+    if re.fullmatch(r"\d+\s*,\s*\d+", value_text):
+        raise SpecError(f"`{text}`: imperfect factors are not modelled", node.span)
+    if re.fullmatch(r"-?\d+", value_text):
+        return int(value_text)
+    if not value_text:
+        raise SpecError(f"`{text}` is not a factor", node.span, hint=_FORMS)
+    value = evaluate(ScalarNode(value_text, value_text, False, node.span), names)
+    if isinstance(value, (bool, str)) or value != int(value):
+        raise SpecError(f"`{text}`: a factor must be a whole number", node.span)
+    return int(value)

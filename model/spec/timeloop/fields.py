@@ -1,0 +1,199 @@
+"""Reading single values of a spec: each reader returns a checked value or raises a SpecError."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
+
+from model.mapspace import SourceRef
+from model.spec.expressions import evaluate
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+
+Names = Mapping[str, object]
+NO_NAMES: Names = MappingProxyType({})
+
+VERSION = Decimal("0.4")
+
+
+def source_ref(span: Span) -> SourceRef:
+    """Return the place of `span` for the canonical problem."""
+    return SourceRef(span.file, span.line, span.column)
+
+
+def listing(names: Iterable[str]) -> str:
+    """Return names for people: ```a`, `b` and `c```."""
+    quoted = [f"`{name}`" for name in names]
+    if not quoted:
+        return "none"
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+
+
+def kind_of(node: Node) -> str:
+    """Return what `node` is, in words."""
+    if isinstance(node, SequenceNode):
+        return "a list"
+    if isinstance(node, MappingNode):
+        return "a mapping"
+    if node.value is None:
+        return "empty"
+    words = {bool: "a boolean", int: "an integer", float: "a number", str: "text"}
+    return f"{words[type(node.value)]} (`{node.text}`)"
+
+
+def as_mapping(node: Node, what: str) -> MappingNode:
+    """Return `node` if it is a mapping; SpecError otherwise."""
+    if not isinstance(node, MappingNode):
+        raise SpecError(f"{what} must be a mapping, but is {kind_of(node)}", node.span)
+    return node
+
+
+def as_sequence(node: Node, what: str) -> SequenceNode:
+    """Return `node` if it is a list; SpecError otherwise."""
+    if not isinstance(node, SequenceNode):
+        raise SpecError(f"{what} must be a list, but is {kind_of(node)}", node.span)
+    return node
+
+
+def as_scalar(node: Node, what: str) -> ScalarNode:
+    """Return `node` if it is a single value that is not empty; SpecError otherwise."""
+    if not isinstance(node, ScalarNode) or node.value is None:
+        raise SpecError(f"{what} must be a single value, but is {kind_of(node)}", node.span)
+    return node
+
+
+def as_name(node: Node, what: str) -> str:
+    """Return the text of a scalar that names something; SpecError otherwise.
+
+    Plain ``N`` or ``1`` are names as they are written.
+    """
+    text = as_scalar(node, what).text.strip()
+    if not text:
+        raise SpecError(f"{what} must not be empty", node.span)
+    return text
+
+
+def known_name(node: Node, known: Iterable[str], what: str) -> str:
+    """Return a name out of `known`; SpecError with a suggestion otherwise."""
+    name = as_name(node, what)
+    names = tuple(known)
+    if name in names:
+        return name
+    hint = did_you_mean(name, names) or f"known are {listing(names)}"
+    raise SpecError(f"unknown {what} `{name}`", node.span, hint=hint)
+
+
+def check_keys(node: MappingNode, known: Iterable[str], what: str) -> None:
+    """Raise a SpecError at the first key of `node` that is not in `known`."""
+    names = tuple(known)
+    for key, _ in node.entries:
+        if key.text not in names:
+            hint = did_you_mean(key.text, names) or f"known keys are {listing(names)}"
+            raise SpecError(f"unknown key `{key.text}` in {what}", key.span, hint=hint)
+
+
+def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNode, Node] | None:
+    """Return the entry whose key is one of the synonyms `keys`, None if there is none.
+
+    Raises
+    ------
+    SpecError
+        Two of the synonyms are given.
+    """
+    found = [(node.key(key), value) for key in keys if (value := node.get(key)) is not None]
+    if len(found) > 1:
+        first, second = found[0][0], found[1][0]
+        message = f"`{first.text}` and `{second.text}` are two names of one thing in {what}"
+        raise SpecError(message, second.span, ((first.span, "first given here"),))
+    return found[0] if found else None
+
+
+def check_version(node: MappingNode) -> None:
+    """Check the optional key ``version``: only 0.4 is read."""
+    version = node.get("version")
+    if version is None:
+        return
+    text = as_scalar(version, "`version`").text
+    try:
+        number = Decimal(text)
+    except ArithmeticError:
+        number = Decimal(-1)
+    if number != VERSION:
+        raise SpecError(f"version `{text}` is not supported", version.span, hint="version 0.4 is")
+
+
+def value_of(node: Node, names: Names, what: str) -> int | float | str | bool:
+    """Return a scalar's value; plain text is evaluated as an expression over `names`."""
+    scalar = as_scalar(node, what)
+    if isinstance(scalar.value, str) and not scalar.quoted:
+        return evaluate(scalar, names)
+    assert scalar.value is not None
+    return scalar.value
+
+
+def as_int(node: Node, what: str, names: Names = NO_NAMES, minimum: int | None = None) -> int:
+    """Return a whole number at least `minimum`; SpecError otherwise."""
+    value = value_of(node, names, what)
+    if isinstance(value, (bool, str)) or not math.isfinite(value) or value != int(value):
+        raise SpecError(f"{what} must be a whole number, but is `{_shown(node, value)}`", node.span)
+    number = int(value)
+    if minimum is not None and number < minimum:
+        raise SpecError(f"{what} must be at least {minimum}, but is {_shown(node, number)}", node.span)
+    return number
+
+
+def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
+    """Return a number exactly as written; a computed float counts as its shortest decimal form."""
+    scalar = as_scalar(node, what)
+    if isinstance(scalar.value, (int, float)) and not isinstance(scalar.value, bool):
+        return _exact(scalar.text, node, what)
+    value = value_of(node, names, what)
+    if isinstance(value, (bool, str)):
+        raise SpecError(f"{what} must be a number, but is `{_shown(node, value)}`", node.span)
+    return _exact(repr(value), node, what)
+
+
+def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
+    """Return a truth value; YAML 1.1 words such as ``yes`` are not truth values."""
+    value = value_of(node, names, what)
+    if not isinstance(value, bool) and value not in (0, 1):
+        raise SpecError(f"{what} must be true or false, but is `{_shown(node, value)}`", node.span)
+    return bool(value)
+
+
+def name_list(node: Node, known: Iterable[str], what: str) -> dict[str, Span]:
+    """Return the names listed in `node` with their places; ``*`` means all of `known`.
+
+    A single name may stand without a list.
+
+    Raises
+    ------
+    SpecError
+        An entry is no name, unknown, or given twice.
+    """
+    names = tuple(known)
+    items = node.items if isinstance(node, SequenceNode) else (as_scalar(node, f"list of {what}s"),)
+    if any(as_name(item, what) == "*" for item in items):
+        return dict.fromkeys(names, node.span)
+    found: dict[str, Span] = {}
+    for item in items:
+        name = known_name(item, names, what)
+        if name in found:
+            raise SpecError(f"{what} `{name}` is listed twice", item.span, ((found[name], "first here"),))
+        found[name] = item.span
+    return found
+
+
+def _exact(text: str, node: Node, what: str) -> Fraction:
+    try:
+        return Fraction(Decimal(text.replace("_", "")))
+    except (ArithmeticError, ValueError):
+        raise SpecError(f"{what} must be a finite number, but is `{text}`", node.span) from None
+
+
+def _shown(node: Node, value: object) -> str:
+    """Return a value for a message: its text, and what it came to if that differs."""
+    text = node.text if isinstance(node, ScalarNode) else str(value)
+    return text if text == str(value) else f"{text}, which is {value}"

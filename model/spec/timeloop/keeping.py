@@ -1,0 +1,180 @@
+"""Which dataspaces each storage level keeps and bypasses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from model.mapspace import KeepRules, ParallelGroup
+from model.spec.source import MappingNode, Span, SpecError
+from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, of
+from model.spec.timeloop.context import Context
+from model.spec.timeloop.fields import check_keys, listing, name_list, source_ref
+from model.spec.timeloop.tree import Leaf, Parallel
+
+_KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce")
+
+
+@dataclass
+class Keeping:
+    """What one level keeps and bypasses; the dictionaries map dataspaces to their places."""
+
+    leaf: Leaf
+    keep: dict[str, Span] = field(default_factory=dict)
+    bypass: dict[str, Span] = field(default_factory=dict)
+    no_coalesce: dict[str, Span] = field(default_factory=dict)
+
+    def rules(self) -> KeepRules:
+        """Return the rules of the canonical mapspace."""
+        spans = (*self.keep.values(), *self.bypass.values())
+        source = source_ref(spans[0]) if spans else None
+        return KeepRules(frozenset(self.keep), frozenset(self.bypass), source)
+
+    def require(self, verb: str, name: str, span: Span) -> None:
+        """Add a dataspace that must be kept or bypassed.
+
+        Raises
+        ------
+        SpecError
+            The opposite is asked for as well.
+        """
+        mine, other = (self.keep, self.bypass) if verb == "keep" else (self.bypass, self.keep)
+        if name in other:
+            opposite = "bypass" if verb == "keep" else "keep"
+            message = f"`{self.leaf.name or '!Nothing'}` cannot both keep and bypass `{name}`"
+            raise SpecError(message, span, ((other[name], f"{opposite} is asked for here"),))
+        mine.setdefault(name, span)
+
+
+def read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Keeping:
+    """Read the ``dataspace`` constraints of one leaf.
+
+    Raises
+    ------
+    SpecError
+        An unknown key or dataspace, or one that is to be both kept and bypassed.
+    """
+    keeping = Keeping(leaf)
+    for node in of(clauses, leaf, "dataspace"):
+        check_keys(node, (*_KEYS, *ADDRESS_KEYS), "a dataspace constraint")
+        for verb, opposite in (("keep", "bypass"), ("bypass", "keep")):
+            _read_verb(node, verb, keeping, context)
+            _read_only(node, verb, opposite, keeping, context)
+        flagged = node.get("no_coalesce")
+        if flagged is not None:
+            keeping.no_coalesce |= name_list(flagged, context.dataspaces, "dataspace")
+    return keeping
+
+
+def _read_verb(node: MappingNode, verb: str, keeping: Keeping, context: Context) -> None:
+    given = node.get(verb)
+    if given is None:
+        return
+    for name, span in name_list(given, context.dataspaces, "dataspace").items():
+        keeping.require(verb, name, span)
+
+
+def _read_only(node: MappingNode, verb: str, opposite: str, keeping: Keeping, context: Context) -> None:
+    """Read ``keep_only`` or ``bypass_only``: the dataspaces that are not listed do the opposite."""
+    key = f"{verb}_only"
+    given = node.get(key)
+    if given is None:
+        return
+    listed = name_list(given, context.dataspaces, "dataspace")
+    for name in context.dataspaces:
+        keeping.require(verb if name in listed else opposite, name, listed.get(name, node.key(key).span))
+
+
+def settle_parallel(
+    parallel: Parallel, keepings: dict[Leaf, Keeping], context: Context
+) -> ParallelGroup | None:
+    """Bypass in each branch what another branch keeps.
+
+    Parameters
+    ----------
+    keepings
+        Of all storage levels and ``!Nothing`` branches; changed in place.
+
+    Returns
+    -------
+    ParallelGroup or None
+        The branches' levels as positions among the storage levels. None where a branch has
+        several levels: each dataspace must then be kept by name in one branch.
+
+    Raises
+    ------
+    SpecError
+        A dataspace is kept in two branches, or in none though a branch has several levels.
+    """
+    home: dict[str, tuple[int, Span]] = {}
+    for place, branch in enumerate(parallel.branches):
+        for name, span in _kept(branch, keepings).items():
+            if name in home and home[name][0] != place:
+                message = f"`{name}` is kept in two branches of one `!Parallel`"
+                raise SpecError(message, span, ((home[name][1], "the other branch keeps it here"),))
+            home.setdefault(name, (place, span))
+    for place, branch in enumerate(parallel.branches):
+        others = {name: span for name, (owner, span) in home.items() if owner != place}
+        _bypass(branch, others, keepings)
+    return _group(parallel, home, keepings, context)
+
+
+def _kept(branch: Iterable[Leaf], keepings: dict[Leaf, Keeping]) -> dict[str, Span]:
+    found: dict[str, Span] = {}
+    for leaf in branch:
+        found = {**keepings[leaf].keep, **found} if leaf in keepings else found
+    return found
+
+
+def _bypass(branch: Iterable[Leaf], names: dict[str, Span], keepings: dict[Leaf, Keeping]) -> None:
+    for leaf in branch:
+        if leaf.role != "storage":
+            continue
+        for name, span in names.items():
+            keepings[leaf].require("bypass", name, span)
+
+
+def _group(
+    parallel: Parallel, home: dict[str, tuple[int, Span]], keepings: dict[Leaf, Keeping], context: Context
+) -> ParallelGroup | None:
+    storages = [[leaf for leaf in branch if leaf.role == "storage"] for branch in parallel.branches]
+    inside = [leaf for levels in storages for leaf in levels]
+    skips = [leaf for branch in parallel.branches for leaf in branch if leaf.role == "nothing"]
+    outside = {name for name in context.dataspaces if all(name in keepings[leaf].bypass for leaf in inside)}
+    homeless = [name for name in context.dataspaces if name not in home]
+    lost = [name for name in homeless if name in outside and not parallel.nested and not skips]
+    barred = [name for name in homeless if any(name in keepings[leaf].bypass for leaf in skips)]
+    choice = parallel.nested or any(len(levels) > 1 for levels in storages)
+    unsaid = [name for name in homeless if choice and name not in outside]
+    if lost or barred or unsaid:
+        hint = "keep it in one branch, or in a `!Nothing` branch if it passes by all of them"
+        shown = listing(dict.fromkeys((*lost, *barred, *unsaid)))
+        raise SpecError(f"no branch of this `!Parallel` keeps {shown}", parallel.span, hint=hint)
+    if choice or not inside:
+        return None
+    levels = [leaf for leaf in context.tree.leaves if leaf.role == "storage"]
+    return ParallelGroup(tuple(levels.index(leaf) for leaf in inside), may_skip=bool(skips))
+
+
+def settle_outermost(outermost: Keeping, context: Context) -> None:
+    """Make the outermost level keep what it does not bypass, as the backing store of all data."""
+    for name in context.dataspaces:
+        if name not in outermost.bypass:
+            outermost.keep.setdefault(name, outermost.leaf.span)
+
+
+def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
+    """Raise a SpecError for a level that keeps nothing, and for a dataspace that no level keeps."""
+    for keeping in keepings:
+        if set(keeping.bypass) == set(context.dataspaces):
+            spans = sorted(keeping.bypass.values(), key=lambda span: (span.file, span.line, span.column))
+            related = ((keeping.leaf.span, "the level"),)
+            raise SpecError(
+                f"`{keeping.leaf.name}` keeps nothing: it bypasses every dataspace", spans[0], related
+            )
+    for name in context.dataspaces:
+        if all(name in keeping.bypass for keeping in keepings):
+            places = tuple(
+                (keeping.bypass[name], f"`{keeping.leaf.name}` bypasses it") for keeping in keepings
+            )
+            raise SpecError(f"no level keeps `{name}`", places[0][0], places[1:])

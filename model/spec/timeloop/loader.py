@@ -1,0 +1,254 @@
+"""Spec files to a mapspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from model.mapping import Mapping as LoopNest
+from model.mapspace import Mapspace
+from model.spec.limits import Limits
+from model.spec.reader import read_files
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
+from model.spec.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
+from model.spec.timeloop.attributes import read_variables
+from model.spec.timeloop.clauses import Clause, node_clauses, target_clauses
+from model.spec.timeloop.context import Context
+from model.spec.timeloop.feasibility import check_feasible
+from model.spec.timeloop.fields import as_mapping, as_name, check_keys, check_version, listing
+from model.spec.timeloop.hierarchy import HierarchyNode, flattened
+from model.spec.timeloop.mapper import read_mapper
+from model.spec.timeloop.mapping import read_mapping
+from model.spec.timeloop.pricing import build_architecture, priced, read_price_lists
+from model.spec.timeloop.problem import read_problem
+from model.spec.timeloop.rules import spatial_rules, temporal_rules
+from model.spec.timeloop.shapes import find_shape
+from model.spec.timeloop.tree import read_tree
+
+CONSTRAINT_SECTIONS = (
+    "constraints",
+    "architecture_constraints",
+    "mapspace_constraints",
+    "extra_mapping_constraints",
+)
+COMPONENT_SECTIONS = ("components", "compound_components")
+SECTIONS = (
+    "problem",
+    "architecture",
+    *CONSTRAINT_SECTIONS,
+    *COMPONENT_SECTIONS,
+    "variables",
+    "mapper",
+    "mapspace",
+    "mapping",
+    "globals",
+    "ERT",
+    "ART",
+    "sparse_optimizations",
+)
+ANCHOR_MARK = "ignore"
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How specs are read.
+
+    Parameters
+    ----------
+    ignore_sparse
+        Leave out sparse features instead of refusing them.
+    timeloop_padding
+        Complete spatial permutations as Timeloop's front end does.
+    require_mapping
+        Refuse specs without the key ``mapping``.
+    limits
+        Bounds on the text that is read.
+    allow_include
+        Further directories that templates and includes may read from.
+    """
+
+    ignore_sparse: bool = False
+    timeloop_padding: bool = False
+    require_mapping: bool = False
+    limits: Limits = field(default_factory=Limits)
+    allow_include: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class LoadedSpec:
+    """What the spec files say.
+
+    Parameters
+    ----------
+    mapspace
+        The canonical problem; its notes are those below.
+    mapping
+        The mapping under the key ``mapping``, if there is one.
+    notes
+        What the user should know about the reading.
+    hierarchy
+        The tree's nodes in order, containers and branches included.
+    files
+        The files that were named.
+    """
+
+    mapspace: Mapspace
+    mapping: LoopNest | None
+    notes: tuple[str, ...]
+    hierarchy: tuple[HierarchyNode, ...]
+    files: tuple[Path, ...]
+
+
+def load_timeloop(
+    paths: Iterable[str | Path],
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> LoadedSpec:
+    """Read Timeloop v4 specs, joined by top-level key.
+
+    A top-level key that contains ``ignore`` only holds anchors.
+
+    Parameters
+    ----------
+    paths
+        YAML files and Jinja2 templates.
+    variables
+        Template variables.
+    options
+        How to read them.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input, with its place.
+    """
+    options = options or LoadOptions()
+    files = tuple(Path(path) for path in paths)
+    top = read_files(files, variables, options.limits, options.allow_include)
+    return load_node(top, files, options)
+
+
+def load_node(top: MappingNode, files: Sequence[Path], options: LoadOptions) -> LoadedSpec:
+    """Read a joined spec; see `load_timeloop`."""
+    notes: list[str] = []
+    _check_sections(top, options, notes)
+    context = _context(top, files, options, notes)
+    clauses = _clauses(top, context)
+    given = top.get("mapping")
+    if given is None and options.require_mapping:
+        raise SpecError("the specs have no key `mapping`", top.span)
+    targets = [] if given is None else target_clauses(given, "`mapping`", context)
+    assembly = assemble(clauses, context, options.ignore_sparse)
+    check_feasible(assembly.slots, context)
+    note_overbooking(clauses, context)
+    mapspace = _mapspace(top, clauses, assembly, context)
+    mapping = None
+    if given is not None:
+        keeping = [clause for clause in targets if clause.kind == "dataspace"]
+        settled = assemble([*clauses, *keeping], context, options.ignore_sparse)
+        mapping = read_mapping(targets, settled, given.span, context)
+    loaded_notes = tuple(dict.fromkeys(notes))
+    return LoadedSpec(
+        mapspace=replace(mapspace, notes=loaded_notes),
+        mapping=mapping,
+        notes=loaded_notes,
+        hierarchy=flattened(context.tree),
+        files=tuple(files),
+    )
+
+
+def _check_sections(top: MappingNode, options: LoadOptions, notes: list[str]) -> None:
+    for key, value in top.entries:
+        if ANCHOR_MARK in key.text:
+            continue
+        if key.text not in SECTIONS:
+            hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
+            raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)
+        if key.text == "sparse_optimizations" and not _is_empty(value):
+            _refuse_sparse(key, options, notes)
+    if "globals" in top:
+        notes.append(
+            f"{top.key('globals').span}: `globals` steers Timeloop's own programs; nothing here reads it"
+        )
+    _check_template(top)
+
+
+def _is_empty(node: Node) -> bool:
+    """Whether a section says nothing: no value, no targets, or a version alone."""
+    if isinstance(node, ScalarNode):
+        return node.value is None
+    if isinstance(node, SequenceNode):
+        return not node.items
+    return all(key.text == "version" or _is_empty(value) for key, value in node.entries)
+
+
+def _refuse_sparse(key: ScalarNode, options: LoadOptions, notes: list[str]) -> None:
+    if not options.ignore_sparse:
+        hint = "--ignore-sparse maps the problem as if all data were dense"
+        raise SpecError("`sparse_optimizations` are not modelled", key.span, hint=hint)
+    notes.append(f"{key.span}: `sparse_optimizations` are ignored; all data is taken as dense")
+
+
+def _check_template(top: MappingNode) -> None:
+    """Check the ``mapspace`` section: only perfect factors are searched."""
+    node = top.get("mapspace")
+    if node is None:
+        return
+    section = as_mapping(node, "`mapspace`")
+    check_keys(section, ("version", "template"), "`mapspace`")
+    check_version(section)
+    template = section.get("template")
+    if template is not None and as_name(template, "`template`") != "uber":
+        raise SpecError("only the mapspace template `uber` (perfect factors) is modelled", template.span)
+
+
+def _context(top: MappingNode, files: Sequence[Path], options: LoadOptions, notes: list[str]) -> Context:
+    variables = _variables(top)
+    find = partial(find_shape, spec_files=files, limits=options.limits)
+    loaded = read_problem(top.require("problem", "the spec"), find, variables, options.ignore_sparse)
+    tree = read_tree(top.require("architecture", "the spec"), variables)
+    notes.extend(loaded.notes)
+    context = Context(loaded, tree, variables, notes.append, options.timeloop_padding)
+    for leaf in tree.leaves:
+        key = None if "sparse_optimizations" not in leaf.node else leaf.node.key("sparse_optimizations")
+        if key is not None and not _is_empty(leaf.node.require("sparse_optimizations")):
+            _refuse_sparse(key, options, notes)
+    return context
+
+
+def _variables(top: MappingNode) -> dict[str, object]:
+    node = top.get("variables")
+    if node is None or _is_empty(node):
+        return {}
+    section = as_mapping(node, "`variables`")
+    check_version(section)
+    return {name: value for name, value in read_variables(section).items() if name != "version"}
+
+
+def _clauses(top: MappingNode, context: Context) -> list[Clause]:
+    clauses = node_clauses(context)
+    for name in CONSTRAINT_SECTIONS:
+        section = top.get(name)
+        if section is not None and not _is_empty(section):
+            clauses += target_clauses(section, f"`{name}`", context)
+    return clauses
+
+
+def _mapspace(top: MappingNode, clauses: Sequence[Clause], assembly: Assembly, context: Context) -> Mapspace:
+    components = [value for name in COMPONENT_SECTIONS if (value := top.get(name)) is not None]
+    lists = read_price_lists(top.get("ERT"), top.get("ART"), components)
+    leaves = [*(slot.loops.leaf for slot in assembly.storages), assembly.compute]
+    prices = {leaf.name: priced(leaf, lists, context) for leaf in leaves}
+    nodes = [node_of(slot) for slot in assembly.slots]
+    return Mapspace(
+        problem=context.problem,
+        architecture=build_architecture(context.tree.name, nodes, assembly.compute, prices),
+        temporal=tuple(temporal_rules(slot.loops) for slot in assembly.storages),
+        spatial=tuple(spatial_rules(slot.loops, context) for slot in assembly.fanouts),
+        keep=tuple(slot.keeping.rules() for slot in assembly.storages if slot.keeping is not None),
+        parallel=assembly.parallel,
+        min_parallelism=min_parallelism(clauses, assembly, context),
+        objectives=read_mapper(top.get("mapper"), context),
+    )

@@ -1,0 +1,249 @@
+"""Constraints on the loops of one node: factors, order, split, and the macros over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from model.numbers import divisors
+from model.spec.source import MappingNode, Node, SequenceNode, Span, SpecError
+from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, Kind, of
+from model.spec.timeloop.context import Context
+from model.spec.timeloop.factors import Factor, read_factors
+from model.spec.timeloop.fields import Names, as_int, as_sequence, check_keys, known_name, name_list
+from model.spec.timeloop.permutation import Permutation, read_permutation
+from model.spec.timeloop.tree import Leaf
+
+_ITERATION_KEYS = (
+    "factors",
+    "permutation",
+    "no_reuse",
+    "default_max_factor",
+    "default_min_factor",
+    "remainders",
+    "factors_only",
+    "no_iteration_over_dataspaces",
+    "must_iterate_over_dataspaces",
+    "maximize_dims",
+    "maximize_dims_capacity",
+)
+_KEYS: dict[Kind, tuple[str, ...]] = {
+    "temporal": (*_ITERATION_KEYS, "no_temporal_reuse", "rmw_first_update"),
+    "spatial": (*_ITERATION_KEYS, "split", "no_link_transfer"),
+}
+
+
+@dataclass(frozen=True)
+class Maximize:
+    """``maximize_dims``: groups of dimensions, each to be given as much as fits."""
+
+    groups: tuple[tuple[str, ...], ...]
+    capacity: int | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class LoopConstraints:
+    """What is asked of the temporal or the spatial loops of one node.
+
+    The dictionaries map the names of dataspaces to the place where each was written.
+    """
+
+    leaf: Leaf
+    kind: Kind
+    factors: tuple[Factor, ...] = ()
+    permutation: Permutation | None = None
+    split: tuple[int, Span] | None = None
+    maximize: Maximize | None = None
+    no_reuse: dict[str, Span] = field(default_factory=dict)
+    no_link_transfer: dict[str, Span] = field(default_factory=dict)
+    rmw_first_update: dict[str, Span] = field(default_factory=dict)
+
+    def rules_of(self, dim: str) -> tuple[Factor, ...]:
+        """Return the rules on one dimension."""
+        return tuple(factor for factor in self.factors if factor.dim == dim)
+
+    def fixed_to_one(self, dim: str) -> bool:
+        """Whether the rules leave `dim` only a factor of 1."""
+        return any(factor.relation != ">=" and factor.value == 1 for factor in self.rules_of(dim))
+
+
+def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Context) -> LoopConstraints:
+    """Read all constraints on the temporal or spatial loops of `leaf`, and join them.
+
+    Raises
+    ------
+    SpecError
+        A malformed constraint, or two that contradict each other.
+    """
+    nodes = of(clauses, leaf, kind)
+    names = context.names_at(leaf)
+    for node in nodes:
+        check_keys(node, (*_KEYS[kind], *ADDRESS_KEYS), f"a {kind} constraint")
+        _refuse_remainders(node)
+    constraints = LoopConstraints(
+        leaf=leaf,
+        kind=kind,
+        factors=_factors(nodes, names, context),
+        permutation=_permutation(nodes, context),
+        split=_split(nodes, names),
+        maximize=_maximize(nodes, names, context),
+        no_reuse=_names(nodes, ("no_reuse", "no_temporal_reuse"), context),
+        no_link_transfer=_names(nodes, ("no_link_transfer",), context),
+        rmw_first_update=_names(nodes, ("rmw_first_update",), context),
+    )
+    check_contradictions(constraints, context)
+    return constraints
+
+
+def check_contradictions(constraints: LoopConstraints, context: Context) -> None:
+    """Raise a SpecError if no divisor of some bound satisfies all rules on a dimension."""
+    for dim, bound in context.problem.bound.items():
+        rules = constraints.rules_of(dim)
+        allowed = [d for d in divisors(bound) if all(rule.rule().allows(d) for rule in rules)]
+        if allowed:
+            continue
+        last = rules[-1]
+        related = tuple((rule.span, f"`{rule}` here") for rule in rules[:-1] if rule.span != last.span)
+        related = (*related, (context.bounds.spans[dim], f"{dim} is {bound} here"))
+        shown = " and ".join(f"`{rule}`" for rule in dict.fromkeys(rules))
+        message = f"no divisor of {dim} = {bound} satisfies {shown}"
+        raise SpecError(message, last.span, related)
+
+
+def _refuse_remainders(node: MappingNode) -> None:
+    given = node.get("remainders")
+    if given is not None and as_int(given, "`remainders`") > 1:
+        raise SpecError("`remainders`: imperfect factors are not modelled", given.span)
+
+
+def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> tuple[Factor, ...]:
+    """Return the rules of ``factors`` and of the macros that come down to factors."""
+    found = list(_written_factors(nodes, "factors", names, context))
+    only = [node for node in nodes if node.get("factors_only") is not None]
+    found += _written_factors(only, "factors_only", names, context)
+    for node in only:
+        ruled = {factor.dim for factor in found}
+        span = node.key("factors_only").span
+        found += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim not in ruled]
+    for node in nodes:
+        found += _dataspace_macros(node, context)
+    for node in nodes:
+        found += _defaults(node, found, names, context)
+    return tuple(dict.fromkeys(found))
+
+
+def _written_factors(
+    nodes: Iterable[MappingNode], key: str, names: Names, context: Context
+) -> Iterator[Factor]:
+    for node in nodes:
+        value = node.get(key)
+        if value is not None:
+            yield from read_factors(value, context.bounds, names)
+
+
+def _dataspace_macros(node: MappingNode, context: Context) -> list[Factor]:
+    fixed: list[Factor] = []
+    barred = node.get("no_iteration_over_dataspaces")
+    if barred is not None:
+        dims = _dims_of(name_list(barred, context.dataspaces, "dataspace"), context)
+        span = node.key("no_iteration_over_dataspaces").span
+        fixed += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim in dims]
+    required = node.get("must_iterate_over_dataspaces")
+    if required is not None:
+        dims = _dims_of(name_list(required, context.dataspaces, "dataspace"), context)
+        span = node.key("must_iterate_over_dataspaces").span
+        fixed += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim not in dims]
+    return fixed
+
+
+def _dims_of(dataspaces: Iterable[str], context: Context) -> frozenset[str]:
+    return frozenset[str]().union(*(context.problem.dataspace(name).dims for name in dataspaces))
+
+
+def _defaults(node: MappingNode, found: list[Factor], names: Names, context: Context) -> list[Factor]:
+    """Apply ``default_max_factor`` and ``default_min_factor`` to the dimensions without such a rule.
+
+    A minimum above a dimension's bound asks for the bound.
+    """
+    added: list[Factor] = []
+    highest, lowest = node.get("default_max_factor"), node.get("default_min_factor")
+    if highest is not None:
+        value = as_int(highest, "`default_max_factor`", names, minimum=1)
+        ruled = {factor.dim for factor in found if factor.relation != ">="}
+        added += [Factor(dim, "<=", value, highest.span) for dim in context.problem.dims if dim not in ruled]
+    if lowest is not None:
+        value = as_int(lowest, "`default_min_factor`", names, minimum=1)
+        ruled = {factor.dim for factor in found if factor.relation != "<="}
+        added += [
+            Factor(dim, ">=", min(value, bound), lowest.span)
+            for dim, bound in context.problem.bound.items()
+            if dim not in ruled
+        ]
+    return added
+
+
+def _permutation(nodes: tuple[MappingNode, ...], context: Context) -> Permutation | None:
+    found: Permutation | None = None
+    for node in nodes:
+        given = node.get("permutation")
+        if given is None:
+            continue
+        permutation = read_permutation(given, context.problem.dims)
+        if found is not None and (found.inner, found.outer) != (permutation.inner, permutation.outer):
+            related = ((found.span, "the first"),)
+            raise SpecError("two different permutations for one node", permutation.span, related)
+        found = found or permutation
+    return found
+
+
+def _split(nodes: tuple[MappingNode, ...], names: Names) -> tuple[int, Span] | None:
+    found: tuple[int, Span] | None = None
+    for node in nodes:
+        given = node.get("split")
+        if given is None:
+            continue
+        value = as_int(given, "`split`", names, minimum=0)
+        if found is not None and found[0] != value:
+            raise SpecError("two different splits for one node", given.span, ((found[1], "the first"),))
+        found = found or (value, given.span)
+    return found
+
+
+def _maximize(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> Maximize | None:
+    found: Maximize | None = None
+    for node in nodes:
+        given, capacity = node.get("maximize_dims"), node.get("maximize_dims_capacity")
+        if given is None:
+            if capacity is not None:
+                raise SpecError("`maximize_dims_capacity` without `maximize_dims`", capacity.span)
+            continue
+        if found is not None:
+            raise SpecError("`maximize_dims` stands twice", given.span, ((found.span, "the first"),))
+        limit = None if capacity is None else as_int(capacity, "`maximize_dims_capacity`", names, minimum=1)
+        found = Maximize(_groups(given, context), limit, given.span)
+    return found
+
+
+def _groups(node: Node, context: Context) -> tuple[tuple[str, ...], ...]:
+    items = as_sequence(node, "`maximize_dims`").items
+    nested = [item for item in items if isinstance(item, SequenceNode)]
+    if nested and len(nested) != len(items):
+        message = "`maximize_dims` is a list of dimensions or a list of such lists, not a mixture"
+        raise SpecError(message, node.span)
+    lists = [item.items for item in nested] if nested else [items]
+    groups = [tuple(known_name(item, context.problem.dims, "dimension") for item in group) for group in lists]
+    flat = [dim for group in groups for dim in group]
+    if len(set(flat)) != len(flat):
+        raise SpecError("a dimension stands twice in `maximize_dims`", node.span)
+    return tuple(group for group in groups if group)
+
+
+def _names(nodes: tuple[MappingNode, ...], keys: tuple[str, ...], context: Context) -> dict[str, Span]:
+    found: dict[str, Span] = {}
+    for node in nodes:
+        for key in keys:
+            given = node.get(key)
+            if given is not None:
+                found = {**name_list(given, context.dataspaces, "dataspace"), **found}
+    return found

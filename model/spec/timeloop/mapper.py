@@ -1,0 +1,78 @@
+"""The ``mapper`` section: the default objectives. A proof needs none of a sampling search's keys."""
+
+from __future__ import annotations
+
+from model.spec.source import Node, SequenceNode, SpecError, did_you_mean
+from model.spec.timeloop.context import Context
+from model.spec.timeloop.fields import as_mapping, as_name, check_keys, check_version, listing, one_of
+
+DEFAULT_OBJECTIVES = ("edp",)
+
+_METRIC_KEYS = ("optimization_metrics", "optimization_metric", "optimization-metrics", "optimization-metric")
+_OBJECTIVES = {"delay": "latency", "latency": "latency", "energy": "energy", "edp": "edp"}
+_UNSUPPORTED = ("last_level_accesses", "last-level-accesses", "ordered_accesses", "accesses")
+_SEARCH_KEYS = (
+    "out_prefix",
+    "num_threads",
+    "num-threads",
+    "search_size",
+    "search-size",
+    "timeout",
+    "victory_condition",
+    "victory-condition",
+    "sync_interval",
+    "sync-interval",
+    "log_interval",
+    "log_oaves",
+    "log_oaves_mappings",
+    "log_stats",
+    "log-stats",
+    "log_suboptimal",
+    "log-suboptimal",
+    "log_all_mappings",
+    "live_status",
+    "live-status",
+    "diagnostics",
+    "penalize_consecutive_bypass_fails",
+    "emit_whoop_nest",
+    "max_temporal_loops_in_a_mapping",
+    "algorithm",
+    "filter_revisits",
+    "max_permutations_per_if_visit",
+)
+
+
+def read_mapper(node: Node | None, context: Context) -> tuple[str, ...]:
+    """Return the objectives that the mapper section asks for, ``edp`` where it asks for none.
+
+    Raises
+    ------
+    SpecError
+        An unknown key, or a metric that is not supported.
+    """
+    if node is None:
+        return DEFAULT_OBJECTIVES
+    section = as_mapping(node, "`mapper`")
+    check_keys(section, ("version", *_METRIC_KEYS, *_SEARCH_KEYS), "`mapper`")
+    check_version(section)
+    search = [key for key in section.keys() if key in _SEARCH_KEYS]  # noqa: SIM118 (a node, not a dict)
+    if search:
+        context.note(f"{section.span}: {listing(search)} steer a sampling search; a proof does not need them")
+    metrics = one_of(section, _METRIC_KEYS, "`mapper`")
+    if metrics is None:
+        return DEFAULT_OBJECTIVES
+    value = metrics[1]
+    items = value.items if isinstance(value, SequenceNode) else (value,)
+    objectives = tuple(dict.fromkeys(_objective(item) for item in items))
+    return objectives or DEFAULT_OBJECTIVES
+
+
+def _objective(node: Node) -> str:
+    name = as_name(node, "a metric")
+    if name in _OBJECTIVES:
+        return _OBJECTIVES[name]
+    if name.startswith(_UNSUPPORTED):
+        hint = "supported are energy, delay (latency) and edp"
+        raise SpecError(f"metric `{name}` is not supported", node.span, hint=hint)
+    hint = did_you_mean(name, _OBJECTIVES) or f"known are {listing(_OBJECTIVES)}"
+    raise SpecError(f"unknown metric `{name}`", node.span, hint=hint)

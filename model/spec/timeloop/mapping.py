@@ -1,0 +1,191 @@
+"""The ``mapping`` section: the loops of every node and what each level keeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
+from model.spec.source import Span, SpecError
+from model.spec.timeloop.assembly import Assembly
+from model.spec.timeloop.clauses import Clause
+from model.spec.timeloop.context import Context
+from model.spec.timeloop.factors import Factor
+from model.spec.timeloop.feasibility import Slot
+from model.spec.timeloop.fields import listing
+from model.spec.timeloop.loops import LoopConstraints, read_loops
+from model.spec.timeloop.rules import spatial_rules
+
+
+def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, context: Context) -> Mapping:
+    """Return the mapping that `targets` describe.
+
+    A factor that is not given is 1, a level that says nothing about a dataspace keeps it unless
+    the constraints bypass it.
+
+    Parameters
+    ----------
+    targets
+        The targets of the mapping.
+    settled
+        The nodes with the keep and bypass rules of the constraints and the mapping together.
+    span
+        Place of the mapping.
+
+    Raises
+    ------
+    SpecError
+        Factors that do not multiply to the bounds, an inequality, an order or a split that is
+        left open, or a dataspace whose ``!Parallel`` branch is not said.
+    """
+    loops = [read_loops(targets, slot.loops.leaf, slot.loops.kind, context) for slot in settled.slots]
+    for slot, own in zip(settled.slots, loops, strict=True):
+        _check_flags(slot.loops, own)
+    factors = [_exact_factors(own) for own in loops]
+    _check_products(factors, loops, span, context)
+    for slot, own, values in zip(settled.slots, loops, factors, strict=True):
+        _check_rules(slot.loops, own, values, span, context)
+    keeps = _kept(settled, span, context)
+    nodes: list[StorageMapping | FanoutMapping] = []
+    for slot, own, values in zip(settled.slots, loops, factors, strict=True):
+        live = {dim: value for dim, value in values.items() if value > 1}
+        _check_order(slot.loops, own, _order(own, live, span), span)
+        if slot.level is None:
+            nodes.append(FanoutMapping(_spatial(own, live, span, context)))
+        else:
+            order = _order(own, live, span)
+            nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[slot.level.name]))
+    return Mapping(tuple(nodes))
+
+
+def _check_flags(asked: LoopConstraints, own: LoopConstraints) -> None:
+    """Raise a SpecError for a flag that changes what is counted, but only stands in the mapping."""
+    for flag in ("no_reuse", "no_link_transfer", "rmw_first_update"):
+        given: dict[str, Span] = getattr(own, flag)
+        for name, span in given.items():
+            if name not in getattr(asked, flag):
+                hint = f"write it in the constraints of `{own.leaf.name}`"
+                raise SpecError(f"{flag} of `{name}` belongs to the architecture", span, hint=hint)
+
+
+def _check_rules(
+    asked: LoopConstraints, own: LoopConstraints, values: dict[str, int], span: Span, context: Context
+) -> None:
+    """Raise a SpecError for a factor that the constraints exclude."""
+    for dim in context.problem.dims:
+        value = values.get(dim, 1)
+        places = [factor.span for factor in own.rules_of(dim)]
+        for rule in asked.rules_of(dim):
+            if not rule.rule().allows(value):
+                related = ((rule.span, "the constraint"),)
+                message = f"the mapping's {dim}={value} at `{own.leaf.name}` breaks the constraint `{rule}`"
+                raise SpecError(message, places[0] if places else span, related)
+
+
+def _check_order(asked: LoopConstraints, own: LoopConstraints, order: list[str], span: Span) -> None:
+    """Raise a SpecError for an order of loops that the constraints exclude."""
+    if asked.permutation is None:
+        return
+    inner = [dim for dim in asked.permutation.inner if dim in order]
+    outer = [dim for dim in asked.permutation.outer if dim in order]
+    if order[: len(inner)] == inner and order[len(order) - len(outer) :] == outer:
+        return
+    shown = " ".join(order)
+    place = span if own.permutation is None else own.permutation.span
+    related = ((asked.permutation.span, "the constraint"),)
+    message = f"the loops of `{own.leaf.name}` (innermost first: {shown}) break the order of the constraints"
+    raise SpecError(message, place, related)
+
+
+def _exact_factors(own: LoopConstraints) -> dict[str, int]:
+    found: dict[str, Factor] = {}
+    for factor in own.factors:
+        if factor.relation != "=":
+            raise SpecError(f"`{factor}`: a mapping fixes its factors with `=`", factor.span)
+        found[factor.dim] = factor
+    return {dim: factor.value for dim, factor in found.items()}
+
+
+def _check_products(
+    factors: Sequence[dict[str, int]], loops: Sequence[LoopConstraints], span: Span, context: Context
+) -> None:
+    for dim, bound in context.problem.bound.items():
+        values = [(own.leaf.name, chosen.get(dim, 1)) for own, chosen in zip(loops, factors, strict=True)]
+        product = math.prod(value for _, value in values)
+        if product == bound:
+            continue
+        shown = " * ".join(f"{value} ({name})" for name, value in values if value > 1) or "1"
+        places = [factor.span for own in loops for factor in own.rules_of(dim)]
+        related = ((context.bounds.spans[dim], f"{dim} is {bound} here"),)
+        message = f"the mapping's factors of {dim} multiply to {shown} = {product}, but its bound is {bound}"
+        raise SpecError(message, places[-1] if places else span, related)
+
+
+def _order(own: LoopConstraints, live: dict[str, int], span: Span) -> list[str]:
+    """Return the live dimensions, innermost first."""
+    order = own.permutation
+    inner = () if order is None else order.inner
+    outer = () if order is None else order.outer
+    between = [dim for dim in live if dim not in (*inner, *outer)]
+    if len(between) > 1:
+        place = span if order is None else order.span
+        message = f"the order of the loops over {listing(between)} of `{own.leaf.name}` is not given"
+        raise SpecError(message, place, hint="list them in `permutation`, innermost first")
+    return [dim for dim in (*inner, *between, *outer) if dim in live]
+
+
+def _spatial(
+    own: LoopConstraints, live: dict[str, int], span: Span, context: Context
+) -> tuple[SpatialLoop, ...]:
+    order = _order(own, live, span)
+    along_x = _along_x(own, live, order, span, context)
+    return tuple(SpatialLoop(dim, live[dim], "x" if dim in along_x else "y") for dim in order)
+
+
+def _along_x(
+    own: LoopConstraints, live: dict[str, int], order: list[str], span: Span, context: Context
+) -> frozenset[str]:
+    """Return the dimensions along X: the first `split` of the full order.
+
+    Without a split a mesh with one axis decides, and else all loops lie along X if they fit.
+    """
+    if own.split is None:
+        leaf = own.leaf
+        if leaf.mesh_x == 1 or not order:
+            return frozenset()
+        if leaf.mesh_y > 1 and math.prod(live.values()) > leaf.mesh_x:
+            hint = "give `split`, the number of leading dimensions along X"
+            raise SpecError(f"the mapping does not split the loops of `{leaf.name}`", span, hint=hint)
+        return frozenset(order)
+    rules = spatial_rules(_with_units(own, live, context), context)
+    full = (*rules.inner, *(dim for dim in order if dim not in (*rules.inner, *rules.outer)), *rules.outer)
+    return frozenset(full[: rules.split])
+
+
+def _with_units(own: LoopConstraints, live: dict[str, int], context: Context) -> LoopConstraints:
+    """Return the constraints with every dimension that has no loop fixed to 1."""
+    assert own.split is not None
+    place = own.split[1]
+    ones = tuple(Factor(dim, "=", 1, place) for dim in context.problem.dims if dim not in live)
+    return LoopConstraints(own.leaf, own.kind, (*own.factors, *ones), own.permutation, own.split)
+
+
+def _kept(settled: Assembly, span: Span, context: Context) -> dict[str, frozenset[str]]:
+    storages = settled.storages
+    kept = {_name(slot): {n for n in context.dataspaces if n not in _bypassed(slot)} for slot in storages}
+    for group in settled.parallel:
+        members = [_name(storages[place]) for place in group.levels]
+        for name in context.dataspaces:
+            holders = [member for member in members if name in kept[member]]
+            if len(holders) > 1:
+                raise SpecError(f"the mapping does not say which of {listing(holders)} keeps `{name}`", span)
+    return {name: frozenset(spaces) for name, spaces in kept.items()}
+
+
+def _name(slot: Slot) -> str:
+    return slot.loops.leaf.name
+
+
+def _bypassed(slot: Slot) -> frozenset[str]:
+    assert slot.keeping is not None
+    return frozenset(slot.keeping.bypass)

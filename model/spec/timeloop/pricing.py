@@ -1,0 +1,128 @@
+"""From priced components to the canonical architecture in one integer energy unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from model.architecture import (
+    AccessEnergy,
+    Architecture,
+    Compute,
+    Fanout,
+    StorageLevel,
+    energy_units,
+    to_units,
+)
+from model.energy import (
+    CompoundClasses,
+    EnergyRequest,
+    EnergyTables,
+    Prices,
+    load_compound_classes,
+    load_tables,
+    price,
+    read_given,
+)
+from model.energy.request import Kind
+from model.spec.source import MappingNode, Node
+from model.spec.timeloop.attributes import values_of
+from model.spec.timeloop.context import Context
+from model.spec.timeloop.fields import Names, as_fraction
+from model.spec.timeloop.tree import Leaf
+
+
+@dataclass(frozen=True)
+class PriceLists:
+    """Where prices come from, besides the components themselves."""
+
+    tables: EnergyTables
+    classes: CompoundClasses
+
+
+def read_price_lists(ert: Node | None, art: Node | None, components: Iterable[Node]) -> PriceLists:
+    """Read ``ERT``, ``ART`` and the compound classes of ``components``."""
+    return PriceLists(load_tables(ert, art), load_compound_classes(components))
+
+
+def priced(leaf: Leaf, lists: PriceLists, context: Context) -> Prices:
+    """Price one component.
+
+    Raises
+    ------
+    EnergyError
+        It cannot be priced.
+    """
+    names = context.names_at(leaf)
+    attributes = {**values_of(leaf.attributes), **_scales(leaf, names)}
+    own = leaf.node.get("attributes")
+    kind: Kind = "storage" if leaf.role == "storage" else "compute"
+    given = read_given(kind, leaf.node, own if isinstance(own, MappingNode) else None, names)
+    request = EnergyRequest(
+        name=leaf.name,
+        component_class=leaf.component_class,
+        subclass=leaf.subclass,
+        attributes=attributes,
+        kind=kind,
+        given=given.energies,
+        given_area=given.area,
+        span=leaf.span,
+    )
+    prices = price(request, lists.tables, lists.classes, context.variables)
+    for note in prices.notes:
+        context.note(note)
+    return prices
+
+
+def _scales(leaf: Leaf, names: Names) -> dict[str, object]:
+    """Return ``energy_scale`` and ``area_scale`` where they stand on the component itself."""
+    return {
+        key: float(as_fraction(value, f"`{key}`", names))
+        for key in ("energy_scale", "area_scale")
+        if (value := leaf.node.get(key)) is not None
+    }
+
+
+def build_architecture(
+    name: str, nodes: Iterable[StorageLevel | Fanout], compute: Leaf, prices: Mapping[str, Prices]
+) -> Architecture:
+    """Return the architecture with its energies as integers of one unit.
+
+    Parameters
+    ----------
+    nodes
+        Levels without energies, and fanouts, outermost first.
+    compute
+        The compute component.
+    prices
+        Of all components, by name.
+    """
+    figures = [(p.read, p.fill, p.update, p.leak, p.compute) for p in prices.values()]
+    units = energy_units(value for figure in figures for value in figure)
+    unit = prices[compute.name]
+    return Architecture(
+        name=name,
+        nodes=tuple(
+            _with_energy(node, prices[node.name], units) if isinstance(node, StorageLevel) else node
+            for node in nodes
+        ),
+        compute=Compute(
+            name=compute.name,
+            energy=to_units(unit.compute, units),
+            energy_source=unit.sources.get("compute", ""),
+            area_um2=unit.area_um2,
+            area_source=unit.area_source,
+        ),
+        units_per_pj=units,
+    )
+
+
+def _with_energy(level: StorageLevel, prices: Prices, units: int) -> StorageLevel:
+    energy = AccessEnergy(
+        read=to_units(prices.read, units),
+        fill=to_units(prices.fill, units),
+        update=to_units(prices.update, units),
+        leak_per_cycle=to_units(prices.leak, units),
+        sources=tuple(prices.sources.items()),
+    )
+    return replace(level, energy=energy, area_um2=prices.area_um2, area_source=prices.area_source)

@@ -1,0 +1,293 @@
+"""The ``problem`` section: a shape, inline or by name, and an instance of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from model.problem import Dataspace, Problem, Term
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.spec.timeloop.fields import (
+    NO_NAMES,
+    Names,
+    as_bool,
+    as_int,
+    as_mapping,
+    as_name,
+    as_scalar,
+    as_sequence,
+    check_keys,
+    check_version,
+    known_name,
+    listing,
+    one_of,
+)
+
+# Instance keys of real files that follow from the others, so that nothing reads them.
+DERIVED_KEYS = ("H", "W", "Hpad", "Wpad", "H_pad", "W_pad")
+SPARSE_KEYS = ("densities", "density", "commonDensity", "common_density")
+
+_PROBLEM_KEYS = ("version", "name", "shape", "instance")
+_SHAPE_KEYS = ("version", "name", "dimensions", "coefficients", "data-spaces", "data_spaces")
+_DATASPACE_KEYS = ("name", "projection", "read-write", "read_write")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+ShapeLookup = Callable[[str, Span], MappingNode]
+
+
+@dataclass(frozen=True)
+class LoadedProblem:
+    """A problem with the places of its bounds.
+
+    Parameters
+    ----------
+    problem
+        The Einsum with its bounds fixed.
+    bound_spans
+        Where each dimension's bound was written.
+    notes
+        What a user should know about the reading.
+    """
+
+    problem: Problem
+    bound_spans: dict[str, Span]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Shape:
+    name: str
+    dims: dict[str, Span]
+    coefficients: dict[str, tuple[Span, int | None]]
+    dataspaces: Node
+
+
+def read_problem(
+    node: Node, find_shape: ShapeLookup, names: Names = NO_NAMES, ignore_sparse: bool = False
+) -> LoadedProblem:
+    """Read the ``problem`` section.
+
+    Parameters
+    ----------
+    node
+        The section.
+    find_shape
+        Returns the shape of a name, for ``shape: NAME``.
+    names
+        Variables that expressions in the instance may use.
+    ignore_sparse
+        Whether densities are left out instead of refused.
+
+    Raises
+    ------
+    SpecError
+        The section is malformed; the error's span is the place.
+    """
+    section = as_mapping(node, "`problem`")
+    check_keys(section, _PROBLEM_KEYS, "`problem`")
+    check_version(section)
+    shape = _read_shape(section.require("shape", "`problem`"), find_shape)
+    instance = as_mapping(section.require("instance", "`problem`"), "`instance`")
+    notes: list[str] = []
+    fields = _instance_fields(instance, shape, ignore_sparse, notes)
+    coefficients = _coefficients(shape, fields, instance, names)
+    bounds: dict[str, int] = {}
+    spans: dict[str, Span] = {}
+    for dim, span in shape.dims.items():
+        if dim not in fields:
+            related = ((span, "the dimension is declared here"),)
+            raise SpecError(f"`instance` lacks a bound for dimension `{dim}`", instance.span, related)
+        bounds[dim] = as_int(fields[dim], f"bound of dimension `{dim}`", names, minimum=1)
+        spans[dim] = fields[dim].span
+    dataspaces = _read_dataspaces(shape, coefficients)
+    used = frozenset[str]().union(*(space.dims for space in dataspaces))
+    idle = [dim for dim in shape.dims if dim not in used and bounds[dim] > 1]
+    if idle:
+        notes.append(f"no dataspace is indexed by dimension {listing(idle)}: its loops only repeat the work")
+    name = _problem_name(section, instance, shape)
+    problem = Problem(name, tuple(shape.dims), tuple(bounds.values()), dataspaces)
+    return LoadedProblem(problem, spans, tuple(notes))
+
+
+def _problem_name(section: MappingNode, instance: MappingNode, shape: _Shape) -> str:
+    for holder in (instance, section):
+        given = holder.get("name")
+        if given is not None and "name" not in shape.dims:
+            return as_name(given, "`name`")
+    return shape.name
+
+
+def _read_shape(node: Node, find_shape: ShapeLookup) -> _Shape:
+    if isinstance(node, ScalarNode):
+        node = find_shape(as_name(node, "`shape`"), node.span)
+    shape = as_mapping(node, "`shape`")
+    check_keys(shape, _SHAPE_KEYS, "`shape`")
+    check_version(shape)
+    dims: dict[str, Span] = {}
+    for item in as_sequence(shape.require("dimensions", "`shape`"), "`dimensions`").items:
+        dim = _identifier(item, "dimension")
+        if dim in dims:
+            raise SpecError(f"two dimensions are named `{dim}`", item.span, ((dims[dim], "the first"),))
+        dims[dim] = item.span
+    if not dims:
+        raise SpecError("`dimensions` must not be empty", shape.key("dimensions").span)
+    dataspaces = one_of(shape, ("data-spaces", "data_spaces"), "`shape`")
+    if dataspaces is None:
+        raise SpecError("`shape` lacks the key `data-spaces`", shape.span)
+    name = shape.get("name")
+    return _Shape(
+        name="" if name is None else as_name(name, "`name`"),
+        dims=dims,
+        coefficients=_declared_coefficients(shape.get("coefficients"), dims),
+        dataspaces=dataspaces[1],
+    )
+
+
+def _identifier(node: Node, what: str) -> str:
+    name = as_name(node, f"name of a {what}")
+    if not _IDENTIFIER.match(name):
+        raise SpecError(f"`{name}` cannot name a {what}", node.span, hint="use letters, digits and `_`")
+    return name
+
+
+def _declared_coefficients(node: Node | None, dims: dict[str, Span]) -> dict[str, tuple[Span, int | None]]:
+    if node is None:
+        return {}
+    declared: dict[str, tuple[Span, int | None]] = {}
+    for item in as_sequence(node, "`coefficients`").items:
+        entry = as_mapping(item, "a coefficient")
+        check_keys(entry, ("name", "default"), "a coefficient")
+        name_node = entry.require("name", "a coefficient")
+        name = _identifier(name_node, "coefficient")
+        other = dims.get(name) or (declared[name][0] if name in declared else None)
+        if other is not None:
+            related = ((other, "the other one"),)
+            raise SpecError(f"coefficient `{name}` has a name that is taken", name_node.span, related)
+        default = entry.get("default")
+        number = None if default is None else as_int(default, f"default of `{name}`", minimum=1)
+        declared[name] = (name_node.span, number)
+    return declared
+
+
+def _instance_fields(
+    instance: MappingNode, shape: _Shape, ignore_sparse: bool, notes: list[str]
+) -> dict[str, Node]:
+    """Return the instance's values by dimension or coefficient, spelling mended where that is safe."""
+    known = (*shape.dims, *shape.coefficients)
+    fields = {key.text: value for key, value in instance.entries if key.text in known}
+    derived = []
+    for key, value in instance.entries:
+        if key.text in known or key.text == "name":
+            continue
+        if key.text in SPARSE_KEYS:
+            _check_sparse(key, ignore_sparse, notes)
+        elif key.text in DERIVED_KEYS:
+            derived.append(key.text)
+        elif key.text == "version":
+            check_version(instance)
+        else:
+            name = _respelt(key, known, instance)
+            fields[name] = value
+            notes.append(
+                f"{key.span}: `{key.text}` is read as `{name}`, in place of the base's default; "
+                f"Timeloop reads `{key.text}` nowhere and evaluates the default"
+            )
+    if derived:
+        notes.append(f"instance {_keys(derived)} not part of the shape: they follow from the others, unused")
+    return fields
+
+
+def _keys(names: list[str]) -> str:
+    return f"key {listing(names)} is" if len(names) == 1 else f"keys {listing(names)} are"
+
+
+def _check_sparse(key: ScalarNode, ignore_sparse: bool, notes: list[str]) -> None:
+    if not ignore_sparse:
+        hint = "--ignore-sparse maps the problem as if all data were dense"
+        raise SpecError(f"`{key.text}`: sparse data is not modelled", key.span, hint=hint)
+    notes.append(f"{key.span}: `{key.text}` is ignored; all data is taken as dense")
+
+
+def _respelt(key: ScalarNode, known: tuple[str, ...], instance: MappingNode) -> str:
+    """Return the name that a key meant which differs from it in case only.
+
+    Accepted only where the right spelling came in through a merge, from a base of defaults: there
+    the author can only have meant to override it. Anywhere else it is an error.
+    """
+    folded = [name for name in known if name.casefold() == key.text.casefold()]
+    if len(folded) == 1 and folded[0] in instance and not _written_in(instance, folded[0]):
+        return folded[0]
+    hint = did_you_mean(key.text, known) or f"the shape has {listing(known)}"
+    raise SpecError(f"unknown key `{key.text}` in `instance`", key.span, hint=hint)
+
+
+def _written_in(mapping: MappingNode, name: str) -> bool:
+    """Whether the key `name` stands inside the text of `mapping`, not merged from elsewhere."""
+    span, outer = mapping.key(name).span, mapping.span
+    inside = (outer.line, outer.column) <= (span.line, span.column) < (outer.end_line, outer.end_column)
+    return span.file == outer.file and inside
+
+
+def _coefficients(
+    shape: _Shape, fields: dict[str, Node], instance: MappingNode, names: Names
+) -> dict[str, int]:
+    values: dict[str, int] = {}
+    for name, (span, default) in shape.coefficients.items():
+        if name in fields:
+            values[name] = as_int(fields[name], f"coefficient `{name}`", names, minimum=1)
+        elif default is not None:
+            values[name] = default
+        else:
+            related = ((span, "it has no default"),)
+            raise SpecError(f"`instance` lacks coefficient `{name}`", instance.span, related)
+    return values
+
+
+def _read_dataspaces(shape: _Shape, coefficients: dict[str, int]) -> tuple[Dataspace, ...]:
+    node = as_sequence(shape.dataspaces, "`data-spaces`")
+    found: dict[str, Dataspace] = {}
+    places: dict[str, Span] = {}
+    for item in node.items:
+        entry = as_mapping(item, "a dataspace")
+        check_keys(entry, _DATASPACE_KEYS, "a dataspace")
+        name_node = entry.require("name", "a dataspace")
+        name = _identifier(name_node, "dataspace")
+        if name in found:
+            related = ((places[name], "the first"),)
+            raise SpecError(f"two dataspaces are named `{name}`", name_node.span, related)
+        projection = as_sequence(entry.require("projection", f"dataspace `{name}`"), "`projection`")
+        flag = one_of(entry, ("read-write", "read_write"), "a dataspace")
+        found[name] = Dataspace(
+            name=name,
+            ranks=tuple(_read_rank(rank, shape, coefficients) for rank in projection.items),
+            read_write=flag is not None and as_bool(flag[1], "`read-write`"),
+        )
+        places[name] = name_node.span
+    if not any(space.read_write for space in found.values()):
+        raise SpecError("no dataspace is `read-write: true`, so nothing is computed", node.span)
+    return tuple(found.values())
+
+
+def _read_rank(node: Node, shape: _Shape, coefficients: dict[str, int]) -> tuple[Term, ...]:
+    """Read one rank, a sum of terms; terms over the same dimension are added up."""
+    terms: dict[str, int] = {}
+    for item in as_sequence(node, "a rank of a projection").items:
+        term = as_sequence(item, "a term of a projection")
+        if len(term.items) not in (1, 2):
+            raise SpecError("a term is `[dimension]` or `[dimension, coefficient]`", term.span)
+        dim = known_name(term.items[0], shape.dims, "dimension")
+        factor = _read_coefficient(term, coefficients)
+        terms[dim] = terms.get(dim, 0) + factor
+    if not terms:
+        raise SpecError("a rank needs at least one term", node.span)
+    return tuple(Term(dim, factor) for dim, factor in terms.items())
+
+
+def _read_coefficient(term: SequenceNode, coefficients: dict[str, int]) -> int:
+    if len(term.items) == 1:
+        return 1
+    node = as_scalar(term.items[1], "a coefficient")
+    if isinstance(node.value, int):
+        return as_int(node, "a coefficient", minimum=1)
+    return coefficients[known_name(node, coefficients, "coefficient")]

@@ -1,0 +1,126 @@
+"""From loop constraints to the rules of the canonical mapspace."""
+
+from __future__ import annotations
+
+from model.mapspace import SpatialRules, TemporalRules
+from model.spec.source import Span, SpecError
+from model.spec.timeloop.context import Context
+from model.spec.timeloop.factors import Factor
+from model.spec.timeloop.fields import listing, source_ref
+from model.spec.timeloop.loops import LoopConstraints
+
+
+def temporal_rules(loops: LoopConstraints) -> TemporalRules:
+    """Return the rules of a storage level's temporal loops."""
+    order = loops.permutation
+    return TemporalRules(
+        factors=tuple(factor.rule() for factor in loops.factors),
+        inner=() if order is None else order.inner,
+        outer=() if order is None else order.outer,
+        source=None if order is None else source_ref(order.span),
+    )
+
+
+def spatial_rules(loops: LoopConstraints, context: Context) -> SpatialRules:
+    """Return the rules of a fanout's spatial loops.
+
+    A permutation that leaves out dimensions whose factor is 1 (by a constraint, or because their
+    bound is 1) means what its author wrote: they take no place, and `split` counts only the
+    others. With ``timeloop_padding`` they come first instead, and count, as in Timeloop's front
+    end. Where the two readings differ a note says so.
+
+    Raises
+    ------
+    SpecError
+        The split lies beyond the last dimension on a fanout with a Y axis.
+    """
+    order = loops.permutation
+    inner = () if order is None else order.inner
+    outer = () if order is None else order.outer
+    unit = [dim for dim in _unit_dims(loops, context) if dim not in (*inner, *outer)]
+    uncounted = frozenset[str]()
+    if context.timeloop_padding:
+        inner = (*reversed(unit), *inner)
+    else:
+        uncounted = frozenset(unit)
+    counted = len(context.problem.dims) - len(uncounted)
+    split = None if loops.split is None else _split(loops, *loops.split, counted, context)
+    if split is not None and not context.timeloop_padding:
+        _note_padding(loops, split, unit, counted, context)
+    return SpatialRules(
+        factors=tuple(factor.rule() for factor in loops.factors),
+        inner=inner,
+        outer=outer,
+        uncounted=uncounted,
+        split=split,
+        source=None if order is None else source_ref(order.span),
+        split_source=None if loops.split is None else source_ref(loops.split[1]),
+    )
+
+
+def _unit_dims(loops: LoopConstraints, context: Context) -> list[str]:
+    """Dimensions whose factor is 1, in the order in which Timeloop's front end meets them."""
+    constrained = [f.dim for f in loops.factors if f.relation != ">=" and f.value == 1]
+    bound_one = [dim for dim, bound in context.problem.bound.items() if bound == 1]
+    return list(dict.fromkeys((*constrained, *bound_one)))
+
+
+def _split(loops: LoopConstraints, split: int, span: Span, counted: int, context: Context) -> int:
+    leaf = loops.leaf
+    if split > counted and leaf.mesh_y > 1:
+        hint = "dimensions fixed to 1 and not listed take no place; --timeloop-padding counts them, first"
+        related = () if loops.permutation is None else ((loops.permutation.span, "the permutation"),)
+        message = f"split {split} lies beyond the permutation: only {counted} dimensions take a place"
+        raise SpecError(message, span, related, hint)
+    if split > counted:
+        context.note(f"{span}: split {split} of `{leaf.name}` means that all dimensions lie along X")
+    if split == 0 and leaf.mesh_x > 1:
+        context.note(f"{span}: split 0 of `{leaf.name}` leaves its X axis (meshX {leaf.mesh_x}) unused")
+    return min(split, counted)
+
+
+def _note_padding(
+    loops: LoopConstraints, split: int, unit: list[str], counted: int, context: Context
+) -> None:
+    """Note where Timeloop's front end would put other dimensions along X."""
+    assert loops.split is not None
+    written, span = loops.split
+    padded = min(max(written - len(unit), 0), counted)
+    if padded == split or loops.leaf.fanout == 1:
+        return
+    context.note(
+        f"{span}: the permutation of `{loops.leaf.name}` leaves out {listing(unit)}, fixed to 1; "
+        f"split {written} counts the other dimensions only. Timeloop's front end puts those it leaves "
+        f"out first, so that {padded} of the others would lie along X (--timeloop-padding does so)"
+    )
+
+
+def check_no_fanout(loops: LoopConstraints, context: Context) -> None:
+    """Check the spatial constraints of a node whose fanout is 1: they may only ask for 1.
+
+    Raises
+    ------
+    SpecError
+        A factor above 1 is asked for.
+    """
+    leaf = loops.leaf
+    for factor in loops.factors:
+        if factor.relation != "<=" and factor.value > 1:
+            raise SpecError(f"`{factor}`: `{leaf.name}` has no fanout (its mesh is 1 x 1)", factor.span)
+    if leaf.node.get("constraints") is not None and leaf.spatial is not None and _says_something(loops):
+        context.note(
+            f"{leaf.span}: the mesh of `{leaf.name}` is 1 x 1, its spatial constraints have no effect"
+        )
+
+
+def _says_something(loops: LoopConstraints) -> bool:
+    return bool(loops.factors or loops.permutation or loops.split or loops.no_reuse or loops.no_link_transfer)
+
+
+def fixed_product(factors: tuple[Factor, ...]) -> int:
+    """Return the product of the factors that are fixed by ``=``."""
+    fixed = {factor.dim: factor.value for factor in factors if factor.relation == "="}
+    product = 1
+    for value in fixed.values():
+        product *= value
+    return product

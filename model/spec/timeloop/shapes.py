@@ -1,0 +1,50 @@
+"""Problem shapes by name: shipped ones, and files beside the spec."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from model.spec.limits import Limits
+from model.spec.reader import read_files
+from model.spec.source import MappingNode, Span, SpecError, did_you_mean
+from model.spec.timeloop.fields import as_mapping, listing
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
+
+
+def shape_directory() -> Path:
+    """Return the directory of the shipped problem shapes."""
+    return Path(str(files("specs"))) / "problem-shapes"
+
+
+def find_shape(name: str, span: Span, spec_files: Sequence[Path], limits: Limits) -> MappingNode:
+    """Return the shape called `name`.
+
+    Looked up as ``NAME.yaml`` among the shipped shapes, then in ``problem-shapes`` beside each
+    spec file, then beside the file itself.
+
+    Raises
+    ------
+    SpecError
+        There is no such shape, or its file is malformed.
+    """
+    if not _NAME.match(name):
+        raise SpecError(f"`{name}` cannot name a problem shape", span)
+    beside = [folder for path in spec_files for folder in (path.parent / "problem-shapes", path.parent)]
+    for folder in (shape_directory(), *beside):
+        path = folder / f"{name}.yaml"
+        if path.is_file():
+            return _read_shape(path, limits)
+    known = sorted(path.stem for path in shape_directory().glob("*.yaml"))
+    hint = did_you_mean(name, known) or f"shipped are {listing(known)}"
+    raise SpecError(f"unknown problem shape `{name}`", span, hint=hint)
+
+
+def _read_shape(path: Path, limits: Limits) -> MappingNode:
+    top = read_files([path], limits=limits)
+    problem = top.get("problem")
+    holder = top if problem is None else as_mapping(problem, "`problem`")
+    return as_mapping(holder.require("shape", f"problem shape {path}"), "`shape`")

@@ -1,0 +1,289 @@
+"""Attributes of storage components: capacity, width, bandwidths, buffering, power gating."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from fractions import Fraction
+
+from model.architecture import StorageLevel
+from model.spec.source import Node, Span, SpecError
+from model.spec.timeloop.attributes import Attribute
+from model.spec.timeloop.context import Context
+from model.spec.timeloop.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name
+from model.spec.timeloop.tree import Leaf
+
+BITS_PER_KIBIBYTE = 8192
+
+_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "depth": ("depth", "memory_depth", "data_storage_depth"),
+    "width": ("width", "memory_width", "data_storage_width"),
+    "datawidth": ("datawidth", "word-bits", "word_bits", "word_width"),
+    "block_size": ("block_size", "block-size"),
+}
+_SIMPLE = (
+    "entries",
+    "sizeKB",
+    "cluster_size",
+    "multiple_buffering",
+    "min_utilization",
+    "shared_bandwidth",
+    "read_bandwidth",
+    "write_bandwidth",
+    "network_fill_latency",
+    "network_drain_latency",
+    "per_dataspace_bandwidth_consumption_scale",
+    "allow_overbooking",
+    "has_power_gating",
+    "power_gated_at",
+    "reduction_supported",
+)
+SPARSE_ATTRIBUTES = (
+    "metadata_datawidth",
+    "metadata_depth",
+    "metadata_width",
+    "metadata_storage_depth",
+    "metadata_storage_width",
+    "metadata_block_size",
+    "concordant_compressed_tile_traversal",
+    "tile_partition_supported",
+    "decompression_supported",
+    "compression_supported",
+)
+_NETWORK_ENERGIES = (
+    "router_energy",
+    "router-energy",
+    "wire_energy",
+    "wire-energy",
+    "energy_per_hop",
+    "energy-per-hop",
+    "energy_per_ingress",
+    "energy-per-ingress",
+)
+MODELLED_ATTRIBUTES = (*(name for names in _SYNONYMS.values() for name in names), *_SIMPLE)
+
+# Alike enough to be a slip of the pen, unlike `n_banks` and the other names an estimator may know.
+_SLIP = 0.88
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Typed access to the attributes of one storage component."""
+
+    leaf: Leaf
+    names: Names
+
+    def find(self, name: str) -> tuple[str, Attribute] | None:
+        """Return the attribute under one of the synonyms of `name`, the leaf's own before inherited ones."""
+        spellings = _SYNONYMS.get(name, (name,))
+        present = [(word, self.leaf.attributes[word]) for word in spellings if word in self.leaf.attributes]
+        own = [entry for entry in present if entry[0] in self.leaf.own]
+        if len(own) > 1:
+            (first, one), (second, other) = own[:2]
+            message = f"`{first}` and `{second}` are two names of one attribute"
+            raise SpecError(message, other.key, ((one.key, "first given here"),))
+        return (own or present)[0] if present else None
+
+    def node(self, name: str) -> Node | None:
+        """Return the attribute's value as written."""
+        found = self.find(name)
+        return None if found is None or found[1].value is None else found[1].node
+
+    def integer(self, name: str, default: int | None, minimum: int = 1) -> int | None:
+        """Return a whole number, `default` where the attribute is not given."""
+        node = self.node(name)
+        return default if node is None else as_int(node, f"`{name}`", self.names, minimum)
+
+    def fraction(self, name: str) -> Fraction | None:
+        """Return an exact number, None where the attribute is not given."""
+        node = self.node(name)
+        return None if node is None else as_fraction(node, f"`{name}`", self.names)
+
+    def flag(self, name: str) -> bool:
+        """Return a truth value, false where the attribute is not given."""
+        node = self.node(name)
+        return node is not None and as_bool(node, f"`{name}`", self.names)
+
+    def place(self, name: str) -> Span:
+        """Return where an attribute is written, or the component's name."""
+        found = self.find(name)
+        return self.leaf.span if found is None else found[1].node.span
+
+
+def read_storage(leaf: Leaf, context: Context, ignore_sparse: bool) -> StorageLevel:
+    """Return the storage level that the attributes of `leaf` describe, energies aside.
+
+    ``block_size`` is ``width / (cluster_size * datawidth)``; the capacity is
+    ``depth * block_size``, ``entries`` or ``sizeKB``, and unlimited for a DRAM that gives none.
+
+    Raises
+    ------
+    SpecError
+        A missing, contradictory or misspelt attribute; one that is not modelled.
+    """
+    reader = _Reader(leaf, context.names_at(leaf))
+    _check_names(leaf, ignore_sparse, context)
+    word_bits = reader.integer("datawidth", None)
+    if word_bits is None:
+        raise SpecError(f"storage `{leaf.name}` lacks `datawidth`, the bits of a word", leaf.span)
+    cluster_size, block_size = _block(reader, word_bits)
+    if cluster_size > 1 and _is_dram(leaf):
+        raise SpecError("a DRAM has a `cluster_size` of 1", reader.place("cluster_size"))
+    if reader.flag("allow_overbooking"):
+        context.note(
+            f"{reader.place('allow_overbooking')}: allow_overbooking of `{leaf.name}` changes nothing: "
+            "tiles of dense data always have their full size"
+        )
+    if reader.find("reduction_supported") and not reader.flag("reduction_supported"):
+        context.note(
+            f"{reader.place('reduction_supported')}: reduction_supported of `{leaf.name}` changes nothing: "
+            "it prices networks only, which are not modelled"
+        )
+    return StorageLevel(
+        name=leaf.name,
+        size_words=_capacity(reader, word_bits, block_size),
+        word_bits=word_bits,
+        block_size=block_size,
+        cluster_size=cluster_size,
+        multiple_buffering=_within(reader, "multiple_buffering", Fraction(1), lowest=Fraction(1)),
+        min_utilization=_within(reader, "min_utilization", Fraction(0), Fraction(0), Fraction(1)),
+        read_bandwidth=_bandwidth(reader, "read_bandwidth"),
+        write_bandwidth=_bandwidth(reader, "write_bandwidth"),
+        shared_bandwidth=_bandwidth(reader, "shared_bandwidth"),
+        bandwidth_scale=_scales(reader, context),
+        network_fill_latency=reader.integer("network_fill_latency", 0, minimum=0) or 0,
+        network_drain_latency=reader.integer("network_drain_latency", 0, minimum=0) or 0,
+        gating_fanouts=_gating_fanouts(reader, context),
+    )
+
+
+def _is_dram(leaf: Leaf) -> bool:
+    return "DRAM" in leaf.component_class or "DRAM" in (leaf.subclass or "")
+
+
+def _check_names(leaf: Leaf, ignore_sparse: bool, context: Context) -> None:
+    """Refuse what is not modelled, and slips of the pen; other attributes go to the estimator."""
+    for name, attribute in leaf.attributes.items():
+        if name in SPARSE_ATTRIBUTES and attribute.value not in (None, False):
+            if not ignore_sparse:
+                hint = "--ignore-sparse maps the problem as if all data were dense"
+                raise SpecError(f"`{name}`: sparse storage is not modelled", attribute.key, hint=hint)
+            context.note(f"{attribute.key}: `{name}` is ignored; all data is taken as dense")
+        if name in _NETWORK_ENERGIES and attribute.value not in (None, 0):
+            raise SpecError(f"`{name}`: the energy of networks is not modelled", attribute.key)
+        slip = None if name in MODELLED_ATTRIBUTES else _slip(name)
+        if slip is not None:
+            raise SpecError(f"unknown attribute `{name}`", attribute.key, hint=f"did you mean `{slip}`?")
+
+
+def _slip(name: str) -> str | None:
+    """Return the modelled attribute that `name` misspells, if it does."""
+    folded = name.casefold().replace("-", "").replace("_", "")
+    for known in MODELLED_ATTRIBUTES:
+        plain = known.casefold().replace("-", "").replace("_", "")
+        if folded == plain or SequenceMatcher(None, folded, plain).ratio() >= _SLIP:
+            return known
+    return None
+
+
+def _block(reader: _Reader, word_bits: int) -> tuple[int, int]:
+    """Return cluster size and block size, which width and datawidth tie together."""
+    width = reader.integer("width", None)
+    cluster = reader.integer("cluster_size", None)
+    block = reader.integer("block_size", None)
+    if width is None:
+        if block is None:
+            message = f"storage `{reader.leaf.name}` lacks `width`, the bits of a row"
+            raise SpecError(message, reader.leaf.span)
+        return cluster or 1, block
+    known = cluster or 1 if block is None else block * (cluster or 1)
+    shown = f"width {width}, datawidth {word_bits}, cluster_size {cluster or 1}"
+    if block is not None and cluster is not None and width != known * word_bits:
+        message = f"block_size {block} contradicts {shown}"
+        raise SpecError(message, reader.place("block_size"))
+    if width % (known * word_bits):
+        message = f"a row of {width} bits does not hold a whole number of words ({shown})"
+        raise SpecError(message, reader.place("width"), ((reader.place("datawidth"), "datawidth"),))
+    rest = width // (known * word_bits)
+    return (cluster or 1, rest) if block is None else (cluster or rest, block)
+
+
+def _capacity(reader: _Reader, word_bits: int, block_size: int) -> int | None:
+    """Return the words of one instance, None when unlimited."""
+    found: dict[str, int] = {}
+    depth = reader.integer("depth", None)
+    if depth is not None:
+        found["depth"] = depth * block_size
+    entries = reader.integer("entries", None)
+    if entries is not None:
+        found["entries"] = entries
+    kilobytes = reader.fraction("sizeKB")
+    if kilobytes is not None:
+        found["sizeKB"] = int(kilobytes * BITS_PER_KIBIBYTE / word_bits)
+    if not found:
+        if _is_dram(reader.leaf):
+            return None
+        message = f"storage `{reader.leaf.name}` lacks `depth`; only a DRAM may be unlimited"
+        raise SpecError(message, reader.leaf.span)
+    (name, words), *others = found.items()
+    for other, other_words in others:
+        if other_words != words:
+            message = f"`{other}` gives {other_words} words, but `{name}` {words}"
+            raise SpecError(message, reader.place(other), ((reader.place(name), f"`{name}`"),))
+    if words < 1:
+        raise SpecError(f"`{name}` leaves room for no word", reader.place(name))
+    return words
+
+
+def _bandwidth(reader: _Reader, name: str) -> Fraction | None:
+    value = reader.fraction(name)
+    if value is not None and value <= 0:
+        raise SpecError(f"`{name}` must be positive (words per cycle)", reader.place(name))
+    return value
+
+
+def _within(
+    reader: _Reader, name: str, default: Fraction, lowest: Fraction, highest: Fraction | None = None
+) -> Fraction:
+    value = reader.fraction(name)
+    if value is None:
+        return default
+    if value < lowest or (highest is not None and value > highest):
+        limits = f"at least {lowest}" if highest is None else f"between {lowest} and {highest}"
+        raise SpecError(f"`{name}` must be {limits}", reader.place(name))
+    return value
+
+
+def _scales(reader: _Reader, context: Context) -> tuple[tuple[str, Fraction], ...]:
+    node = reader.node("per_dataspace_bandwidth_consumption_scale")
+    if node is None:
+        return ()
+    scales: dict[str, Fraction] = {}
+    for key, value in as_mapping(node, "`per_dataspace_bandwidth_consumption_scale`").entries:
+        name = known_name(key, context.dataspaces, "dataspace")
+        scale = as_fraction(value, f"scale of `{name}`", reader.names)
+        if scale < 0:
+            raise SpecError(f"scale of `{name}` must not be negative", value.span)
+        scales[name] = scale
+    return tuple(scales.items())
+
+
+def _gating_fanouts(reader: _Reader, context: Context) -> int | None:
+    """Return the number of fanouts above the gate of this level's power, None if it gates itself."""
+    leaf = reader.leaf
+    gate = leaf.gate
+    at = reader.find("power_gated_at")
+    if at is not None:
+        name_node = at[1].node
+        gate = known_name(name_node, context.leaves, "level")
+    if gate is None or gate == leaf.name:
+        return None
+    if "has_power_gating" in leaf.own and reader.flag("has_power_gating"):
+        return None
+    leaves = context.tree.leaves
+    above = leaves[: leaves.index(leaf)]
+    if all(other.name != gate for other in above):
+        message = f"`{leaf.name}` cannot be gated at `{gate}`, which does not lie above it"
+        raise SpecError(message, reader.place("power_gated_at"))
+    upto = next(place for place, other in enumerate(above) if other.name == gate)
+    return sum(other.fanout > 1 for other in above[: upto + 1])

@@ -1,0 +1,320 @@
+"""The ``architecture`` section: a tree of branches and leaves, flattened outermost first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from model.energy import GIVEN_KEYS
+from model.spec.source import MappingNode, Node, Span, SpecError
+from model.spec.timeloop.attributes import (
+    NO_ATTRIBUTES,
+    Attribute,
+    Attributes,
+    read_attributes,
+    values_of,
+)
+from model.spec.timeloop.fields import (
+    Names,
+    as_bool,
+    as_int,
+    as_mapping,
+    as_name,
+    as_sequence,
+    check_keys,
+    check_version,
+)
+
+Role = Literal["container", "storage", "compute", "nothing"]
+
+STORAGE_WORDS = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage", "register")
+COMPUTE_WORDS = ("mac", "compute")
+
+_BRANCHES = ("!Hierarchical", "!Parallel")
+_LEAVES = ("!Component", "!Container", "!Nothing")
+_LEAF_KEYS = ("name", "attributes", "spatial", "constraints", "sparse_optimizations", "enabled")
+_CONTAINER_KEYS = (*_LEAF_KEYS, "has_power_gating")
+_SCALES = ("energy_scale", "area_scale")
+_COMPONENT_KEYS = (*_LEAF_KEYS, "class", "subclass", *_SCALES, *sorted(GIVEN_KEYS))
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """One leaf of the tree; leaves are told apart by identity.
+
+    Parameters
+    ----------
+    role
+        What it is to the cost model; a container is a level of its own only by its fanout.
+    name, span
+        Its name (unique) and where that is written.
+    node
+        The leaf's mapping.
+    attributes
+        Evaluated, inherited ones included.
+    own
+        Names of the attributes that are written on the leaf itself.
+    component_class, subclass
+        Of a component.
+    mesh_x, mesh_y, spatial
+        Fanout, and the node that says so.
+    depth
+        Nesting depth in the tree.
+    gate
+        Name of the innermost container around it that gates its power, if any.
+    """
+
+    role: Role
+    name: str
+    span: Span
+    node: MappingNode
+    attributes: Attributes = field(default_factory=dict)
+    own: frozenset[str] = frozenset()
+    component_class: str = ""
+    subclass: str | None = None
+    mesh_x: int = 1
+    mesh_y: int = 1
+    spatial: MappingNode | None = None
+    depth: int = 0
+    gate: str | None = None
+
+    @property
+    def fanout(self) -> int:
+        """Number of instances below one instance above."""
+        return self.mesh_x * self.mesh_y
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """A ``!Parallel``: one tuple of leaves for each of its branches, and whether it is inside another."""
+
+    branches: tuple[tuple[Leaf, ...], ...]
+    span: Span
+    nested: bool = False
+
+    def holds(self, leaf: Leaf) -> bool:
+        """Whether `leaf` stands in one of the branches."""
+        return any(leaf in branch for branch in self.branches)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The flattened tree.
+
+    Parameters
+    ----------
+    leaves
+        All leaves in order, containers included.
+    parallels
+        The ``!Parallel`` branches, outer ones first.
+    branches
+        Tag, nesting depth and number of leaves before it of each branch, in order.
+    span
+        Place of the architecture.
+    name
+        Name of the architecture: its own, or that of the first container.
+    """
+
+    leaves: tuple[Leaf, ...]
+    parallels: tuple[Parallel, ...]
+    branches: tuple[tuple[str, int, int], ...]
+    span: Span
+    name: str
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """What a leaf finds around it."""
+
+    attributes: Attributes
+    variables: Names
+    depth: int = 0
+    gate: str | None = None
+    parallel: Span | None = None
+
+
+@dataclass
+class _Walk:
+    leaves: list[Leaf] = field(default_factory=list)
+    parallels: list[Parallel] = field(default_factory=list)
+    branches: list[tuple[str, int, int]] = field(default_factory=list)
+
+
+def read_tree(node: Node, variables: Names) -> Tree:
+    """Read and flatten the ``architecture`` section.
+
+    Raises
+    ------
+    SpecError
+        An unknown tag, key or class; a duplicate name; a fanout inside ``!Parallel``.
+    """
+    section = as_mapping(node, "`architecture`")
+    check_keys(section, ("version", "nodes", "name"), "`architecture`")
+    check_version(section)
+    walk = _Walk()
+    scope = _Scope(NO_ATTRIBUTES, variables)
+    _read_nodes(section.require("nodes", "`architecture`"), scope, walk)
+    _check_names(walk.leaves)
+    given = section.get("name")
+    containers = (leaf.name for leaf in walk.leaves if leaf.role == "container")
+    name = next(containers, "architecture") if given is None else as_name(given, "`name`")
+    return Tree(tuple(walk.leaves), tuple(walk.parallels), tuple(walk.branches), section.span, name)
+
+
+def _read_nodes(node: Node, scope: _Scope, walk: _Walk) -> None:
+    """Read the nodes of a hierarchical branch: a container's attributes hold for what follows."""
+    for item in as_sequence(node, "`nodes`").items:
+        leaf = _read_node(item, scope, walk)
+        if leaf is None or leaf.role != "container":
+            continue
+        gate = leaf.name if _gates(leaf) else scope.gate
+        scope = replace(scope, attributes=_inheritable(leaf), gate=gate)
+
+
+def _read_node(item: Node, scope: _Scope, walk: _Walk) -> Leaf | None:
+    """Read one node; a leaf is returned, a branch is walked."""
+    if item.tag in _BRANCHES:
+        branch = as_mapping(item, f"`{item.tag}`")
+        check_keys(branch, ("nodes", "name"), f"`{item.tag}`")
+        nodes = branch.require("nodes", f"`{item.tag}`")
+        inner = replace(scope, depth=scope.depth + 1)
+        walk.branches.append((item.tag or "", scope.depth, len(walk.leaves)))
+        if item.tag == "!Parallel":
+            _read_parallel(nodes, item.span, inner, walk)
+        else:
+            _read_nodes(nodes, inner, walk)
+        return None
+    leaf = _read_leaf(item, scope)
+    if leaf is not None:
+        walk.leaves.append(leaf)
+    return leaf
+
+
+def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
+    place = len(walk.parallels)
+    branches: list[tuple[Leaf, ...]] = []
+    inner = replace(scope, parallel=scope.parallel or span)
+    for item in as_sequence(nodes, "`nodes`").items:
+        start = len(walk.leaves)
+        leaf = _read_node(item, inner, walk)
+        if leaf is not None and leaf.role == "container":
+            hint = "put it into a `!Hierarchical` branch, or use `!Nothing` for data that passes by"
+            raise SpecError("a `!Container` cannot be a branch of `!Parallel`", leaf.span, hint=hint)
+        if len(walk.leaves) > start:
+            branches.append(tuple(walk.leaves[start:]))
+    walk.parallels.insert(place, Parallel(tuple(branches), span, scope.parallel is not None))
+
+
+def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
+    if item.tag not in _LEAVES:
+        _refuse_tag(item)
+    node = as_mapping(item, f"`{item.tag}`")
+    if item.tag == "!Nothing":
+        check_keys(node, ("name", "constraints"), "`!Nothing`")
+        given = node.get("name")
+        text = "" if given is None else as_name(given, "`name`")
+        return Leaf("nothing", text, node.span, node, depth=scope.depth)
+    known = _CONTAINER_KEYS if item.tag == "!Container" else _COMPONENT_KEYS
+    check_keys(node, known, f"`{item.tag}`")
+    enabled = node.get("enabled")
+    if enabled is not None and not as_bool(enabled, "`enabled`", scope.variables):
+        return None
+    name_node = node.require("name", f"this `{item.tag}`")
+    name = as_name(name_node, "`name`")
+    if "[" in name:
+        hint = "the number of instances is written as `spatial: {meshX: ..., meshY: ...}`"
+        raise SpecError(f"name `{name}` holds a range of instances", name_node.span, hint=hint)
+    own = node.get("attributes")
+    own_node = None if own is None else as_mapping(own, "`attributes`")
+    attributes = read_attributes(own_node, scope.attributes, scope.variables)
+    leaf = Leaf(
+        role="container",
+        name=name,
+        span=name_node.span,
+        node=node,
+        attributes=attributes,
+        own=frozenset(() if own_node is None else own_node.keys()),
+        depth=scope.depth,
+        gate=scope.gate,
+    )
+    leaf = _with_mesh(leaf, scope)
+    return leaf if item.tag == "!Container" else _with_class(leaf)
+
+
+def _refuse_tag(item: Node) -> None:
+    if item.tag is None:
+        hint = f"write one of {', '.join((*_LEAVES, *_BRANCHES))} in front of it"
+        raise SpecError("a node of the architecture needs a tag", item.span, hint=hint)
+    if item.tag == "!Pipelined":
+        raise SpecError("`!Pipelined` branches are not modelled", item.span)
+    hint = f"known are {', '.join((*_LEAVES, *_BRANCHES))}"
+    raise SpecError(f"unknown tag `{item.tag}`", item.span, hint=hint)
+
+
+def _with_mesh(leaf: Leaf, scope: _Scope) -> Leaf:
+    given = leaf.node.get("spatial")
+    if given is None:
+        return leaf
+    spatial = as_mapping(given, "`spatial`")
+    check_keys(spatial, ("meshX", "meshY"), "`spatial`")
+    names = {**scope.variables, **values_of(leaf.attributes)}
+    mesh = {
+        key: as_int(value, f"`{key}`", names, minimum=1)
+        for key in ("meshX", "meshY")
+        if (value := spatial.get(key)) is not None
+    }
+    leaf = replace(leaf, mesh_x=mesh.get("meshX", 1), mesh_y=mesh.get("meshY", 1), spatial=spatial)
+    if scope.parallel is not None and leaf.fanout > 1:
+        related = ((scope.parallel, "the `!Parallel` branch"),)
+        raise SpecError("a spatial fanout cannot stand inside `!Parallel`", spatial.span, related)
+    return leaf
+
+
+def _with_class(leaf: Leaf) -> Leaf:
+    class_node = leaf.node.require("class", f"component `{leaf.name}`")
+    component_class = as_name(class_node, "`class`")
+    given = leaf.node.get("subclass")
+    subclass = None if given is None else as_name(given, "`subclass`")
+    role = _role(component_class) or (None if subclass is None else _role(subclass))
+    if role is None:
+        shown = component_class if subclass is None else f"{component_class}`, subclass `{subclass}"
+        hint = (
+            f"a storage's class contains one of {', '.join(STORAGE_WORDS)}; "
+            f"a compute unit's one of {', '.join(COMPUTE_WORDS)}"
+        )
+        message = f"class `{shown}` is neither a storage nor a compute unit"
+        raise SpecError(message, class_node.span, hint=hint)
+    return replace(leaf, role=role, component_class=component_class, subclass=subclass)
+
+
+def _role(name: str) -> Role | None:
+    if name == "nothing":
+        return "nothing"
+    if any(word in name for word in STORAGE_WORDS):
+        return "storage"
+    return "compute" if any(word in name for word in COMPUTE_WORDS) else None
+
+
+def _inheritable(container: Leaf) -> Attributes:
+    """Return what follows a container inherits: its attributes, but not its own power gate."""
+    return {name: value for name, value in container.attributes.items() if name != "has_power_gating"}
+
+
+def _gates(container: Leaf) -> bool:
+    """Whether a container gates the power of what follows it."""
+    given = container.node.get("has_power_gating")
+    attribute: Attribute | None = container.attributes.get("has_power_gating")
+    if given is None and attribute is not None and "has_power_gating" in container.own:
+        given = attribute.node
+    return given is not None and as_bool(given, "`has_power_gating`", values_of(container.attributes))
+
+
+def _check_names(leaves: list[Leaf]) -> None:
+    seen: dict[str, Span] = {}
+    for leaf in leaves:
+        if leaf.role == "nothing":
+            continue
+        if leaf.name in seen:
+            related = ((seen[leaf.name], "the first"),)
+            raise SpecError(f"two nodes are named `{leaf.name}`", leaf.span, related)
+        seen[leaf.name] = leaf.span
