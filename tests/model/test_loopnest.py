@@ -190,6 +190,12 @@ def test_multicast_reads_once_and_reduction_updates_once():
     assert result.counts["dram", "Z"] == AccessCounts(4, 0, 8, 4, 1)
 
 
+def test_children_on_one_diagonal_share_a_read():
+    pairs = ((DRAM, storage("", "WIO")), (Fanout("array", 6), across("P3 R2")), (BUFFER, storage("", "WIO")))
+    # P + R takes the values 0 to 3 in the 6 children.
+    assert both(conv1d(3, 2), "dram", "I", *pairs) == ((4, 4, 0), (4, 4, 0))
+
+
 def test_bypassed_level_passes_the_inner_requests_on():
     task = problem(MATMUL, M=4, N=1, K=2)
     pairs = (
@@ -282,7 +288,7 @@ def windows(draw: st.DrawFn) -> Case:
     spaces = (space("W", "K", "R"), space("I", window), space("O", "K", "P", read_write=True))
     task = problem(spaces, **{dim: draw(bound) for dim, bound in bounds.items()})
     architecture = Architecture(
-        "a", (DRAM, BUFFER, Fanout("array", 2), StorageLevel("registers")), Compute("mac")
+        "a", (DRAM, BUFFER, Fanout("array", 6), StorageLevel("registers")), Compute("mac")
     )
     everything = KeepRules(frozenset("WIO"))
     mapspace = Mapspace(task, architecture, (TemporalRules(),) * 3, (SpatialRules(),), (everything,) * 3)
