@@ -185,12 +185,14 @@ def _register_model(attributes: Attributes) -> Estimate:
 
 
 def _dram_model(attributes: Attributes) -> Estimate:
-    kind = str(attributes.require("type")).upper()
+    known = f"known types: {', '.join(sorted(DRAM_PJ_PER_BIT))}"
+    written = attributes.lookup("type")
+    if written is None:
+        raise EnergyError(f"the class `{attributes.component_class}` needs the attribute `type`", hint=known)
+    kind = str(written).upper()
     if kind not in DRAM_PJ_PER_BIT:
-        raise EnergyError(
-            f"unknown DRAM type `{kind}`",
-            hint=did_you_mean(kind, DRAM_PJ_PER_BIT) or f"known types: {', '.join(sorted(DRAM_PJ_PER_BIT))}",
-        )
+        hint = did_you_mean(kind, DRAM_PJ_PER_BIT) or known
+        raise EnergyError(f"unknown DRAM type `{written}`", hint=hint)
     return Estimate(_width(attributes) * DRAM_PJ_PER_BIT[kind], 0.0, 0.0)
 
 
