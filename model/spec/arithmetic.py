@@ -1,0 +1,120 @@
+"""Arithmetic on values from a spec, which must not be able to use up time or memory."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+_Value = TypeVar("_Value")
+
+_INTEGER_BITS = 4096
+_TEXT_LENGTH = 1_000_000
+
+_OPERATORS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
+OPERATORS = frozenset({*_OPERATORS, "**"})
+
+
+def calculate(symbol: str, left: object, right: object) -> object:
+    """Return ``left symbol right`` for numbers; ``+`` also joins two texts, or two lists.
+
+    Raises
+    ------
+    ArithmeticError
+        For a division by zero, a result that is not real, or one that is too large: an integer of more
+        than 4096 bits, or no finite float though the operands are.
+    TypeError
+        For operands of other types.
+    """
+    if symbol == "+" and isinstance(left, (str, list, tuple)):
+        return _joined(left, right)
+    if not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
+        raise TypeError(f"`{symbol}` does not take {type_name(left)} and {type_name(right)}")
+    result = _power(left, right) if symbol == "**" else _OPERATORS[symbol](left, right)
+    if _is_infinite(result) and not (_is_infinite(left) or _is_infinite(right)):
+        raise OverflowError("the result is too large for a number")
+    return bounded(result)
+
+
+def _is_infinite(value: float) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _power(base: float, exponent: float) -> float:
+    is_whole = isinstance(base, int) and isinstance(exponent, int)
+    if is_whole and exponent > 0 and exponent * (int(base).bit_length() - 1) > _INTEGER_BITS:
+        raise OverflowError(f"the power has more than {_INTEGER_BITS} bits")
+    try:
+        result = base**exponent
+    except OverflowError:
+        raise OverflowError("the power is too large for a number") from None
+    if isinstance(result, complex):
+        raise ArithmeticError("the power of a negative number is not real")
+    return result  # type: ignore[no-any-return]
+
+
+def bounded(value: _Value) -> _Value:
+    """Return `value` unless it is an integer that is too large (OverflowError)."""
+    if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
+        raise OverflowError(f"the number has more than {_INTEGER_BITS} bits")
+    return value
+
+
+def total(values: Iterable[object], start: object = 0) -> object:
+    """Return the sum of numbers; TypeError for anything else."""
+    result: object = number(start)
+    for value in values:
+        result = calculate("+", result, number(value))
+    return result
+
+
+def number(value: object) -> float:
+    """Return `value` if it is a number; TypeError otherwise."""
+    if isinstance(value, (int, float)):
+        return value
+    raise TypeError(f"a number is needed, not {type_name(value)}")
+
+
+def container(value: object) -> Sequence[object]:
+    """Return `value` if it is a list or a text; TypeError otherwise."""
+    if isinstance(value, (str, list, tuple)):
+        return value
+    raise TypeError(f"a list is needed, not {type_name(value)}")
+
+
+def ordered(compare: Callable[[Any, Any], bool]) -> Callable[[object, object], bool]:
+    """Return `compare` for two numbers or two texts; TypeError for anything else."""
+
+    def compared(left: object, right: object) -> bool:
+        if isinstance(left, str) and isinstance(right, str):
+            return compare(left, right)
+        return compare(number(left), number(right))
+
+    return compared
+
+
+def type_name(value: object) -> str:
+    """Return what the user calls the type of a value."""
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if isinstance(value, str):
+        return "a text"
+    return "a list" if isinstance(value, (list, tuple)) else f"a {type(value).__name__}"
+
+
+def _joined(left: str | list[object] | tuple[object, ...], right: object) -> object:
+    if not isinstance(right, (str, list, tuple)) or type(left) is not type(right):
+        raise TypeError(f"`+` does not take {type_name(left)} and {type_name(right)}")
+    if len(left) + len(right) > _TEXT_LENGTH:
+        raise OverflowError(f"the result is longer than {_TEXT_LENGTH}")
+    return left + right  # type: ignore[operator]

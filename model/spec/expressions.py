@@ -1,0 +1,200 @@
+"""Arithmetic expressions in attributes, such as ``16384*2`` or ``ceil(log2(depth))``."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import warnings
+from collections.abc import Callable, Mapping
+
+from model.spec.arithmetic import bounded, calculate, container, number, ordered, type_name
+from model.spec.functions import FUNCTIONS
+from model.spec.source import ScalarNode, Span, SpecError, did_you_mean
+
+_LONGEST = 2_000
+_DEEPEST = 50
+
+_CONSTANTS: Mapping[str, float] = {"pi": math.pi, "inf": math.inf}
+_BINARY: Mapping[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+}
+_UNARY: Mapping[type[ast.unaryop], Callable[[object], object]] = {
+    ast.UAdd: lambda value: +number(value),
+    ast.USub: lambda value: -number(value),
+    ast.Not: operator.not_,
+}
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: ordered(operator.lt),
+    ast.LtE: ordered(operator.le),
+    ast.Gt: ordered(operator.gt),
+    ast.GtE: ordered(operator.ge),
+    ast.In: lambda left, right: left in container(right),
+    ast.NotIn: lambda left, right: left not in container(right),
+}
+
+
+def evaluate(text_or_node: str | ScalarNode, names: Mapping[str, object]) -> int | float | str | bool:
+    """Return the value of an expression.
+
+    Expressions hold numbers, texts, names, ``+ - * / // % **``, comparisons, ``and or not``,
+    ``a if c else b``, ``in``, lists, and calls of the functions in `model.spec.functions`. Nothing else
+    of Python is understood.
+
+    Parameters
+    ----------
+    text_or_node : str or ScalarNode
+        A node whose value is not text is returned as it is. Whether a quoted scalar is an expression
+        is the caller's to say; here it is one.
+    names : mapping
+        The values of names; looked up when the expression uses them. They go before `pi` and `inf`.
+
+    Raises
+    ------
+    SpecError
+        At the part of the scalar that is wrong.
+    """
+    if isinstance(text_or_node, ScalarNode):
+        return _evaluate_node(text_or_node, names)
+    return _Evaluator(text_or_node, None, names).result()
+
+
+def _evaluate_node(node: ScalarNode, names: Mapping[str, object]) -> int | float | str | bool:
+    if node.value is None:
+        raise SpecError("a value is missing here", node.span)
+    if not isinstance(node.value, str):
+        return node.value
+    return _Evaluator(node.value, node.span, names).result()
+
+
+class _Evaluator:
+    def __init__(self, text: str, span: Span | None, names: Mapping[str, object]) -> None:
+        self._text = " ".join(text.split("\n")).strip()
+        self._span = span
+        self._names = names
+
+    def result(self) -> int | float | str | bool:
+        value = self._value(self._parse(), 0)
+        if not isinstance(value, (int, float, str)):
+            raise SpecError(f"the expression gives {type_name(value)}, not a number or a text", self._span)
+        return value
+
+    def _parse(self) -> ast.expr:
+        if not self._text:
+            raise SpecError("an expression is missing here", self._span)
+        if len(self._text) > _LONGEST:
+            raise SpecError(f"an expression has at most {_LONGEST} characters", self._span)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return ast.parse(self._text, mode="eval").body
+        except SyntaxError as error:
+            message = f"`{_shortened(self._text)}` is not an expression: {error.msg}"
+            raise SpecError(message, self._part(error.offset, error.end_offset)) from None
+        except ValueError as error:
+            message = f"`{_shortened(self._text)}` is not an expression: {error}"
+            raise SpecError(message, self._span) from None
+        except (RecursionError, MemoryError):
+            raise SpecError("the expression is nested too deep", self._span) from None
+
+    def _value(self, node: ast.expr, depth: int) -> object:
+        if depth > _DEEPEST:
+            raise SpecError("the expression is nested too deep", self._at(node))
+        try:
+            return self._known_value(node, depth + 1)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise SpecError(f"cannot calculate this: {error}", self._at(node)) from None
+
+    def _known_value(self, node: ast.expr, depth: int) -> object:  # noqa: PLR0911 (one case per kind of node)
+        match node:
+            case ast.Constant(value=bool() | int() | float() | str() as constant):
+                return bounded(constant)
+            case ast.Name(id=name):
+                return self._named(name, node)
+            case ast.BinOp(left=left, op=symbol, right=right) if type(symbol) in _BINARY:
+                return calculate(_BINARY[type(symbol)], self._value(left, depth), self._value(right, depth))
+            case ast.UnaryOp(op=sign, operand=operand) if type(sign) in _UNARY:
+                return _UNARY[type(sign)](self._value(operand, depth))
+            case ast.BoolOp(op=junction, values=values):
+                return self._junction(isinstance(junction, ast.Or), values, depth)
+            case ast.Compare():
+                return self._comparison(node, depth)
+            case ast.IfExp(test=test, body=body, orelse=otherwise):
+                return self._value(body if self._value(test, depth) else otherwise, depth)
+            case ast.List(elts=items) | ast.Tuple(elts=items):
+                return [self._value(item, depth) for item in items]
+            case ast.Call(func=ast.Name(id=name) as function, args=arguments, keywords=[]):
+                return self._called(name, function, [self._value(argument, depth) for argument in arguments])
+        raise SpecError("this is not allowed in an expression", self._at(node))
+
+    def _named(self, name: str, node: ast.expr) -> object:
+        if name in self._names:
+            return _usable(self._names[name], name)
+        if name in _CONSTANTS:
+            return _CONSTANTS[name]
+        if name in FUNCTIONS:
+            raise SpecError(f"`{name}` is a function and needs arguments in parentheses", self._at(node))
+        hint = did_you_mean(name, (*self._names, *_CONSTANTS))
+        raise SpecError(f"`{name}` is not defined here", self._at(node), hint=hint)
+
+    def _called(self, name: str, function: ast.expr, arguments: list[object]) -> object:
+        if name not in FUNCTIONS:
+            hint = did_you_mean(name, FUNCTIONS)
+            raise SpecError(f"there is no function `{name}`", self._at(function), hint=hint)
+        return bounded(FUNCTIONS[name](name, arguments))
+
+    def _junction(self, is_or: bool, values: list[ast.expr], depth: int) -> object:
+        """Return the value that decides an ``or`` or ``and``; later ones are not evaluated."""
+        value: object = not is_or
+        for operand in values:
+            value = self._value(operand, depth)
+            if bool(value) is is_or:
+                break
+        return value
+
+    def _comparison(self, node: ast.Compare, depth: int) -> bool:
+        left = self._value(node.left, depth)
+        for symbol, operand in zip(node.ops, node.comparators, strict=True):
+            if type(symbol) not in _COMPARISONS:
+                raise SpecError("this comparison is not allowed in an expression", self._at(node))
+            right = self._value(operand, depth)
+            if not _COMPARISONS[type(symbol)](left, right):
+                return False
+            left = right
+        return True
+
+    def _at(self, node: ast.expr) -> Span | None:
+        before = self._text.encode()[: node.col_offset].decode()
+        upto = self._text.encode()[: node.end_col_offset].decode()
+        return self._part(len(before) + 1, len(upto) + 1)
+
+    def _part(self, start: int | None, end: int | None) -> Span | None:
+        """Return the span of a part of the text (1-based columns) where the file has it in one line."""
+        span = self._span
+        if span is None or span.source is None or span.rendered is not None or start is None:
+            return span
+        line = span.source.line(span.line) or ""
+        offset = line.find(self._text, span.column - 1)
+        if span.end_line != span.line or offset < 0 or offset > span.column:
+            return span
+        start = min(start, len(self._text))
+        end = max(start + 1, min(end or start + 1, len(self._text) + 1))
+        return Span(span.file, span.line, offset + start, span.line, offset + end, span.source)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _usable(value: object, name: str) -> object:
+    if isinstance(value, (int, float, str, list, tuple)):
+        return value
+    raise TypeError(f"`{name}` is {type_name(value)}")

@@ -1,0 +1,225 @@
+"""A Jinja2 environment for templates that nobody has read: no Python objects, bounded work and text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from jinja2 import StrictUndefined, Undefined, nodes
+from jinja2.filters import FILTERS
+from jinja2.runtime import Context, LoopContext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+from model.spec.arithmetic import OPERATORS, bounded, calculate, total
+from model.spec.limits import Limits
+from model.spec.session import Session
+
+_LARGEST_PRECISION = 300
+_PLAIN_FILTERS = (
+    *("abs", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int", "items", "last"),
+    *("length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "select"),
+    *("selectattr", "sort", "title", "trim", "unique", "upper"),
+)
+_TEXT_ATTRIBUTES = (
+    *("capitalize", "count", "endswith", "find", "isdigit", "lower", "lstrip", "rsplit", "rstrip", "split"),
+    *("splitlines", "startswith", "strip", "title", "upper"),
+)
+_LOOP_ATTRIBUTES = (
+    *("changed", "cycle", "depth", "depth0", "first", "index", "index0", "last", "length", "nextitem"),
+    *("previtem", "revindex", "revindex0"),
+)
+_SAFE_ATTRIBUTES: dict[type, tuple[str, ...]] = {
+    str: _TEXT_ATTRIBUTES,
+    dict: ("get", "items", "keys", "values"),
+    list: ("count", "index"),
+    tuple: ("count", "index"),
+    LoopContext: _LOOP_ATTRIBUTES,
+}
+_FOREIGN_NODES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+
+
+class SpecEnvironment(ImmutableSandboxedEnvironment):
+    """Jinja2 with the filters, attributes and operators that spec templates need, and no others.
+
+    Every loop pass, macro call and printed value is charged to the session; values are bounded in
+    size where they arise, so that no template can fill the memory between two charges.
+    """
+
+    intercepted_binops = OPERATORS
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(
+            undefined=StrictUndefined, keep_trailing_newline=True, finalize=self._printed, cache_size=0
+        )
+        self._session = session
+        self._limits: Limits = session.limits
+        self.globals = {"range": self._range, "namespace": Namespace}
+        self.filters = {name: FILTERS[name] for name in _PLAIN_FILTERS}
+        self.filters |= {"indent": _indent, "replace": self._replace, "round": _round, "sum": _sum}
+        self.filters |= {"join": self._join, "string": self._text}
+
+    def instrument(self, template: nodes.Template) -> nodes.Template:
+        """Put the charges and size checks into a parsed template.
+
+        Raises
+        ------
+        ForeignStatementError
+            For a statement that would load another template.
+        """
+        for foreign in template.find_all(_FOREIGN_NODES):
+            statement = type(foreign).__name__.lower()
+            message = f"`{{% {statement} %}}` is not for specs; use `include_text`"
+            raise ForeignStatementError(message, foreign.lineno)
+        repeated: list[nodes.For | nodes.Macro | nodes.CallBlock] = [
+            *template.find_all(nodes.For),
+            *template.find_all(nodes.Macro),
+            *template.find_all(nodes.CallBlock),
+        ]
+        for part in repeated:
+            length = sum(len(data.data) for data in part.find_all(nodes.TemplateData))
+            part.body.insert(0, nodes.ExprStmt(_call("charge", nodes.Const(length)), lineno=part.lineno))
+        _check_children(template)
+        template.set_environment(self)
+        return template
+
+    def charge(self, characters: int) -> str:
+        """Count text that is printed; called from templates by what `instrument` adds."""
+        self._session.spend(characters)
+        return ""
+
+    def sized(self, value: object) -> object:
+        """Return `value` after its size is checked (OverflowError)."""
+        _weight(value, self._limits.rendered_characters)
+        return value
+
+    def concatenated(self, *parts: object) -> str:
+        """Return the texts of `parts` one after the other (the operator ``~``)."""
+        return self._join(parts)
+
+    def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
+        """Calculate with bounded operands and results."""
+        return self.sized(calculate(operator, _defined(left), _defined(right)))
+
+    def wrap_str_format(self, value: object) -> Callable[..., str] | None:
+        """Know no string formatting: its widths are not bounded."""
+        return None
+
+    def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
+        """Whether a template may read an attribute: a few of the plain types, and of namespaces."""
+        if isinstance(obj, Namespace):
+            return not attr.startswith("_")
+        return any(isinstance(obj, kind) and attr in allowed for kind, allowed in _SAFE_ATTRIBUTES.items())
+
+    def _printed(self, value: object) -> object:
+        """Return what is printed for a value: YAML writes None as null."""
+        if isinstance(value, Undefined):
+            return value
+        text = "null" if value is None else self._text(value)
+        self._session.spend(len(text))
+        return text
+
+    def _text(self, value: object) -> str:
+        return str(self.sized(_defined(value)))
+
+    def _range(self, *bounds: int) -> range:
+        result = range(*bounds)
+        if len(result) > self._limits.range_length:
+            raise OverflowError(f"a range of more than {self._limits.range_length}")
+        return result
+
+    def _join(self, values: Iterable[object], separator: str = "") -> str:
+        return str(separator).join(self._joinable(values, len(str(separator))))
+
+    def _joinable(self, values: Iterable[object], separator_length: int) -> Iterator[str]:
+        length = 0
+        for value in values:
+            text = self._text(value)
+            length += len(text) + separator_length
+            if length > self._limits.rendered_characters:
+                raise _too_large(self._limits.rendered_characters)
+            yield text
+
+    def _replace(self, text: str, old: str, new: str) -> str:
+        text, old, new = (str(_defined(part)) for part in (text, old, new))
+        if len(text) + text.count(old) * len(new) > self._limits.rendered_characters:
+            raise _too_large(self._limits.rendered_characters)
+        return text.replace(old, new)
+
+
+class ForeignStatementError(Exception):
+    """A template statement that specs do not have, with its line."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def _call(name: str, *arguments: nodes.Expr) -> nodes.Call:
+    return nodes.Call(nodes.EnvironmentAttribute(name), list(arguments), [], None, None)
+
+
+def _check_children(node: nodes.Node) -> None:
+    """Pass every list, dict and ``~`` of a template through the size checks."""
+    for name, value in node.iter_fields():
+        if isinstance(value, nodes.Node):
+            setattr(node, name, _checked(value))
+        elif isinstance(value, list):
+            setattr(node, name, [_checked(item) if isinstance(item, nodes.Node) else item for item in value])
+
+
+def _checked(node: nodes.Node) -> nodes.Node:
+    _check_children(node)
+    if isinstance(node, nodes.Concat):
+        return _call("concatenated", *node.nodes).set_lineno(node.lineno)
+    if isinstance(node, (nodes.List, nodes.Dict)) or (isinstance(node, nodes.Tuple) and node.ctx == "load"):
+        return _call("sized", node).set_lineno(node.lineno)
+    return node
+
+
+def _weight(value: object, limit: int) -> None:
+    """Raise OverflowError when `value` holds more than `limit` characters and items in all."""
+    weight = 0
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        weight += 1
+        if isinstance(part, int):
+            bounded(part)
+        if isinstance(part, (str, list, tuple, Mapping)):
+            weight += len(part)
+        if weight > limit:
+            raise _too_large(limit)
+        if isinstance(part, (list, tuple)):
+            pending += part
+        elif isinstance(part, Mapping):
+            pending += [*part.keys(), *part.values()]
+
+
+def _too_large(limit: int) -> OverflowError:
+    return OverflowError(f"a value of more than {limit} characters")
+
+
+def _defined(value: object) -> object:
+    """Return `value`; an undefined one raises its error here."""
+    if isinstance(value, Undefined):
+        str(value)
+    return value
+
+
+def _indent(text: str, width: int = 4, first: bool = False) -> str:
+    if not 0 <= width <= _LARGEST_PRECISION:
+        raise OverflowError("the indentation is too wide")
+    start, *others = str(_defined(text)).split("\n")
+    margin = " " * width
+    lines = [margin + start if first else start, *(margin + line if line else line for line in others)]
+    return "\n".join(lines)
+
+
+def _round(value: float, precision: int = 0, method: str = "common") -> float:
+    if abs(precision) > _LARGEST_PRECISION:
+        raise OverflowError("the precision is too large")
+    return FILTERS["round"](_defined(value), precision, method)  # type: ignore[no-any-return]
+
+
+def _sum(values: Iterable[object], start: float = 0) -> object:
+    return total((_defined(value) for value in values), start)

@@ -1,0 +1,145 @@
+"""The functions that spec templates call: including files, and asking for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from jinja2 import pass_context
+from jinja2.runtime import Context
+
+from model.spec.composer import INCLUDED_TAG
+from model.spec.files import find
+from model.spec.line_marks import without_marks
+from model.spec.session import Scope, Session
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
+
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+class IncludedTrees:
+    """The trees that the templates of one document include, by the text that stands for each."""
+
+    def __init__(self) -> None:
+        self._trees: list[Node] = []
+
+    def add(self, tree: Node) -> str:
+        """Keep a tree; return the YAML text for it, which ``.key`` may follow."""
+        self._trees.append(tree)
+        return f"{INCLUDED_TAG} {len(self._trees) - 1}"
+
+    def resolve(self, node: ScalarNode) -> Node:
+        """Return the tree, or the part of it, that a node's text stands for."""
+        number, _, key = node.text.partition(".")
+        if not number.isdecimal() or int(number) >= len(self._trees):
+            raise SpecError(f"`{INCLUDED_TAG}` is no tag of a spec", node.span)
+        try:
+            return subtree(self._trees[int(number)], key)
+        except SpecError as error:
+            raise error.included_at(node.span) from None
+
+
+def subtree(tree: Node, key: str) -> Node:
+    """Return what the dotted `key` names below `tree`; SpecError where a part of it is missing."""
+    for part in filter(None, key.split(".")):
+        if not isinstance(tree, MappingNode):
+            raise SpecError(f"`{part}` of `{key}` is looked for here, but this is not a mapping", tree.span)
+        found = tree.get(part)
+        if found is None:
+            hint = did_you_mean(part, tree.keys())
+            raise SpecError(f"`{part}` of `{key}` is looked for here, but missing", tree.span, hint=hint)
+        tree = found
+    return tree
+
+
+class TemplateFunctions:
+    """What a template can call, bound to the file it stands in."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        session: Session,
+        trees: IncludedTrees,
+        load: Callable[[Scope], Node],
+        splice: Callable[[Scope], str],
+    ) -> None:
+        self._scope = scope
+        self._session = session
+        self._trees = trees
+        self._load = load
+        self._splice = splice
+        self.by_name: dict[str, Callable[..., object]] = {
+            "add_to_path": self._add_to_path,
+            "cwd": self._cwd,
+            "find_path": self._find_path,
+            "include": pass_context(lambda context, path, key="": self._include(context, path, key)),
+            "include_all": pass_context(lambda context, path, key="": self._include_all(context, path, key)),
+            "include_text": pass_context(lambda context, path: self._include_text(context, path)),
+            "path_exists": self._path_exists,
+        }
+
+    def _include(self, context: Context, path: str, key: str) -> str:
+        inner = self._enter(self._locate(path), context)
+        return self._trees.add(subtree(self._load(inner), key))
+
+    def _include_all(self, context: Context, pattern: str, key: str) -> str:
+        trees = [subtree(self._load(self._enter(path, context)), key) for path in self._locate_all(pattern)]
+        parts = [tree.items if isinstance(tree, SequenceNode) else (tree,) for tree in trees]
+        items = tuple(item for part in parts for item in part)
+        return self._trees.add(SequenceNode(items, trees[0].span))
+
+    def _include_text(self, context: Context, path: str) -> str:
+        return self._splice(self._enter(self._locate(path), context))
+
+    def _add_to_path(self, path: str) -> str:
+        directory = self._locate(path)
+        if not directory.is_dir():
+            raise SpecError(f"`{path}` is not a directory")
+        self._scope = replace(self._scope, added=(*self._scope.added, directory))
+        return ""
+
+    def _cwd(self) -> str:
+        return str(self._scope.path.parent.absolute())
+
+    def _find_path(self, path: str) -> str:
+        return str(self._locate(path).absolute())
+
+    def _path_exists(self, path: str) -> bool:
+        found = find(_path_text(path), self._scope.directories)
+        if found is not None:
+            self._session.roots.check(found)
+        return found is not None
+
+    def _locate(self, path: str) -> Path:
+        return self._session.locate(_path_text(path), self._scope)
+
+    def _locate_all(self, pattern: str) -> list[Path]:
+        """Return all files that match, in the order of their names, from the first place that has any."""
+        wanted = _path_text(pattern)
+        for directory in self._scope.directories:
+            paths = self._matches(directory / wanted)
+            if paths:
+                return [self._locate(str(path)) for path in paths]
+        raise SpecError(f"no file matches `{wanted}`")
+
+    def _matches(self, pattern: Path) -> list[Path]:
+        """Return the paths that match; only directories that may be included from are searched."""
+        wild = next((i for i, part in enumerate(pattern.parts) if _WILDCARD.search(part)), len(pattern.parts))
+        base = Path(*pattern.parts[:wild])
+        if not base.exists():
+            return []
+        self._session.roots.check(base)
+        return sorted(base.glob(str(Path(*pattern.parts[wild:])))) if base.is_dir() else [base]
+
+    def _enter(self, path: Path, context: Context) -> Scope:
+        """Return the scope of an included file, which sees the variables set so far."""
+        variables = {**self._scope.variables, **context.get_exported()}
+        return replace(self._scope.enter(path, self._session.limits), variables=variables)
+
+
+def _path_text(path: object) -> str:
+    if not isinstance(path, str) or not without_marks(path).strip():
+        raise SpecError(f"a path is expected, not `{path}`")
+    return without_marks(path).strip()

@@ -1,0 +1,108 @@
+"""Jinja2 templates in spec files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from jinja2 import Template, TemplateError, TemplateSyntaxError, UndefinedError, nodes
+
+from model.spec.composer import Resolver
+from model.spec.documents import Document, whole_line_span
+from model.spec.files import display_name
+from model.spec.line_marks import LineMarks
+from model.spec.sandbox import ForeignStatementError, SpecEnvironment
+from model.spec.session import Scope, Session
+from model.spec.source import Node, SourceText, Span, SpecError, did_you_mean
+from model.spec.template_functions import IncludedTrees, TemplateFunctions
+
+_UNDEFINED_NAME = re.compile(r"'(\w+)' is undefined")
+_TOO_COMPLEX = (RecursionError, MemoryError, SyntaxError)
+_FAILURES = (
+    *(TemplateError, ArithmeticError, AssertionError, AttributeError, LookupError),
+    *(RuntimeError, TypeError, ValueError),
+)
+
+
+class TemplateEngine:
+    """Renders the template of one document, with the files that are spliced into it.
+
+    Parameters
+    ----------
+    session : Session
+    load : callable
+        Returns the tree of an included file.
+    """
+
+    def __init__(self, session: Session, load: Callable[[Scope], Node]) -> None:
+        self._session = session
+        self._load = load
+        self._environment = SpecEnvironment(session)
+        self._marks = LineMarks()
+        self._trees = IncludedTrees()
+
+    def render(self, text: str, scope: Scope) -> tuple[Document, Resolver]:
+        """Return the rendered document, and what finds the trees that stand in it as tags.
+
+        Raises
+        ------
+        SpecError
+            For template errors, files that cannot be included, and work or text beyond the limits.
+        """
+        marked = self._rendered(text, scope)
+        return self._marks.document(display_name(scope.path), marked), self._trees.resolve
+
+    def _rendered(self, text: str, scope: Scope) -> str:
+        """Return the rendered text with marks of where its lines come from."""
+        source = SourceText.of(display_name(scope.path), text)
+        first = self._marks.register(scope.path, source)
+        functions = TemplateFunctions(scope, self._session, self._trees, self._load, self._spliced)
+        try:
+            template = self._compiled(text, source.name, first, functions.by_name)
+            return self._marks.mark(first) + "".join(template.generate(**scope.variables))
+        except SpecError as error:
+            raise error.included_at(_failing_line(error, source)) from None
+        except ForeignStatementError as error:
+            raise SpecError(str(error), whole_line_span(source, error.line)) from None
+        except TemplateSyntaxError as error:
+            raise SpecError(f"template: {error.message}", whole_line_span(source, error.lineno)) from None
+        except UndefinedError as error:
+            known = (*scope.variables, *functions.by_name, *self._environment.globals)
+            hint = _undefined_hint(str(error), known)
+            raise SpecError(f"template: {error}", _failing_line(error, source), hint=hint) from None
+        except _TOO_COMPLEX as error:
+            raise SpecError("template: nested too deep", _failing_line(error, source)) from None
+        except _FAILURES as error:
+            raise SpecError(f"template: {error}", _failing_line(error, source)) from None
+
+    def _spliced(self, scope: Scope) -> str:
+        return self._rendered(self._session.read(scope.path), scope)
+
+    def _compiled(
+        self, text: str, name: str, first: int, functions: Mapping[str, Callable[..., object]]
+    ) -> Template:
+        environment = self._environment
+        tree = environment.instrument(environment.parse(text, name, name))
+        for data in tree.find_all(nodes.TemplateData):
+            data.data = self._marks.marked(data.data, first + data.lineno - 1)
+        code = environment.compile(tree, name, name)
+        return Template.from_code(environment, code, environment.make_globals(dict(functions)))
+
+
+def _failing_line(error: BaseException, source: SourceText) -> Span:
+    """Return the innermost template line in an error's traceback, which Jinja2 puts there."""
+    line = 1
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == source.name:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return whole_line_span(source, line)
+
+
+def _undefined_hint(message: str, known: tuple[str, ...]) -> str | None:
+    found = _UNDEFINED_NAME.search(message)
+    if found is None:
+        return None
+    name = found.group(1)
+    return did_you_mean(name, known) or f"give it a value with `--set {name}=VALUE`"
