@@ -8,7 +8,13 @@ from model.architecture import Architecture, StorageLevel
 from model.cost.limits import capacity_violations, mesh_violations
 from model.cost.links import LinkDelivery
 from model.cost.nest import Nest, build_nest
-from model.cost.prices import access_energy, leaking_instances, level_cycles, paying_instances, total_cycles
+from model.cost.prices import (
+    access_energy,
+    leaking_instances,
+    level_cycles,
+    network_latency,
+    paying_instances,
+)
 from model.cost.report import DataspaceCost, Evaluation, LevelCost
 from model.cost.traffic import MulticastDelivery, Traffic, dataspace_traffic
 from model.mapping import Mapping, StorageMapping
@@ -53,7 +59,7 @@ def evaluate(
         level_cycles(level, steps, ((name, t.reads, t.fills + t.updates) for name, t in at[position]))
         for position, level in zip(at, architecture.levels, strict=True)
     ]
-    cycles = total_cycles(architecture, max(needed))
+    cycles = max(needed) + network_latency(architecture)
     levels = tuple(
         _level_cost(architecture, nest, position, level, at[position], own, cycles)
         for position, level, own in zip(at, architecture.levels, needed, strict=True)

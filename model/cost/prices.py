@@ -49,11 +49,9 @@ def level_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> 
     return math.ceil(steps / slowdown)
 
 
-def total_cycles(architecture: Architecture, slowest: int) -> int:
-    """Latency of the run: cycles of the `slowest` level, and all network latencies once."""
-    return slowest + sum(
-        level.network_fill_latency + level.network_drain_latency for level in architecture.levels
-    )
+def network_latency(architecture: Architecture) -> int:
+    """Cycles that filling and draining the networks of all levels add to the run."""
+    return sum(level.network_fill_latency + level.network_drain_latency for level in architecture.levels)
 
 
 def leaking_instances(architecture: Architecture, level: StorageLevel, used_children: list[int]) -> int:

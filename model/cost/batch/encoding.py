@@ -1,0 +1,88 @@
+"""Many mappings of one problem on one architecture, as arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from model.architecture import Architecture
+from model.mapping import FanoutMapping, Loop, Mapping, StorageMapping
+from model.problem import Problem
+
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class MappingBatch:
+    """Mappings by index: dimensions and dataspaces in the problem's order, nodes outermost first.
+
+    Parameters
+    ----------
+    factors
+        Shape ``(mappings, nodes, dims)``: bound of the loop over each dimension at each node. The
+        order and the axes of a fanout's loops do not matter to the cost.
+    order
+        Shape ``(mappings, storage levels, dims)``: dimensions of the temporal loops, innermost
+        first; each row is a permutation.
+    keep
+        Shape ``(mappings, storage levels, dataspaces)``: what each level keeps.
+    columns
+        Shape ``(mappings, fanouts)``: children in use along X. Without it, only the number of
+        children is held against a fanout's size.
+    """
+
+    factors: Integers
+    order: Integers
+    keep: Booleans
+    columns: Integers | None = None
+
+    def __len__(self) -> int:
+        return len(self.factors)
+
+    def part(self, rows: slice) -> MappingBatch:
+        """Return some of the mappings."""
+        columns = None if self.columns is None else self.columns[rows]
+        return MappingBatch(self.factors[rows], self.order[rows], self.keep[rows], columns)
+
+
+def encode(problem: Problem, architecture: Architecture, mappings: Sequence[Mapping]) -> MappingBatch:
+    """Turn mappings into arrays.
+
+    Raises
+    ------
+    ValueError
+        If a storage level has two loops over one dimension.
+    """
+    size = len(mappings)
+    dims = {dim: index for index, dim in enumerate(problem.dims)}
+    factors = np.ones((size, len(architecture.nodes), len(dims)), dtype=np.int64)
+    order = np.zeros((size, len(architecture.levels), len(dims)), dtype=np.int64)
+    keep = np.zeros((size, len(architecture.levels), len(problem.dataspaces)), dtype=np.bool_)
+    columns = np.ones((size, len(architecture.fanouts)), dtype=np.int64)
+    for row, mapping in enumerate(mappings):
+        for position, entry in enumerate(mapping.nodes):
+            loops = entry.spatial if isinstance(entry, FanoutMapping) else entry.temporal
+            for loop in loops:
+                factors[row, position, dims[loop.dim]] *= loop.bound
+        storage = [entry for entry in mapping.nodes if isinstance(entry, StorageMapping)]
+        for level, entry in enumerate(storage):
+            order[row, level] = _order(dims, entry.temporal)
+            keep[row, level] = [space.name in entry.keep for space in problem.dataspaces]
+        fanouts = [entry for entry in mapping.nodes if isinstance(entry, FanoutMapping)]
+        columns[row] = [
+            math.prod(loop.bound for loop in entry.spatial if loop.axis == "x") for entry in fanouts
+        ]
+    return MappingBatch(factors, order, keep, columns)
+
+
+def _order(dims: dict[str, int], loops: Sequence[Loop]) -> list[int]:
+    """Return the dimensions of `loops`, then the others."""
+    listed = [dims[loop.dim] for loop in loops]
+    if len(set(listed)) < len(listed):
+        raise ValueError("a storage level has two loops over one dimension")
+    return listed + [index for index in dims.values() if index not in listed]

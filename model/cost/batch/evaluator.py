@@ -1,0 +1,140 @@
+"""The cost model for many mappings at once, vectorised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from model.architecture import Architecture
+from model.cost.batch.encoding import Booleans, Integers, MappingBatch
+from model.cost.batch.nest import BatchNest, unroll
+from model.cost.batch.prices import fits, leaking_instances, level_cycles, level_energy, paying_instances
+from model.cost.batch.space import index_space
+from model.cost.batch.traffic import dataspace_traffic, kept_levels
+from model.cost.prices import network_latency
+from model.problem import Problem
+
+Doubles = npt.NDArray[np.float64]
+CHUNK = 4096
+"""Mappings that are priced together: their arrays stay in the processor's cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class BatchEvaluation:
+    """Costs of many mappings; figures as in `model.cost.report`.
+
+    Parameters
+    ----------
+    valid, energy, cycles, compute_cycles
+        Shape ``(mappings,)``. ``energy`` is in the architecture's unit, a double: exact below
+        ``2**53`` units, and off by rounding above.
+    instances, level_cycles
+        Shape ``(mappings, storage levels)``.
+    tile_words, reads, fills, updates
+        Shape ``(mappings, storage levels, dataspaces)``, words per instance; 0 where bypassed.
+    """
+
+    valid: Booleans
+    energy: Doubles
+    cycles: Integers
+    compute_cycles: Integers
+    instances: Integers
+    level_cycles: Integers
+    tile_words: Integers
+    reads: Integers
+    fills: Integers
+    updates: Integers
+
+    @property
+    def edp(self) -> Doubles:
+        """Energy units times cycles."""
+        return self.energy * self.cycles
+
+
+class BatchEvaluator:
+    """Prices mappings of one problem on one architecture as `model.cost.evaluate` does.
+
+    Link transfers are not modelled here.
+
+    Raises
+    ------
+    OverflowError
+        If the problem is so large that the counts might not be exact in 64 bits; use
+        `model.cost.evaluate` then.
+    """
+
+    def __init__(self, problem: Problem, architecture: Architecture) -> None:
+        self.problem = problem
+        self.architecture = architecture
+        self._indices = [index_space(problem, space) for space in problem.dataspaces]
+
+    def evaluate(self, batch: MappingBatch) -> BatchEvaluation:
+        """Price all mappings of `batch`.
+
+        Mappings that break a limit or keep a dataspace nowhere are not valid; the latter count no
+        accesses to it.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not describe mappings of the problem on the architecture.
+        """
+        starts = range(0, max(1, len(batch)), CHUNK)
+        parts = [self._chunk(batch.part(slice(start, start + CHUNK))) for start in starts]
+        return BatchEvaluation(
+            **{
+                field.name: np.concatenate([getattr(part, field.name) for part in parts])
+                for field in fields(BatchEvaluation)
+            }
+        )
+
+    def _chunk(self, batch: MappingBatch) -> BatchEvaluation:
+        nest = unroll(self.problem, self.architecture, batch)
+        kept = [
+            kept_levels(self.architecture, space, batch.keep[:, :, number].T)
+            for number, space in enumerate(self.problem.dataspaces)
+        ]
+        traffic = [
+            dataspace_traffic(nest, index, space, levels)
+            for index, space, levels in zip(self._indices, self.problem.dataspaces, kept, strict=True)
+        ]
+        tiles, reads, fills, updates = (np.stack(words, axis=2) for words in zip(*traffic, strict=True))
+        names = [space.name for space in self.problem.dataspaces]
+        needed = np.stack(
+            [
+                level_cycles(level, names, nest.steps, reads[number], fills[number] + updates[number])
+                for number, level in enumerate(self.architecture.levels)
+            ]
+        )
+        cycles = needed.max(axis=0) + network_latency(self.architecture)
+        valid = fits(self.architecture, nest, tiles.sum(axis=2), batch.columns)
+        for levels in kept:
+            valid &= levels.any(axis=0)
+        return BatchEvaluation(
+            valid=valid,
+            energy=self._energy(nest, reads, fills, updates, cycles),
+            cycles=cycles,
+            compute_cycles=nest.steps,
+            instances=np.stack([nest.instances(at) for at in self.architecture.storage_indices], axis=1),
+            level_cycles=needed.T,
+            tile_words=tiles.transpose(1, 0, 2),
+            reads=reads.transpose(1, 0, 2),
+            fills=fills.transpose(1, 0, 2),
+            updates=updates.transpose(1, 0, 2),
+        )
+
+    def _energy(
+        self, nest: BatchNest, reads: Integers, fills: Integers, updates: Integers, cycles: Integers
+    ) -> Doubles:
+        """Energy of arithmetic, accesses and leakage, in the architecture's unit."""
+        energy = np.full(len(cycles), float(self.problem.computes * self.architecture.compute.energy))
+        levels = zip(self.architecture.storage_indices, self.architecture.levels, strict=True)
+        for number, (position, level) in enumerate(levels):
+            energy += level_energy(level, reads[number], fills[number], updates[number]) * paying_instances(
+                level, self.architecture.instances_above(position), nest.instances(position)
+            )
+            leaking = leaking_instances(self.architecture, nest, position, level)
+            energy += float(level.energy.leak_per_cycle) * cycles * leaking
+        return energy

@@ -1,0 +1,98 @@
+"""Energy, cycles and limits of one level in a batch of mappings: array forms of `model.cost.prices`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from model.architecture import Architecture, StorageLevel
+from model.cost.batch.encoding import Booleans, Integers
+from model.cost.batch.nest import BatchNest
+
+Doubles = npt.NDArray[np.float64]
+
+
+def level_energy(level: StorageLevel, reads: Integers, fills: Integers, updates: Integers) -> Doubles:
+    """Energy of one instance's accesses to all dataspaces (the last axis), in the architecture's unit."""
+    price = level.energy
+    energy = np.zeros(len(reads))
+    for words, per_vector in ((reads, price.read), (fills, price.fill), (updates, price.update)):
+        vectors = words if level.block_size == 1 else -(-words // level.block_size)
+        energy += vectors.sum(axis=1) * float(per_vector)
+    return energy
+
+
+def paying_instances(level: StorageLevel, instances: int, used: Integers) -> Integers:
+    """Instances whose accesses cost energy."""
+    paying: Integers = np.minimum(used, max(1, instances // level.cluster_size))
+    return paying
+
+
+def level_cycles(
+    level: StorageLevel, names: Sequence[str], steps: Integers, reads: Integers, writes: Integers
+) -> Integers:
+    """Cycles that `level` needs for words of all dataspaces (the last axis).
+
+    The doubles are those of `model.cost.prices.level_cycles`, in the same order.
+    """
+    read_demand, write_demand = np.zeros(len(steps)), np.zeros(len(steps))
+    for number, name in enumerate(names):
+        scale = float(level.scale(name))
+        read_demand += reads[:, number] / steps * scale
+        write_demand += writes[:, number] / steps * scale
+    slowdown = np.ones(len(steps))
+    for demand, bandwidth in (
+        (read_demand, level.read_bandwidth),
+        (write_demand, level.write_bandwidth),
+        (read_demand + write_demand, level.shared_bandwidth),
+    ):
+        if bandwidth is None:
+            continue
+        share = np.divide(float(bandwidth), demand, out=np.ones_like(demand), where=demand > float(bandwidth))
+        slowdown = np.minimum(slowdown, share)
+    return np.ceil(steps / slowdown).astype(np.int64)
+
+
+def leaking_instances(
+    architecture: Architecture, nest: BatchNest, position: int, level: StorageLevel
+) -> Integers:
+    """Instances of the level at `position` that leak."""
+    gate = level.gating_fanouts
+    if gate is None:
+        return nest.instances(position)
+    above = [index for index in architecture.fanout_indices if index < position]
+    at_gate = above[gate] if gate < len(above) else position
+    return nest.instances(at_gate) * (
+        architecture.instances_above(position) // architecture.instances_above(at_gate)
+    )
+
+
+def fits(
+    architecture: Architecture, nest: BatchNest, tile_words: Integers, columns: Integers | None
+) -> Booleans:
+    """Whether the mappings respect capacities and meshes.
+
+    Parameters
+    ----------
+    tile_words
+        Words kept in one instance, shape ``(storage levels, mappings)``.
+    columns
+        Children along X, shape ``(mappings, fanouts)``; None to look at the fanout's size only.
+    """
+    valid = np.ones(tile_words.shape[1], dtype=np.bool_)
+    for level, words in zip(architecture.levels, tile_words, strict=True):
+        if level.usable_words is not None:
+            least = math.ceil(level.usable_words * level.min_utilization)
+            valid &= (words <= level.usable_words) & (words >= least)
+    for number, position in enumerate(architecture.fanout_indices):
+        fanout = architecture.fanouts[number]
+        children = nest.children(position)
+        if columns is None:
+            valid &= children <= fanout.size
+        else:
+            along = columns[:, number]
+            valid &= (along <= fanout.mesh_x) & (children // along <= fanout.mesh_y)
+    return valid

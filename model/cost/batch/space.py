@@ -1,0 +1,153 @@
+"""One dataspace in a batch of mappings: tiles, deliveries and multicast, as arrays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from model.cost.batch.encoding import Integers
+from model.cost.delivery import distinct_offsets
+from model.cost.tiles import tile_words
+from model.problem import Dataspace, Problem
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceIndex:
+    """How a dataspace is indexed, by position instead of by name.
+
+    Parameters
+    ----------
+    coefficients
+        Shape ``(ranks, dims)``.
+    keys
+        Shape ``(dims,)``: a step of each dimension as one number. Numbers of different
+        displacements differ: they are digits of a base that no sum of steps exceeds.
+    groups
+        Relevant dimensions, those that meet in a rank together.
+    """
+
+    coefficients: Integers
+    keys: Integers
+    groups: tuple[tuple[int, ...], ...]
+
+    @cached_property
+    def relevant(self) -> tuple[int, ...]:
+        """Dimensions that move the tile."""
+        return tuple(dim for group in self.groups for dim in group)
+
+
+def index_space(problem: Problem, space: Dataspace) -> SpaceIndex:
+    """Index `space` by the problem's dimensions.
+
+    Raises
+    ------
+    OverflowError
+        If its words, or their displacements, do not fit 64 bits.
+    """
+    _check_size(problem, space)
+    coefficients = np.zeros((len(space.ranks), len(problem.dims)), dtype=np.int64)
+    keys = [0] * len(problem.dims)
+    digit = 1
+    for rank, terms in enumerate(space.ranks):
+        for term in terms:
+            dim = problem.dims.index(term.dim)
+            coefficients[rank, dim] = term.coefficient
+            keys[dim] += digit * term.coefficient
+        digit *= 4 * sum(abs(term.coefficient) * problem.bound[term.dim] for term in terms) + 1
+    if digit * max(problem.bounds) >= 2**62:
+        raise OverflowError(f"dataspace {space.name!r} is too large for the batched cost model")
+    return SpaceIndex(coefficients, np.array(keys, dtype=np.int64), _groups(coefficients))
+
+
+def _groups(coefficients: Integers) -> tuple[tuple[int, ...], ...]:
+    groups: list[set[int]] = []
+    for rank in coefficients:
+        members = {int(dim) for dim in np.flatnonzero(rank)}
+        meeting = [group for group in groups if group & members]
+        groups = [group for group in groups if not group & members] + [members.union(*meeting)]
+    return tuple(tuple(sorted(group)) for group in groups if group)
+
+
+def extents_of(index: SpaceIndex, bounds: Integers) -> Integers:
+    """Extent per rank, shape ``(ranks, mappings)``, of blocks of shape ``(dims, mappings)``."""
+    widths = np.abs(index.coefficients)
+    extents = np.ones((len(widths), bounds.shape[1]), dtype=np.int64)
+    for rank, dim in zip(*np.nonzero(widths), strict=True):
+        extents[rank] += widths[rank, dim] * (bounds[dim] - 1)
+    return extents
+
+
+def fresh_by_dim(index: SpaceIndex, extents: Integers, strides: Integers) -> Integers:
+    """New words after a step of each dimension, shape ``(dims, mappings)``; 0 where nothing moves."""
+    fresh = np.zeros_like(strides)
+    words = np.prod(extents, axis=0)
+    for dim in index.relevant:
+        overlap = np.ones_like(words)
+        for rank, width in enumerate(np.abs(index.coefficients[:, dim])):
+            overlap *= np.maximum(extents[rank] - width * strides[dim], 0) if width else extents[rank]
+        fresh[dim] = words - overlap
+    return fresh
+
+
+def distinct_children(index: SpaceIndex, bounds: Integers, strides: Integers) -> Integers:
+    """Distinct tile positions among children, shape ``(mappings,)``.
+
+    Parameters
+    ----------
+    bounds, strides
+        Shape ``(dims, mappings)``: spatial loops, and how far each advances its dimension.
+    """
+    groups = np.ones(bounds.shape[1], dtype=np.int64)
+    for dims in index.groups:
+        ranks = np.flatnonzero(index.coefficients[:, dims].any(axis=1))
+        if len(dims) == 1:
+            groups *= bounds[dims[0]]
+        elif len(dims) == 2 and len(ranks) == 1:
+            groups *= _distinct_sums(index.coefficients[ranks[0]], dims, bounds, strides)
+        else:
+            members = list(dims)
+            coefficients = index.coefficients[ranks][:, members]
+            groups *= _distinct_by_row(coefficients, bounds[members], strides[members])
+    return groups
+
+
+def _distinct_sums(
+    coefficients: Integers, dims: tuple[int, ...], bounds: Integers, strides: Integers
+) -> Integers:
+    """Array form of `model.cost.delivery.distinct_sums` for two dimensions that meet in one rank."""
+    first, second = dims
+    step_a = np.abs(coefficients[first]) * strides[first]
+    step_b = np.abs(coefficients[second]) * strides[second]
+    divisor = np.gcd(step_a, step_b)
+    repeated_a = np.maximum(bounds[first] - step_b // divisor, 0)
+    repeated_b = np.maximum(bounds[second] - step_a // divisor, 0)
+    distinct: Integers = bounds[first] * bounds[second] - repeated_a * repeated_b
+    return distinct
+
+
+def _distinct_by_row(coefficients: Integers, bounds: Integers, strides: Integers) -> Integers:
+    """Count one by one, each different row once, where several dimensions or ranks entangle."""
+    rows, inverse = np.unique(np.concatenate([bounds, strides]), axis=1, return_inverse=True)
+    count = len(bounds)
+    found = [
+        distinct_offsets(
+            (int(row[dim]), tuple(int(c) * int(row[count + dim]) for c in coefficients[:, dim]))
+            for dim in range(count)
+        )
+        for row in rows.T
+    ]
+    distinct: Integers = np.array(found, dtype=np.int64)[inverse.reshape(-1)]
+    return distinct
+
+
+def _check_size(problem: Problem, space: Dataspace) -> None:
+    """Check that all counts are exact as doubles, and shares of partitions fit 64 bits."""
+    indexing = [term.dim for rank in space.ranks for term in rank]
+    stretch = math.prod(abs(term.coefficient) for rank in space.ranks for term in rank)
+    diagonals = math.prod(problem.bound[dim] ** (indexing.count(dim) - 1) for dim in set(indexing))
+    words = tile_words(space, problem.bound)
+    if problem.computes * stretch * diagonals >= 2**53 or words**2 >= 2**63:
+        raise OverflowError(f"dataspace {space.name!r} is too large for the batched cost model")

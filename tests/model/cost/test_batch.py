@@ -1,0 +1,118 @@
+"""The batched cost model equals the plain one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from model.architecture import Architecture, Compute, Fanout, StorageLevel
+from model.cost import evaluate
+from model.cost.batch import BatchEvaluation, BatchEvaluator, encode
+from model.mapping import Mapping
+from model.problem import Dataspace, Problem, Term
+from tests.model.cost.random_mappings import random_case, random_mapping
+
+GEMM = (
+    Dataspace("A", ((Term("M"),), (Term("K"),))),
+    Dataspace("B", ((Term("K"),), (Term("N"),))),
+    Dataspace("Z", ((Term("M"),), (Term("N"),)), read_write=True),
+)
+
+
+def _assert_row(
+    problem: Problem, architecture: Architecture, mapping: Mapping, batch: BatchEvaluation, row: int
+) -> None:
+    plain = evaluate(problem, architecture, mapping)
+    assert batch.valid[row] == plain.valid
+    assert batch.energy[row] == plain.energy
+    assert batch.cycles[row] == plain.cycles
+    assert batch.compute_cycles[row] == plain.compute_cycles
+    assert batch.edp[row] == plain.edp
+    for number, level in enumerate(plain.levels):
+        assert batch.instances[row, number] == level.instances
+        assert batch.level_cycles[row, number] == level.cycles
+        kept = {space.dataspace: space for space in level.dataspaces}
+        for column, space in enumerate(problem.dataspaces):
+            for count in ("tile_words", "reads", "fills", "updates"):
+                expected = getattr(kept[space.name], count) if space.name in kept else 0
+                assert getattr(batch, count)[row, number, column] == expected
+
+
+@given(random=st.randoms(use_true_random=False))
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_equals_plain(random: Random) -> None:
+    problem, architecture, first = random_case(random)
+    mappings = [first, *(random_mapping(random, problem, architecture) for _ in range(4))]
+    batch = BatchEvaluator(problem, architecture).evaluate(encode(problem, architecture, mappings))
+    for row, mapping in enumerate(mappings):
+        _assert_row(problem, architecture, mapping, batch, row)
+
+
+def test_equals_plain_beyond_one_chunk() -> None:
+    random = Random(7)
+    problem, architecture, first = random_case(random)
+    mappings = [first] * 5000 + [random_mapping(random, problem, architecture)]
+    batch = BatchEvaluator(problem, architecture).evaluate(encode(problem, architecture, mappings))
+    assert batch.reads.shape == (5001, len(architecture.levels), len(problem.dataspaces))
+    for row in (0, 4999, 5000):
+        _assert_row(problem, architecture, mappings[row], batch, row)
+
+
+def _small() -> tuple[Problem, Architecture]:
+    problem = Problem("gemm", ("M", "N", "K"), (4, 4, 4), GEMM)
+    nodes = (StorageLevel("dram"), Fanout("array", 4, 2), StorageLevel("buffer", size_words=64))
+    return problem, Architecture("small", nodes, Compute("mac"))
+
+
+def test_empty_batch() -> None:
+    problem, architecture = _small()
+    result = BatchEvaluator(problem, architecture).evaluate(encode(problem, architecture, []))
+    assert result.energy.shape == (0,)
+    assert result.reads.shape == (0, 2, 3)
+
+
+def test_dataspace_kept_nowhere_is_not_valid() -> None:
+    problem, architecture = _small()
+    batch = encode(problem, architecture, [random_mapping(Random(1), problem, architecture)])
+    result = BatchEvaluator(problem, architecture).evaluate(replace(batch, keep=np.zeros_like(batch.keep)))
+    assert not result.valid[0]
+    assert not result.reads.any()
+
+
+def test_mesh_counts_children_when_columns_are_unknown() -> None:
+    problem, architecture = _small()
+    batch = encode(problem, architecture, [random_mapping(Random(1), problem, architecture)])
+    factors = np.ones_like(batch.factors)
+    factors[0, 0] = [4, 4, 1]
+    factors[0, 1] = [1, 1, 4]
+    keep = np.ones_like(batch.keep)
+    evaluator = BatchEvaluator(problem, architecture)
+    assert evaluator.evaluate(replace(batch, factors=factors, keep=keep, columns=None)).valid[0]
+    assert not evaluator.evaluate(replace(batch, factors=factors, keep=keep, columns=np.array([[1]]))).valid[
+        0
+    ]
+
+
+def test_wrong_arrays_are_refused() -> None:
+    problem, architecture = _small()
+    batch = encode(problem, architecture, [random_mapping(Random(1), problem, architecture)])
+    evaluator = BatchEvaluator(problem, architecture)
+    with pytest.raises(ValueError, match="do not multiply"):
+        evaluator.evaluate(replace(batch, factors=batch.factors * 2))
+    with pytest.raises(ValueError, match="permutation"):
+        evaluator.evaluate(replace(batch, order=np.zeros_like(batch.order)))
+    with pytest.raises(ValueError, match="shape"):
+        evaluator.evaluate(replace(batch, factors=batch.factors[:, :2]))
+    with pytest.raises(ValueError, match="shapes"):
+        evaluator.evaluate(replace(batch, keep=batch.keep[:, :, :2]))
+
+
+def test_too_large_problems_are_refused() -> None:
+    problem, architecture = _small()
+    with pytest.raises(OverflowError, match="'A' is too large"):
+        BatchEvaluator(replace(problem, bounds=(2**20, 2**20, 2**20)), architecture)
