@@ -142,7 +142,6 @@ def _command(commands: Commands, name: str, summary: str) -> argparse.ArgumentPa
         dest="variables",
         action="append",
         default=[],
-        type=_variable,
         metavar="NAME=VALUE",
         help="set a variable of the templates; may be repeated",
     )
@@ -195,10 +194,3 @@ def _positive(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return int(text)
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator or not name.isidentifier():
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
-    return name, value

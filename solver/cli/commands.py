@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from model.mapspace import Mapspace
-from model.spec.source import SpecError
+from model.spec.reader import parse_assignments
 from model.spec.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from solver.cli.arguments import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.cli.interrupt import interruptible
@@ -27,7 +27,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     """Search the best mapping, write and print it."""
     outputs = (arguments.json, arguments.mapping)
     check_outputs(outputs)
-    mapspace = _load(arguments, arguments.specs).mapspace
+    mapspace = _load(arguments, arguments.specs, require_mapping=False).mapspace
     result = _search(mapspace, arguments)
     if arguments.json is not None:
         from solver.report.document import json_text, result_document  # noqa: PLC0415 (only when asked for)
@@ -50,10 +50,9 @@ def map_command(arguments: argparse.Namespace) -> int:
 def evaluate_command(arguments: argparse.Namespace) -> int:
     """Price the mapping of a file."""
     check_outputs((arguments.json,))
-    loaded = _load(arguments, [*arguments.specs, arguments.mapping])
+    loaded = _load(arguments, [*arguments.specs, arguments.mapping], require_mapping=True)
     mapspace, mapping = loaded.mapspace, loaded.mapping
-    if mapping is None:
-        raise SpecError(f"{arguments.mapping} has no mapping: the top-level key `mapping` is missing")
+    assert mapping is not None  # the loader was told to require it
     from model.cost import evaluate  # noqa: PLC0415 (spec errors answer without it)
 
     evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping, arguments.link_transfers)
@@ -72,7 +71,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Validate a spec and print what it says."""
-    mapspace = _load(arguments, arguments.specs).mapspace
+    mapspace = _load(arguments, arguments.specs, require_mapping=False).mapspace
     from solver.cli.console import report_console  # noqa: PLC0415 (spec errors answer without it)
     from solver.report.text import print_check  # noqa: PLC0415
 
@@ -88,13 +87,14 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 }
 
 
-def _load(arguments: argparse.Namespace, paths: list[Path]) -> LoadedSpec:
+def _load(arguments: argparse.Namespace, paths: Sequence[Path], require_mapping: bool) -> LoadedSpec:
     options = LoadOptions(
         ignore_sparse=arguments.ignore_sparse,
         timeloop_padding=arguments.timeloop_padding,
+        require_mapping=require_mapping,
         allow_include=tuple(arguments.include_roots),
     )
-    return load_timeloop(paths, variables=dict(arguments.variables), options=options)
+    return load_timeloop(paths, parse_assignments(arguments.variables), options)
 
 
 def _search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:

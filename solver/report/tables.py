@@ -71,13 +71,33 @@ def prices_table(architecture: Architecture) -> Table:
 
 
 def joined_sources(sources: Sequence[tuple[str, str]]) -> str:
-    """Return the sources of a component's figures; one that holds for all actions stands alone."""
+    """Return the sources of a component's figures, each with its actions unless there is but one.
+
+    Sources that differ in the line only, such as the actions of one component, become one.
+    """
+    lines: dict[str, list[int]] = {}
     actions: dict[str, list[str]] = {}
     for action, source in sources:
-        actions.setdefault(source, []).append(action)
-    if len(actions) == 1:
-        return next(iter(actions))
-    return "; ".join(f"{', '.join(names)}: {source}" for source, names in actions.items()) or NOTHING
+        place, line = _split_line(source)
+        lines.setdefault(place, []).extend(line)
+        actions.setdefault(place, []).append(action)
+    texts = [(", ".join(actions[place]), _with_lines(place, lines[place])) for place in actions]
+    if len(texts) == 1:
+        return texts[0][1]
+    return "; ".join(f"{names}: {text}" for names, text in texts) or NOTHING
+
+
+def _split_line(source: str) -> tuple[str, list[int]]:
+    """Split ``file:12`` into the file and its line; other texts have no line."""
+    place, colon, line = source.rpartition(":")
+    return (place, [int(line)]) if colon and line.isdecimal() else (source, [])
+
+
+def _with_lines(place: str, lines: Sequence[int]) -> str:
+    if not lines:
+        return place
+    first, last = min(lines), max(lines)
+    return f"{place}:{first}" if first == last else f"{place}:{first}-{last}"
 
 
 def plain_table(*headings: str) -> Table:

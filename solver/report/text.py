@@ -11,6 +11,7 @@ from rich.text import Text
 from model.cost.report import Evaluation, Violation
 from model.mapping import Mapping
 from model.mapspace import Mapspace
+from model.problem import Problem
 from solver.report.document import all_notes
 from solver.report.figures import count_text, objective_text, percent, seconds_text
 from solver.report.hierarchy import hierarchy_table, problem_table, size_table
@@ -84,7 +85,7 @@ def violation_text(violation: Violation) -> str:
 
 def print_check(console: Console, mapspace: Mapspace) -> None:
     """Print problem, hierarchy, prices and the size of the mapspace."""
-    console.print(_heading(mapspace, "Problem"))
+    console.print(_heading(mapspace.problem, "Problem"))
     console.print(einsum_text(mapspace.problem))
     console.print(problem_table(mapspace.problem))
     console.print(_title("Hierarchy, outermost first"))
@@ -98,7 +99,7 @@ def print_check(console: Console, mapspace: Mapspace) -> None:
 
 def _print_cost(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
     problem, architecture = mapspace.problem, mapspace.architecture
-    console.print(_heading(mapspace, "Mapping"))
+    console.print(_heading(problem, "Mapping"))
     for line in loop_nest(problem, architecture, mapping):
         console.print(line, soft_wrap=True)
     console.print(
@@ -141,8 +142,8 @@ def _print_notes(console: Console, notes: Iterable[str]) -> None:
         console.print(f"note: {note}", soft_wrap=True)
 
 
-def _heading(mapspace: Mapspace, what: str) -> Text:
-    return Text.assemble((what, "bold"), f" of {mapspace.problem.name} on {mapspace.architecture.name}")
+def _heading(problem: Problem, what: str) -> Text:
+    return Text.assemble((what, "bold"), f" of {problem.name}" if problem.name else "")
 
 
 def _title(text: str) -> Text:

@@ -97,6 +97,14 @@ def test_sources_are_named_once():
     assert joined_sources((("read", "a"), ("fill", "b"), ("update", "b"))) == "read: a; fill, update: b"
 
 
+def test_sources_in_one_file_become_a_range_of_lines():
+    actions = (("read", "ERT.yaml:12"), ("fill", "ERT.yaml:9"), ("update", "ERT.yaml:9"))
+    assert joined_sources(actions) == "ERT.yaml:9-12"
+    assert joined_sources((("read", "ERT.yaml:12"), ("leak", "other.yaml:12"))) == (
+        "read: ERT.yaml:12; leak: other.yaml:12"
+    )
+
+
 @pytest.mark.parametrize(
     ("violation", "text"),
     [

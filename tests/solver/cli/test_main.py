@@ -1,0 +1,172 @@
+"""The commands end to end: exit codes, files, and what goes to stdout and stderr."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import yaml
+
+import solver.search
+from model.cost import evaluate
+from model.spec.timeloop import load_timeloop
+from solver.cli.main import main
+from solver.report.timeloop_mapping import mapping_targets, mapping_yaml
+from tests.bruteforce import enumerate_mappings
+from tests.solver.examples import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN
+from tests.solver.golden import assert_golden
+
+DATA = Path(__file__).parent / "data"
+SPEC = str(DATA / "row.yaml")
+MAPPING = str(DATA / "row_mapping.yaml")
+LOADED = load_timeloop([SPEC, MAPPING])
+PRICED = evaluate(LOADED.mapspace.problem, LOADED.mapspace.architecture, LOADED.mapping)
+FOUND = {"mapping": LOADED.mapping, "evaluation": PRICED}
+PROVEN = replace(OPTIMAL, value=PRICED.edp, bound=PRICED.edp, **FOUND)
+STOPPED = replace(FEASIBLE, value=PRICED.energy, bound=0, **FOUND)
+EXIT_CODES = ((PROVEN, 0), (STOPPED, 3), (INFEASIBLE, 4), (UNKNOWN, 5))
+
+
+@pytest.fixture
+def answer(monkeypatch):
+    """Make the search return a given result, and collect the options it was called with."""
+    calls = []
+
+    def install(result):
+        def fake(mapspace, options, on_progress, should_stop):
+            assert not should_stop()
+            calls.append(options)
+            return result
+
+        monkeypatch.setattr(solver.search, "map_einsum", fake, raising=False)
+        return calls
+
+    return install
+
+
+def test_check(capsys):
+    assert main(["check", SPEC]) == 0
+    assert_golden("row_check.txt", capsys.readouterr().out)
+
+
+def test_evaluate(capsys):
+    assert main(["evaluate", SPEC, "--mapping", MAPPING]) == 0
+    assert_golden("row_evaluate.txt", capsys.readouterr().out)
+
+
+def test_evaluate_with_link_transfers_reads_less_from_the_buffer(tmp_path):
+    files = [tmp_path / "plain.json", tmp_path / "links.json"]
+    assert main(["evaluate", SPEC, "--mapping", MAPPING, "--json", str(files[0])]) == 0
+    assert main(["evaluate", SPEC, "--mapping", MAPPING, "--link-transfers", "--json", str(files[1])]) == 0
+    plain, links = (json.loads(file.read_text()) for file in files)
+    assert links["energy_pj"] <= plain["energy_pj"]
+    assert links.keys() == plain.keys()
+
+
+def test_a_mapping_beyond_a_capacity_is_priced_and_called_invalid(tmp_path, capsys):
+    text = Path(SPEC).read_text().replace("depth: 64", "depth: 40")
+    spec = tmp_path / "tight.yaml"
+    spec.write_text(text)
+    assert main(["evaluate", str(spec), "--mapping", MAPPING]) == 4
+    assert (
+        "INVALID the mapping breaks limits of the hardware\n  buffer: tiles take" in capsys.readouterr().out
+    )
+    assert main(["evaluate", str(spec), "--mapping", MAPPING, "--json", "-"]) == 4
+    assert json.loads(capsys.readouterr().out)["violations"][0]["kind"] == "capacity"
+
+
+@pytest.mark.parametrize(("result", "code"), EXIT_CODES)
+def test_exit_codes_follow_the_status(result, code, answer, capsys):
+    answer(result)
+    assert main([SPEC]) == code
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[-1].startswith(result.status.value)
+    assert captured.err == ""
+
+
+def test_options_reach_the_search(answer):
+    calls = answer(UNKNOWN)
+    words = "--objective latency,energy --time-limit 2.5 --jobs 3 --seed 7 --memory-limit 99 --quiet"
+    main(["map", SPEC, *words.split()])
+    (options,) = calls
+    assert (options.objectives, options.time_limit_s, options.jobs) == (("latency", "energy"), 2.5, 3)
+    assert (options.seed, options.memory_limit_mib) == (7, 99)
+
+
+def test_quiet_prints_nothing_and_writes_the_files(answer, tmp_path, capsys):
+    answer(PROVEN)
+    out, mapping = tmp_path / "out.json", tmp_path / "map.yaml"
+    assert main(["map", SPEC, "--quiet", "--json", str(out), "--mapping", str(mapping)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+    assert json.loads(out.read_text())["mapping"] == yaml.safe_load(mapping.read_text())["mapping"]
+
+
+def test_stdout_holds_the_json_alone(answer, capsys):
+    answer(INFEASIBLE)
+    assert main(["map", SPEC, "--json", "-"]) == 4
+    document = json.loads(capsys.readouterr().out)
+    assert document["status"] == "INFEASIBLE"
+    assert document["mapping"] is document["levels"] is document["value"] is None
+
+
+def test_no_mapping_file_without_a_mapping(answer, tmp_path):
+    answer(UNKNOWN)
+    assert main(["map", SPEC, "--quiet", "--mapping", str(tmp_path / "map.yaml")]) == 5
+    assert not (tmp_path / "map.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["map", "missing.yaml"], "missing.yaml"),
+        (["check", MAPPING], "problem"),
+        (["evaluate", SPEC, "--mapping", SPEC], "mapping"),
+        (["map", SPEC, "--json", "no/such/dir/out.json"], "there is no directory"),
+        (["map", SPEC, "--json", "."], "it is a directory"),
+        (["map", SPEC, "--set", "novalue"], "novalue"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_two(words, message, capsys):
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
+
+
+def test_spec_errors_show_the_place(tmp_path, capsys):
+    spec = tmp_path / "bad.yaml"
+    spec.write_text(Path(SPEC).read_text().replace("keep: [Weights]", "keep: [Weigths]"))
+    assert main(["check", str(spec)]) == 2
+    message = capsys.readouterr().err
+    assert "bad.yaml:54:32" in message
+    assert "Weigths" in message
+    assert "^" in message
+
+
+def test_written_mappings_price_the_same(tmp_path):
+    mapspace = load_timeloop([SPEC]).mapspace
+    problem, architecture = mapspace.problem, mapspace.architecture
+    file = tmp_path / "map.yaml"
+    for mapping in islice(enumerate_mappings(mapspace), 0, 60_000, 1_500):
+        file.write_text(mapping_yaml(mapping_targets(problem, architecture, mapping)))
+        read = load_timeloop([SPEC, file]).mapping
+        assert evaluate(problem, architecture, read) == evaluate(problem, architecture, mapping)
+
+
+def test_spec_errors_and_help_load_nothing_heavy():
+    code = (
+        "import sys; from solver.cli.main import main; code = main(['map', 'missing.yaml']); "
+        "print(code, [m for m in ('numpy', 'ortools', 'rich', 'jinja2') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "2 []"
+
+
+def test_a_closed_pipe_is_no_traceback():
+    program = f"{sys.executable} -m solver check {SPEC} | true"
+    run = subprocess.run(program, shell=True, capture_output=True, text=True, check=False)
+    assert run.stderr == ""
