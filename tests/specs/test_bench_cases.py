@@ -1,0 +1,33 @@
+"""The benchmark's cases cover what they claim to, each Einsum once."""
+
+import runpy
+from pathlib import Path
+
+from model.problem import Problem
+from model.spec.timeloop import load_timeloop
+from tests.conftest import REPOSITORY
+
+SPECS = REPOSITORY / "specs"
+BENCH = runpy.run_path(str(REPOSITORY / "scripts" / "bench_cases.py"))
+
+
+def _problem(layer: Path) -> Problem:
+    return load_timeloop([SPECS / "architectures" / "free_three_level.yaml", layer]).mapspace.problem
+
+
+def test_layers_are_all_einsums_of_the_networks_without_repetition():
+    chosen = [_problem(path) for path in BENCH["layer_paths"]()]
+    assert len(set(chosen)) == len(chosen)
+    networks = ("resnet18", "vgg16", "mobilenet_v2")
+    assert {_problem(path) for name in networks for path in (SPECS / "layers" / name).glob("*.yaml")} <= set(
+        chosen
+    )
+
+
+def test_cases_are_named_and_complete():
+    cases = BENCH["bench_cases"]()
+    assert len({case.name for case in cases}) == len(cases) == 4 * len(BENCH["layer_paths"]())
+    assert all(path.is_file() for case in cases for path in case.files)
+    assert {"tpu_like/gemm/8192x4096x16384", "eyeriss_like/attention/bert_large_qk"} < {
+        case.name for case in cases
+    }
