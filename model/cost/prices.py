@@ -33,6 +33,8 @@ def level_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> 
     The quotients are doubles, taken in this order (`demands` in the problem's order): rounding up
     one that lies a hair above a whole number costs a cycle, and Timeloop's figures have that cycle.
     """
+    if level.read_bandwidth is None and level.write_bandwidth is None and level.shared_bandwidth is None:
+        return steps
     reads = writes = 0.0
     for name, read, written in demands:
         scale = float(level.scale(name))
