@@ -154,8 +154,8 @@ def _grid(fanout: Fanout, nest: Nest, space: Dataspace, position: int) -> Grid:
 class LinkDelivery:
     """Delivery from the level above and from neighbours under the same fanout.
 
-    Only children that keep the dataspace, and the compute, exchange words; under a fanout whose
-    children pass on what others ask for, links save the multicast's accesses but move no words.
+    Words from neighbours reach only children that ask for themselves. Where the children pass on
+    what others ask for, the fanout's accesses keep the ratio to delivered words that links give.
     """
 
     architecture: Architecture

@@ -29,6 +29,8 @@ def tile_words(space: Dataspace, bounds: Mapping[str, int]) -> int:
 
 def displacement(space: Dataspace, dim: str, stride: int) -> Vector:
     """Per rank, how far the tile moves when `dim` advances by `stride`."""
+    if dim not in space.dims:
+        return (0,) * len(space.ranks)
     return tuple(sum(term.coefficient for term in rank if term.dim == dim) * stride for rank in space.ranks)
 
 
