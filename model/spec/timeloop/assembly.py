@@ -16,7 +16,7 @@ from model.spec.timeloop.fields import as_fraction, check_keys, listing
 from model.spec.timeloop.keeping import Keeping, check_homes, read_keeping, settle_outermost, settle_parallel
 from model.spec.timeloop.loops import LoopConstraints, check_contradictions, read_loops
 from model.spec.timeloop.macros import maximize
-from model.spec.timeloop.rules import check_no_fanout
+from model.spec.timeloop.rules import check_no_fanout, note_split, spatial_rules
 from model.spec.timeloop.storage import read_storage
 from model.spec.timeloop.tree import Leaf
 
@@ -88,12 +88,21 @@ def _keepings(
 ) -> tuple[dict[Leaf, Keeping], tuple[ParallelGroup, ...]]:
     keepers = [leaf for leaf in context.tree.leaves if leaf.role in ("storage", "nothing")]
     keepings = {leaf: read_keeping(clauses, leaf, context) for leaf in keepers}
+    for leaf in keepers:
+        _check_nothing(leaf, keepings[leaf], context)
     groups = [settle_parallel(parallel, keepings, context) for parallel in context.tree.parallels]
     settle_outermost(keepings[storages[0]], context)
     levels = [keepings[leaf] for leaf in storages]
     check_homes(levels, context)
     _check_flags(levels, context)
     return keepings, tuple(group for group in groups if group is not None)
+
+
+def _check_nothing(leaf: Leaf, keeping: Keeping, context: Context) -> None:
+    spans = (*keeping.keep.values(), *keeping.bypass.values(), *keeping.no_coalesce.values())
+    if leaf.role != "nothing" or not spans or any(p.holds(leaf) for p in context.tree.parallels):
+        return
+    raise SpecError("a dataspace constraint on `!Nothing` has no effect outside `!Parallel`", spans[0])
 
 
 def _check_flags(levels: Sequence[Keeping], context: Context) -> None:
@@ -134,7 +143,9 @@ def _slot(
     loops: LoopConstraints, keepings: dict[Leaf, Keeping], context: Context, ignore_sparse: bool
 ) -> Slot:
     if loops.kind == "spatial":
-        return Slot(loops)
+        rules = spatial_rules(loops, context)
+        note_split(loops, rules, context)
+        return Slot(loops, spatial=rules)
     keeping = keepings[loops.leaf]
     _note_idle(loops.no_reuse, "no_reuse", keeping, context)
     _note_idle(loops.rmw_first_update, "rmw_first_update", keeping, context)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from model.spec.source import MappingNode, Node, Span, SpecError, did_you_mean
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.fields import as_mapping, as_name, as_sequence, check_keys, check_version, listing
 from model.spec.timeloop.tree import Leaf
@@ -26,7 +26,16 @@ _TYPES: dict[str, Kind] = {
     "utilization": "parallelism",
     "parallelism": "parallelism",
 }
-_NODE_KEYS = ("temporal", "spatial", "dataspace", "max_overbooked_proportion", "utilization", "parallelism")
+SHORT_PARALLELISM = "min_parallelism"
+_NODE_KEYS = (
+    "temporal",
+    "spatial",
+    "dataspace",
+    "max_overbooked_proportion",
+    "utilization",
+    "parallelism",
+    SHORT_PARALLELISM,
+)
 
 
 @dataclass(frozen=True)
@@ -48,11 +57,21 @@ def node_clauses(context: Context) -> list[Clause]:
         constraints = as_mapping(given, "`constraints`")
         check_keys(constraints, _NODE_KEYS, "`constraints`")
         for key, value in constraints.entries:
+            if key.text == SHORT_PARALLELISM:
+                _check_place("parallelism", leaf, key.span)
+                clauses.append(_short_parallelism(leaf, value))
+                continue
             node = as_mapping(value, f"`{key.text}`")
             kind = _TYPES[key.text]
             _check_place(kind, leaf, key.span)
             clauses.append(Clause(kind, leaf, node))
     return clauses
+
+
+def _short_parallelism(leaf: Leaf, value: Node) -> Clause:
+    """Return ``min_parallelism: SHARE`` as the constraint ``parallelism: {min: SHARE}``."""
+    key = ScalarNode("min", "min", True, value.span)
+    return Clause("parallelism", leaf, MappingNode(((key, value),), value.span))
 
 
 def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
@@ -63,14 +82,19 @@ def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
     SpecError
         An unknown target, an unknown type, or a type that the target cannot have.
     """
-    if isinstance(node, MappingNode):
-        check_keys(node, ("version", "targets"), what)
-        check_version(node)
-        targets = node.get("targets")
-        if targets is None:
-            return []
-        node = targets
-    return [_target_clause(item, context) for item in as_sequence(node, f"the targets of {what}").items]
+    if isinstance(node, SequenceNode):
+        return [_target_clause(item, context) for item in node.items]
+    section = as_mapping(node, what)
+    check_keys(section, ("version", "targets", SHORT_PARALLELISM), what)
+    check_version(section)
+    clauses: list[Clause] = []
+    share, targets = section.get(SHORT_PARALLELISM), section.get("targets")
+    if share is not None:
+        clauses += [_short_parallelism(leaf, share) for leaf in context.tree.leaves if leaf.role == "compute"]
+    if targets is not None:
+        items = as_sequence(targets, f"the targets of {what}").items
+        clauses += [_target_clause(item, context) for item in items]
+    return clauses
 
 
 def _target_clause(item: Node, context: Context) -> Clause:

@@ -2,36 +2,58 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from model.architecture import StorageLevel
 from model.cost.tiles import tile_words
+from model.mapspace import SpatialRules
 from model.numbers import divisors
 from model.spec.source import Span, SpecError
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor
 from model.spec.timeloop.keeping import Keeping
 from model.spec.timeloop.loops import LoopConstraints
-from model.spec.timeloop.rules import fixed_product
+from model.spec.timeloop.rules import axis_of
 
 _MAX_PLACES = 6
 
 
 @dataclass(frozen=True)
 class Slot:
-    """The loops of one node: temporal at a storage level, spatial at a fanout."""
+    """The loops of one node.
+
+    Parameters
+    ----------
+    loops
+        Temporal at a storage level, spatial at a fanout.
+    level, keeping
+        Of a storage level.
+    spatial
+        Of a fanout.
+    """
 
     loops: LoopConstraints
     level: StorageLevel | None = None
     keeping: Keeping | None = None
+    spatial: SpatialRules | None = None
 
-    def allowed(self, dim: str, bound: int) -> frozenset[int]:
-        """Return the factors of `dim` that the rules and the mesh allow."""
-        rules = [factor.rule() for factor in self.loops.rules_of(dim)]
+    def room(self, dim: str, context: Context) -> int:
+        """Return the largest factor of `dim` that the axes of the fanout have room for."""
         leaf = self.loops.leaf
-        most = bound if self.level is not None else max(leaf.mesh_x, leaf.mesh_y)
-        return frozenset(d for d in divisors(bound) if d <= most and all(rule.allows(d) for rule in rules))
+        if self.spatial is None:
+            return context.problem.bound[dim]
+        axis = axis_of(self.spatial, dim, context)
+        sizes = {"x": leaf.mesh_x, "y": leaf.mesh_y}
+        return max(sizes.values()) if axis is None else sizes[axis]
+
+    def allowed(self, dim: str, context: Context) -> frozenset[int]:
+        """Return the factors of `dim` that the rules and the axes allow."""
+        rules = [factor.rule() for factor in self.loops.rules_of(dim)]
+        most = self.room(dim, context)
+        factors = (d for d in divisors(context.problem.bound[dim]) if d <= most)
+        return frozenset(factor for factor in factors if all(rule.allows(factor) for rule in rules))
 
 
 def check_feasible(slots: Sequence[Slot], context: Context) -> None:
@@ -47,8 +69,8 @@ def check_feasible(slots: Sequence[Slot], context: Context) -> None:
         All nodes, outermost first.
     """
     for slot in slots:
-        if slot.level is None:
-            _check_mesh(slot.loops)
+        if slot.spatial is not None:
+            _check_mesh(slot, slot.spatial, context)
     least: list[dict[str, int]] = [{} for _ in slots]
     for dim, bound in context.problem.bound.items():
         for place, extent in enumerate(_least_extents(dim, bound, slots, context)):
@@ -58,22 +80,33 @@ def check_feasible(slots: Sequence[Slot], context: Context) -> None:
             _check_capacity(slot.level, slot.keeping, extents, context)
 
 
-def _check_mesh(loops: LoopConstraints) -> None:
-    leaf = loops.leaf
-    product = fixed_product(loops.factors)
-    if product <= leaf.fanout:
-        return
-    fixed = [f for f in loops.factors if f.relation == "=" and f.value > 1]
-    shown = " * ".join(str(factor.value) for factor in fixed)
-    assert leaf.spatial is not None
-    related = ((leaf.spatial.span, f"`{leaf.name}` is {leaf.mesh_x} x {leaf.mesh_y}"),)
-    message = f"spatial factors {shown} = {product} exceed the {leaf.fanout} instances of `{leaf.name}`"
-    raise SpecError(message, fixed[-1].span, related)
+def _check_mesh(slot: Slot, rules: SpatialRules, context: Context) -> None:
+    """Raise a SpecError if factors that are asked for exceed the fanout, or one of its axes."""
+    leaf = slot.loops.leaf
+    asked = {f.dim: f for f in slot.loops.factors if f.relation != "<=" and f.value > 1}
+    axes = {dim: axis_of(rules, dim, context) for dim in asked}
+    sizes = {"x": leaf.mesh_x, "y": leaf.mesh_y}
+    limits = [(f"the {leaf.fanout} instances", leaf.fanout, list(asked.values()))]
+    for axis, size in sizes.items():
+        along = [factor for dim, factor in asked.items() if axes[dim] == axis]
+        limits.append((f"mesh{axis.upper()} {size}", size, along))
+    for name, size, factors in limits:
+        product = math.prod(factor.value for factor in factors)
+        if product <= size:
+            continue
+        assert leaf.spatial is not None
+        shown = " * ".join(str(factor) for factor in factors)
+        total = "" if len(factors) == 1 else f" = {product}"
+        places = [(leaf.spatial.span, f"`{leaf.name}` is {leaf.mesh_x} x {leaf.mesh_y}")]
+        if slot.loops.split is not None:
+            places.append((slot.loops.split[1], "the split between its axes"))
+        message = f"the spatial factors {shown}{total} exceed {name} of `{leaf.name}`"
+        raise SpecError(message, factors[-1].span, tuple(places))
 
 
 def _least_extents(dim: str, bound: int, slots: Sequence[Slot], context: Context) -> list[int]:
     """Return for each slot the least extent of `dim` that it and the nodes inside it can have."""
-    allowed = [slot.allowed(dim, bound) for slot in slots]
+    allowed = [slot.allowed(dim, context) for slot in slots]
     inside = _products(reversed(allowed), bound)[::-1]
     outside = [frozenset({1}), *_products(allowed, bound)[:-1]]
     if bound not in inside[0]:

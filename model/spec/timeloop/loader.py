@@ -23,7 +23,7 @@ from model.spec.timeloop.mapper import read_mapper
 from model.spec.timeloop.mapping import read_mapping
 from model.spec.timeloop.pricing import build_architecture, priced, read_price_lists
 from model.spec.timeloop.problem import read_problem
-from model.spec.timeloop.rules import spatial_rules, temporal_rules
+from model.spec.timeloop.rules import temporal_rules
 from model.spec.timeloop.shapes import find_shape
 from model.spec.timeloop.tree import read_tree
 
@@ -246,7 +246,7 @@ def _mapspace(top: MappingNode, clauses: Sequence[Clause], assembly: Assembly, c
         problem=context.problem,
         architecture=build_architecture(context.tree.name, nodes, assembly.compute, prices),
         temporal=tuple(temporal_rules(slot.loops) for slot in assembly.storages),
-        spatial=tuple(spatial_rules(slot.loops, context) for slot in assembly.fanouts),
+        spatial=tuple(slot.spatial for slot in assembly.fanouts if slot.spatial is not None),
         keep=tuple(slot.keeping.rules() for slot in assembly.storages if slot.keeping is not None),
         parallel=assembly.parallel,
         min_parallelism=min_parallelism(clauses, assembly, context),

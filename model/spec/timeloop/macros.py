@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from model.mapping import Axis
 from model.numbers import divisors
 from model.spec.source import SpecError
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor
 from model.spec.timeloop.loops import LoopConstraints, Maximize
+from model.spec.timeloop.rules import axis_of, spatial_rules
 
 
 def maximize(all_loops: Iterable[LoopConstraints], context: Context) -> list[LoopConstraints]:
@@ -53,7 +54,7 @@ def _maximized(
     for group in macro.groups:
         for dim in group:
             _require_free(own, dim, macro)
-        chosen = _largest(group, left, capacity, own)
+        chosen = _largest(group, left, capacity, own, context)
         added = [Factor(dim, "=", value, macro.span) for dim, value in chosen.items()]
         own = replace(own, factors=(*own.factors, *added))
     fixed = ", ".join(str(factor) for factor in own.factors if factor.span == macro.span)
@@ -79,26 +80,42 @@ def _left_over(loops: list[LoopConstraints], context: Context) -> dict[str, int]
 
 
 def _largest(
-    group: tuple[str, ...], left: dict[str, int], capacity: int, own: LoopConstraints
+    group: tuple[str, ...], left: dict[str, int], capacity: int, own: LoopConstraints, context: Context
 ) -> dict[str, int]:
-    taken = {f.dim: f.value for f in own.factors if f.relation in ("=", ">=")}
-    room = capacity // math.prod(taken.values())
-    choices = [[d for d in divisors(left[dim]) if d <= room] or [1] for dim in group]
-    fitting = [values for values in itertools.product(*choices) if math.prod(values) <= room]
-    fitting.sort(key=lambda values: (-math.prod(values), tuple(-value for value in values)))
-    for values in fitting:
-        chosen = dict(zip(group, values, strict=True))
-        if own.kind == "temporal" or _fits(own, {**taken, **chosen}):
-            return chosen
-    return dict.fromkeys(group, 1)
+    """Return the factors of a group with the largest product that fits beside what is asked for.
+
+    Reachable are pairs of products along the two axes; temporal loops have one axis of the capacity.
+    """
+    spatial = own.kind == "spatial"
+    mesh = (own.leaf.mesh_x, own.leaf.mesh_y) if spatial else (capacity, 1)
+    rules = spatial_rules(own, context) if spatial else None
+    taken = {factor.dim: factor.value for factor in own.factors if factor.relation != "<="}
+    choices: list[tuple[str, tuple[int, ...]]] = [(dim, (value,)) for dim, value in taken.items()]
+    choices += [(dim, divisors(left[dim])[::-1]) for dim in group]
+    reached: dict[tuple[int, int], tuple[int, ...]] = {(1, 1): ()}
+    for dim, values in choices:
+        axis = None if rules is None else axis_of(rules, dim, context)
+        reached = _extended(reached, values, axis, mesh, capacity)
+    if not reached:
+        return dict.fromkeys(group, 1)
+    best = max(reached.items(), key=lambda item: (math.prod(item[0]), item[1]))[1]
+    return dict(zip(group, best[len(taken) :], strict=True))
 
 
-def _fits(own: LoopConstraints, factors: dict[str, int]) -> bool:
-    """Whether the factors can be laid out along the two axes of a fanout."""
-    live = [value for value in factors.values() if value > 1]
-    total = math.prod(live)
-    for picked in itertools.product((False, True), repeat=len(live)):
-        along_x = math.prod(value for value, on_x in zip(live, picked, strict=True) if on_x)
-        if along_x <= own.leaf.mesh_x and total // along_x <= own.leaf.mesh_y:
-            return True
-    return False
+def _extended(
+    reached: dict[tuple[int, int], tuple[int, ...]],
+    values: Sequence[int],
+    axis: Axis | None,
+    mesh: tuple[int, int],
+    capacity: int,
+) -> dict[tuple[int, int], tuple[int, ...]]:
+    """Return the products along the axes after one more dimension, each with its best factors."""
+    found: dict[tuple[int, int], tuple[int, ...]] = {}
+    for (x, y), factors in reached.items():
+        for value in values:
+            on_x, on_y = (x * value, y), (x, y * value)
+            for product in {"x": (on_x,), "y": (on_y,), None: (on_x, on_y)}[axis]:
+                fits = product[0] <= mesh[0] and product[1] <= mesh[1] and math.prod(product) <= capacity
+                if fits and (*factors, value) > found.get(product, ()):
+                    found[product] = (*factors, value)
+    return found

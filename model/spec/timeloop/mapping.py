@@ -38,6 +38,9 @@ def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, conte
         Factors that do not multiply to the bounds, an inequality, an order or a split that is
         left open, or a dataspace whose ``!Parallel`` branch is not said.
     """
+    for target in targets:
+        if target.kind not in ("temporal", "spatial", "dataspace"):
+            raise SpecError(f"a {target.kind} constraint does not belong into a mapping", target.node.span)
     loops = [read_loops(targets, slot.loops.leaf, slot.loops.kind, context) for slot in settled.slots]
     for slot, own in zip(settled.slots, loops, strict=True):
         _check_flags(slot.loops, own)

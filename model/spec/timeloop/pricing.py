@@ -54,6 +54,9 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context) -> Prices:
         It cannot be priced.
     """
     names = context.names_at(leaf)
+    required = leaf.node.get("required_actions")
+    if required is not None:
+        context.note(f"{required.span}: required_actions is not needed: all actions are priced")
     attributes = {**values_of(leaf.attributes), **_scales(leaf, names)}
     own = leaf.node.get("attributes")
     kind: Kind = "storage" if leaf.role == "storage" else "compute"

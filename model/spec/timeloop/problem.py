@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from model.problem import Dataspace, Problem, Term
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
@@ -89,6 +90,7 @@ def read_problem(
     check_version(section)
     shape = _read_shape(section.require("shape", "`problem`"), find_shape)
     instance = as_mapping(section.require("instance", "`problem`"), "`instance`")
+    check_version(instance)
     notes: list[str] = []
     fields = _instance_fields(instance, shape, ignore_sparse, notes)
     coefficients = _coefficients(shape, fields, instance, names)
@@ -115,7 +117,7 @@ def _problem_name(section: MappingNode, instance: MappingNode, shape: _Shape) ->
         given = holder.get("name")
         if given is not None and "name" not in shape.dims:
             return as_name(given, "`name`")
-    return shape.name
+    return shape.name or Path(instance.span.file).stem
 
 
 def _read_shape(node: Node, find_shape: ShapeLookup) -> _Shape:
@@ -176,26 +178,34 @@ def _instance_fields(
     """Return the instance's values by dimension or coefficient, spelling mended where that is safe."""
     known = (*shape.dims, *shape.coefficients)
     fields = {key.text: value for key, value in instance.entries if key.text in known}
+    respelt: dict[str, ScalarNode] = {}
     derived = []
     for key, value in instance.entries:
-        if key.text in known or key.text == "name":
+        if key.text in known or key.text in ("name", "version"):
             continue
         if key.text in SPARSE_KEYS:
             _check_sparse(key, ignore_sparse, notes)
         elif key.text in DERIVED_KEYS:
             derived.append(key.text)
-        elif key.text == "version":
-            check_version(instance)
         else:
             name = _respelt(key, known, instance)
+            if name in respelt:
+                related = ((respelt[name].span, "the first"),)
+                raise SpecError(f"`{key.text}` is a second spelling of `{name}`", key.span, related)
+            notes.append(_respelling_note(key, name, fields[name]))
+            respelt[name] = key
             fields[name] = value
-            notes.append(
-                f"{key.span}: `{key.text}` is read as `{name}`, in place of the base's default; "
-                f"Timeloop reads `{key.text}` nowhere and evaluates the default"
-            )
     if derived:
         notes.append(f"instance {_keys(derived)} not part of the shape: they follow from the others, unused")
     return fields
+
+
+def _respelling_note(key: ScalarNode, name: str, default: Node) -> str:
+    value = as_scalar(default, f"`{name}`").text
+    return (
+        f"{key.span}: `{key.text}` is read as `{name}`, in place of the default {value} that was merged in; "
+        f"Timeloop reads no `{key.text}` and evaluates {name} {value}"
+    )
 
 
 def _keys(names: list[str]) -> str:

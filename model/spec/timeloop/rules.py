@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from model.mapping import Axis
 from model.mapspace import SpatialRules, TemporalRules
 from model.spec.source import Span, SpecError
 from model.spec.timeloop.context import Context
-from model.spec.timeloop.factors import Factor
 from model.spec.timeloop.fields import listing, source_ref
 from model.spec.timeloop.loops import LoopConstraints
 
@@ -27,7 +27,7 @@ def spatial_rules(loops: LoopConstraints, context: Context) -> SpatialRules:
     A permutation that leaves out dimensions whose factor is 1 (by a constraint, or because their
     bound is 1) means what its author wrote: they take no place, and `split` counts only the
     others. With ``timeloop_padding`` they come first instead, and count, as in Timeloop's front
-    end. Where the two readings differ a note says so.
+    end.
 
     Raises
     ------
@@ -44,9 +44,7 @@ def spatial_rules(loops: LoopConstraints, context: Context) -> SpatialRules:
     else:
         uncounted = frozenset(unit)
     counted = len(context.problem.dims) - len(uncounted)
-    split = None if loops.split is None else _split(loops, *loops.split, counted, context)
-    if split is not None and not context.timeloop_padding:
-        _note_padding(loops, split, unit, counted, context)
+    split = None if loops.split is None else _split(loops, *loops.split, counted)
     return SpatialRules(
         factors=tuple(factor.rule() for factor in loops.factors),
         inner=inner,
@@ -65,34 +63,54 @@ def _unit_dims(loops: LoopConstraints, context: Context) -> list[str]:
     return list(dict.fromkeys((*constrained, *bound_one)))
 
 
-def _split(loops: LoopConstraints, split: int, span: Span, counted: int, context: Context) -> int:
-    leaf = loops.leaf
-    if split > counted and leaf.mesh_y > 1:
+def _split(loops: LoopConstraints, split: int, span: Span, counted: int) -> int:
+    if split > counted and loops.leaf.mesh_y > 1:
         hint = "dimensions fixed to 1 and not listed take no place; --timeloop-padding counts them, first"
         related = () if loops.permutation is None else ((loops.permutation.span, "the permutation"),)
         message = f"split {split} lies beyond the permutation: only {counted} dimensions take a place"
         raise SpecError(message, span, related, hint)
-    if split > counted:
-        context.note(f"{span}: split {split} of `{leaf.name}` means that all dimensions lie along X")
-    if split == 0 and leaf.mesh_x > 1:
-        context.note(f"{span}: split 0 of `{leaf.name}` leaves its X axis (meshX {leaf.mesh_x}) unused")
     return min(split, counted)
 
 
-def _note_padding(
-    loops: LoopConstraints, split: int, unit: list[str], counted: int, context: Context
-) -> None:
-    """Note where Timeloop's front end would put other dimensions along X."""
-    assert loops.split is not None
-    written, span = loops.split
-    padded = min(max(written - len(unit), 0), counted)
-    if padded == split or loops.leaf.fanout == 1:
+def note_split(loops: LoopConstraints, rules: SpatialRules, context: Context) -> None:
+    """Note a split beyond the permutation, an axis left unused, and what Timeloop reads otherwise."""
+    if loops.split is None or rules.split is None:
         return
+    leaf, (written, span) = loops.leaf, loops.split
+    counted = len(context.problem.dims) - len(rules.uncounted)
+    if written > counted:
+        context.note(f"{span}: split {written} of `{leaf.name}` means that all dimensions lie along X")
+    if rules.split == 0 and leaf.mesh_x > 1:
+        context.note(f"{span}: split 0 of `{leaf.name}` leaves its X axis (meshX {leaf.mesh_x}) unused")
+    if rules.split == counted and leaf.mesh_y > 1:
+        context.note(
+            f"{span}: split {written} of `{leaf.name}` leaves its Y axis (meshY {leaf.mesh_y}) unused"
+        )
+    padded = min(max(written - len(rules.uncounted), 0), counted)
+    if padded == rules.split:
+        return
+    unit = [dim for dim in context.problem.dims if dim in rules.uncounted]
     context.note(
-        f"{span}: the permutation of `{loops.leaf.name}` leaves out {listing(unit)}, fixed to 1; "
+        f"{span}: the permutation of `{leaf.name}` leaves out {listing(unit)}, fixed to 1; "
         f"split {written} counts the other dimensions only. Timeloop's front end puts those it leaves "
         f"out first, so that {padded} of the others would lie along X (--timeloop-padding does so)"
     )
+
+
+def axis_of(rules: SpatialRules, dim: str, context: Context) -> Axis | None:
+    """Return the axis on which a loop over `dim` must lie, None where either is possible."""
+    if rules.split is None or dim in rules.uncounted:
+        return None
+    counted = len(context.problem.dims) - len(rules.uncounted)
+    if dim in rules.inner:
+        first = last = rules.inner.index(dim)
+    elif dim in rules.outer:
+        first = last = counted - len(rules.outer) + rules.outer.index(dim)
+    else:
+        first, last = len(rules.inner), counted - len(rules.outer) - 1
+    if last < rules.split:
+        return "x"
+    return "y" if first >= rules.split else None
 
 
 def check_no_fanout(loops: LoopConstraints, context: Context) -> None:
@@ -115,12 +133,3 @@ def check_no_fanout(loops: LoopConstraints, context: Context) -> None:
 
 def _says_something(loops: LoopConstraints) -> bool:
     return bool(loops.factors or loops.permutation or loops.split or loops.no_reuse or loops.no_link_transfer)
-
-
-def fixed_product(factors: tuple[Factor, ...]) -> int:
-    """Return the product of the factors that are fixed by ``=``."""
-    fixed = {factor.dim: factor.value for factor in factors if factor.relation == "="}
-    product = 1
-    for value in fixed.values():
-        product *= value
-    return product

@@ -35,7 +35,7 @@ _LEAVES = ("!Component", "!Container", "!Nothing")
 _LEAF_KEYS = ("name", "attributes", "spatial", "constraints", "sparse_optimizations", "enabled")
 _CONTAINER_KEYS = (*_LEAF_KEYS, "has_power_gating")
 _SCALES = ("energy_scale", "area_scale")
-_COMPONENT_KEYS = (*_LEAF_KEYS, "class", "subclass", *_SCALES, *sorted(GIVEN_KEYS))
+_COMPONENT_KEYS = (*_LEAF_KEYS, "class", "subclass", "required_actions", *_SCALES, *sorted(GIVEN_KEYS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,8 +224,7 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
     if "[" in name:
         hint = "the number of instances is written as `spatial: {meshX: ..., meshY: ...}`"
         raise SpecError(f"name `{name}` holds a range of instances", name_node.span, hint=hint)
-    own = node.get("attributes")
-    own_node = None if own is None else as_mapping(own, "`attributes`")
+    own_node = _own_attributes(node)
     attributes = read_attributes(own_node, scope.attributes, scope.variables)
     leaf = Leaf(
         role="container",
@@ -239,6 +238,18 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
     )
     leaf = _with_mesh(leaf, scope)
     return leaf if item.tag == "!Container" else _with_class(leaf)
+
+
+def _own_attributes(node: MappingNode) -> MappingNode | None:
+    given = node.get("attributes")
+    if given is None:
+        return None
+    attributes = as_mapping(given, "`attributes`")
+    for key, _ in attributes.entries:
+        if key.text in ("meshX", "meshY"):
+            hint = f"write `spatial: {{{key.text}: ...}}` on the node: instances per instance above"
+            raise SpecError(f"`{key.text}` is no attribute", key.span, hint=hint)
+    return attributes
 
 
 def _refuse_tag(item: Node) -> None:
