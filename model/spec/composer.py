@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -12,10 +13,22 @@ from model.spec.documents import Document
 from model.spec.limits import Limits
 from model.spec.merging import is_merge_key, merged_mapping
 from model.spec.scalars import CORE_TAGS, scalar_node
-from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.spec.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    SourceText,
+    Span,
+    SpecError,
+    did_you_mean,
+)
 
 INCLUDE_TAG = "!include"
 INCLUDED_TAG = "!included"
+
+if TYPE_CHECKING:
+    _Mark = yaml.Mark | yaml._yaml.Mark
 
 Resolver = Callable[[ScalarNode], Node]
 
@@ -125,36 +138,27 @@ class _Composer:
         found = _UNREADABLE.search(self._document.text)
         if found is None:
             return
-        before = self._document.text[: found.start()].replace("\r\n", "\n").replace("\r", "\n")
-        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        before = SourceText.of("", self._document.text[: found.start()]).lines
+        line, column = len(before), len(before[-1]) + 1
         message = f"the character U+{ord(found.group()):04X} cannot stand in YAML"
         raise SpecError(message, self._document.span(line, column, line, column + 1))
 
     def _syntax_error(self, error: yaml.MarkedYAMLError) -> SpecError:
-        line, column = self._visible(*_position(error.problem_mark or error.context_mark))
-        span = self._document.span(line, column, line, column + 1)
+        span = self._at(error.problem_mark or error.context_mark)
+        context = None if error.context_mark is None else self._at(error.context_mark)
         related: tuple[tuple[Span, str], ...] = ()
-        if error.context_mark is not None and _position(error.context_mark) != (line, column):
-            start = _position(error.context_mark)
-            related = (
-                (self._document.span(*start, start[0], start[1] + 1), f"{error.context} that begins here"),
-            )
-        return SpecError(
-            f"not YAML: {error.problem or error.context}", span, related, self._syntax_hint(line)
-        )
+        if context is not None and context != span:
+            related = ((context, f"{error.context} that begins here"),)
+        return SpecError(f"not YAML: {error.problem or error.context}", span, related, _syntax_hint(span))
 
-    def _visible(self, line: int, column: int) -> tuple[int, int]:
-        """Move a position beyond the last text to the end of that text."""
+    def _at(self, mark: _Mark | None) -> Span:
+        """Return the span of one character; beyond the last text, of the place where that ends."""
+        line, column = _position(mark)
         lines = self._document.source.lines
-        if any(text.strip() for text in lines[line - 1 :]):
-            return line, column
-        last = next((number for number in range(len(lines), 0, -1) if lines[number - 1].strip()), 1)
-        return last, len(lines[last - 1].rstrip()) + 1
-
-    def _syntax_hint(self, line: int) -> str | None:
-        text = self._document.source.line(line) or ""
-        indentation = text[: len(text) - len(text.lstrip())]
-        return "YAML is indented with spaces, not with tabs" if "\t" in indentation else None
+        if not any(text.strip() for text in lines[line - 1 :]):
+            line = next((number for number in range(len(lines), 0, -1) if lines[number - 1].strip()), 1)
+            column = len(lines[line - 1].rstrip()) + 1
+        return self._document.span(line, column, line, column + 1)
 
     def _span(self, event: yaml.Event, end: tuple[int, int] | None = None) -> Span:
         return self._document.span(*_position(event.start_mark), *(end or _position(event.end_mark)))
@@ -250,6 +254,12 @@ class _Composer:
         return SpecError(f"lists and mappings are nested more than {self._limits.depth} deep", span)
 
 
-def _position(mark: yaml.Mark | yaml._yaml.Mark | None) -> tuple[int, int]:
+def _syntax_hint(span: Span) -> str | None:
+    text = (span.source.line(span.line) if span.source else None) or ""
+    indentation = text[: len(text) - len(text.lstrip())]
+    return "YAML is indented with spaces, not with tabs" if "\t" in indentation else None
+
+
+def _position(mark: _Mark | None) -> tuple[int, int]:
     """Return a mark's line and column, 1-based."""
     return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)

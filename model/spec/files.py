@@ -28,7 +28,8 @@ class IncludeRoots:
         """Raise SpecError unless `path` may be included."""
         if self.permits(path):
             return
-        hint = f"if that is meant, allow it: --allow-include {display_name(path.parent)}"
+        directory = path if path.is_dir() else path.parent
+        hint = f"if that is meant, allow it: --allow-include {display_name(directory)}"
         raise SpecError(f"{display_name(path)} lies outside of the directories of the spec files", hint=hint)
 
 
@@ -43,7 +44,7 @@ def include_roots(
     layer files share a base file beside their folder. The root of the file system is never one of
     them unless `allow_include` names it.
     """
-    homes = [path.resolve().parent for path in paths]
+    homes = [home for path in paths for home in (path.parent.resolve(), path.resolve().parent)]
     trees = [*homes, SHIPPED_SPECS]
     for value in variables.values():
         named = _named_file(value, [Path.cwd(), *homes])

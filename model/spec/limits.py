@@ -40,4 +40,4 @@ class Limits:
     include_depth: int = 20
     rendered_characters: int = 8 * MEBI
     range_length: int = 100_000
-    seconds: float = 10.0
+    seconds: float = 5.0

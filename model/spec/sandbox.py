@@ -35,6 +35,7 @@ _SAFE_ATTRIBUTES: dict[type, tuple[str, ...]] = {
     tuple: ("count", "index"),
     LoopContext: _LOOP_ATTRIBUTES,
 }
+_PRINTABLE = (str, int, float, list, tuple, Mapping, type(None))
 _FOREIGN_NODES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
@@ -89,7 +90,8 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
 
     def sized(self, value: object) -> object:
         """Return `value` after its size is checked (OverflowError)."""
-        _weight(value, self._limits.rendered_characters)
+        for _ in _parts(value, self._limits.rendered_characters):
+            pass
         return value
 
     def concatenated(self, *parts: object) -> str:
@@ -119,7 +121,11 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         return text
 
     def _text(self, value: object) -> str:
-        return str(self.sized(_defined(value)))
+        """Return the text of a plain value; TypeError for a function or an iterator."""
+        for part in _parts(value, self._limits.rendered_characters):
+            if not isinstance(_defined(part), _PRINTABLE):
+                raise TypeError(f"a {type(part).__name__} cannot be printed")
+        return str(value)
 
     def _range(self, *bounds: int) -> range:
         result = range(*bounds)
@@ -176,8 +182,8 @@ def _checked(node: nodes.Node) -> nodes.Node:
     return node
 
 
-def _weight(value: object, limit: int) -> None:
-    """Raise OverflowError when `value` holds more than `limit` characters and items in all."""
+def _parts(value: object, limit: int) -> Iterator[object]:
+    """Yield a value and all that it holds; OverflowError at more than `limit` characters and items."""
     weight = 0
     pending = [value]
     while pending:
@@ -189,6 +195,7 @@ def _weight(value: object, limit: int) -> None:
             weight += len(part)
         if weight > limit:
             raise _too_large(limit)
+        yield part
         if isinstance(part, (list, tuple)):
             pending += part
         elif isinstance(part, Mapping):

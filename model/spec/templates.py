@@ -17,6 +17,7 @@ from model.spec.source import Node, SourceText, Span, SpecError, did_you_mean
 from model.spec.template_functions import IncludedTrees, TemplateFunctions
 
 _UNDEFINED_NAME = re.compile(r"'(\w+)' is undefined")
+_KEEPING = (nodes.AssignBlock, nodes.CallBlock, nodes.FilterBlock, nodes.Macro)
 _TOO_COMPLEX = (RecursionError, MemoryError, SyntaxError)
 _FAILURES = (
     *(TemplateError, ArithmeticError, AssertionError, AttributeError, LookupError),
@@ -83,10 +84,17 @@ class TemplateEngine:
     ) -> Template:
         environment = self._environment
         tree = environment.instrument(environment.parse(text, name, name))
-        for data in tree.find_all(nodes.TemplateData):
-            data.data = self._marks.marked(data.data, first + data.lineno - 1)
+        self._mark_lines(tree, first)
         code = environment.compile(tree, name, name)
         return Template.from_code(environment, code, environment.make_globals(dict(functions)))
+
+    def _mark_lines(self, tree: nodes.Template, first: int) -> None:
+        """Mark the lines of a parsed template; text that is kept in a variable keeps its start as it is."""
+        kept = {id(data) for block in tree.find_all(_KEEPING) for data in block.find_all(nodes.TemplateData)}
+        for data in tree.find_all(nodes.TemplateData):
+            number = first + data.lineno - 1
+            start = "" if id(data) in kept else self._marks.mark(number)
+            data.data = start + self._marks.marked(data.data, number)
 
 
 def _failing_line(error: BaseException, source: SourceText) -> Span:
