@@ -26,7 +26,7 @@ def ceil_div(numerator: IntArray, denominator: int) -> IntArray:
 
 @dataclass(frozen=True)
 class Boundary:
-    """One dataspace's boundary below which level `level` keeps it, within a subproblem."""
+    """The boundary below which a subproblem's level `level` keeps dataspace `place`."""
 
     sub: Subproblem
     place: int
@@ -39,40 +39,37 @@ class Boundary:
 
     def counts_in(self, members: frozenset[int]) -> bool:
         """Whether the dataspace is one of `members` and reused at this boundary."""
-        return self.place in members and self.sub.reused(self.place, self.level)
+        return self.place in members and self.sub.space.reuses(self.place, self.level)
 
     @cached_property
     def spread(self) -> int:
         """Product of the spatial factors above the level that index the dataspace."""
         return self.sub.above[self.level] // self.sub.unused_above(self.place, self.level)
 
-    def unreused(self, tiles: IntArray) -> IntArray:
-        """Least words delivered per instance for tiles without reuse in the slot above."""
-        tables = self.sub.space.tables[self.place]
-        relevant = tables.relevant_words if self.sub.reused(self.place, self.level) else tables.plain_words
-        return ceil_div(relevant[tiles] * tables.irrelevant_tiles[tiles], self.sub.above[self.level])
-
     @cached_property
     def least_relevant(self) -> int:
         """Least words of all tiles that cover the dataspace once, over the tiles that fit."""
-        tiles = self.sub.feasible(self.level)
-        relevant = self.sub.space.tables[self.place].relevant_words
-        return int(relevant[tiles].min()) if len(tiles) else 0
+        return self.sub.space.least_relevant(self.place, self.level, self.sub.mask)
+
+    @cached_property
+    def once(self) -> int:
+        """Least energy when all loops above reuse the dataspace."""
+        return self.price.exact(-(-self.least_relevant // self.spread))
+
+    def unreused(self, tiles: IntArray) -> IntArray:
+        """Least energy of tiles without reuse in the slot above."""
+        words = self.sub.space.unreused_words(self.place, self.level)[tiles]
+        return self.price.price(ceil_div(words, self.sub.above[self.level]))
 
     def reused(self, outer_tiles: IntArray) -> IntArray:
-        """Least words delivered per instance when the slot above reuses the dataspace fully.
+        """Least energy when the slot above reuses the dataspace fully.
 
         What is left is one delivery per iteration of the loops outside of that slot, a function of
         the tile of the level that owns the slot.
         """
         irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[outer_tiles]
         outside = ceil_div(irrelevant, self.sub.unused_above(self.place, self.level - 1))
-        return ceil_div(self.least_relevant * outside, self.spread)
-
-    @cached_property
-    def once(self) -> int:
-        """Least words delivered per instance when all loops above reuse the dataspace."""
-        return -(-self.least_relevant // self.spread)
+        return self.price.price(ceil_div(self.least_relevant * outside, self.spread))
 
     def surplus(self, tiles: IntArray) -> IntArray:
         """Energy by which reused `tiles` exceed the cheapest tile, at least."""
@@ -82,10 +79,10 @@ class Boundary:
 
 @dataclass(frozen=True)
 class StageTables:
-    """What the branching needs of one boundary stage: the tiles inside, cheapest first, per class.
+    """The tiles of one level that can still matter, and their costs.
 
-    ``order[k]`` sorts ``tiles`` by ``least[k]``: energy at this boundary and inside it for class k,
-    without the part that depends on the tile outside.
+    ``least[k]`` is the energy at the level's boundary and inside it for class k of the slot above,
+    without the part that depends on the tile outside; ``order[k]`` sorts the tiles by it.
     """
 
     tiles: IntArray
@@ -94,33 +91,32 @@ class StageTables:
 
 
 class LatticeBounds:
-    """The dynamic program of one subproblem."""
+    """The dynamic program of one subproblem.
 
-    def __init__(self, sub: Subproblem) -> None:
+    Tiles are left out whose own boundary alone, with the least cost of all others, reaches `limit`
+    (quanta beyond the subproblem's constant): they are part of no mapping below it.
+    """
+
+    def __init__(self, sub: Subproblem, limit: int) -> None:
         self.sub = sub
         self.space = sub.space
         self.classes = self.space.reuse_classes
         self.depth = len(self.space.levels)
         self.states = 0
         self.boundaries = tuple(self._boundaries(level) for level in range(self.depth))
-        self.inside: list[IntArray] = [np.empty((0, 0), dtype=np.int64)] * self.depth
-        self.stages: list[StageTables | None] = [None] * self.depth
-        for level in reversed(range(self.depth)):
-            self._bound(level)
+        self.inside: list[IntArray] = []
+        self.stages: list[StageTables] = []
+        self._run(limit)
 
     @property
     def least(self) -> int:
-        """Lower bound on the energy of every mapping of the subproblem, `INFINITY` if there is none."""
-        inside = int(self.inside[0][-1, 0])
-        return INFINITY if inside >= INFINITY else self.sub.constant + inside
+        """Lower bound on the energy units of every mapping below the limit."""
+        return self.sub.constant + int(self.inside[0][-1, 0]) * self.sub.quantum
 
-    def tiles(self, level: int) -> IntArray:
-        """Lattice indices of the tiles of `level`; the outermost one holds everything."""
-        if level == 0:
-            whole = self.space.lattice.size - 1
-            fits = self.sub.feasible(0)
-            return fits[-1:] if len(fits) and fits[-1] == whole else fits[:0]
-        return self.sub.feasible(level)
+    @property
+    def empty(self) -> bool:
+        """Whether no mapping is below the limit."""
+        return int(self.inside[0][-1, 0]) >= INFINITY
 
     def _boundaries(self, level: int) -> tuple[Boundary, ...]:
         return tuple(
@@ -129,71 +125,108 @@ class LatticeBounds:
             if level in prices
         )
 
-    def _bound(self, level: int) -> None:
-        tiles = self.tiles(level)
-        if len(tiles) == 0:
-            self.inside[level] = np.full((len(self.classes) + 1, 1), INFINITY, dtype=np.int64)
+    def _run(self, limit: int) -> None:
+        tiles, own = self._survivors(limit)
+        if any(len(t) == 0 for t in tiles):
+            self.inside = [np.full((1, 1), INFINITY, dtype=np.int64)]
             return
-        if level == self.depth - 1:
-            best = self._innermost()[tiles]
-            self.inside[level] = np.repeat(best[None, :], len(self.classes) + 1, axis=0)
-        else:
-            self.inside[level] = self._join(level, tiles)
+        inside = self._innermost(tiles[-1])
+        found = [inside]
+        stages: list[StageTables] = []
+        for level in reversed(range(self.depth - 1)):
+            stage = self._stage(tiles[level + 1], own[level + 1], inside)
+            inside = self._join(level, stage, tiles[level])
+            stages.append(stage)
+            found.append(inside)
+        self.inside = found[::-1]
+        self.stages = stages[::-1]
 
-    def _innermost(self) -> IntArray:
+    def _survivors(self, limit: int) -> tuple[list[IntArray], list[IntArray]]:
+        """Per level, the tiles that can matter, and per class and tile the cost at their boundary."""
+        whole = self.space.lattice.size - 1
+        outermost = self.sub.feasible(0)
+        tiles = [outermost[-1:] if len(outermost) and outermost[-1] == whole else outermost[:0]]
+        own = [np.zeros((len(self.classes), len(tiles[0])), dtype=np.int64)]
+        for level in range(1, self.depth):
+            tiles.append(self.sub.feasible(level))
+            own.append(self._own(level, tiles[-1]))
+            self.states += len(tiles[-1])
+        if any(len(t) == 0 for t in tiles):
+            return tiles, own
+        once = [self._once(level) for level in range(self.depth)]
+        floors = [(costs + extra[:, None]).min(axis=0) for costs, extra in zip(own, once, strict=True)]
+        slack = limit - sum(int(floor.min()) for floor in floors)
+        for level, floor in enumerate(floors):
+            keep = floor - floor.min() < slack
+            tiles[level], own[level] = tiles[level][keep], own[level][:, keep]
+        return tiles, own
+
+    def _once(self, level: int) -> IntArray:
+        """Per class, the least energy of the dataspaces it reuses at this boundary."""
+        energies = [
+            sum(b.once for b in self.boundaries[level] if b.counts_in(members)) for members in self.classes
+        ]
+        return np.array(energies, dtype=np.int64)
+
+    def _own(self, level: int, tiles: IntArray) -> IntArray:
+        """Energy at the boundary of `level` per class and tile, but for what the class reuses."""
+        costs = np.zeros((len(self.classes), len(tiles)), dtype=np.int64)
+        if len(tiles) == 0:
+            return costs
+        for b in self.boundaries[level]:
+            loose = b.unreused(tiles)
+            surplus = None if self.space.views[b.place].simple else b.surplus(tiles)
+            for k, members in enumerate(self.classes):
+                if not b.counts_in(members):
+                    costs[k] += loose
+                elif surplus is not None:
+                    costs[k] += surplus
+        return np.minimum(costs, INFINITY)
+
+    def _innermost(self, tiles: IntArray) -> IntArray:
         table = np.full(self.space.lattice.size, INFINITY, dtype=np.int64)
         for member in self.sub.spatial[-1].members:
             table[self.space.lattice.index(member.factors)] = 0
-        return self.space.slots[-1].sweep(table)
+        best = self.space.slots[-1].sweep(table)[tiles]
+        return np.repeat(best[None, :], len(self.classes) + 1, axis=0)
 
-    def _join(self, level: int, outer: IntArray) -> IntArray:
-        """Bounds at the tiles `outer` of `level` from those one level inside."""
+    def _stage(self, tiles: IntArray, own: IntArray, inside: IntArray) -> StageTables:
+        total = np.minimum(own + inside[:-1], INFINITY)
+        return StageTables(tiles, tuple(total), tuple(np.argsort(row, kind="stable") for row in total))
+
+    def _join(self, level: int, stage: StageTables, outer: IntArray) -> IntArray:
+        """Bounds at the tiles `outer` of `level` from those one level inside.
+
+        One row per class that the loops outside leave in place, and one for none.
+        """
         slot = self.space.slots[level]
-        stage = self._stage(level + 1)
-        self.stages[level + 1] = stage
-        closed = np.full(len(outer), INFINITY, dtype=np.int64)
-        passing = np.full((len(self.classes), len(outer)), INFINITY, dtype=np.int64)
-        for k, members in enumerate(self.classes):
-            table = self._unroll(level, stage, stage.least[k])
-            self.states += len(stage.tiles)
+        count = len(self.classes)
+        rows = np.full((count + 1, len(outer)), INFINITY, dtype=np.int64)
+        sources, origins = self._unroll(level, stage.tiles)
+        for members, least in zip(self.classes, stage.least, strict=True):
+            values = least[origins]
             reused = [b for b in self.boundaries[level + 1] if b.counts_in(members)]
-            outside = sum(
-                (b.price.price(b.reused(outer)) for b in reused), np.zeros(len(outer), dtype=np.int64)
-            )
-            np.minimum(closed, outside + slot.sweep(table)[outer], out=closed)
-            once = sum(b.price.exact(b.once) for b in reused)
+            cost = slot.least_below(sources, values, outer)
+            for b in reused:
+                cost += b.reused(outer)
+            np.minimum(rows[count], cost, out=rows[count])
+            once = sum(b.once for b in reused)
             for j, others in enumerate(self.classes):
                 shared = members & others
-                if level == 0 or not (shared or members == others):
-                    continue
-                dims = sorted(frozenset().union(*(self.space.views[p].irrelevant for p in shared)))
-                candidate = once + slot.sweep(table, dims)[outer]
-                np.minimum(passing[j], candidate, out=passing[j])
-        rows = np.vstack([np.minimum(passing, closed[None, :]), closed[None, :]])
+                if level > 0 and (shared or members == others):
+                    dims = sorted(frozenset().union(*(self.space.views[p].irrelevant for p in shared)))
+                    passing = once + slot.least_below(sources, values, outer, dims)
+                    np.minimum(rows[j], passing, out=rows[j])
+        np.minimum(rows[:count], rows[count], out=rows[:count])
         return np.minimum(rows, INFINITY)
 
-    def _stage(self, level: int) -> StageTables:
-        """Cost of each tile of `level` at its own boundary and inside, per class of the slot above."""
-        tiles = self.tiles(level)
-        least = []
-        for k, members in enumerate(self.classes):
-            total = self.inside[level][k].copy() if len(tiles) else np.empty(0, dtype=np.int64)
-            for b in self.boundaries[level]:
-                reused = b.counts_in(members)
-                if not reused:
-                    total += b.price.price(b.unreused(tiles))
-                elif not self.space.views[b.place].simple:
-                    total += b.surplus(tiles)
-            least.append(np.minimum(total, INFINITY))
-        return StageTables(tiles, tuple(least), tuple(np.argsort(v, kind="stable") for v in least))
-
-    def _unroll(self, level: int, stage: StageTables, least: IntArray) -> IntArray:
-        """Minimum over the spatial choices below `level`, as a table over the whole lattice."""
+    def _unroll(self, level: int, tiles: IntArray) -> tuple[IntArray, IntArray]:
+        """All products of `tiles` and a spatial choice below `level`, and the places of their tiles."""
         lattice = self.space.lattice
-        table = np.full(lattice.size, INFINITY, dtype=np.int64)
+        products, origins = [], []
         for member in self.sub.spatial[level].members:
             factor = lattice.index(member.factors)
-            fits = lattice.fitting(stage.tiles, factor)
-            targets = stage.tiles[fits] + factor
-            table[targets] = np.minimum(table[targets], least[fits])
-        return table
+            fits = np.flatnonzero(lattice.fitting(tiles, factor))
+            products.append(tiles[fits] + factor)
+            origins.append(fits)
+        return np.concatenate(products), np.concatenate(origins)

@@ -16,6 +16,7 @@ from solver.search.lattice import INFINITY, BoolArray, IntArray
 from solver.search.orders import OrderClass, SlotOrders
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageChoice
+from solver.search.subproblem import Subproblem
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -39,6 +40,12 @@ class Node:
     signature: frozenset[int] | None
     path: tuple[tuple[int, ...], ...]
     spatial: tuple[StageChoice, ...]
+
+
+def energy_room(sub: Subproblem, goal: Goal) -> int:
+    """Quanta of energy beyond the subproblem's constant from which on nothing can improve."""
+    room = goal.energy_limit(sub.least_cycles) - sub.constant
+    return max(0, min(-(-room // sub.quantum), INFINITY))
 
 
 class Branching:
@@ -72,9 +79,7 @@ class Branching:
         yield from self._visit(root)
 
     def _limit(self) -> int:
-        """Energies, without the constant, from which on nothing can improve."""
-        limit = -(-self.goal.energy_limit(self.sub.least_cycles) // self.sub.quantum) - self.sub.constant
-        return min(limit, INFINITY)
+        return energy_room(self.sub, self.goal)
 
     def _visit(self, node: Node) -> Iterator[Skeleton]:
         if node.least >= self._limit() or self.stop():
@@ -100,9 +105,7 @@ class Branching:
                 )
 
     def _children(self, node: Node) -> Iterator[Node]:
-        stage = self.bounds.stages[node.level + 1]
-        if stage is None:
-            return
+        stage = self.bounds.stages[node.level]
         candidates = self._promising(node, stage)
         for member in self.sub.spatial[node.level].members:
             yield from self._extend(node, stage, candidates, member)
@@ -112,11 +115,7 @@ class Branching:
         limit = self._limit() - node.energy
         found = []
         for k, members in enumerate(self.bounds.classes):
-            outside = sum(
-                b.price.exact(b.once)
-                for b in self.bounds.boundaries[node.level + 1]
-                if b.counts_in(members)
-            )
+            outside = sum(b.once for b in self.bounds.boundaries[node.level + 1] if b.counts_in(members))
             order, least = stage.order[k], stage.least[k]
             end = int(np.searchsorted(least[order], limit - outside))
             found.append(order[:end])
@@ -183,7 +182,7 @@ class Branching:
         least = energy + walk.inside(self.bounds.inside[level], self.bounds.classes)
         cycles = np.maximum(loads.max(axis=1, initial=0.0) * (1 - 1e-12), float(self.sub.least_cycles))
         keep = keep & (least < self._limit())
-        keep &= self.goal.hopeful(least + self.sub.constant, cycles, self.sub.quantum)
+        keep &= self.goal.hopeful(least * float(self.sub.quantum) + float(self.sub.constant), cycles)
         for i in np.flatnonzero(keep):
             yield Node(
                 level,
@@ -262,7 +261,7 @@ class _Walk:
         tables = self.space.tables[place]
         instances = boundary.sub.above[boundary.level]
         words = tables.plain_words[tiles]
-        if not boundary.sub.reused(place, boundary.level):
+        if not self.space.reuses(place, boundary.level):
             return ceil_div(words * tables.irrelevant_tiles[tiles], instances)
         for c, sliding in enumerate(tables.sliding_words):
             if sliding is not None:

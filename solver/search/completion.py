@@ -129,15 +129,38 @@ class Skeleton:
         return delivered_words(tile, moves)
 
     def _floor(self, level: int) -> int:
-        """Lower bound on the energy at the boundary of `level` over all orders."""
-        nest = self._nest
-        energy = 0
-        for place, prices in enumerate(self._prices):
-            if level in prices:
-                space = self.space.problem.dataspaces[place]
-                position = self.space.architecture.storage_indices[level]
-                energy += prices[level].exact(tile_words(space, nest.bounds[position]))
-        return energy
+        """Lower bound on the energy at the boundary of `level` over all orders.
+
+        The innermost loop above decides which dataspaces are reused at all; those are at best
+        delivered once per combination of the loops that index them.
+        """
+        boundary = [place for place, prices in enumerate(self._prices) if level in prices]
+        reused, unreused = {}, {}
+        for place in boundary:
+            relevant, all_words = self._least_delivered(place, level)
+            reused[place] = self._prices[place][level].exact(relevant)
+            unreused[place] = self._prices[place][level].exact(all_words)
+        return min(
+            sum(reused[p] if p in members or not self._moves_above(level) else unreused[p] for p in boundary)
+            for members in self.space.reuse_classes
+        )
+
+    def _moves_above(self, level: int) -> bool:
+        """Whether any temporal loop lies above `level`."""
+        return any(factor > 1 for factors in self.temporal[:level] for factor in factors)
+
+    def _least_delivered(self, place: int, level: int) -> tuple[int, int]:
+        """Least words per instance with all reuse there can be, and with no temporal reuse."""
+        space, nest = self.space, self._nest
+        position = space.architecture.storage_indices[level]
+        tile = space.lattice.index([nest.bounds[position][dim] for dim in space.active])
+        instances = nest.instances(position)
+        all_words = -(-int(space.unreused_words(place, level)[tile]) // instances)
+        if not space.reuses(place, level):
+            return all_words, all_words
+        unused = math.prod(stage.factors[d] for stage in self.spatial[:level] for d in space.views[place].irrelevant)
+        relevant = int(space.tables[place].relevant_words[tile])
+        return -(-relevant * unused // instances), all_words
 
     def complete(self, goal: Goal) -> Iterator[Priced]:
         """Complete mappings in order of access energy, as long as they can improve on the incumbent.

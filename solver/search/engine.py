@@ -5,16 +5,18 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count, product
+from itertools import count, islice
+
+import numpy as np
 
 from solver.search.bounds import LatticeBounds
-from solver.search.branch import Branching
+from solver.search.branch import Branching, energy_room
 from solver.search.completion import Priced
 from solver.search.goal import Goal
-from solver.search.lattice import INFINITY
 from solver.search.orders import slot_orders
-from solver.search.space import SearchSpace, keep_masks
+from solver.search.space import KeepMask, SearchSpace, keep_masks
 from solver.search.subproblem import Subproblem
+from solver.search.survey import Survey
 
 
 @dataclass
@@ -22,68 +24,129 @@ class Counters:
     """Work done so far."""
 
     states: int = 0
+    masks: int = 0
+    spatial_classes: int = 0
     subproblems: int = 0
-    priced: int = 0
     expanded: int = 0
+    priced: int = 0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A subproblem in the queue: surveyed (and the next of `rest` follows it), or bounded already."""
+
+    sub: Subproblem
+    rest: Iterator[tuple[int, Subproblem]]
+    bounds: LatticeBounds | None = None
+
+
+Report = Callable[[str, Goal, int | None], None]
 
 
 class Search:
     """Minimises one objective over a search space."""
 
-    def __init__(self, space: SearchSpace, goal: Goal, stop: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        space: SearchSpace,
+        goal: Goal,
+        stop: Callable[[], bool],
+        quantum: int,
+        counters: Counters,
+        report: Report,
+        best: Priced | None = None,
+    ) -> None:
         self.space = space
         self.goal = goal
         self.stop = stop
-        self.best: Priced | None = None
-        self.counters = Counters()
+        self.quantum = quantum
+        self.best = best
+        self.counters = counters
+        self.report = report
         self.orders = tuple(
             slot_orders(rules, space.active, space.views) for rules in space.mapspace.temporal
         )
+        self.survey = Survey(space)
+        self._queue: list[tuple[int, int, Candidate]] = []
+        self._ticket = count()
+        self._lowest: int | None = None
 
     def run(self) -> int | None:
         """Search to the end; return the proven bound, or a weaker one when stopped."""
-        heap = []
-        ticket = count()
-        for sub in self._subproblems():
-            heapq.heappush(heap, (self._value(sub, sub.constant), next(ticket), sub, None))
-        bound = None
-        while heap:
-            bound, _, sub, bounds = heapq.heappop(heap)
+        self.counters.spatial_classes = len(self.survey.grid)
+        for mask in keep_masks(self.space):
+            self.counters.masks += 1
+            self._advance(self._surveyed(mask))
+        while self._queue:
+            bound, _, candidate = heapq.heappop(self._queue)
             if self.goal.incumbent is not None and bound >= self.goal.incumbent:
                 return self.goal.incumbent
+            self.report("lattice" if candidate.bounds is None else "branching", self.goal, bound)
             if self.stop():
                 return bound
-            if bounds is None:
-                bounds = LatticeBounds(sub)
-                self.counters.states += bounds.states
-                self.counters.subproblems += 1
-                if bounds.least < INFINITY:
-                    value = self._value(sub, bounds.least)
-                    heapq.heappush(heap, (value, next(ticket), sub, bounds))
-                continue
-            self._exhaust(bounds)
+            if candidate.bounds is None:
+                self._refine(candidate)
+            else:
+                self._exhaust(candidate.bounds)
             if self.stop():
                 return bound
         return self.goal.incumbent
 
-    def _value(self, sub: Subproblem, energy: int) -> int:
-        return self.goal.value(energy * sub.quantum, sub.least_cycles)
+    def _push(self, value: int, candidate: Candidate) -> None:
+        # Of equal bounds the latest goes first: it is the one whose tables are at hand.
+        heapq.heappush(self._queue, (value, -next(self._ticket), candidate))
 
-    def _subproblems(self) -> Iterator[Subproblem]:
-        least_units = self.space.mapspace.min_parallelism
-        for mask in keep_masks(self.space):
-            for spatial in product(*self.space.stages):
-                sub = Subproblem(self.space, mask, spatial)
-                if sub.above[-1] >= least_units:
-                    yield sub
+    def _advance(self, rest: Iterator[tuple[int, Subproblem]]) -> None:
+        following = next(rest, None)
+        if following is not None:
+            self._push(following[0], Candidate(following[1], rest))
+
+    def _refine(self, candidate: Candidate) -> None:
+        """Bound a surveyed subproblem by its lattice, and let the next one of its mask follow."""
+        bounds = self._bound(candidate.sub)
+        if not bounds.empty:
+            value = self.goal.value(bounds.least, bounds.sub.least_cycles)
+            if self._lowest is None or value < self._lowest:
+                self._lowest = value
+                self._dive(bounds)
+            self._push(value, Candidate(candidate.sub, candidate.rest, bounds))
+        self._advance(candidate.rest)
+
+    def _bound(self, sub: Subproblem) -> LatticeBounds:
+        bounds = LatticeBounds(sub, energy_room(sub, self.goal))
+        self.counters.states += bounds.states
+        self.counters.subproblems += 1
+        return bounds
+
+    def _surveyed(self, mask: KeepMask) -> Iterator[tuple[int, Subproblem]]:
+        """Subproblems of `mask` in order of a first bound on the objective."""
+        grid = self.survey.grid
+        energies = self.survey.energies(mask)
+        cycles = np.ceil(self.space.problem.computes / grid.above[-1])
+        values = self.goal.values(energies, cycles)
+        for number in np.argsort(values, kind="stable"):
+            if not np.isfinite(values[number]):
+                return
+            sub = Subproblem(self.space, mask, grid.spatial(int(number)), self.quantum)
+            yield max(0, int(values[number])), sub
+
+    def _dive(self, bounds: LatticeBounds) -> None:
+        """Follow the bounds to one mapping: a good incumbent makes all later tables small."""
+        branching = Branching(bounds, self.goal, self.orders, self.stop)
+        for skeleton in islice(branching.skeletons(), 1):
+            for priced in skeleton.complete(self.goal):
+                self._consider(priced)
 
     def _exhaust(self, bounds: LatticeBounds) -> None:
         branching = Branching(bounds, self.goal, self.orders, self.stop)
         for skeleton in branching.skeletons():
             for priced in skeleton.complete(self.goal):
-                self.counters.priced += 1
-                evaluation = priced.evaluation
-                if evaluation.valid and self.goal.improves(evaluation.energy, evaluation.cycles):
-                    self.goal.incumbent = self.goal.value(evaluation.energy, evaluation.cycles)
-                    self.best = priced
+                self._consider(priced)
         self.counters.expanded += branching.expanded
+
+    def _consider(self, priced: Priced) -> None:
+        self.counters.priced += 1
+        evaluation = priced.evaluation
+        if evaluation.valid and self.goal.improves(evaluation.energy, evaluation.cycles):
+            self.goal.incumbent = self.goal.value(evaluation.energy, evaluation.cycles)
+            self.best = priced

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from solver.search.lattice import BoolArray, IntArray
+from solver.search.lattice import BoolArray
+
+FloatArray = npt.NDArray[np.float64]
 
 UNLIMITED = 1 << 200
 """An energy that no mapping reaches."""
@@ -35,6 +37,14 @@ class Goal:
         """Value of the objective."""
         return objective_value(self.objective, energy, cycles)
 
+    def values(self, energies: FloatArray, cycles: FloatArray) -> FloatArray:
+        """Objective of arrays of bounds, in floating point, rounded down."""
+        energies = np.where(np.isfinite(energies), energies, np.inf)
+        if self.objective == "energy":
+            return energies
+        value = cycles if self.objective == "latency" else energies * cycles * (1 - 1e-12)
+        return np.where(np.isfinite(energies), value, np.inf)
+
     def improves(self, energy: int, cycles: int) -> bool:
         """Whether a mapping with these costs is allowed and better than the incumbent."""
         if any(objective_value(name, energy, cycles) > limit for name, limit in self.limits):
@@ -50,10 +60,10 @@ class Goal:
             limit = min(limit, _first_energy_above(self.objective, self.incumbent - 1, cycles))
         return limit
 
-    def hopeful(self, energies: IntArray, cycles: npt.NDArray[np.float64], quantum: int) -> BoolArray:
-        """Which pairs of lower bounds can still improve; in floating point, never too strict."""
+    def hopeful(self, energies: FloatArray, cycles: FloatArray) -> BoolArray:
+        """Which pairs of lower bounds can still improve; never too strict in spite of rounding."""
         slack = 1 - 1e-12
-        energy = energies.astype(np.float64) * quantum * slack
+        energy = energies * slack
         hopeful = np.ones(len(energies), dtype=np.bool_)
         bounds = list(self.limits)
         if self.incumbent is not None:

@@ -20,6 +20,9 @@ from model.numbers import divisors, prime_factors
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
+PAIRS_PER_STATE = 4
+"""Up to this many pairs per lattice state, comparing pairs is faster than sweeping the lattice."""
+
 INFINITY = 1 << 60
 """Stands for "impossible" in tables; four of them still add up without overflow."""
 
@@ -76,6 +79,12 @@ class Lattice:
         return tuple(values)
 
     @cached_property
+    def places(self) -> IntArray:
+        """Place of every vector's extents in `divisors_of`, shape (size, dimensions)."""
+        counts = [len(divisors(bound)) for bound in self.bounds]
+        return np.indices(counts).reshape(len(counts), -1).T
+
+    @cached_property
     def position(self) -> tuple[dict[int, int], ...]:
         """Per dimension, the place of each divisor in `divisors_of`."""
         return tuple({v: i for i, v in enumerate(self.divisors_of(d))} for d in range(len(self.bounds)))
@@ -129,6 +138,43 @@ class Slot:
     def trivial(self) -> tuple[bool, ...]:
         """Per dimension, whether only the factor 1 is allowed."""
         return tuple(allowed == {1} for allowed in self.allowed)
+
+    def least_below(
+        self, sources: IntArray, values: IntArray, targets: IntArray, dims: Sequence[int] | None = None
+    ) -> IntArray:
+        """Per target, the minimum of `values` over the sources from which this slot leads to it.
+
+        Few sources and targets are compared pair by pair, many through `sweep` (which see).
+        """
+        if len(sources) * len(targets) > PAIRS_PER_STATE * self.lattice.size:
+            table = np.full(self.lattice.size, INFINITY, dtype=np.int64)
+            np.minimum.at(table, sources, values)
+            return self.sweep(table, dims)[targets]
+        leads = self._leads(sources, targets, dims)
+        least: IntArray = np.where(leads, values[None, :], INFINITY).min(axis=1, initial=INFINITY)
+        return least
+
+    def _leads(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
+        """Which targets (rows) this slot reaches from which sources (columns)."""
+        exponents = self.lattice.exponents
+        leads = np.ones((len(targets), len(sources)), dtype=np.bool_)
+        for a in range(exponents.shape[1]):
+            leads &= exponents[targets, a][:, None] >= exponents[sources, a][None, :]
+        for d in range(len(self.allowed)):
+            moves = dims is None or d in dims
+            if moves and self.free[d]:
+                continue
+            mask = self.masks[d] if moves else self._only_one[d]
+            places = self.lattice.places[:, d]
+            steps = places[targets][:, None] - places[sources][None, :]
+            # Where the source does not divide the target, the step means nothing and may be negative.
+            leads &= mask[np.maximum(steps, 0)]
+        return leads
+
+    @cached_property
+    def _only_one(self) -> tuple[BoolArray, ...]:
+        """Per dimension, the mask that allows the factor 1 alone, where it is allowed at all."""
+        return tuple(mask & (np.arange(len(mask)) == 0) for mask in self.masks)
 
     def sweep(self, table: IntArray, dims: Sequence[int] | None = None) -> IntArray:
         """Minimum of `table` over all vectors from which this slot leads to each vector.

@@ -8,11 +8,12 @@ follow from F, level by level and dataspace by dataspace, and so do energy and l
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from model.architecture import StorageLevel
 from solver.search.lattice import INFINITY, IntArray
@@ -102,9 +103,13 @@ def resources(levels: Sequence[StorageLevel]) -> tuple[Resource, ...]:
     return tuple(found)
 
 
+Count = int | npt.NDArray[np.float64]
+"""A number of words or instances; an array where many subproblems are looked at together."""
+
+
 @dataclass(frozen=True)
 class DataspaceFlow:
-    """Where one dataspace is kept, and how its words spread; arrays run along levels, outermost first.
+    """Where one dataspace is kept, and how its words spread; tuples run along levels, outermost first.
 
     ``distinct`` counts the different tiles among the children below each level; ``partition`` bounds
     from above the words of a read-write dataspace that one instance ever holds.
@@ -113,8 +118,50 @@ class DataspaceFlow:
     name: str
     read_write: bool
     chain: tuple[int, ...]
-    distinct: tuple[int, ...]
-    partition: tuple[int, ...]
+    distinct: tuple[Count, ...]
+    partition: tuple[Count, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """`F * multiplier - minus` words of one action of a level, F being delivered to `boundary`."""
+
+    level: int
+    name: str
+    boundary: int
+    multiplier: Count
+    minus: Count
+
+
+def actions(levels: Sequence[StorageLevel], flow: DataspaceFlow) -> Iterator[Action]:
+    """All actions on one dataspace; boundary ``len(levels)`` stands for the compute.
+
+    They follow the counting rules of `model.cost.traffic`, with F left open.
+    """
+    outermost = flow.chain[0]
+    for level, child in zip(flow.chain, (*flow.chain[1:], len(levels)), strict=True):
+        source = _source(levels, flow, child)
+        groups = math.prod(flow.distinct[level:source])
+        if not flow.read_write:
+            yield Action(level, "read", source, groups, 0)
+            if level != outermost:
+                yield Action(level, "fill", level, 1, 0)
+        elif flow.name in levels[level].no_coalesce:
+            for name in ("read", "fill", "update"):
+                yield Action(level, name, source, groups, 0)
+        else:
+            part = 0 if flow.name in levels[level].rmw_first_update else flow.partition[level]
+            yield Action(level, "read", source, groups, part)
+            yield Action(level, "update", source, groups, 0)
+            if level != outermost:
+                yield Action(level, "fill", level, 1, part)
+
+
+def _source(levels: Sequence[StorageLevel], flow: DataspaceFlow, child: int) -> int:
+    """The boundary whose stream a parent serves: levels that do not coalesce pass theirs on."""
+    while child < len(levels) and (child not in flow.chain or flow.name in levels[child].no_coalesce):
+        child += 1
+    return child
 
 
 @dataclass(frozen=True)
@@ -127,60 +174,26 @@ class PriceList:
     quantum: int = 1
 
     def boundaries(self, flow: DataspaceFlow) -> dict[int, BoundaryPrice]:
-        """Price of each boundary, by the level below it; ``len(levels)`` stands for the compute."""
+        """Price of each boundary of a dataspace, by the level below it."""
         energy: dict[int, list[EnergyTerm]] = {}
         loads: dict[int, list[LoadTerm]] = {}
-        children = (*flow.chain[1:], len(self.levels))
-        outermost = flow.chain[0]
-        for level, child in zip(flow.chain, children, strict=True):
-            source = self._source(flow, child)
-            groups = math.prod(flow.distinct[level:source])
-            for action, boundary, multiplier, minus in self._actions(flow, level, source, groups, outermost):
-                self._add(energy, loads, flow.name, level, action, boundary, multiplier, minus)
+        for action in actions(self.levels, flow):
+            energy.setdefault(action.boundary, []).extend(self._energy(action))
+            loads.setdefault(action.boundary, []).extend(self._loads(action, flow.name))
         return {
-            boundary: BoundaryPrice(tuple(energy.get(boundary, ())), tuple(loads.get(boundary, ())))
-            for boundary in energy.keys() | loads.keys()
+            boundary: BoundaryPrice(tuple(terms), tuple(loads[boundary]))
+            for boundary, terms in energy.items()
         }
 
-    def _source(self, flow: DataspaceFlow, child: int) -> int:
-        """The boundary whose stream a parent serves: levels that do not coalesce pass theirs on."""
-        while child < len(self.levels) and (
-            child not in flow.chain or flow.name in self.levels[child].no_coalesce
-        ):
-            child += 1
-        return child
-
-    def _actions(
-        self, flow: DataspaceFlow, level: int, source: int, groups: int, outermost: int
-    ) -> list[tuple[str, int, int, int]]:
-        """Actions of `level` as (action, boundary whose F counts, multiplier, words left out)."""
-        node = self.levels[level]
-        if not flow.read_write:
-            actions = [("read", source, groups, 0)]
-            return actions if level == outermost else [*actions, ("fill", level, 1, 0)]
-        if flow.name in node.no_coalesce:
-            return [(action, source, groups, 0) for action in ("read", "fill", "update")]
-        part = 0 if flow.name in node.rmw_first_update else flow.partition[level]
-        actions = [("read", source, groups, part), ("update", source, groups, 0)]
-        return actions if level == outermost else [*actions, ("fill", level, 1, part)]
-
-    def _add(
-        self,
-        energy: dict[int, list[EnergyTerm]],
-        loads: dict[int, list[LoadTerm]],
-        name: str,
-        level: int,
-        action: str,
-        boundary: int,
-        multiplier: int,
-        minus: int,
-    ) -> None:
-        node = self.levels[level]
-        price = getattr(node.energy, action) * self.paying[level] // self.quantum
+    def _energy(self, action: Action) -> Iterator[EnergyTerm]:
+        level = self.levels[action.level]
+        price = getattr(level.energy, action.name) * self.paying[action.level] // self.quantum
         if price:
-            energy.setdefault(boundary, []).append(EnergyTerm(price, multiplier, minus, node.block_size))
+            yield EnergyTerm(price, int(action.multiplier), int(action.minus), level.block_size)
+
+    def _loads(self, action: Action, name: str) -> Iterator[LoadTerm]:
         for place, resource in enumerate(self.resources):
-            if resource.level != level or not (resource.reads if action == "read" else resource.writes):
-                continue
-            cycles = float(node.scale(name) / resource.words_per_cycle)
-            loads.setdefault(boundary, []).append(LoadTerm(place, multiplier, minus, cycles))
+            concerned = resource.reads if action.name == "read" else resource.writes
+            if resource.level == action.level and concerned:
+                cycles = float(self.levels[action.level].scale(name) / resource.words_per_cycle)
+                yield LoadTerm(place, int(action.multiplier), int(action.minus), cycles)

@@ -170,6 +170,33 @@ class SearchSpace:
         fits: IntArray = np.flatnonzero((words <= usable) & (words >= least))
         return fits
 
+    def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
+        """Dataspaces whose tiles take room in `level`."""
+        return frozenset(v.place for v in self.views if level in self.chain(mask, v.place))
+
+    def reuses(self, place: int, level: int) -> bool:
+        """Whether dataspace `place` has temporal reuse at the boundary of `level` at all."""
+        return self.views[place].name not in self.levels[level].no_temporal_reuse
+
+    def unreused_words(self, place: int, level: int) -> IntArray:
+        """Per lattice vector, least words of all deliveries to `level` without reuse in the slot above."""
+        tables = self.tables[place]
+        return (tables.relevant_words if self.reuses(place, level) else tables.plain_words) * (
+            tables.irrelevant_tiles
+        )
+
+    def least_relevant(self, place: int, level: int, mask: KeepMask) -> int:
+        """Least words of all tiles that cover the dataspace once, over the tiles that fit (at least one)."""
+        key = (place, level, self.tenants(mask, level))
+        if key not in self._least_relevant:
+            tiles = self.feasible(level, key[2])
+            self._least_relevant[key] = int(self.tables[place].relevant_words[tiles].min())
+        return self._least_relevant[key]
+
+    @cached_property
+    def _least_relevant(self) -> dict[tuple[int, int, frozenset[int]], int]:
+        return {}
+
     def chain(self, mask: KeepMask, place: int) -> tuple[int, ...]:
         """Levels that keep a dataspace, outermost first.
 

@@ -17,8 +17,8 @@ from solver.search.spatial import StageClass
 class Subproblem:
     """The mappings with one keep mask and one class of spatial choices per stage.
 
-    ``spatial[l]`` belongs to the fanouts below level l. Energies are in units of ``quantum`` energy
-    units, rounded down, except where a name says otherwise.
+    ``spatial[l]`` belongs to the fanouts below level l. Prices are in multiples of ``quantum`` energy
+    units, rounded down: nothing is lost while it divides all of them.
     """
 
     space: SearchSpace
@@ -92,9 +92,9 @@ class Subproblem:
 
     @cached_property
     def constant(self) -> int:
-        """Energy that all mappings here share at least: compute, its operands, leakage."""
+        """Energy units that all mappings here share at least: compute, its operands, leakage."""
         space = self.space
-        compute = space.problem.computes * space.architecture.compute.energy // self.quantum
+        compute = space.problem.computes * space.architecture.compute.energy
         operands = sum(
             prices[len(space.levels)].exact(self.steps)
             for prices in self.prices
@@ -104,7 +104,7 @@ class Subproblem:
             level.energy.leak_per_cycle * self._least_leaking(place, level) * self.least_cycles
             for place, level in enumerate(space.levels)
         )
-        return compute + operands + leak // self.quantum
+        return compute + operands * self.quantum + leak
 
     def _least_leaking(self, place: int, level: StorageLevel) -> int:
         """Instances that leak at least; fewer than in truth only where a gate lies between two fanouts."""
@@ -121,12 +121,4 @@ class Subproblem:
 
     def feasible(self, level: int) -> IntArray:
         """Lattice indices of the tiles that fit into `level` under this mask."""
-        return self.space.feasible(level, self._tenants(level))
-
-    def _tenants(self, level: int) -> frozenset[int]:
-        places = range(len(self.space.views))
-        return frozenset(place for place in places if level in self.space.chain(self.mask, place))
-
-    def reused(self, place: int, level: int) -> bool:
-        """Whether dataspace `place` has temporal reuse at the boundary of `level` at all."""
-        return self.space.views[place].name not in self.space.levels[level].no_temporal_reuse
+        return self.space.feasible(level, self.space.tenants(self.mask, level))

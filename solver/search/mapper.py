@@ -1,0 +1,193 @@
+"""The entry point of the search: from a mapspace to a proven result."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from model.mapspace import Mapspace
+from solver.result import (
+    Options,
+    Progress,
+    ProgressCallback,
+    Result,
+    Statistics,
+    Status,
+    StopCallback,
+    Termination,
+)
+from solver.search.completion import Priced
+from solver.search.engine import Counters, Search
+from solver.search.goal import Goal, objective_value
+from solver.search.space import SearchSpace, keep_masks
+from solver.search.survey import Survey
+
+HEADROOM = 1 << 50
+"""Quanta that the first bound on the energy may take: the tables hold a thousand times as many."""
+
+LARGEST_INCUMBENT = 1 << 57
+"""Quanta above which an incumbent may have been compared with capped prices."""
+
+PROGRESS_PERIOD_S = 0.1
+
+
+class _Clock:
+    """Says when to stop, and why; reports progress from time to time."""
+
+    def __init__(
+        self, options: Options, on_progress: ProgressCallback | None, should_stop: StopCallback | None
+    ) -> None:
+        self.start = time.monotonic()
+        self._limit = options.time_limit_s
+        self._on_progress = on_progress
+        self._should_stop = should_stop
+        self._reported = -math.inf
+        self.termination: Termination | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start."""
+        return time.monotonic() - self.start
+
+    def stop(self) -> bool:
+        """Whether the search must end now."""
+        if self.termination is None and self._limit is not None and self.seconds > self._limit:
+            self.termination = Termination.TIME_LIMIT
+        if self.termination is None and self._should_stop is not None and self._should_stop():
+            self.termination = Termination.INTERRUPTED
+        return self.termination is not None
+
+    def report(self, phase: str, goal: Goal, bound: int | None) -> None:
+        """Tell the caller how far the search is, at most once per period."""
+        if self._on_progress is None or self.seconds - self._reported < PROGRESS_PERIOD_S:
+            return
+        self._reported = self.seconds
+        self._on_progress(Progress(phase, self.seconds, goal.objective, goal.incumbent, bound))
+
+
+def map_einsum(
+    mapspace: Mapspace,
+    options: Options = Options(),  # noqa: B008 (frozen)
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> Result:
+    """Find the best mapping of a mapspace, with a bound that says how good it is.
+
+    Parameters
+    ----------
+    mapspace
+        The problem, the architecture, and what the user allows.
+    options
+        Objectives (default: those of the mapspace), limits, seed.
+    on_progress
+        Called from time to time with incumbent and bound.
+    should_stop
+        Asked often; once it answers True the incumbent is returned with its bound.
+
+    Returns
+    -------
+    Result
+        OPTIMAL only if the bound meets the value of the mapping by the plain cost model, in integers.
+    """
+    objectives = options.objectives or mapspace.objectives
+    clock = _Clock(options, on_progress, should_stop)
+    space = SearchSpace(mapspace)
+    counters = Counters()
+    best: Priced | None = None
+    limits: tuple[tuple[str, int], ...] = ()
+    bounds: list[int | None] = []
+    for objective in objectives:
+        goal = Goal(objective, limits)
+        best, bound = _minimise(space, goal, best, clock, counters)
+        bounds.append(bound)
+        if goal.incumbent is None or bound != goal.incumbent:
+            break
+        limits = (*limits, (objective, goal.incumbent))
+    return _result(mapspace, objectives, best, bounds, clock, counters)
+
+
+def _minimise(
+    space: SearchSpace, goal: Goal, best: Priced | None, clock: _Clock, counters: Counters
+) -> tuple[Priced | None, int | None]:
+    """Best mapping for one objective, and the bound on it (None if there is no mapping, or nothing known)."""
+    if best is not None:
+        goal.incumbent = goal.value(best.evaluation.energy, best.evaluation.cycles)
+    if space.excluded:
+        return best, None
+    quantum = _quantum(space)
+    while True:
+        search = Search(space, goal, clock.stop, quantum, counters, clock.report, best)
+        bound = search.run()
+        best = search.best
+        if clock.stop() or _exact(space, best, quantum):
+            return best, bound
+        quantum *= 1 << 20
+
+
+def _quantum(space: SearchSpace) -> int:
+    """Energy units per step of the integer tables: exact if the totals leave room, else coarser."""
+    prices = [
+        price
+        for level in space.levels
+        for price in (level.energy.read, level.energy.fill, level.energy.update)
+        if price
+    ]
+    quantum = math.gcd(*prices) if prices else 1
+    survey = Survey(space)
+    floors = [float(np.min(survey.energies(mask), initial=np.inf)) for mask in keep_masks(space)]
+    least = min((floor for floor in floors if np.isfinite(floor)), default=0.0)
+    while least / quantum > HEADROOM:
+        quantum *= 2
+    return quantum
+
+
+def _exact(space: SearchSpace, best: Priced | None, quantum: int) -> bool:
+    """Whether no price can have been capped in a way that hid a better mapping."""
+    if best is not None:
+        return best.evaluation.energy // quantum < LARGEST_INCUMBENT
+    dearest = max(
+        max(level.energy.read, level.energy.fill, level.energy.update) * instances
+        for level, instances in zip(space.levels, space.instances, strict=True)
+    )
+    accesses = 3 * space.problem.computes * len(space.views) * len(space.levels)
+    return dearest * accesses // quantum < LARGEST_INCUMBENT
+
+
+def _result(
+    mapspace: Mapspace,
+    objectives: tuple[str, ...],
+    best: Priced | None,
+    bounds: list[int | None],
+    clock: _Clock,
+    counters: Counters,
+) -> Result:
+    statistics = Statistics(
+        seconds=clock.seconds,
+        states=counters.states,
+        masks=counters.masks,
+        spatial_classes=counters.spatial_classes,
+        subproblems=counters.subproblems,
+        mappings_priced=counters.priced,
+    )
+    termination = clock.termination or Termination.PROVEN
+    units = mapspace.architecture.units_per_pj
+    if best is None:
+        status = Status.UNKNOWN if clock.termination else Status.INFEASIBLE
+        return Result(status, termination, objectives, units, bound=bounds[0], statistics=statistics)
+    evaluation = best.evaluation
+    values = [objective_value(name, evaluation.energy, evaluation.cycles) for name in objectives]
+    proven = len(bounds) == len(values) and all(b == v for b, v in zip(bounds, values, strict=True))
+    return Result(
+        Status.OPTIMAL if proven else Status.FEASIBLE,
+        Termination.PROVEN if proven else termination,
+        objectives,
+        units,
+        value=values[0],
+        bound=bounds[0],
+        later_bounds=tuple(b for b in bounds[1:] if b is not None),
+        mapping=best.mapping,
+        evaluation=evaluation,
+        statistics=statistics,
+    )

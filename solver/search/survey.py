@@ -1,0 +1,188 @@
+"""A first bound on all subproblems of one keep mask at once, in floating point.
+
+Each boundary is bounded on its own: the least cost over the tiles that fit, with the most favourable
+class of loop orders. Only tiles matter whose traffic no other tile undercuts in every dataspace, and
+there are few of those; so thousands of spatial choices are bounded by a few matrix products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.search.prices import Action, DataspaceFlow, actions
+from solver.search.space import KeepMask, SearchSpace
+from solver.search.spatial import StageClass
+
+FloatArray = npt.NDArray[np.float64]
+
+ROUNDING = 1 - 1e-9
+"""Floating-point sums here err by far less than this share."""
+
+CHUNK = 4_000_000
+
+
+@dataclass(frozen=True)
+class SpatialGrid:
+    """All combinations of spatial classes, one per stage; arrays of shape (combinations,)."""
+
+    space: SearchSpace
+
+    @cached_property
+    def _choices(self) -> tuple[npt.NDArray[np.int64], ...]:
+        counts = [np.arange(len(stage)) for stage in self.space.stages]
+        grids = np.meshgrid(*counts, indexing="ij")
+        indices = tuple(grid.ravel() for grid in grids)
+        units = np.ones(len(indices[0]))
+        for stage, index in zip(self.space.stages, indices, strict=True):
+            units = units * np.array([float(c.units) for c in stage])[index]
+        enough = units >= float(self.space.mapspace.min_parallelism)
+        return tuple(index[enough] for index in indices)
+
+    def __len__(self) -> int:
+        """Number of combinations."""
+        return len(self._choices[0])
+
+    def spatial(self, number: int) -> tuple[StageClass, ...]:
+        """The classes of one combination."""
+        pairs = zip(self.space.stages, self._choices, strict=True)
+        return tuple(stage[int(index[number])] for stage, index in pairs)
+
+    @cached_property
+    def above(self) -> tuple[FloatArray, ...]:
+        """Instances in use of each level, and of the compute."""
+        result = [np.ones(len(self))]
+        for stage, index in zip(self.space.stages, self._choices, strict=True):
+            result.append(result[-1] * np.array([float(c.units) for c in stage])[index])
+        return tuple(result)
+
+    @cached_property
+    def unused_above(self) -> tuple[tuple[FloatArray, ...], ...]:
+        """Per dataspace and level, the spatial factors above that do not index the dataspace."""
+        result = []
+        for place in range(len(self.space.views)):
+            products = [np.ones(len(self))]
+            for stage, index in zip(self.space.stages, self._choices, strict=True):
+                products.append(products[-1] * np.array([float(c.irrelevant[place]) for c in stage])[index])
+            result.append(tuple(products))
+        return tuple(result)
+
+    @cached_property
+    def distinct(self) -> tuple[tuple[FloatArray, ...], ...]:
+        """Per dataspace and stage, the distinct tiles among the children."""
+        return tuple(
+            tuple(
+                np.array([float(c.distinct[place]) for c in stage])[index]
+                for stage, index in zip(self.space.stages, self._choices, strict=True)
+            )
+            for place in range(len(self.space.views))
+        )
+
+
+class Survey:
+    """Bounds on the energy of every combination of spatial classes, mask by mask."""
+
+    def __init__(self, space: SearchSpace) -> None:
+        self.space = space
+        self.grid = SpatialGrid(space)
+        self._fronts: dict[tuple[int, frozenset[int], frozenset[int]], FloatArray] = {}
+        self._steps = space.problem.computes / self.grid.above[-1]
+
+    def energies(self, mask: KeepMask) -> FloatArray:
+        """Lower bound per combination, in energy units; infinite where no tile fits."""
+        depth = len(self.space.levels)
+        weights: dict[tuple[int, int], FloatArray] = {}
+        total = self._fixed()
+        for place in range(len(self.space.views)):
+            for action in actions(self.space.levels, self._flow(mask, place)):
+                price = self._price(action)
+                total = total - price * action.minus
+                key = (action.boundary, place)
+                weights[key] = weights.get(key, np.zeros(len(self.grid))) + price * action.multiplier
+        for (boundary, _), weight in weights.items():
+            if boundary == depth:
+                total = total + weight * self._steps
+        for level in range(1, depth):
+            own = {place: w for (boundary, place), w in weights.items() if boundary == level}
+            total = total + self._least(mask, level, own)
+        return total * np.where(total > 0, ROUNDING, 1.0)
+
+    def _flow(self, mask: KeepMask, place: int) -> DataspaceFlow:
+        view = self.space.views[place]
+        words = float(self.space.tables[place].tile_words[-1])
+        partition = [np.full(len(self.grid), words)]
+        for level in range(1, len(self.space.levels)):
+            shared = self.grid.above[level] / self.grid.unused_above[place][level]
+            partition.append(words / shared if view.simple else partition[0])
+        chain = self.space.chain(mask, place)
+        return DataspaceFlow(view.name, view.read_write, chain, self.grid.distinct[place], tuple(partition))
+
+    def _price(self, action: Action) -> FloatArray:
+        level = self.space.levels[action.level]
+        most = self.space.instances[action.level] // level.cluster_size
+        paying = np.minimum(self.grid.above[action.level], most)
+        price: FloatArray = paying * (getattr(level.energy, action.name) / level.block_size)
+        return price
+
+    def _fixed(self) -> FloatArray:
+        """Energy of the compute, and leakage of the used instances for the least cycles."""
+        architecture = self.space.architecture
+        latency = sum(v.network_fill_latency + v.network_drain_latency for v in self.space.levels)
+        total = np.full(len(self.grid), float(self.space.problem.computes * architecture.compute.energy))
+        for place, level in enumerate(self.space.levels):
+            total += level.energy.leak_per_cycle * self.grid.above[place] * (self._steps + latency)
+        return total
+
+    def _least(self, mask: KeepMask, level: int, weights: dict[int, FloatArray]) -> FloatArray:
+        """Least cost of the boundary of `level` over tiles and classes."""
+        space = self.space
+        tiles = space.feasible(level, space.tenants(mask, level))
+        if len(tiles) == 0:
+            return np.full(len(self.grid), np.inf)
+        if not weights:
+            return np.zeros(len(self.grid))
+        best = np.full(len(self.grid), np.inf)
+        for members in space.reuse_classes:
+            reused = [p for p in weights if p in members and space.reuses(p, level)]
+            loose = sorted(p for p in weights if p not in reused)
+            fixed = np.zeros(len(self.grid))
+            for place in reused:
+                spread = self.grid.above[level] / self.grid.unused_above[place][level]
+                fixed += weights[place] * (space.least_relevant(place, level, mask) / spread)
+            if loose:
+                front = self._front(level, space.tenants(mask, level), frozenset(loose))
+                matrix = np.stack([weights[p] / self.grid.above[level] for p in loose], axis=1)
+                fixed += _least_product(matrix, front)
+            np.minimum(best, fixed, out=best)
+        return best
+
+    def _front(self, level: int, tenants: frozenset[int], places: frozenset[int]) -> FloatArray:
+        """Traffic of the tiles that fit and that no other tile undercuts, shape (places, tiles)."""
+        key = (level, tenants, places)
+        if key not in self._fronts:
+            tiles = self.space.feasible(level, tenants)
+            traffic = [self.space.unreused_words(p, level)[tiles].astype(np.float64) for p in sorted(places)]
+            self._fronts[key] = pareto_front(np.stack(traffic, axis=1)).T.copy()
+        return self._fronts[key]
+
+
+def _least_product(weights: FloatArray, front: FloatArray) -> FloatArray:
+    """Row-wise minimum of ``weights @ front``, in chunks of bounded memory."""
+    rows = max(1, CHUNK // front.shape[1])
+    parts = [(weights[i : i + rows] @ front).min(axis=1) for i in range(0, len(weights), rows)]
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def pareto_front(points: FloatArray) -> FloatArray:
+    """Rows of `points` that no other row undercuts in every column (each value once)."""
+    rest = np.unique(points, axis=0)
+    rest = rest[np.argsort(rest.sum(axis=1), kind="stable")]
+    found = []
+    while len(rest):
+        found.append(rest[0])
+        rest = rest[(rest < rest[0]).any(axis=1)]
+    return np.array(found)
+
