@@ -21,13 +21,15 @@ EXIT_FEASIBLE = 3
 EXIT_INFEASIBLE = 4
 EXIT_UNKNOWN = 5
 EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
 
 EXIT_CODES = f"""\
 exit codes:
   {EXIT_OPTIMAL}    the mapping is proven optimal (map), or the command did its work
   {EXIT_INVALID}    invalid input: a spec, a mapping or an argument
   {EXIT_FEASIBLE}    a mapping was found, but it is not proven optimal
-  {EXIT_INFEASIBLE}    no mapping satisfies the constraints; this is proven
+  {EXIT_INFEASIBLE}    no mapping satisfies the constraints; this is proven (map),
+       or the mapping breaks a limit of the hardware (evaluate)
   {EXIT_UNKNOWN}    stopped before a mapping or a proof was found
   {EXIT_INTERRUPTED}  interrupted before or after the search, or twice during it;
        the first interrupt of a search ends it with the best mapping so far

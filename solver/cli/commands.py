@@ -29,6 +29,12 @@ def map_command(arguments: argparse.Namespace) -> int:
     check_outputs(outputs)
     mapspace = _load(arguments, arguments.specs, require_mapping=False).mapspace
     result = _search(mapspace, arguments)
+    if not arguments.quiet and STDOUT not in outputs:
+        from solver.cli.console import report_console  # noqa: PLC0415
+        from solver.report.text import print_result  # noqa: PLC0415
+
+        with report_console() as console:
+            print_result(console, mapspace, result)
     if arguments.json is not None:
         from solver.report.document import json_text, result_document  # noqa: PLC0415 (only when asked for)
 
@@ -38,12 +44,6 @@ def map_command(arguments: argparse.Namespace) -> int:
 
         targets = mapping_targets(mapspace.problem, mapspace.architecture, result.mapping)
         write_output(arguments.mapping, mapping_yaml(targets))
-    if not arguments.quiet and STDOUT not in outputs:
-        from solver.cli.console import report_console  # noqa: PLC0415
-        from solver.report.text import print_result  # noqa: PLC0415
-
-        with report_console() as console:
-            print_result(console, mapspace, result)
     return EXIT_OF_STATUS[result.status]
 
 
@@ -56,16 +56,16 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     from model.cost import evaluate  # noqa: PLC0415 (spec errors answer without it)
 
     evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping, arguments.link_transfers)
-    if arguments.json is not None:
-        from solver.report.document import evaluation_document, json_text  # noqa: PLC0415
-
-        write_output(arguments.json, json_text(evaluation_document(mapspace, mapping, evaluation)))
     if arguments.json != STDOUT:
         from solver.cli.console import report_console  # noqa: PLC0415
         from solver.report.text import print_evaluation  # noqa: PLC0415
 
         with report_console() as console:
             print_evaluation(console, mapspace, mapping, evaluation)
+    if arguments.json is not None:
+        from solver.report.document import evaluation_document, json_text  # noqa: PLC0415
+
+        write_output(arguments.json, json_text(evaluation_document(mapspace, mapping, evaluation)))
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from solver.cli.arguments import EXIT_INTERRUPTED, EXIT_INVALID, parse_arguments
+from solver.cli.arguments import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_INVALID, parse_arguments
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,7 +17,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from solver.cli.output import OutputError  # noqa: PLC0415
 
     try:
-        return COMMANDS[options.command](options)
+        code = COMMANDS[options.command](options)
+        sys.stdout.flush()
+        return code
     except SpecError as error:
         print(error.render(), file=sys.stderr)
     except OutputError as error:
@@ -26,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         _close_stdout()
+        return EXIT_BROKEN_PIPE
     return EXIT_INVALID
 
 
