@@ -9,18 +9,19 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-PLAIN_WIDTH = 160
+WIDTH = 1000
+"""Wider than any table: figures are never cut off, a narrow terminal breaks the lines itself."""
 
 
 @contextmanager
 def report_console() -> Iterator[Console]:
-    """Yield a console on stdout: as wide as the terminal, or plain text of a fixed width when piped."""
+    """Yield a console on stdout; plain text without trailing blanks when piped."""
     if sys.stdout.isatty():
-        yield Console(highlight=False, markup=False)
+        yield Console(width=WIDTH, highlight=False, markup=False)
         return
     text = io.StringIO()
     yield Console(
-        file=text, width=PLAIN_WIDTH, color_system=None, force_terminal=False, highlight=False, markup=False
+        file=text, width=WIDTH, color_system=None, force_terminal=False, highlight=False, markup=False
     )
     for line in text.getvalue().splitlines():
         print(line.rstrip())

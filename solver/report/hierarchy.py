@@ -12,7 +12,7 @@ from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, Tempor
 from model.mapspace_size import mapspace_size
 from model.problem import Problem
 from solver.report.figures import count_text, large_count_text
-from solver.report.tables import NOTHING, plain_table
+from solver.report.tables import LONG_TEXT, NOTHING, plain_table
 
 
 def problem_table(problem: Problem) -> Table:
@@ -33,7 +33,7 @@ def hierarchy_table(mapspace: Mapspace) -> Table:
     table = plain_table("Node", "Kind")
     for heading in ("Instances", "Words", "Bits", "Block"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("Constraints", overflow="fold")
+    table.add_column("Constraints", overflow="fold", max_width=LONG_TEXT)
     temporal, spatial = iter(zip(mapspace.temporal, mapspace.keep, strict=True)), iter(mapspace.spatial)
     for position, node in enumerate(architecture.nodes):
         if isinstance(node, Fanout):

@@ -12,6 +12,7 @@ from model.cost.report import Evaluation, LevelCost
 from solver.report.figures import count_text, energy_text, percent, significant
 
 NOTHING = "-"
+LONG_TEXT = 60
 
 
 def levels_table(architecture: Architecture, evaluation: Evaluation) -> Table:
@@ -57,7 +58,7 @@ def prices_table(architecture: Architecture) -> Table:
     table = plain_table("Component")
     for heading in ("Read", "Fill", "Update", "Leak/cycle", "Words"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("Source", overflow="fold")
+    table.add_column("Source", overflow="fold", max_width=LONG_TEXT)
     units = architecture.units_per_pj
     for level in architecture.levels:
         price = level.energy
@@ -102,7 +103,9 @@ def _with_lines(place: str, lines: Sequence[int]) -> str:
 
 def plain_table(*headings: str) -> Table:
     """Return an empty table with the common look; the headings are of text columns."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    table = Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True, header_style="bold"
+    )
     for heading in headings:
         table.add_column(heading, no_wrap=True)
     return table

@@ -101,7 +101,7 @@ def _print_cost(console: Console, mapspace: Mapspace, mapping: Mapping, evaluati
     problem, architecture = mapspace.problem, mapspace.architecture
     console.print(_heading(problem, "Mapping"))
     for line in loop_nest(problem, architecture, mapping):
-        console.print(line, soft_wrap=True)
+        console.print(line)
     console.print(
         _title("Levels"), "(tiles, reads, fills, updates: words of one instance; energy: all instances)"
     )
@@ -139,7 +139,7 @@ def _shown(result: Result, objective: str, quantity: int | None) -> str:
 
 def _print_notes(console: Console, notes: Iterable[str]) -> None:
     for note in notes:
-        console.print(f"note: {note}", soft_wrap=True)
+        console.print(f"note: {note}")
 
 
 def _heading(problem: Problem, what: str) -> Text:

@@ -30,7 +30,7 @@ RESULTS = {"optimal": OPTIMAL, "feasible": FEASIBLE, "infeasible": INFEASIBLE, "
 
 def printed(show, *arguments):
     text = io.StringIO()
-    show(Console(file=text, width=160, color_system=None, highlight=False, markup=False), *arguments)
+    show(Console(file=text, width=1000, color_system=None, highlight=False, markup=False), *arguments)
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
