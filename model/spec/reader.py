@@ -58,12 +58,6 @@ def read_files(
     return reduce(join_specs, [reader.top(path, values) for path in tops])
 
 
-def read_text(text: str, name: str = "<text>", limits: Limits | None = None) -> MappingNode:
-    """Read one spec from a string of plain YAML, without templates and includes."""
-    document = Document.of(name, text)
-    return _top_mapping(compose(document, limits or Limits()), document, name)
-
-
 def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
     """Return template variables from ``NAME=VALUE`` texts.
 

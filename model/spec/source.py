@@ -147,16 +147,6 @@ class MappingNode:
 Node = ScalarNode | SequenceNode | MappingNode
 
 
-def tag_span(node: Node) -> Span:
-    """Return where a node's tag is written, or the node's span where that cannot be told."""
-    span = node.span
-    line = None if span.source is None or span.rendered is not None else span.source.line(span.line)
-    start = -1 if line is None or node.tag is None else line.find(node.tag, span.column - 1)
-    if start < 0 or node.tag is None:
-        return span
-    return Span(span.file, span.line, start + 1, span.line, start + 1 + len(node.tag), span.source)
-
-
 def to_plain(node: Node) -> object:
     """Return the node's content as plain Python values: None, bool, int, float, str, list, dict."""
     if isinstance(node, ScalarNode):
