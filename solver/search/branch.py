@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from solver.search.bounds import Boundary, LatticeBounds, StageTables, ceil_div
+from solver.search.bounds import LatticeBounds, StageTables
 from solver.search.completion import Skeleton
-from solver.search.dataspaces import DataspaceView
 from solver.search.goal import Goal
 from solver.search.lattice import INFINITY, BoolArray, IntArray
 from solver.search.orders import OrderClass, SlotOrders
-from solver.search.space import SearchSpace
 from solver.search.spatial import StageChoice
 from solver.search.subproblem import Subproblem
+from solver.search.walk import Candidates, Node, Walk
 
 FloatArray = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Node:
-    """A partial mapping: everything outside of the tile of `level` is decided.
-
-    ``energy`` counts the boundaries of `level` and outside, exactly but for sliding windows, without
-    the subproblem's constant. ``in_place[v]`` is the product of the loops directly outside of the
-    tile that leave dataspace v in place, ``reuse_class`` the class of the innermost of them (None:
-    no loop yet).
-    """
-
-    level: int
-    tile: int
-    energy: int
-    least: int
-    loads: FloatArray
-    in_place: tuple[int, ...]
-    signature: frozenset[int] | None
-    path: tuple[tuple[int, ...], ...]
-    spatial: tuple[StageChoice, ...]
 
 
 def energy_room(sub: Subproblem, goal: Goal) -> int:
@@ -65,6 +42,7 @@ class Branching:
         self.orders = orders
         self.stop = stop
         self.expanded = 0
+        self._seen: set[tuple[tuple[tuple[int, ...], ...], tuple[StageChoice, ...]]] = set()
 
     def skeletons(self) -> Iterator[Skeleton]:
         """All factor choices whose lower bound can still improve, most promising first.
@@ -75,7 +53,7 @@ class Branching:
         whole = self.space.lattice.size - 1
         base = np.array(self.sub.base_loads, dtype=np.float64)
         least = int(self.bounds.inside[0][-1, 0])
-        root = Node(0, whole, 0, least, base, (1,) * len(views), None, (), ())
+        root = Node(0, whole, 0, least, base, (1,) * len(views), None, (), (), ())
         yield from self._visit(root)
 
     def _limit(self) -> int:
@@ -99,10 +77,12 @@ class Branching:
             if any(extent % factor for extent, factor in pairs):
                 continue
             factors = tuple(extent // factor for extent, factor in pairs)
+            key = ((*node.path, factors), (*node.spatial, member))
+            if key in self._seen:
+                continue
+            self._seen.add(key)
             if all(f in allowed for f, allowed in zip(factors, slot.allowed, strict=True)):
-                yield Skeleton(
-                    self.space, self.sub.mask, (*node.path, factors), (*node.spatial, member)
-                )
+                yield Skeleton(self.space, self.sub.mask, *key)
 
     def _children(self, node: Node) -> Iterator[Node]:
         stage = self.bounds.stages[node.level]
@@ -149,14 +129,14 @@ class Branching:
 
     def _candidates(
         self, node: Node, stage: StageTables, places: IntArray, member: StageChoice
-    ) -> _Candidates:
+    ) -> Candidates:
         lattice, slot = self.space.lattice, self.space.slots[node.level]
         tiles = stage.tiles[places]
         room = lattice.exponents[node.tile] - lattice.exponents[lattice.index(member.factors)]
         fits = (lattice.exponents[tiles] <= room).all(axis=1)
         places, tiles = places[fits], tiles[fits]
         inner = lattice.extents[tiles] * np.array(member.factors, dtype=np.int64)
-        found = _Candidates(places, tiles, lattice.extents[node.tile] // inner)
+        found = Candidates(places, tiles, lattice.extents[node.tile] // inner, member)
         for d, allowed in enumerate(slot.allowed):
             if not slot.free[d]:
                 found = found.only(np.isin(found.loops[:, d], sorted(allowed)))
@@ -165,14 +145,14 @@ class Branching:
     def _ordered(
         self,
         node: Node,
-        candidates: _Candidates,
+        candidates: Candidates,
         member: StageChoice,
         order: OrderClass,
         keep: BoolArray,
     ) -> Iterator[Node]:
         """Children of `node` whose loops are in an order of this class."""
-        level = node.level + 1
-        walk = _Walk(self.space, node, candidates, order)
+        level, lattice = node.level + 1, self.space.lattice
+        walk = Walk(self.space, node, candidates, order)
         energy = np.full(len(keep), node.energy, dtype=np.int64)
         loads = np.repeat(node.loads[None, :], len(keep), axis=0)
         for boundary in self.bounds.boundaries[level]:
@@ -183,6 +163,7 @@ class Branching:
         cycles = np.maximum(loads.max(axis=1, initial=0.0) * (1 - 1e-12), float(self.sub.least_cycles))
         keep = keep & (least < self._limit())
         keep &= self.goal.hopeful(least * float(self.sub.quantum) + float(self.sub.constant), cycles)
+        spans = lattice.extents[candidates.tiles] * np.array(member.factors, dtype=np.int64)
         for i in np.flatnonzero(keep):
             yield Node(
                 level,
@@ -194,100 +175,5 @@ class Branching:
                 walk.signature(i),
                 (*node.path, tuple(int(t) for t in candidates.loops[i])),
                 (*node.spatial, member),
+                (*node.extents, tuple(int(e) for e in spans[i])),
             )
-
-
-@dataclass(frozen=True)
-class _Candidates:
-    """Tiles one level inside a node: places in the stage's tables, lattice indices, loops between."""
-
-    places: IntArray
-    tiles: IntArray
-    loops: IntArray
-
-    def only(self, chosen: BoolArray) -> _Candidates:
-        """The candidates where `chosen` is true."""
-        return _Candidates(self.places[chosen], self.tiles[chosen], self.loops[chosen])
-
-
-class _Walk:
-    """Walks over the loops of one slot, innermost first, for many candidate tiles at once.
-
-    ``runs[v]`` multiplies up the innermost loops that leave dataspace v in place, ``alive[v]`` tells
-    whether that is all of them, and ``first`` numbers the group of the innermost loop, -1 for none.
-    """
-
-    def __init__(self, space: SearchSpace, node: Node, candidates: _Candidates, order: OrderClass) -> None:
-        count = len(candidates.tiles)
-        self.space = space
-        self.node = node
-        self.candidates = candidates
-        self.order = order
-        self.runs = [np.ones(count, dtype=np.int64) for _ in space.views]
-        self.alive = [np.ones(count, dtype=np.bool_) for _ in space.views]
-        self.first = np.full(count, -1, dtype=np.int64)
-        self.slides: dict[tuple[int, int], BoolArray] = {}
-        for number, group in enumerate(order):
-            moving = self._product(group.dims) > 1
-            self.first[(self.first < 0) & moving] = number
-            for view in space.views:
-                self._step(view, group.dims)
-        for run, alive, outside in zip(self.runs, self.alive, node.in_place, strict=True):
-            run[alive] *= outside
-
-    def _product(self, dims: Sequence[int]) -> IntArray:
-        product: IntArray = self.candidates.loops[:, list(dims)].prod(axis=1)
-        return product
-
-    def _step(self, view: DataspaceView, dims: tuple[int, ...]) -> None:
-        place = view.place
-        alive = self.alive[place]
-        still = [d for d in dims if d in view.irrelevant]
-        if still:
-            self.runs[place][alive] *= self._product(still)[alive]
-        if len(still) == len(dims):
-            return
-        moved = alive & (self._product([d for d in dims if d in view.relevant]) > 1)
-        for c, component in enumerate(view.components):
-            if component.sliding:
-                sliding = moved & (self._product([d for d in component.dims if d in dims]) > 1)
-                self.slides[place, c] = self.slides.get((place, c), False) | sliding
-        self.alive[place] = alive & ~moved
-
-    def delivered(self, boundary: Boundary) -> IntArray:
-        """Words delivered per instance, a lower bound where windows slide, exact otherwise."""
-        place = boundary.place
-        tiles = self.candidates.tiles
-        tables = self.space.tables[place]
-        instances = boundary.sub.above[boundary.level]
-        words = tables.plain_words[tiles]
-        if not self.space.reuses(place, boundary.level):
-            return ceil_div(words * tables.irrelevant_tiles[tiles], instances)
-        for c, sliding in enumerate(tables.sliding_words):
-            if sliding is not None:
-                slides = self.alive[place] | self.slides[place, c]
-                words = np.where(slides, np.minimum(words, sliding[tiles]), words)
-        return -(-(words * tables.irrelevant_tiles[tiles]) // (instances * self.runs[place]))
-
-    def inside(self, table: IntArray, classes: Sequence[frozenset[int]]) -> IntArray:
-        """Lower bound on the energy of all boundaries inside the tiles (`table`: one row per class)."""
-        result = np.full(len(self.first), INFINITY, dtype=np.int64)
-        for number in range(-1, len(self.order)):
-            chosen = self.first == number
-            if chosen.any():
-                rows = self._rows(number, classes)
-                result[chosen] = table[rows][:, self.candidates.places[chosen]].min(axis=0)
-        return result
-
-    def _rows(self, number: int, classes: Sequence[frozenset[int]]) -> list[int]:
-        signature = self._signature(number)
-        if signature is None:
-            return list(range(len(classes)))
-        return [k for k, members in enumerate(classes) if signature & members] or [len(classes)]
-
-    def _signature(self, number: int) -> frozenset[int] | None:
-        return self.node.signature if number < 0 else self.order[number].signature
-
-    def signature(self, candidate: int) -> frozenset[int] | None:
-        """Dataspaces that the innermost loop outside of a candidate's tile leaves in place."""
-        return self._signature(int(self.first[candidate]))

@@ -35,6 +35,10 @@ class Component:
         """Whether several dimensions index these ranks together."""
         return len(self.dims) > 1
 
+    def step(self, dim: int) -> int | None:
+        """How far the single rank moves per index of `dim`, None if there are several ranks."""
+        return abs(dict(self.ranks[0])[dim]) if len(self.ranks) == 1 else None
+
 
 @dataclass(frozen=True)
 class DataspaceView:
@@ -122,7 +126,8 @@ class Tables:
     of all tiles x that cover the dataspace once, with the best sliding reuse; times
     ``irrelevant_tiles``, the tiles along the other dimensions, it is the traffic without any
     temporal reuse. ``plain_words`` is the same without sliding reuse, and ``sliding_words`` per
-    component with sliding reuse in that component only (None where it does not slide).
+    component with sliding reuse in that component only (None where it does not slide). ``boxes`` is
+    the tile's size in each component.
     """
 
     tile_words: IntArray
@@ -130,6 +135,7 @@ class Tables:
     plain_words: IntArray
     irrelevant_tiles: IntArray
     sliding_words: tuple[IntArray | None, ...]
+    boxes: tuple[IntArray, ...]
 
 
 def tables(space: DataspaceView, lattice: Lattice) -> Tables:
@@ -154,7 +160,7 @@ def tables(space: DataspaceView, lattice: Lattice) -> Tables:
             sliding[i] = words
             best = np.minimum(best, words)
     irrelevant = math.prod((ratios[:, d] for d in space.irrelevant), start=ones)
-    return Tables(tile, best, plain, irrelevant, tuple(sliding))
+    return Tables(tile, best, plain, irrelevant, tuple(sliding), tuple(boxes))
 
 
 def _box(component: Component, extents: IntArray) -> IntArray:

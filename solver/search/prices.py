@@ -21,7 +21,7 @@ from solver.search.lattice import INFINITY, IntArray
 
 @dataclass(frozen=True, slots=True)
 class EnergyTerm:
-    """``price * ceil((F * multiplier - minus) / block)``, never below 0."""
+    """``price * ceil((F * multiplier - minus) / block)``."""
 
     price: int
     multiplier: int
@@ -56,7 +56,6 @@ class BoundaryPrice:
         for term in self.energy:
             ceiling = (INFINITY // (4 * max(1, term.price)) * term.block + term.minus) // term.multiplier
             words = np.minimum(delivered, ceiling) * term.multiplier - term.minus
-            np.maximum(words, 0, out=words)
             if term.block > 1:
                 words = -(-words // term.block)
             total += words * term.price
@@ -76,7 +75,7 @@ class BoundaryPrice:
         """Add the load of `delivered` words to `loads`, shape (len(delivered), resources)."""
         for term in self.loads:
             words = delivered.astype(np.float64) * term.multiplier - term.minus
-            loads[:, term.resource] += np.maximum(words, 0.0) * term.cycles_per_word
+            loads[:, term.resource] += words * term.cycles_per_word
 
 
 @dataclass(frozen=True, slots=True)

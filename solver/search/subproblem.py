@@ -86,7 +86,7 @@ class Subproblem:
         for prices in self.prices:
             boundary = prices.get(len(self.space.levels))
             for term in boundary.loads if boundary else ():
-                words = max(0, self.steps * term.multiplier - term.minus)
+                words = self.steps * term.multiplier - term.minus
                 loads[term.resource] += words * term.cycles_per_word
         return tuple(loads)
 

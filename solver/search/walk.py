@@ -1,0 +1,199 @@
+"""Partial mappings, and the loops of one slot seen by each dataspace for many tiles at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from solver.search.bounds import Boundary, ceil_div
+from solver.search.dataspaces import Component, DataspaceView
+from solver.search.goal import FloatArray
+from solver.search.lattice import INFINITY, BoolArray, IntArray
+from solver.search.orders import OrderClass
+from solver.search.space import SearchSpace
+from solver.search.spatial import StageChoice
+
+
+@dataclass(frozen=True)
+class Node:
+    """A partial mapping: everything outside of the tile of `level` is decided.
+
+    ``energy`` counts the boundaries of `level` and outside, exactly but for sliding windows, without
+    the subproblem's constant. ``in_place[v]`` is the product of the loops directly outside of the
+    tile that leave dataspace v in place, ``reuse_class`` the class of the innermost of them (None:
+    no loop yet). ``extents[l]`` is what one iteration of the loops of level l spans: the tile
+    inside, times the spatial factors between.
+    """
+
+    level: int
+    tile: int
+    energy: int
+    least: int
+    loads: FloatArray
+    in_place: tuple[int, ...]
+    signature: frozenset[int] | None
+    path: tuple[tuple[int, ...], ...]
+    spatial: tuple[StageChoice, ...]
+    extents: tuple[tuple[int, ...], ...] = ()
+
+    def moves_outside(self, component: Component) -> Iterator[int]:
+        """How far each temporal loop outside of the tile moves `component`, slot by slot outwards.
+
+        Within a slot the shorter movements come first.
+        """
+        for loops, inner in zip(reversed(self.path), reversed(self.extents), strict=True):
+            moves = [inner[d] * (component.step(d) or 0) for d in component.dims if loops[d] > 1]
+            yield from sorted(moves)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Tiles one level inside a node: places in the stage's tables, lattice indices, loops between."""
+
+    places: IntArray
+    tiles: IntArray
+    loops: IntArray
+    member: StageChoice
+
+    def only(self, chosen: BoolArray) -> Candidates:
+        """The candidates where `chosen` is true."""
+        return Candidates(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
+
+
+class Walk:
+    """Walks over the loops of one slot, innermost first, for many candidate tiles at once.
+
+    ``runs[v]`` multiplies up the innermost loops that leave dataspace v in place, ``alive[v]`` tells
+    whether that is all of them, ``leads[v, d]`` whether the loop over d may be the innermost one that
+    moves v, and ``first`` numbers the group of the innermost loop, -1 for none.
+    """
+
+    def __init__(self, space: SearchSpace, node: Node, candidates: Candidates, order: OrderClass) -> None:
+        count = len(candidates.tiles)
+        self.space = space
+        self.node = node
+        self.candidates = candidates
+        self.order = order
+        self.runs = [np.ones(count, dtype=np.int64) for _ in space.views]
+        self.alive = [np.ones(count, dtype=np.bool_) for _ in space.views]
+        self.first = np.full(count, -1, dtype=np.int64)
+        self.leads: dict[tuple[int, int], BoolArray] = {}
+        for number, group in enumerate(order):
+            moving = self._product(group.dims) > 1
+            self.first[(self.first < 0) & moving] = number
+            for view in space.views:
+                self._step(view, group.dims)
+        for run, alive, outside in zip(self.runs, self.alive, node.in_place, strict=True):
+            run[alive] *= outside
+
+    def _product(self, dims: Sequence[int]) -> IntArray:
+        product: IntArray = self.candidates.loops[:, list(dims)].prod(axis=1)
+        return product
+
+    def _step(self, view: DataspaceView, dims: tuple[int, ...]) -> None:
+        place = view.place
+        alive = self.alive[place]
+        still = [d for d in dims if d in view.irrelevant]
+        if still:
+            self.runs[place][alive] *= self._product(still)[alive]
+        if len(still) == len(dims):
+            return
+        moved = alive & (self._product([d for d in dims if d in view.relevant]) > 1)
+        for component in view.components:
+            for d in component.dims if component.sliding else ():
+                if d in dims:
+                    self.leads[place, d] = moved & (self.candidates.loops[:, d] > 1)
+        self.alive[place] = alive & ~moved
+
+    def delivered(self, boundary: Boundary) -> IntArray:
+        """Words delivered per instance, a lower bound where windows slide, exact otherwise."""
+        place = boundary.place
+        tiles = self.candidates.tiles
+        tables = self.space.tables[place]
+        instances = boundary.sub.above[boundary.level]
+        words = tables.plain_words[tiles]
+        if not self.space.reuses(place, boundary.level):
+            return ceil_div(words * tables.irrelevant_tiles[tiles], instances)
+        for c, component in enumerate(self.space.views[place].components):
+            sliding = tables.sliding_words[c]
+            if sliding is None:
+                continue
+            words = np.where(self.alive[place], np.minimum(words, sliding[tiles]), words)
+            for d in component.dims:
+                if (place, d) in self.leads:
+                    led = self._sliding(place, c, d, sliding[tiles])
+                    words = np.where(self.leads[place, d], np.minimum(words, led), words)
+        return -(-(words * tables.irrelevant_tiles[tiles]) // (instances * self.runs[place]))
+
+    def _sliding(self, place: int, c: int, dim: int, least: IntArray) -> IntArray:
+        """Words of all deliveries when the loop over `dim` is the innermost that moves component `c`.
+
+        Consecutive tiles overlap along that loop only, unless a loop farther out happens to continue
+        the movement or to return to the tile at hand; then `least` stands in.
+        """
+        tables = self.space.tables[place]
+        component = self.space.views[place].components[c]
+        tiles = self.candidates.tiles
+        if component.step(dim) is None:
+            return least
+        box = tables.boxes[c][tiles]
+        count = self.candidates.loops[:, dim]
+        move = self._move(component, dim)
+        fresh = np.minimum(move, box)
+        exact: IntArray = tables.plain_words[tiles] // (box * count) * (box + (count - 1) * fresh)
+        return np.where(self._may_return(place, component, dim), np.minimum(exact, least), exact)
+
+    def _move(self, component: Component, dim: int) -> IntArray:
+        """How far the component moves per iteration of this slot's loop over `dim`."""
+        extent = self.space.lattice.extents[self.candidates.tiles, dim]
+        moves: IntArray = extent * (self.candidates.member.factors[dim] * (component.step(dim) or 0))
+        return moves
+
+    def _may_return(self, place: int, component: Component, dim: int) -> BoolArray:
+        """Where a farther loop of the component may be compared with an overlapping tile.
+
+        Such a loop moves by what all loops of the component inside it add up to, or by the leading
+        loop's movement more. Loops of other components in between rule it out.
+        """
+        loops = self.candidates.loops
+        lead = self._move(component, dim)
+        inside = lead.copy()
+        possible = np.zeros(len(lead), dtype=np.bool_)
+        others = [d for d in component.dims if d != dim]
+        for d in others:
+            move = self._move(component, d)
+            equal = (move == lead) | (move == 2 * lead) if len(others) == 1 else move <= move + lead
+            possible |= (loops[:, d] > 1) & equal
+            inside += np.where(loops[:, d] > 1, move, 0)
+        view = self.space.views[place]
+        apart = [d for d in view.relevant if d not in component.dims]
+        reached = self._product(apart) == 1 if apart else np.ones(len(lead), dtype=np.bool_)
+        for move in self.node.moves_outside(component):
+            possible |= reached & (move <= inside + lead)
+            inside = inside + move
+        return possible
+
+    def inside(self, table: IntArray, classes: Sequence[frozenset[int]]) -> IntArray:
+        """Lower bound on the energy of all boundaries inside the tiles (`table`: one row per class)."""
+        result = np.full(len(self.first), INFINITY, dtype=np.int64)
+        for number in range(-1, len(self.order)):
+            chosen = self.first == number
+            if chosen.any():
+                rows = self._rows(number, classes)
+                result[chosen] = table[rows][:, self.candidates.places[chosen]].min(axis=0)
+        return result
+
+    def _rows(self, number: int, classes: Sequence[frozenset[int]]) -> list[int]:
+        signature = self._signature(number)
+        if signature is None:
+            return list(range(len(classes)))
+        return [k for k, members in enumerate(classes) if signature & members] or [len(classes)]
+
+    def _signature(self, number: int) -> frozenset[int] | None:
+        return self.node.signature if number < 0 else self.order[number].signature
+
+    def signature(self, candidate: int) -> frozenset[int] | None:
+        """Dataspaces that the innermost loop outside of a candidate's tile leaves in place."""
+        return self._signature(int(self.first[candidate]))
