@@ -1,6 +1,7 @@
 """The commands end to end: exit codes, files, and what goes to stdout and stderr."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -170,3 +171,32 @@ def test_a_closed_pipe_is_no_traceback():
     program = f"{sys.executable} -m solver check {SPEC} | true"
     run = subprocess.run(program, shell=True, capture_output=True, text=True, check=False)
     assert run.stderr == ""
+
+
+def test_map_prints_a_proven_mapping(capsys):
+    assert main(["map", SPEC, "--objective", "energy"]) == 0
+    text = re.sub(r"[\d,]+ states, .*", "...", capsys.readouterr().out)
+    assert_golden("row_map.txt", text)
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency", "edp", "latency,energy"])
+def test_map_and_evaluate_agree(objective, tmp_path):
+    found, priced, mapping = (tmp_path / name for name in ("found.json", "priced.json", "map.yaml"))
+    words = [
+        "map",
+        SPEC,
+        "--objective",
+        objective,
+        "--quiet",
+        "--json",
+        str(found),
+        "--mapping",
+        str(mapping),
+    ]
+    assert main(words) == 0
+    assert main(["evaluate", SPEC, "--mapping", str(mapping), "--json", str(priced)]) == 0
+    first, second = json.loads(found.read_text()), json.loads(priced.read_text())
+    for key in ("energy_pj", "cycles", "edp_pj_cycles", "utilization", "levels", "mapping"):
+        assert first[key] == second[key]
+    values = {"energy": first["energy_pj"], "latency": first["cycles"], "edp": first["edp_pj_cycles"]}
+    assert first["value"] == first["bound"] == values[first["objective"]]
