@@ -182,8 +182,8 @@ class _Evaluator:
         if span is None or span.source is None or span.rendered is not None or start is None:
             return span
         line = span.source.line(span.line) or ""
-        offset = line.find(self._text, span.column - 1)
-        if span.end_line != span.line or offset < 0 or offset > span.column:
+        offset = line.find(self._text, span.column - 1, span.end_column - 1)
+        if span.end_line != span.line or offset < 0:
             return span
         start = min(start, len(self._text))
         end = max(start + 1, min(end or start + 1, len(self._text) + 1))

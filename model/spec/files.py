@@ -21,8 +21,7 @@ class IncludeRoots:
 
     def permits(self, path: Path) -> bool:
         """Whether `path` lies in one of the trees once its symbolic links are followed."""
-        resolved = path.resolve()
-        return any(resolved.is_relative_to(directory) for directory in self.directories)
+        return any(resolved(path).is_relative_to(directory) for directory in self.directories)
 
     def check(self, path: Path) -> None:
         """Raise SpecError unless `path` may be included."""
@@ -44,14 +43,14 @@ def include_roots(
     layer files share a base file beside their folder. The root of the file system is never one of
     them unless `allow_include` names it.
     """
-    homes = [home for path in paths for home in (path.parent.resolve(), path.resolve().parent)]
+    homes = [home for path in paths for home in (resolved(path.parent), resolved(path).parent)]
     trees = [*homes, SHIPPED_SPECS]
     for value in variables.values():
         named = _named_file(value, [Path.cwd(), *homes])
         if named is not None:
             trees += [named.parent, named.parent.parent]
     kept = [tree for tree in trees if tree != tree.parent]
-    kept += [path.resolve() for path in allow_include]
+    kept += [resolved(path) for path in allow_include]
     return IncludeRoots(tuple(dict.fromkeys(kept)))
 
 
@@ -59,7 +58,7 @@ def _named_file(value: object, bases: Iterable[Path]) -> Path | None:
     if not isinstance(value, (str, Path)) or not str(value):
         return None
     candidates = (base / value for base in bases)
-    return next((path.resolve() for path in candidates if _is_file(path)), None)
+    return next((resolved(path) for path in candidates if _is_file(path)), None)
 
 
 def _is_file(path: Path) -> bool:
@@ -67,6 +66,14 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def resolved(path: Path) -> Path:
+    """Return a path without symbolic links; SpecError where they run in a circle, or none can be."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SpecError(f"cannot read {display_name(path)}: {error}") from None
 
 
 def find(wanted: str, directories: Iterable[Path]) -> Path | None:

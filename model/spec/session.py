@@ -39,7 +39,7 @@ class Scope:
     @classmethod
     def top(cls, path: Path, variables: Mapping[str, object]) -> Scope:
         """Return the scope of a file that the user named."""
-        return cls(path, path.parent, variables, (), (path.resolve(),))
+        return cls(path, path.parent, variables, (), (files.resolved(path),))
 
     @property
     def directories(self) -> tuple[Path, ...]:
@@ -54,7 +54,7 @@ class Scope:
         SpecError
             If that file is being read already, or the includes are nested too deep.
         """
-        resolved = path.resolve()
+        resolved = files.resolved(path)
         if resolved in self.chain:
             cycle = [*self.chain[self.chain.index(resolved) :], resolved]
             raise SpecError("files include one another: " + " -> ".join(map(files.display_name, cycle)))

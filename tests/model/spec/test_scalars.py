@@ -56,7 +56,6 @@ def test_what_the_core_schema_resolves(read: Callable[..., MappingNode], text: s
         "0b11",
         "0o8",
         "1e",
-        "-",
         ".",
         "65nm",
     ],

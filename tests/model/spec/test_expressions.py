@@ -1,0 +1,236 @@
+"""Arithmetic in attributes."""
+
+import math
+from collections.abc import Callable
+from time import perf_counter
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from model.spec.expressions import evaluate
+from model.spec.source import MappingNode, ScalarNode, SpecError
+
+NAMES = {"depth": 64, "width": 8, "memory_width": 32, "depthscale": 0.5, "kind": "SRAM", "sizes": [1, 2, 4]}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("16384*2", 32768),
+        ("ceil(log2(depth))", 6),
+        ("max(1, ceil(log2(depth))) if depth >= 1 else 1", 6),
+        ("max(32, width)", 32),
+        ("width / memory_width", 0.25),
+        ("depthscale ** (1.56 / 2)", 0.5**0.78),
+        ("-depth // 3 % 5 + +1", -64 // 3 % 5 + 1),
+        ("1e-9 * 2", 2e-9),
+        ("not depth or width", 8),
+        ("depth and width", 8),
+        ("0 and 1 / 0", 0),
+        ("1 < 2 <= 2 != 3", True),
+        ("1 < 2 > 2", False),
+        ("'SRAM' == kind", True),
+        ("kind in ['SRAM', 'DRAM']", True),
+        ("8 not in sizes", True),
+        ("'a' < 'b'", True),
+        ("'a' + 'b'", "ab"),
+        ("len([1, 2] + [3])", 3),
+        ("sum(sizes)", 7),
+        ("sum(range(1, 4))", 6),
+        ("min(sizes) + min(3, 2)", 3),
+        ("round(2.567, 1) + round(2.5)", 4.6),
+        ("pow(2, 10) + sqrt(16) + exp(0) + log(1) + log10(100) + log(8, 2)", 1034.0),
+        ("abs(-3) + int(2.9) + int('4') + floor(1.5) + float('0.5')", 10.5),
+        ("str(5) + 'nm'", "5nm"),
+        ("2 * pi", 2 * math.pi),
+        ("inf", math.inf),
+        ("  16\n * 2 ", 32),
+        ("True", True),
+        ("2**4095", 2**4095),
+        ("9**-999999999", 0.0),
+    ],
+)
+def test_values(text: str, value: object):
+    result = evaluate(text, NAMES)
+    assert result == value
+    assert type(result) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "an expression is missing here"),
+        ("65nm", "`65nm` is not an expression"),
+        ("a b", "`a b` is not an expression"),
+        ("depth)", "is not an expression"),
+        ("\x00", "is not an expression"),
+        ("widht", "`widht` is not defined here"),
+        ("ciel(3)", "there is no function `ciel`"),
+        ("ceil", "`ceil` is a function"),
+        ("ceil(1, 2)", "`ceil` does not take 2 arguments"),
+        ("min()", "`min` does not take 0 arguments"),
+        ("max([])", "the list is empty"),
+        ("1 / 0", "division by zero"),
+        ("log2(0)", "math domain error"),
+        ("(-1) ** 0.5", "is not real"),
+        ("ceil(inf)", "cannot convert float infinity"),
+        ("1 + 'a'", "`+` does not take a number and a text"),
+        ("'a' + 1", "`+` does not take a text and a number"),
+        ("'a' * 3", "`*` does not take a text and a number"),
+        ("'%d' % 3", "`%` does not take a text and a number"),
+        ("-kind", "a number is needed, not a text"),
+        ("kind < 3", "a number is needed, not a text"),
+        ("3 in 3", "a list is needed, not a number"),
+        ("range(1.5)", "a whole number is needed"),
+        ("[1, 2]", "the expression gives a list"),
+        ("missing", "`missing` is a NoneType"),
+    ],
+)
+def test_errors(text: str, message: str):
+    with pytest.raises(SpecError) as caught:
+        evaluate(text, {**NAMES, "missing": None})
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os')",
+        "''.__class__",
+        "kind.upper()",
+        "sizes[0]",
+        "[x for x in sizes]",
+        "lambda: 1",
+        "f'{depth}'",
+        "{'a': 1}",
+        "1j",
+        "b'a'",
+        "...",
+        "None",
+        "1 is 1",
+        "1 | 2",
+        "~1",
+        "1 << 2",
+        "ceil(*sizes)",
+        "round(number=1)",
+        "max(sizes, key=abs)",
+        "(depth := 1)",
+    ],
+)
+def test_the_rest_of_python_is_not_understood(text: str):
+    with pytest.raises(SpecError, match=r"not allowed|no function|is not an expression"):
+        evaluate(text, NAMES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10**10**10",
+        "2**(2**60)",
+        "pow(10, 10**10)",
+        "9**999 * 9**999",
+        "1e308 * 10",
+        "2.0**99999",
+        "exp(1000)",
+        "range(10**9)",
+        "round(1, -10**10)",
+        "-" * 500 + "1",
+        "(" * 900 + "1" + ")" * 900,
+        "+".join(["1"] * 800),
+        "[" * 900 + "]" * 900,
+        "1+" * 5000 + "1",
+        "int('" + "9" * 1900 + "')",
+        "9" * 1900,
+    ],
+)
+def test_hostile_expressions_end_at_once(text: str):
+    start = perf_counter()
+    with pytest.raises(SpecError):
+        evaluate(text, NAMES)
+    assert perf_counter() - start < 0.5
+
+
+def test_a_node_that_is_no_text_is_its_value(read: Callable[..., MappingNode]):
+    spec = read("a: 1e-9\nb: true\nc: 16*2\nd: '2 + 2'\ne:\n")
+    nodes = [node for _, node in spec.entries]
+    assert [evaluate(node, {}) for node in nodes[:4] if isinstance(node, ScalarNode)] == [1e-9, True, 32, 4]
+    with pytest.raises(SpecError, match="a value is missing here"):
+        evaluate(nodes[4], {})
+
+
+@pytest.mark.parametrize(
+    ("line", "marked"),
+    [
+        ("a: width / memory_widht", "memory_widht"),
+        ("a: 'width / memory_widht'", "memory_widht"),
+        ('a:   "ceil( log2(deph) )" # deph', "deph"),
+        ("a: &x ciel(3) + 1", "ciel"),
+        ("a: {b: 1, c: width * 'é' * 2}", "width * 'é'"),
+        ("a: 3 + 1 / (4 - 4)", "1 / (4 - 4)"),
+        ("a: 3 nm", "nm"),
+    ],
+)
+def test_the_caret_stands_under_the_part_that_is_wrong(
+    read: Callable[..., MappingNode], line: str, marked: str
+):
+    node = read(line + "\n").require("a")
+    if isinstance(node, MappingNode):
+        node = node.require("c")
+    assert isinstance(node, ScalarNode)
+    with pytest.raises(SpecError) as caught:
+        evaluate(node, NAMES)
+    span = caught.value.span
+    assert span is not None
+    assert (span.line, line[span.column - 1 : span.end_column - 1]) == (1, marked)
+
+
+def test_text_that_is_folded_is_marked_as_a_whole(read: Callable[..., MappingNode]):
+    node = read("a: width +\n  wdth\n").require("a")
+    assert isinstance(node, ScalarNode)
+    with pytest.raises(SpecError) as caught:
+        evaluate(node, NAMES)
+    assert caught.value.span == node.span
+    assert caught.value.hint == "did you mean `width`?"
+
+
+words = st.sampled_from(
+    [
+        *(
+            "1",
+            "0",
+            "2.5",
+            "'a'",
+            "[",
+            "]",
+            "(",
+            ")",
+            ",",
+            "+",
+            "-",
+            "*",
+            "**",
+            "/",
+            "%",
+            "<",
+            "in",
+            "not",
+            "and",
+        ),
+        *("if", "else", "depth", "x", "ceil", "max", "sum", "range", "round", ".", ":", "lambda", "for"),
+    ]
+)
+expression_text = st.one_of(st.text(max_size=40), st.lists(words, max_size=12).map(" ".join))
+
+
+@given(expression_text)
+@example("1if 1else 1")
+@example("'\\d'")
+@example("\ud800")
+def test_any_text_is_a_value_or_a_spec_error(text: str):
+    try:
+        result = evaluate(text, NAMES)
+    except SpecError as error:
+        assert error.render()
+    else:
+        assert isinstance(result, (int, float, str))
