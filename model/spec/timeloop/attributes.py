@@ -23,7 +23,7 @@ class Attribute:
     value
         A scalar, or a plain list or dict as written.
     node
-        The value's node, whose text gives numbers exactly.
+        The value's node, whose text gives numbers exactly; an expression's holds its value.
     key
         Place of the key.
     """
@@ -62,8 +62,17 @@ def read_attributes(
         return attributes
     resolver = _Resolver(node, {**variables, **values_of(inherited)})
     for key, value in node.entries:
-        attributes[key.text] = Attribute(resolver.value(key.text), value, key.span)
+        found = resolver.value(key.text)
+        attributes[key.text] = Attribute(found, _settled(value, found), key.span)
     return attributes
+
+
+def _settled(node: Node, value: object) -> Node:
+    """Return the node of an evaluated attribute: an expression gives way to its value."""
+    if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or value == node.text:
+        return node
+    assert isinstance(value, (bool, int, float, str))
+    return ScalarNode(value, str(value), isinstance(value, str), node.span, node.tag)
 
 
 class _Resolver:

@@ -157,7 +157,9 @@ def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
 
 def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
     """Return a truth value; YAML 1.1 words such as ``yes`` are not truth values."""
-    value = value_of(node, names, what)
+    scalar = as_scalar(node, what)
+    is_word = isinstance(scalar.value, str) and scalar.value.isidentifier() and scalar.value not in names
+    value = scalar.text if is_word else value_of(node, names, what)
     if not isinstance(value, bool) and value not in (0, 1):
         raise SpecError(f"{what} must be true or false, but is `{_shown(node, value)}`", node.span)
     return bool(value)

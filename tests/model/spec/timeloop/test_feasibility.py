@@ -1,0 +1,85 @@
+import pytest
+
+from tests.model.spec.timeloop.support import (
+    ARRAY,
+    BUFFER,
+    DRAM,
+    MAC,
+    SPAD,
+    architecture,
+    constrained,
+    failure,
+    load,
+    marked,
+    spec,
+)
+
+
+def text_with(dram: str, array: str, spad: str) -> str:
+    return spec(
+        arch=architecture(
+            constrained(DRAM, f"{{temporal: {{factors: {dram}}}}}"),
+            constrained(ARRAY, f"{{spatial: {{factors: {array}}}}}"),
+            constrained(SPAD, f"{{temporal: {{factors: {spad}}}}}"),
+            MAC,
+        )
+    )
+
+
+def test_a_dimension_fixed_to_one_everywhere():
+    error = failure(text_with("[C=1]", "[C=1]", "[C=1]"))
+    assert error.message == "C is 4, but its factor is fixed to 1 at every node"
+    assert marked(error) == "C=1"
+    assert [text for _, text in error.related] == [
+        "C is 4 here",
+        "`C=1` at `PE`",
+        "`C=1` at `spad`",
+        "mesh of `PE`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dram", "array", "spad", "reason"),
+    [
+        ("[C=2]", "[C=1]", "[C=1]", "2 at most"),
+        ("[C=4]", "[C=2]", "[]", "none that divides it"),
+        ("[K<=1]", "[]", "[K<=1]", "4 at most"),
+    ],
+)
+def test_factors_that_cannot_reach_the_bound(dram, array, spad, reason):
+    error = failure(text_with(dram, array, spad))
+    assert "cannot reach its bound" in error.message
+    assert reason in error.message
+
+
+def test_the_mesh_limits_what_is_reached():
+    assert load(text_with("[K<=2]", "[]", "[K<=1]")).mapspace.spatial[0].factors == ()
+    error = failure(text_with("[K<=1]", "[]", "[K<=1]"))
+    assert error.related[-1][1] == "mesh of `PE`"
+
+
+def test_what_lies_outside_raises_the_least_tile():
+    # Only the spad may loop over P, so it holds all 16 outputs of a feature and their 18 inputs.
+    nodes = (
+        constrained(DRAM, "{temporal: {factors: [P=1]}}"),
+        constrained(SPAD, "{temporal: {factors: [R=3]}, dataspace: {keep: ['*']}}"),
+        MAC,
+    )
+    error = failure(spec(arch=architecture(*nodes)))
+    assert "Weights 3 + Inputs 18 + Outputs 16 = 37 words, in 32 words" in error.message
+
+
+def test_multiple_buffering_is_shown_in_the_arithmetic():
+    spad = SPAD.replace("datawidth: 16", "datawidth: 16, multiple_buffering: 16")
+    error = failure(spec(arch=architecture(DRAM, constrained(spad, "{dataspace: {keep: ['*']}}"), MAC)))
+    assert "= 3 words, in 2 words (32 over multiple_buffering 16)" in error.message
+
+
+def test_a_capacity_that_just_suffices():
+    spad = SPAD.replace("depth: 32", "depth: 3")
+    assert load(spec(arch=architecture(DRAM, constrained(spad, "{dataspace: {keep: ['*']}}"), MAC)))
+
+
+def test_feasible_constraints_pass():
+    assert load(text_with("[C=2]", "[C=2, K=4]", "[K=2, R=3]")).mapspace.spatial[0].factors
+    assert load(spec(arch=architecture(DRAM, BUFFER, MAC)))

@@ -1,0 +1,213 @@
+import pytest
+
+from model.mapspace import ParallelGroup
+from tests.model.spec.timeloop.support import (
+    ARRAY,
+    BUFFER,
+    DRAM,
+    MAC,
+    SPAD,
+    architecture,
+    constrained,
+    failure,
+    load,
+    marked,
+    spec,
+)
+
+ALL = {"Weights", "Inputs", "Outputs"}
+
+
+def keeping(dataspace: str, *sections: str) -> tuple[set[str], set[str]]:
+    node = constrained(BUFFER, f"{{dataspace: {dataspace}}}")
+    rules = load(spec(*sections, arch=architecture(DRAM, node, MAC))).mapspace.keep[1]
+    return set(rules.keep), set(rules.bypass)
+
+
+def storage(name: str, dataspace: str = "{}") -> str:
+    attributes = "attributes: {width: 16, depth: 32, datawidth: 16}, energy: {read: 1, write: 1, leak: 0}"
+    constraints = f"constraints: {{dataspace: {dataspace}}}"
+    return f"!Component {{name: {name}, class: SRAM, {attributes}, {constraints}}}"
+
+
+def parallel(*branches: str) -> str:
+    return "  - !Parallel\n    nodes:\n" + "".join(f"    - {branch}\n" for branch in branches)
+
+
+def error_of(*nodes: str):
+    return failure(spec(arch=architecture(*nodes)))
+
+
+@pytest.mark.parametrize(
+    ("dataspace", "keep", "bypass"),
+    [
+        ("{}", set(), set()),
+        ("{keep: [Weights]}", {"Weights"}, set()),
+        ("{keep: Weights, bypass: [Inputs]}", {"Weights"}, {"Inputs"}),
+        ("{keep: ['*']}", ALL, set()),
+        ("{keep_only: [Weights]}", {"Weights"}, {"Inputs", "Outputs"}),
+        ("{bypass_only: [Weights]}", {"Inputs", "Outputs"}, {"Weights"}),
+        ("{keep: [Weights], keep_only: [Weights]}", {"Weights"}, {"Inputs", "Outputs"}),
+    ],
+)
+def test_what_is_not_said_stays_open(dataspace, keep, bypass):
+    assert keeping(dataspace) == (keep, bypass)
+
+
+def test_the_outermost_level_keeps_what_it_does_not_bypass():
+    assert load(spec()).mapspace.keep[0].keep == ALL
+    dram = constrained(DRAM, "{dataspace: {bypass: [Weights]}}")
+    rules = load(spec(arch=architecture(dram, BUFFER, MAC))).mapspace.keep[0]
+    assert (rules.keep, rules.bypass) == ({"Inputs", "Outputs"}, {"Weights"})
+
+
+def test_targets_add_to_what_the_node_says():
+    targets = "constraints: {targets: [{target: buffer, type: bypass, bypass: [Inputs]}]}\n"
+    assert keeping("{keep: [Weights]}", targets) == ({"Weights"}, {"Inputs"})
+
+
+def test_branches_of_parallel_exclude_each_other():
+    branches = parallel(storage("a", "{keep: [Weights]}"), storage("b", "{keep: [Inputs]}"), storage("c"))
+    mapspace = load(spec(arch=architecture(DRAM, ARRAY, branches, MAC))).mapspace
+    assert mapspace.parallel == (ParallelGroup((1, 2, 3)),)
+    assert [set(rules.bypass) for rules in mapspace.keep] == [
+        set(),
+        {"Inputs"},
+        {"Weights"},
+        {"Weights", "Inputs"},
+    ]
+    assert [set(rules.keep) for rules in mapspace.keep[1:]] == [{"Weights"}, {"Inputs"}, set()]
+
+
+def test_a_branch_of_nothing_lets_dataspaces_pass_by():
+    nothing = "!Nothing {constraints: {dataspace: {keep: [Outputs]}}}"
+    branches = parallel(storage("a", "{keep: [Weights]}"), storage("b", "{keep: [Inputs]}"), nothing)
+    mapspace = load(spec(arch=architecture(DRAM, branches, MAC))).mapspace
+    assert mapspace.parallel == (ParallelGroup((1, 2), may_skip=True),)
+    assert [set(rules.bypass) for rules in mapspace.keep[1:]] == [
+        {"Inputs", "Outputs"},
+        {"Weights", "Outputs"},
+    ]
+
+
+def test_a_branch_with_several_levels_needs_names():
+    deep = f"!Hierarchical\n      nodes:\n      - {storage('a', '{keep: [Weights]}')}\n      - {storage('b')}"
+    named = parallel(deep, storage("c", "{keep: [Inputs, Outputs]}"))
+    mapspace = load(spec(arch=architecture(DRAM, named, MAC))).mapspace
+    assert mapspace.parallel == ()
+    assert [set(rules.bypass) for rules in mapspace.keep[1:]] == [
+        {"Inputs", "Outputs"},
+        {"Inputs", "Outputs"},
+        {"Weights"},
+    ]
+    open_branch = parallel(deep, storage("c", "{keep: [Inputs]}"))
+    assert "keeps `Outputs`" in error_of(DRAM, open_branch, MAC).message
+
+
+def test_keeping_a_dataspace_in_two_branches_names_both():
+    branches = parallel(storage("a", "{keep: [Weights]}"), storage("b", "{keep: [Inputs, Weights]}"))
+    error = error_of(DRAM, branches, MAC)
+    assert error.message == "`Weights` is kept in two branches of one `!Parallel`"
+    assert marked(error) == "Weights"
+    (place, _), *_ = error.related
+    assert place.line == error.span.line - 1
+
+
+def test_a_dataspace_that_every_branch_bypasses_is_lost():
+    branches = parallel(storage("a", "{bypass: [Weights]}"), storage("b", "{bypass: [Weights]}"))
+    assert "keeps `Weights`" in error_of(DRAM, branches, MAC).message
+
+
+def test_keeping_and_bypassing_names_both_places():
+    error = error_of(DRAM, constrained(BUFFER, "{dataspace: {keep: [Weights], bypass: [Weights]}}"), MAC)
+    assert error.message == "`buffer` cannot both keep and bypass `Weights`"
+    assert len(error.related) == 1
+
+
+@pytest.mark.parametrize(
+    "bypass", ["{bypass: ['*']}", "{bypass: [Weights, Inputs, Outputs]}", "{keep_only: []}"]
+)
+def test_a_level_that_keeps_nothing_is_an_error(bypass):
+    error = error_of(DRAM, constrained(BUFFER, f"{{dataspace: {bypass}}}"), MAC)
+    assert error.message == "`buffer` keeps nothing: it bypasses every dataspace"
+
+
+def test_a_dataspace_that_no_level_keeps_is_an_error():
+    bypass = "{dataspace: {bypass: [Weights]}}"
+    error = error_of(constrained(DRAM, bypass), constrained(BUFFER, bypass), MAC)
+    assert error.message == "no level keeps `Weights`"
+    assert len(error.related) == 1
+
+
+@pytest.mark.parametrize(
+    ("dataspace", "message", "mark"),
+    [
+        ("{keep: [Weight]}", "unknown dataspace `Weight`", "Weight"),
+        ("{kep: [Weights]}", "unknown key `kep`", "kep"),
+        ("{keep: {Weights: 1}}", "must be a single value", "{Weights: 1}"),
+        ("{keep: [Weights], bypass_only: [Weights]}", "cannot both keep and bypass `Weights`", "Weights"),
+    ],
+)
+def test_mistakes_are_marked(dataspace, message, mark):
+    error = error_of(DRAM, constrained(BUFFER, f"{{dataspace: {dataspace}}}"), MAC)
+    assert message in error.message
+    assert marked(error) == mark
+
+
+def test_no_coalesce():
+    node = constrained(SPAD, "{dataspace: {no_coalesce: [Inputs]}}")
+    levels = load(spec(arch=architecture(DRAM, ARRAY, node, MAC))).mapspace.architecture.levels
+    assert levels[1].no_coalesce == {"Inputs"}
+    outermost = constrained(DRAM, "{dataspace: {no_coalesce: [Inputs]}}")
+    assert "outermost level" in error_of(outermost, MAC).message
+    idle = constrained(SPAD, "{dataspace: {no_coalesce: [Inputs], bypass: [Inputs]}}")
+    assert "no_coalesce has no effect" in load(spec(arch=architecture(DRAM, idle, MAC))).notes[0]
+
+
+def test_nothing_outside_parallel_cannot_keep():
+    nothing = "  - !Nothing {constraints: {dataspace: {keep: [Outputs]}}}\n"
+    assert "outside `!Parallel`" in error_of(DRAM, nothing, MAC).message
+
+
+@pytest.mark.parametrize(
+    ("targets", "message", "mark"),
+    [
+        ("[{target: bufer, type: dataspace, keep: [Inputs]}]", "unknown level `bufer`", "bufer"),
+        ("[{target: mac, type: dataspace, keep: [Inputs]}]", "stores nothing", "mac"),
+        ("[{target: buffer, type: datspace, keep: [Inputs]}]", "unknown constraint type", "datspace"),
+        ("[{target: buffer, keep: [Inputs]}]", "lacks the key `type`", None),
+        ("[{type: dataspace, keep: [Inputs]}]", "lacks the key `target`", None),
+        ("{buffer: 1}", "must be a list", "{buffer: 1}"),
+    ],
+)
+def test_wrong_targets_are_marked(targets, message, mark):
+    error = failure(spec(f"architecture_constraints: {{targets: {targets}}}\n"))
+    assert message in error.message
+    if mark is not None:
+        assert marked(error) == mark
+
+
+def test_targets_may_stand_in_a_plain_list_and_name_the_level_above_a_fanout():
+    targets = "constraints:\n- {target: buffer, type: spatial, factors: [K=4]}\n"
+    (rule,) = load(spec(targets)).mapspace.spatial[0].factors
+    assert (rule.dim, rule.value, rule.source.line) == ("K", 4, 39)
+    targets = "constraints:\n- {target: inter_PE_spatial, type: spatial, factors: [K=4]}\n"
+    assert len(load(spec(targets)).mapspace.spatial[0].factors) == 1
+    targets = "constraints:\n- {target: DRAM, type: spatial, factors: [K=4]}\n"
+    assert "`DRAM` has no fanout below it" in failure(spec(targets)).message
+
+
+def test_overbooking_is_noted():
+    targets = "constraints: [{target: buffer, type: max_overbooked_proportion, proportion: 0.1}]\n"
+    assert "max_overbooked_proportion changes nothing" in load(spec(targets)).notes[0]
+
+
+def test_two_different_orders_or_splits_of_one_node_are_an_error():
+    node = constrained(ARRAY, "{spatial: {permutation: [K, C], split: 1}}")
+    arch = architecture(DRAM, node, SPAD, MAC)
+    for changed in ("permutation: [C, K]", "split: 2"):
+        error = failure(spec(f"constraints: [{{target: PE, type: spatial, {changed}}}]\n", arch=arch))
+        assert "two different" in error.message
+        assert len(error.related) == 1
+    same = "constraints: [{target: PE, type: spatial, permutation: KC, split: 1}]\n"
+    assert load(spec(same, arch=arch)).mapspace.spatial[0].split == 1

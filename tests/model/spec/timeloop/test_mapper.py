@@ -1,0 +1,43 @@
+import pytest
+
+from tests.model.spec.timeloop.support import failure, load, marked, spec
+
+
+@pytest.mark.parametrize(
+    ("mapper", "objectives"),
+    [
+        ("{}", ("edp",)),
+        ("{version: 0.4, optimization_metrics: [energy]}", ("energy",)),
+        ("{optimization_metrics: [delay, energy]}", ("latency", "energy")),
+        ("{optimization_metric: edp}", ("edp",)),
+        ("{optimization-metrics: [energy, energy]}", ("energy",)),
+        ("{optimization_metrics: []}", ("edp",)),
+    ],
+)
+def test_metrics_are_the_objectives(mapper, objectives):
+    assert load(spec(f"mapper: {mapper}\n")).mapspace.objectives == objectives
+
+
+def test_keys_of_a_sampling_search_are_noted_once():
+    loaded = load(spec("mapper: {timeout: 10, victory_condition: 5, algorithm: random, num_threads: 8}\n"))
+    (note,) = loaded.notes
+    assert note.startswith("spec.yaml:38:9: `timeout`, `victory_condition`, `algorithm` and `num_threads`")
+    assert loaded.mapspace.notes == loaded.notes
+
+
+@pytest.mark.parametrize(
+    ("mapper", "message", "mark"),
+    [
+        ("{timeot: 10}", "unknown key `timeot`", "timeot"),
+        ("{optimization_metrics: [last_level_accesses]}", "is not supported", "last_level_accesses"),
+        ("{optimization_metrics: [accesses-2]}", "is not supported", "accesses-2"),
+        ("{optimization_metrics: [enrgy]}", "unknown metric `enrgy`", "enrgy"),
+        ("{optimization_metrics: [[edp]]}", "must be a single value", "[edp]"),
+        ("[edp]", "must be a mapping", "[edp]"),
+        ("{version: 0.3}", "version `0.3` is not supported", "0.3"),
+    ],
+)
+def test_mistakes_are_marked(mapper, message, mark):
+    error = failure(spec(f"mapper: {mapper}\n"))
+    assert message in error.message
+    assert marked(error) == mark

@@ -1,0 +1,143 @@
+import pytest
+
+from model.mapping import FanoutMapping, Loop, SpatialLoop, StorageMapping
+from tests.model.spec.timeloop.support import (
+    ARRAY,
+    DRAM,
+    MAC,
+    PROBLEM,
+    SPAD,
+    architecture,
+    constrained,
+    failure,
+    load,
+    marked,
+    spec,
+)
+
+ALL = frozenset({"Weights", "Inputs", "Outputs"})
+NODES = (DRAM, ARRAY, SPAD, MAC)
+MAPPING = """\
+mapping:
+- {target: DRAM, type: temporal, factors: [P=4, C=2], permutation: [P, C]}
+- {target: PE, type: spatial, factors: [K=4, C=2], permutation: [K, C], split: 1}
+- {target: spad, type: temporal, factors: R3 P4 K2, permutation: RPK}
+- {target: spad, type: dataspace, keep: [Inputs, Outputs], bypass: [Weights]}
+"""
+
+
+def text_with(mapping: str, *nodes: str, problem: str = PROBLEM) -> str:
+    return spec(problem=problem, arch=architecture(*(nodes or NODES))) + mapping
+
+
+def test_loops_and_kept_dataspaces():
+    mapping = load(text_with(MAPPING)).mapping
+    assert mapping is not None
+    assert mapping.nodes == (
+        StorageMapping((Loop("P", 4), Loop("C", 2)), ALL),
+        FanoutMapping((SpatialLoop("K", 4, "x"), SpatialLoop("C", 2, "y"))),
+        StorageMapping((Loop("R", 3), Loop("P", 4), Loop("K", 2)), frozenset({"Inputs", "Outputs"})),
+    )
+
+
+def test_no_mapping_is_none_or_an_error():
+    assert load(text_with("")).mapping is None
+    assert "no key `mapping`" in failure(text_with(""), require_mapping=True).message
+
+
+@pytest.mark.parametrize(
+    ("spatial", "axes"),
+    [
+        ("permutation: [K, C], split: 2", "xx"),
+        ("permutation: [R, P, K, C], split: 3", "xy"),
+        ("permutation: [R, P, K, C], split: 2", "yy"),
+        ("permutation: [K, _, C], split: 1", "xy"),
+    ],
+)
+def test_split_counts_listed_dimensions(spatial, axes):
+    text = text_with(MAPPING.replace("permutation: [K, C], split: 1", spatial))
+    assert "".join(loop.axis for loop in load(text).mapping.nodes[1].spatial) == axes
+
+
+def test_without_a_split_the_mesh_decides():
+    row = text_with(
+        MAPPING.replace(", split: 1", ""), DRAM, ARRAY.replace(", meshY: 2", "").replace("4", "8"), *NODES[2:]
+    )
+    assert [loop.axis for loop in load(row).mapping.nodes[1].spatial] == ["x", "x"]
+    column = row.replace("meshX: 8", "meshY: 8")
+    assert [loop.axis for loop in load(column).mapping.nodes[1].spatial] == ["y", "y"]
+    open_split = text_with(MAPPING.replace(", split: 1", ""))
+    assert "does not split" in failure(open_split).message
+
+
+def test_a_spatial_target_may_name_the_level_above():
+    text = text_with(MAPPING.replace("target: PE", "target: DRAM"))
+    assert load(text).mapping == load(text_with(MAPPING)).mapping
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "mark"),
+    [
+        ("P=4, C=2]", "P=2, C=2]", "P multiply to 2 (DRAM) * 4 (spad) = 8, but its bound is 16", "R3 P4 K2"),
+        ("R3 P4 K2", "P4 K2", "R multiply to 1 = 1, but its bound is 3", None),
+        ("[P=4, C=2]", "['P<=4', C=2]", "a mapping fixes its factors", "'P<=4'"),
+        ("permutation: [P, C]}", "permutation: []}", "loops over `P` and `C` of `DRAM` is not given", "[]"),
+        ("target: PE", "target: PEE", "unknown level `PEE`", "PEE"),
+        ("type: dataspace", "type: dataspaces", "unknown constraint type", "dataspaces"),
+        ("bypass: [Weights]", "bypass: [Inputs]", "cannot both keep and bypass `Inputs`", "Inputs"),
+        ("split: 1", "split: 1, no_reuse: [Weights]", "belongs to the architecture", "Weights"),
+        (
+            "type: dataspace, keep: [Inputs, Outputs], bypass: [Weights]",
+            "type: parallelism, min: 1",
+            "mapping",
+            None,
+        ),
+    ],
+)
+def test_mistakes_are_marked(old, new, message, mark):
+    assert old in MAPPING
+    error = failure(text_with(MAPPING.replace(old, new)))
+    assert message in error.message
+    if mark is not None:
+        assert marked(error) == mark
+
+
+@pytest.mark.parametrize(
+    ("constraints", "message"),
+    [
+        ("{temporal: {factors: [K=1]}}", "the mapping's K=2 at `spad` breaks the constraint `K=1`"),
+        ("{temporal: {permutation: [P, R]}}", "break the order of the constraints"),
+        ("{temporal: {permutation: _RP}}", "break the order of the constraints"),
+        ("{dataspace: {keep: [Weights]}}", "cannot both keep and bypass `Weights`"),
+    ],
+)
+def test_a_mapping_that_breaks_the_constraints(constraints, message):
+    error = failure(text_with(MAPPING, DRAM, ARRAY, constrained(SPAD, constraints), MAC))
+    assert message in error.message
+    assert len(error.related) == 1
+
+
+def test_a_mapping_that_keeps_the_constraints():
+    constraints = "{temporal: {permutation: [C, R, P], factors: ['K>=2']}, dataspace: {bypass: [Weights]}}"
+    loaded = load(text_with(MAPPING, DRAM, ARRAY, constrained(SPAD, constraints), MAC))
+    assert loaded.mapping == load(text_with(MAPPING)).mapping
+
+
+BRANCH = """\
+    - !Component
+      name: {}
+      class: SRAM
+      attributes: {{width: 16, depth: 99, datawidth: 16}}
+      energy: {{read: 1, write: 1, leak: 0}}
+"""
+PARALLEL = "  - !Parallel\n    nodes:\n" + BRANCH.format("a") + BRANCH.format("b")
+WHOLE = "mapping:\n- {target: DRAM, type: temporal, factors: [R=0, P=0, C=0, K=0], permutation: RPCK}\n"
+
+
+def test_a_mapping_says_which_branch_keeps_what():
+    said = "- {target: a, type: dataspace, keep: [Weights]}\n"
+    said += "- {target: b, type: dataspace, keep: [Inputs, Outputs]}\n"
+    loaded = load(text_with(WHOLE + said, DRAM, PARALLEL, MAC))
+    assert [set(node.keep) for node in loaded.mapping.nodes] == [ALL, {"Weights"}, {"Inputs", "Outputs"}]
+    unsaid = failure(text_with(WHOLE, DRAM, PARALLEL, MAC))
+    assert "which of `a` and `b` keeps `Weights`" in unsaid.message

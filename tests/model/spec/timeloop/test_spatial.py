@@ -1,0 +1,192 @@
+from fractions import Fraction
+
+import pytest
+
+from model.mapspace import SpatialRules
+from tests.model.spec.timeloop.support import (
+    ARRAY,
+    BUFFER,
+    DRAM,
+    MAC,
+    PROBLEM,
+    SPAD,
+    architecture,
+    constrained,
+    failure,
+    load,
+    marked,
+    spec,
+)
+
+WIDE = "  - !Container\n    name: PE\n    spatial: {meshX: 4, meshY: 4}\n"
+ROW = "  - !Container\n    name: PE\n    spatial: {meshX: 4}\n"
+
+
+def text_with(spatial: str, mesh: str = WIDE) -> str:
+    return spec(arch=architecture(DRAM, constrained(mesh, f"{{spatial: {spatial}}}"), SPAD, MAC))
+
+
+def rules(spatial: str, mesh: str = WIDE, **options: object) -> SpatialRules:
+    return load(text_with(spatial, mesh), **options).mapspace.spatial[0]
+
+
+def test_dimensions_fixed_to_one_take_no_place():
+    found = rules("{permutation: [C, K], split: 1, factors: [R=1, P=1]}")
+    assert (found.inner, found.outer, found.split) == (("C", "K"), (), 1)
+    assert found.uncounted == {"R", "P"}
+
+
+def test_a_note_says_what_the_front_end_reads_otherwise():
+    text = text_with("{permutation: [C, K], split: 1, factors: [R=1, P=1]}")
+    (note,) = load(text).notes
+    assert "split 1 counts the other dimensions only" in note
+    assert "0 of the others would lie along X" in note
+    assert load(text, timeloop_padding=True).notes == ()
+
+
+def test_timeloop_padding_puts_them_first():
+    found = rules("{permutation: [C, K], split: 1, factors: [R=1, P=1]}", timeloop_padding=True)
+    assert (found.inner, found.split) == (("P", "R", "C", "K"), 1)
+    assert found.uncounted == frozenset()
+
+
+def test_dimensions_of_bound_one_take_no_place_either():
+    problem = PROBLEM.replace("R: 3", "R: 1")
+    node = constrained(WIDE, "{spatial: {permutation: [C, K, P], split: 1}}")
+    text = spec(problem=problem, arch=architecture(DRAM, node, SPAD, MAC))
+    assert load(text).mapspace.spatial[0].uncounted == {"R"}
+
+
+def test_a_complete_permutation_needs_no_note():
+    assert load(text_with("{permutation: [R, C, P, K], split: 2, factors: [R=1]}")).notes == ()
+
+
+def test_a_split_beyond_the_permutation_is_an_error_where_there_is_a_y_axis():
+    error = failure(text_with("{permutation: [C, K], split: 3, factors: [R=1, P=1]}"))
+    assert error.message == "split 3 lies beyond the permutation: only 2 dimensions take a place"
+    assert marked(error) == "3"
+    assert "--timeloop-padding" in (error.hint or "")
+    assert rules("{permutation: [C, K], split: 3, factors: [R=1, P=1]}", timeloop_padding=True).split == 3
+
+
+def test_a_split_beyond_the_permutation_means_x_where_there_is_no_y_axis():
+    loaded = load(text_with("{permutation: [C, K, R, P], split: 999}", ROW))
+    assert loaded.mapspace.spatial[0].split == 4
+    assert "all dimensions lie along X" in loaded.notes[0]
+
+
+@pytest.mark.parametrize(("split", "axis"), [(0, "X"), (4, "Y")])
+def test_an_axis_that_is_left_unused_is_noted(split, axis):
+    assert f"leaves its {axis} axis" in load(text_with(f"{{split: {split}}}")).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("spatial", "message", "mark"),
+    [
+        ("{factors: [K=4, C=4, P=2]}", "K=4 * C=4 * P=2 = 32 exceed the 16 instances", "P=2"),
+        ("{permutation: [K, C, P, R], split: 2, factors: [K=4, C=4]}", "exceed meshX 4", "C=4"),
+        ("{permutation: [K, C, P, R], split: 1, factors: [P=4, C=2]}", "P=4 * C=2 = 8 exceed meshY 4", "C=2"),
+        ("{split: -1}", "must be at least 0", "-1"),
+        ("{no_reuse: [Weihgts]}", "unknown dataspace `Weihgts`", "Weihgts"),
+        ("{keep: [Weights]}", "unknown key `keep`", "keep"),
+    ],
+)
+def test_mistakes_are_marked(spatial, message, mark):
+    error = failure(text_with(spatial))
+    assert message in error.message
+    assert marked(error) == mark
+
+
+def test_a_factor_that_fits_on_no_axis_leaves_no_divisor():
+    error = failure(text_with("{factors: [K=8]}"))
+    assert error.message == "no divisor of K = 8 is allowed at `PE`"
+
+
+def test_flags_go_to_the_fanout():
+    text = text_with("{no_reuse: [Weights], no_link_transfer: ['*']}")
+    fanout = load(text).mapspace.architecture.fanouts[0]
+    assert fanout.no_multicast == {"Weights"}
+    assert fanout.no_link_transfer == {"Weights", "Inputs", "Outputs"}
+
+
+def test_spatial_constraints_need_a_fanout():
+    node = constrained(BUFFER, "{spatial: {factors: [K=2]}}")
+    assert "has no `spatial`" in failure(spec(arch=architecture(DRAM, node, MAC))).message
+    one = "  - !Container\n    name: PE\n    spatial: {meshX: 1}\n"
+    assert "its mesh is 1 x 1" in failure(text_with("{factors: [K=2]}", one)).message
+    assert "have no effect" in load(text_with("{factors: [K=1]}", one)).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("spatial", "expected"),
+    [
+        ("{maximize_dims: [[K]]}", {"K": 4}),
+        ("{maximize_dims: [K, C]}", {"K": 4, "C": 4}),
+        ("{maximize_dims: [[C], [P, K]]}", {"C": 4, "P": 4, "K": 1}),
+        ("{maximize_dims: [[R, C]]}", {"R": 3, "C": 4}),
+        ("{factors: [C=2], maximize_dims: [[K]]}", {"C": 2, "K": 4}),
+        ("{permutation: [C, K, P, R], split: 1, maximize_dims: [[K, P]]}", {"K": 4, "P": 1}),
+        ("{maximize_dims: [[P]], maximize_dims_capacity: 2}", {"P": 2}),
+    ],
+)
+def test_maximize_dims(spatial, expected):
+    loaded = load(text_with(spatial))
+    found = {rule.dim: rule.value for rule in loaded.mapspace.spatial[0].factors}
+    assert found == expected
+    assert any("maximize_dims of `PE` comes to" in note for note in loaded.notes)
+
+
+def test_maximize_dims_of_temporal_loops_gets_what_is_left():
+    spad = constrained(SPAD, "{temporal: {maximize_dims: [[K, C]], maximize_dims_capacity: 3}}")
+    array = constrained(WIDE, "{spatial: {factors: [C=2, K=4]}}")
+    mapspace = load(spec(arch=architecture(DRAM, array, spad, MAC))).mapspace
+    assert {rule.dim: rule.value for rule in mapspace.temporal[1].factors} == {"K": 2, "C": 1}
+
+
+@pytest.mark.parametrize(
+    ("spatial", "message"),
+    [
+        ("{factors: [K=2], maximize_dims: [[K]]}", "`K` is constrained already"),
+        ("{maximize_dims: [[K], C]}", "not a mixture"),
+        ("{maximize_dims: [[K], [K]]}", "stands twice"),
+        ("{maximize_dims_capacity: 2}", "without `maximize_dims`"),
+        ("{maximize_dims: [[Z]]}", "unknown dimension `Z`"),
+    ],
+)
+def test_wrong_maximize_dims(spatial, message):
+    assert message in failure(text_with(spatial)).message
+
+
+def test_temporal_maximize_dims_needs_a_capacity():
+    spad = constrained(SPAD, "{temporal: {maximize_dims: [[K, C]]}}")
+    assert "maximize_dims_capacity" in failure(spec(arch=architecture(DRAM, spad, MAC))).message
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        "constraints: {targets: [{target: spad, type: parallelism, min: 0.5}]}\n",
+        "mapspace_constraints: {targets: [{target: mac, type: utilization, min: 1/2}]}\n",
+        "architecture_constraints: {min_parallelism: 0.5}\n",
+    ],
+)
+def test_a_least_parallelism_is_a_share_of_the_units(section):
+    assert load(spec(section)).mapspace.min_parallelism == Fraction(4)
+
+
+def test_a_least_parallelism_on_a_node():
+    nodes = (DRAM, ARRAY, constrained(SPAD, "{min_parallelism: 0.25}"), MAC)
+    assert load(spec(arch=architecture(*nodes))).mapspace.min_parallelism == 2
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        ("[{target: DRAM, type: parallelism, min: 0.5}]", "whole array, not at `DRAM`"),
+        ("[{target: spad, type: parallelism, min: 2}]", "between 0 and 1"),
+        ("[{target: spad, type: parallelism}]", "lacks the key `min`"),
+        ("[{target: spad, type: parallelism, min: 0.5}, {target: mac, type: parallelism, min: 1}]", "twice"),
+    ],
+)
+def test_wrong_parallelism(targets, message):
+    assert message in failure(spec(f"constraints: {{targets: {targets}}}\n")).message

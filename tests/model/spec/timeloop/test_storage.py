@@ -1,0 +1,158 @@
+from fractions import Fraction
+
+import pytest
+
+from model.architecture import StorageLevel
+from tests.model.spec.timeloop.support import (
+    ARRAY,
+    DRAM,
+    MAC,
+    SPAD,
+    architecture,
+    failure,
+    load,
+    marked,
+    spec,
+)
+
+USUAL = "{width: 64, depth: 256, datawidth: 16}"
+
+
+def text_with(attributes: str, component_class: str = "SRAM", prefix: str = "") -> str:
+    energy = "energy: {read: 1, write: 1, leak: 0}"
+    node = f"  - !Component {{name: buffer, class: {component_class}, attributes: {attributes}, {energy}}}\n"
+    return spec(arch=architecture(DRAM, prefix, node, MAC))
+
+
+def level(attributes: str, component_class: str = "SRAM", prefix: str = "") -> StorageLevel:
+    return load(text_with(attributes, component_class, prefix)).mapspace.architecture.levels[-1]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "size", "block", "cluster"),
+    [
+        (USUAL, 1024, 4, 1),
+        ("{memory_width: 64, memory_depth: 256, word_width: 16}", 1024, 4, 1),
+        ("{data_storage_width: 64, data_storage_depth: 256, word-bits: 16}", 1024, 4, 1),
+        ("{width: 64, depth: 256, datawidth: 16, cluster_size: 2}", 512, 2, 2),
+        ("{width: 64, depth: 256, datawidth: 16, block_size: 2}", 512, 2, 2),
+        ("{block_size: 4, depth: 256, datawidth: 16}", 1024, 4, 1),
+        ("{width: 64, entries: 100, datawidth: 16}", 100, 4, 1),
+        ("{width: 64, sizeKB: 1.5, datawidth: 16}", 768, 4, 1),
+        ("{width: 64, depth: 256, datawidth: 16, sizeKB: 2}", 1024, 4, 1),
+        ("{width: 64, depth: 128 * 2, datawidth: width // 4}", 1024, 4, 1),
+    ],
+)
+def test_capacity_and_vector_width(attributes, size, block, cluster):
+    found = level(attributes)
+    assert (found.size_words, found.block_size, found.cluster_size) == (size, block, cluster)
+
+
+def test_a_dram_without_depth_is_unlimited():
+    assert level("{width: 64, datawidth: 16}", "DRAM").size_words is None
+    assert level("{width: 64, datawidth: 16, depth: 4}", "DRAM").size_words == 16
+
+
+def test_numbers_are_exact():
+    found = level(
+        "{width: 64, depth: 256, datawidth: 16, read_bandwidth: 0.1, write_bandwidth: 1/4, "
+        "shared_bandwidth: 16, multiple_buffering: 1.1, min_utilization: 1e-1, "
+        "network_fill_latency: 3, network_drain_latency: 4}"
+    )
+    assert (found.read_bandwidth, found.write_bandwidth) == (Fraction(1, 10), Fraction(1, 4))
+    assert found.shared_bandwidth == 16
+    assert (found.multiple_buffering, found.min_utilization) == (Fraction(11, 10), Fraction(1, 10))
+    assert found.usable_words == 930
+    assert (found.network_fill_latency, found.network_drain_latency) == (3, 4)
+
+
+def test_bandwidth_scales_by_dataspace():
+    scale = "per_dataspace_bandwidth_consumption_scale"
+    found = level(USUAL.replace("}", f", {scale}: {{Inputs: 0.5}}}}"))
+    assert (found.scale("Inputs"), found.scale("Weights")) == (Fraction(1, 2), 1)
+    assert marked(failure(text_with(USUAL.replace("}", f", {scale}: {{Input: 0.5}}}}")))) == "Input"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "attributes", "gating"),
+    [
+        ("", USUAL, None),
+        (ARRAY, USUAL, None),
+        (ARRAY + "    has_power_gating: true\n", USUAL, 1),
+        (ARRAY + "    attributes: {has_power_gating: true}\n", USUAL, 1),
+        (ARRAY + "    attributes: {has_power_gating: false}\n", USUAL, None),
+        (ARRAY + "    has_power_gating: true\n", USUAL.replace("}", ", has_power_gating: true}"), None),
+        ("  - !Container {name: chip, has_power_gating: true}\n" + ARRAY, USUAL, 0),
+        (ARRAY, USUAL.replace("}", ", power_gated_at: PE}"), 1),
+        (ARRAY, USUAL.replace("}", ", power_gated_at: DRAM}"), 0),
+        (ARRAY, USUAL.replace("}", ", power_gated_at: buffer}"), None),
+    ],
+)
+def test_power_gating(prefix, attributes, gating):
+    assert level(attributes, prefix=prefix).gating_fanouts == gating
+
+
+def test_other_attributes_go_to_the_estimator():
+    attributes = "{width: 64, depth: 256, datawidth: 16, n_banks: 2, technology: 45nm, my_attribute: 3}"
+    node = f"  - !Component {{name: buffer, class: SRAM, attributes: {attributes}}}\n"
+    energy = load(spec(arch=architecture(DRAM, node, MAC))).mapspace.architecture.levels[-1].energy
+    assert energy.read > 0
+    assert "45 nm" in dict(energy.sources)["read"]
+
+
+@pytest.mark.parametrize("flag", ["allow_overbooking: true", "reduction_supported: false"])
+def test_attributes_without_effect_are_noted(flag):
+    loaded = load(text_with(USUAL.replace("}", f", {flag}}}")))
+    assert len(loaded.notes) == 1
+    assert flag.split(":")[0] in loaded.notes[0]
+
+
+def test_sparse_attributes_need_a_flag():
+    text = text_with(USUAL.replace("}", ", metadata_datawidth: 4}"))
+    assert marked(failure(text)) == "metadata_datawidth"
+    assert len(load(text, ignore_sparse=True).notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message", "mark"),
+    [
+        ("{width: 64, depth: 256}", "lacks `datawidth`", "buffer"),
+        ("{depth: 256, datawidth: 16}", "lacks `width`", "buffer"),
+        ("{width: 64, datawidth: 16}", "only a DRAM may be unlimited", "buffer"),
+        ("{width: 60, depth: 256, datawidth: 16}", "whole number of words", "60"),
+        ("{width: 64, depth: 256, datawidth: 16, cluster_size: 3}", "whole number of words", "64"),
+        ("{width: 64, depth: 2, datawidth: 16, block_size: 2, cluster_size: 1}", "contradicts", "2"),
+        ("{width: 64, depth: 256, datawidth: 16, entries: 5}", "`entries` gives 5 words", "5"),
+        ("{width: 64, memory_width: 64, depth: 1, datawidth: 16}", "two names of one", "memory_width"),
+        ("{width: 64, depth: 256, datawidth: 16, read_bandwith: 4}", "unknown attribute", "read_bandwith"),
+        ("{width: 64, depth: 256, data_width: 16}", "unknown attribute `data_width`", "data_width"),
+        ("{width: 64, depth: 0, datawidth: 16}", "must be at least 1", "0"),
+        ("{width: 64, depth: 2.5, datawidth: 16}", "must be a whole number", "2.5"),
+        ("{width: 64, depth: big, datawidth: 16}", "`big` is not defined", "big"),
+        ("{width: 64, depth: 4, datawidth: 16, read_bandwidth: 0}", "must be positive", "0"),
+        ("{width: 64, depth: 4, datawidth: 16, read_bandwidth: .inf}", "finite number", ".inf"),
+        ("{width: 64, depth: 4, datawidth: 16, multiple_buffering: 0.5}", "must be at least 1", "0.5"),
+        ("{width: 64, depth: 4, datawidth: 16, min_utilization: 2}", "between 0 and 1", "2"),
+        ("{width: 64, depth: 4, datawidth: 16, energy_per_hop: 2}", "networks", "energy_per_hop"),
+        ("{width: 64, depth: 4, datawidth: 16, power_gated_at: mac}", "does not lie above it", "mac"),
+        ("[64, 4, 16]", "must be a mapping", "[64, 4, 16]"),
+    ],
+)
+def test_mistakes_are_marked(attributes, message, mark):
+    error = failure(text_with(attributes))
+    assert message in error.message
+    assert marked(error) == mark
+
+
+def test_a_dram_has_no_clusters():
+    assert "DRAM" in failure(text_with("{width: 64, datawidth: 16, cluster_size: 2}", "DRAM")).message
+
+
+def test_the_least_tiles_must_fit():
+    node = SPAD.replace("depth: 32", "depth: 4") + (
+        "    constraints: {dataspace: {keep: [Weights, Inputs]}, temporal: {factors: [R=3]}}\n"
+    )
+    error = failure(spec(arch=architecture(DRAM, node, MAC)))
+    assert error.message == "`spad` cannot hold the least tiles: Weights 3 + Inputs 3 = 6 words, in 4 words"
+    assert marked(error) == "spad"
+    assert len(error.related) == 2

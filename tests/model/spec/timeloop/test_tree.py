@@ -1,0 +1,194 @@
+from decimal import Decimal
+
+import pytest
+
+from model.architecture import Fanout, StorageLevel
+from model.spec.timeloop import HierarchyNode
+from tests.model.spec.timeloop.support import (
+    ARRAY,
+    BUFFER,
+    DRAM,
+    MAC,
+    SPAD,
+    architecture,
+    constrained,
+    failure,
+    load,
+    marked,
+    spec,
+)
+
+
+def nodes_of(*nodes: str) -> list[str]:
+    return [node.name for node in load(spec(arch=architecture(*nodes))).mapspace.architecture.nodes]
+
+
+def test_nodes_flatten_in_order():
+    arch = load(spec()).mapspace.architecture
+    assert [type(node) for node in arch.nodes] == [StorageLevel, StorageLevel, Fanout, StorageLevel]
+    assert [node.name for node in arch.nodes] == ["DRAM", "buffer", "PE", "spad"]
+    assert (arch.fanouts[0].mesh_x, arch.fanouts[0].mesh_y) == (4, 2)
+    assert arch.compute.name == "mac"
+
+
+def test_the_fanout_of_a_component_lies_above_it():
+    spad, mac = SPAD + "    spatial: {meshY: 3}\n", MAC + "    spatial: {meshX: 2}\n"
+    assert nodes_of(DRAM, spad, mac) == ["DRAM", "spad", "spad", "mac"]
+    arch = load(spec(arch=architecture(DRAM, spad, mac))).mapspace.architecture
+    assert [type(node) for node in arch.nodes] == [StorageLevel, Fanout, StorageLevel, Fanout]
+    assert arch.compute_instances == 6
+
+
+def test_a_mesh_of_one_is_no_fanout():
+    assert nodes_of(DRAM, "  - !Container {name: PE, spatial: {meshX: 1}}\n", MAC) == ["DRAM"]
+
+
+def test_disabled_nodes_are_left_out():
+    assert nodes_of(DRAM, BUFFER + "    enabled: false\n", MAC) == ["DRAM"]
+
+
+def test_attributes_are_inherited_within_their_branch_only():
+    inner = "  - !Hierarchical\n    nodes:\n    - !Container {name: box, attributes: {depth: 8}}\n"
+    inner += "    - !Component {name: a, class: SRAM, attributes: {width: 16, datawidth: 8},"
+    inner += " energy: {read: 1, write: 1, leak: 0}}\n"
+    outer = BUFFER.replace("depth: 256", "depth: depth * 2")
+    container = "  - !Container {name: top, attributes: {depth: 32}}\n"
+    levels = load(spec(arch=architecture(DRAM, container, inner, outer, MAC))).mapspace.architecture.levels
+    assert [level.size_words for level in levels] == [None, 8 * 2, 64 * 4]
+
+
+def test_variables_and_sibling_attributes_stand_in_expressions():
+    buffer = BUFFER.replace("depth: 256, ", "depth: rows, rows: ceil(size / width), size: 2**KIB, ")
+    text = spec("variables: {version: 0.4, KIB: 5 * 2}\n", arch=architecture(DRAM, buffer, MAC))
+    assert load(text).mapspace.architecture.levels[1].size_words == 16 * 4
+
+
+def test_attributes_that_need_each_other_are_an_error():
+    buffer = BUFFER.replace("depth: 256", "depth: rows, rows: depth")
+    error = failure(spec(arch=architecture(DRAM, buffer, MAC)))
+    assert error.message == "attributes need each other's values: depth -> rows -> depth"
+
+
+def test_prices_are_integers_of_one_unit_with_their_sources():
+    arch = load(spec()).mapspace.architecture
+    assert arch.units_per_pj == 1000
+    buffer = arch.levels[1]
+    assert (buffer.energy.read, buffer.energy.fill, buffer.energy.update) == (18180, 14100, 15000)
+    assert buffer.energy.leak_per_cycle == 5
+    assert Decimal(arch.compute.energy) / arch.units_per_pj == Decimal("0.5")
+    assert dict(buffer.energy.sources)["read"] == "given at spec.yaml:25"
+
+
+def test_an_energy_table_prices_components():
+    energy = "\n    energy: {read: 18.18, write: 14.1, update: 15, leak: 0.005}"
+    assert energy in BUFFER
+    ert = """\
+    ERT:
+      version: 0.4
+      tables:
+      - name: top.buffer[1..1]
+        actions:
+        - {name: read, energy: 2.5, arguments: {}}
+        - {name: write, energy: 3, arguments: {}}
+    """
+    nodes = (DRAM, BUFFER.replace(energy, ""), MAC)
+    loaded = load(spec(ert, arch=architecture(*nodes)))
+    assert loaded.mapspace.architecture.levels[1].energy.read == 25
+    error = failure(spec(ert.replace("name: read", "name: raed"), arch=architecture(*nodes)))
+    assert (marked(error), "lacks the action `read`" in error.message) == ("buffer", True)
+
+
+def test_the_hierarchy_shows_containers_and_branches():
+    branch = "  - !Parallel\n    nodes:\n" + SPAD.replace("\n", "\n  ").rstrip(" ")
+    branch = branch.replace("nodes:\n  -", "nodes:\n    -")
+    hierarchy = load(spec(arch=architecture(DRAM, ARRAY, branch, MAC))).hierarchy
+    assert hierarchy == (
+        HierarchyNode(0, "storage", "DRAM"),
+        HierarchyNode(0, "container", "PE", 4, 2),
+        HierarchyNode(0, "!Parallel", ""),
+        HierarchyNode(1, "storage", "spad"),
+        HierarchyNode(0, "compute", "mac"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message", "mark"),
+    [
+        ((DRAM, BUFFER), "no compute component", None),
+        ((MAC,), "no storage component", None),
+        ((DRAM, MAC, MAC.replace("mac\n", "mac2\n", 1)), "two compute components", "mac2"),
+        ((DRAM, MAC, BUFFER), "`buffer` stands below the compute component", "buffer"),
+        ((ARRAY, DRAM, MAC), "fanout `PE` has no storage above it", "PE"),
+        ((DRAM, BUFFER, BUFFER, MAC), "two nodes are named `buffer`", "buffer"),
+        ((DRAM, "  - !Componnet {name: x}\n", MAC), "unknown tag `!Componnet`", None),
+        ((DRAM, "  - {name: x}\n", MAC), "needs a tag", None),
+        ((DRAM, "  - !Pipelined {nodes: []}\n", MAC), "not modelled", None),
+        ((DRAM, BUFFER.replace("class: SRAM", "class: adder"), MAC), "neither a storage nor", "adder"),
+        ((DRAM, BUFFER.replace("class: SRAM", "clas: SRAM"), MAC), "unknown key `clas`", "clas"),
+        (
+            (DRAM, BUFFER.replace("name: buffer", "name: buffer[0..3]"), MAC),
+            "range of instances",
+            "buffer[0..3]",
+        ),
+        ((DRAM, BUFFER.replace("    name: buffer\n", ""), MAC), "lacks the key `name`", None),
+        ((DRAM, BUFFER.replace("depth: 256", "meshX: 4"), MAC), "`meshX` is no attribute", "meshX"),
+        ((DRAM, ARRAY.replace("meshX", "meshx"), MAC), "unknown key `meshx`", "meshx"),
+        ((DRAM, ARRAY.replace("4", "0"), MAC), "`meshX` must be at least 1", "0"),
+        ((DRAM, ARRAY.replace("4", "[4]"), MAC), "must be a single value", "[4]"),
+        (("  - !Parallel\n    nodes:\n    - !Container {name: a}\n", DRAM, MAC), "cannot be a branch", "a"),
+    ],
+)
+def test_mistakes_are_marked(nodes, message, mark):
+    error = failure(spec(arch=architecture(*nodes)))
+    assert message in error.message
+    assert error.span is not None
+    if mark is not None:
+        assert marked(error) == mark
+
+
+def test_a_fanout_inside_parallel_is_an_error():
+    branch = "  - !Parallel\n    nodes:\n    - !Hierarchical\n      nodes:\n"
+    branch += "      - !Container {name: a, spatial: {meshX: 2}}\n"
+    error = failure(spec(arch=architecture(DRAM, branch, MAC)))
+    assert error.message == "a spatial fanout cannot stand inside `!Parallel`"
+    assert len(error.related) == 1
+
+
+def test_a_compute_inside_parallel_is_an_error():
+    branch = "  - !Parallel\n    nodes:\n    - !Component {name: m, class: intmac, energy: 1}\n"
+    assert "inside `!Parallel`" in failure(spec(arch=architecture(DRAM, branch))).message
+
+
+@pytest.mark.parametrize(
+    ("section", "message", "mark"),
+    [
+        ("architectur: {}\n", "unknown top-level key `architectur`", "architectur"),
+        ("mapspace: {template: ruby}\n", "perfect factors", "ruby"),
+        ("sparse_optimizations: {targets: [{name: DRAM}]}\n", "not modelled", "sparse_optimizations"),
+        ("variables: [1]\n", "must be a mapping", "[1]"),
+    ],
+)
+def test_wrong_sections_are_marked(section, message, mark):
+    error = failure(spec(section))
+    assert message in error.message
+    assert marked(error) == mark
+
+
+def test_sections_that_only_hold_anchors_or_say_nothing_are_read_over():
+    text = spec(
+        "anchors_ignored: {a: &a 1}\nsparse_optimizations: {version: 0.4}\nmapspace: {template: uber}\n"
+    )
+    assert load(text).notes == ()
+
+
+def test_sparse_optimizations_can_be_ignored():
+    nodes = (DRAM, BUFFER + "    sparse_optimizations: {action_optimization: [{type: gating}]}\n", MAC)
+    assert "not modelled" in failure(spec(arch=architecture(*nodes))).message
+    loaded = load(spec(arch=architecture(*nodes)), ignore_sparse=True)
+    assert len(loaded.notes) == 1
+
+
+def test_constraints_on_a_container_that_stores_nothing_are_an_error():
+    array = constrained(ARRAY, "{temporal: {factors: [R=1]}}")
+    error = failure(spec(arch=architecture(DRAM, array, MAC)))
+    assert "a container stores nothing" in error.message
