@@ -1,10 +1,9 @@
 """Lower bounds by dynamic programming over the divisor lattice, from the compute outwards.
 
-For each level l, tile x and reuse class k, ``inside[l][k][x]`` bounds from below the energy of all
-boundaries inside the tile x of level l, when the dataspaces of class k are still in place in the loops
-outside of it. A boundary's cost splits into a part that depends on its own tile and a part that depends
-on the tile of the level above, because the loops between them cancel out for a reused dataspace:
-so a running minimum over divisors joins the two.
+For each level and tile, the tables bound from below the energy of all boundaries inside the tile. A
+boundary's cost splits into a part that depends on its own tile and, for a dataspace that stays in place
+in the innermost loops outside, a part that depends only on the tile of the level where it stops staying
+in place: the loops in between cancel out. So a running minimum over divisors joins the two.
 """
 
 from __future__ import annotations
@@ -61,14 +60,15 @@ class Boundary:
         words = self.sub.space.unreused_words(self.place, self.level)[tiles]
         return self.price.price(ceil_div(words, self.sub.above[self.level]))
 
-    def reused(self, outer_tiles: IntArray) -> IntArray:
-        """Least energy when the slot above reuses the dataspace fully.
+    def reused(self, level: int, tiles: IntArray, runs: IntArray | None = None) -> IntArray:
+        """Least energy when no loop between here and the tile of `level` moves the dataspace.
 
-        What is left is one delivery per iteration of the loops outside of that slot, a function of
-        the tile of the level that owns the slot.
+        What is left is one delivery per iteration of the loops outside of that tile, but for those
+        directly outside that leave it in place too, whose product is `runs`.
         """
-        irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[outer_tiles]
-        outside = ceil_div(irrelevant, self.sub.unused_above(self.place, self.level - 1))
+        irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
+        unused = self.sub.unused_above(self.place, level)
+        outside = ceil_div(irrelevant, unused) if runs is None else -(-irrelevant // (unused * runs))
         return self.price.price(ceil_div(self.least_relevant * outside, self.spread))
 
     def surplus(self, tiles: IntArray) -> IntArray:
@@ -77,12 +77,20 @@ class Boundary:
         return self.price.increment((relevant - self.least_relevant) // self.spread)
 
 
+Row = tuple[int, int] | None
+"""A dataspace that is still in place outside of a tile and the innermost level it is due at, or None.
+
+What its boundaries cost, from the tile's level (exclusive) to that level (inclusive), is not in the
+row's figures: it depends on where the dataspace stops being in place.
+"""
+
+
 @dataclass(frozen=True)
 class StageTables:
     """The tiles of one level that can still matter, and their costs.
 
     ``least[k]`` is the energy at the level's boundary and inside it for class k of the slot above,
-    without the part that depends on the tile outside; ``order[k]`` sorts the tiles by it.
+    without what depends on the loops outside; ``order[k]`` sorts the tiles by it.
     """
 
     tiles: IntArray
@@ -104,19 +112,19 @@ class LatticeBounds:
         self.depth = len(self.space.levels)
         self.states = 0
         self.boundaries = tuple(self._boundaries(level) for level in range(self.depth))
-        self.inside: list[IntArray] = []
+        self.inside: list[dict[Row, IntArray]] = []
         self.stages: list[StageTables] = []
         self._run(limit)
 
     @property
     def least(self) -> int:
         """Lower bound on the energy units of every mapping below the limit."""
-        return self.sub.constant + int(self.inside[0][-1, 0]) * self.sub.quantum
+        return self.sub.constant + int(self.inside[0][None][0]) * self.sub.quantum
 
     @property
     def empty(self) -> bool:
         """Whether no mapping is below the limit."""
-        return int(self.inside[0][-1, 0]) >= INFINITY
+        return int(self.inside[0][None][0]) >= INFINITY
 
     def _boundaries(self, level: int) -> tuple[Boundary, ...]:
         return tuple(
@@ -125,18 +133,25 @@ class LatticeBounds:
             if level in prices
         )
 
+    def due(self, row: Row, level: int) -> list[Boundary]:
+        """Boundaries inside `level` whose cost a row leaves out."""
+        if row is None:
+            return []
+        place, innermost = row
+        found = (b for inner in self.boundaries[level + 1 : innermost + 1] for b in inner)
+        return [b for b in found if b.place == place]
+
     def _run(self, limit: int) -> None:
         tiles, own = self._survivors(limit)
         if any(len(t) == 0 for t in tiles):
-            self.inside = [np.full((1, 1), INFINITY, dtype=np.int64)]
+            self.inside = [{None: np.full(1, INFINITY, dtype=np.int64)}]
             return
-        inside = self._innermost(tiles[-1])
+        inside: dict[Row, IntArray] = {None: self._innermost(tiles[-1])}
         found = [inside]
         stages: list[StageTables] = []
         for level in reversed(range(self.depth - 1)):
-            stage = self._stage(tiles[level + 1], own[level + 1], inside)
-            inside = self._join(level, stage, tiles[level])
-            stages.append(stage)
+            stages.append(self._stage(tiles[level + 1], own[level + 1], inside))
+            inside = self._join(level, tiles[level + 1], own[level + 1], inside, tiles[level])
             found.append(inside)
         self.inside = found[::-1]
         self.stages = stages[::-1]
@@ -187,38 +202,49 @@ class LatticeBounds:
         table = np.full(self.space.lattice.size, INFINITY, dtype=np.int64)
         for member in self.sub.spatial[-1].members:
             table[self.space.lattice.index(member.factors)] = 0
-        best = self.space.slots[-1].sweep(table)[tiles]
-        return np.repeat(best[None, :], len(self.classes) + 1, axis=0)
+        return self.space.slots[-1].sweep(table)[tiles]
 
-    def _stage(self, tiles: IntArray, own: IntArray, inside: IntArray) -> StageTables:
-        total = np.minimum(own + inside[:-1], INFINITY)
-        return StageTables(tiles, tuple(total), tuple(np.argsort(row, kind="stable") for row in total))
+    def _stage(self, tiles: IntArray, own: IntArray, inside: dict[Row, IntArray]) -> StageTables:
+        least = []
+        for members, costs in zip(self.classes, own, strict=True):
+            rows = [values for row, values in inside.items() if row is None or row[0] in members]
+            least.append(np.minimum(costs + np.min(rows, axis=0), INFINITY))
+        return StageTables(tiles, tuple(least), tuple(np.argsort(v, kind="stable") for v in least))
 
-    def _join(self, level: int, stage: StageTables, outer: IntArray) -> IntArray:
-        """Bounds at the tiles `outer` of `level` from those one level inside.
-
-        One row per class that the loops outside leave in place, and one for none.
-        """
+    def _join(
+        self, level: int, tiles: IntArray, own: IntArray, inside: dict[Row, IntArray], outer: IntArray
+    ) -> dict[Row, IntArray]:
+        """Bounds at the tiles `outer` of `level` from those at `tiles`, one level inside."""
         slot = self.space.slots[level]
-        count = len(self.classes)
-        rows = np.full((count + 1, len(outer)), INFINITY, dtype=np.int64)
-        sources, origins = self._unroll(level, stage.tiles)
-        for members, least in zip(self.classes, stage.least, strict=True):
-            values = least[origins]
-            reused = [b for b in self.boundaries[level + 1] if b.counts_in(members)]
-            cost = slot.least_below(sources, values, outer)
-            for b in reused:
-                cost += b.reused(outer)
-            np.minimum(rows[count], cost, out=rows[count])
-            once = sum(b.once for b in reused)
-            for j, others in enumerate(self.classes):
-                shared = members & others
-                if level > 0 and (shared or members == others):
-                    dims = sorted(frozenset().union(*(self.space.views[p].irrelevant for p in shared)))
-                    passing = once + slot.least_below(sources, values, outer, dims)
-                    np.minimum(rows[j], passing, out=rows[j])
-        np.minimum(rows[:count], rows[count], out=rows[:count])
-        return np.minimum(rows, INFINITY)
+        sources, origins = self._unroll(level, tiles)
+        result: dict[Row, IntArray] = {None: np.full(len(outer), INFINITY, dtype=np.int64)}
+        for members, costs in zip(self.classes, own, strict=True):
+            here = [b for b in self.boundaries[level + 1] if b.counts_in(members)]
+            for row, values in inside.items():
+                if row is not None and row[0] not in members:
+                    continue
+                combined = np.minimum(costs + values, INFINITY)[origins]
+                closed = slot.least_below(sources, combined, outer)
+                for b in (*here, *self.due(row, level + 1)):
+                    closed = closed + b.reused(level, outer)
+                np.minimum(result[None], closed, out=result[None])
+                for place in self._staying(level, members, row, here):
+                    key = (place, level + 1 if row is None else row[1])
+                    dims = sorted(self.space.views[place].irrelevant)
+                    others = sum(b.once for b in here if b.place != place)
+                    passing = slot.least_below(sources, combined, outer, dims) + others
+                    known = result.get(key, INFINITY)
+                    result[key] = np.minimum(np.minimum(passing, known), INFINITY)
+        return result
+
+    @staticmethod
+    def _staying(level: int, members: frozenset[int], row: Row, here: list[Boundary]) -> list[int]:
+        """Dataspaces that are due somewhere inside and may stay in place beyond this slot."""
+        if level == 0:
+            return []
+        if row is not None:
+            return [row[0]]
+        return [b.place for b in here]
 
     def _unroll(self, level: int, tiles: IntArray) -> tuple[IntArray, IntArray]:
         """All products of `tiles` and a spatial choice below `level`, and the places of their tiles."""

@@ -52,7 +52,7 @@ class Branching:
         views = self.space.views
         whole = self.space.lattice.size - 1
         base = np.array(self.sub.base_loads, dtype=np.float64)
-        least = int(self.bounds.inside[0][-1, 0])
+        least = int(self.bounds.inside[0][None][0])
         root = Node(0, whole, 0, least, base, (1,) * len(views), None, (), (), ())
         yield from self._visit(root)
 
@@ -159,7 +159,7 @@ class Branching:
             delivered = walk.delivered(boundary)
             energy += boundary.price.price(delivered)
             boundary.price.add_loads(delivered, loads)
-        least = energy + walk.inside(self.bounds.inside[level], self.bounds.classes)
+        least = np.minimum(energy + walk.inside(self.bounds, level), INFINITY)
         cycles = np.maximum(loads.max(axis=1, initial=0.0) * (1 - 1e-12), float(self.sub.least_cycles))
         keep = keep & (least < self._limit())
         keep &= self.goal.hopeful(least * float(self.sub.quantum) + float(self.sub.constant), cycles)

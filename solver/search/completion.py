@@ -158,7 +158,8 @@ class Skeleton:
         all_words = -(-int(space.unreused_words(place, level)[tile]) // instances)
         if not space.reuses(place, level):
             return all_words, all_words
-        unused = math.prod(stage.factors[d] for stage in self.spatial[:level] for d in space.views[place].irrelevant)
+        view = space.views[place]
+        unused = math.prod(view.unused(stage.factors) for stage in self.spatial[:level])
         relevant = int(space.tables[place].relevant_words[tile])
         return -(-relevant * unused // instances), all_words
 

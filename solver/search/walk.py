@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solver.search.bounds import Boundary, ceil_div
+from solver.search.bounds import Boundary, LatticeBounds, ceil_div
 from solver.search.dataspaces import Component, DataspaceView
 from solver.search.goal import FloatArray
-from solver.search.lattice import INFINITY, BoolArray, IntArray
+from solver.search.lattice import BoolArray, IntArray
 from solver.search.orders import OrderClass
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageChoice
@@ -175,21 +175,30 @@ class Walk:
             inside = inside + move
         return possible
 
-    def inside(self, table: IntArray, classes: Sequence[frozenset[int]]) -> IntArray:
-        """Lower bound on the energy of all boundaries inside the tiles (`table`: one row per class)."""
-        result = np.full(len(self.first), INFINITY, dtype=np.int64)
-        for number in range(-1, len(self.order)):
-            chosen = self.first == number
-            if chosen.any():
-                rows = self._rows(number, classes)
-                result[chosen] = table[rows][:, self.candidates.places[chosen]].min(axis=0)
-        return result
+    def inside(self, bounds: LatticeBounds, level: int) -> IntArray:
+        """Lower bound on the energy of all boundaries inside the tiles of `level`."""
+        tables = bounds.inside[level]
+        places, tiles = self.candidates.places, self.candidates.tiles
+        least = tables[None][places]
+        for row, table in tables.items():
+            if row is None:
+                continue
+            stays = self._stays(row[0])
+            if stays.any():
+                cost = table[places]
+                for b in bounds.due(row, level):
+                    cost = cost + b.reused(level, tiles, self.runs[row[0]])
+                least = np.where(stays, np.minimum(least, cost), least)
+        return least
 
-    def _rows(self, number: int, classes: Sequence[frozenset[int]]) -> list[int]:
-        signature = self._signature(number)
-        if signature is None:
-            return list(range(len(classes)))
-        return [k for k, members in enumerate(classes) if signature & members] or [len(classes)]
+    def _stays(self, place: int) -> BoolArray:
+        """Candidates whose innermost loop outside leaves dataspace `place` as it is."""
+        stays = np.zeros(len(self.first), dtype=np.bool_)
+        for number in range(-1, len(self.order)):
+            signature = self._signature(number)
+            if signature is None or place in signature:
+                stays |= self.first == number
+        return stays
 
     def _signature(self, number: int) -> frozenset[int] | None:
         return self.node.signature if number < 0 else self.order[number].signature
