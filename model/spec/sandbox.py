@@ -15,6 +15,7 @@ from model.spec.limits import Limits
 from model.spec.session import Session
 
 _LARGEST_PRECISION = 300
+_WIDEST_INDENT = 300
 _PLAIN_FILTERS = (
     *("abs", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int", "items", "last"),
     *("length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "select"),
@@ -83,10 +84,9 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         template.set_environment(self)
         return template
 
-    def charge(self, characters: int) -> str:
+    def charge(self, characters: int) -> None:
         """Count text that is printed; called from templates by what `instrument` adds."""
         self._session.spend(characters)
-        return ""
 
     def sized(self, value: object) -> object:
         """Return `value` after its size is checked (OverflowError)."""
@@ -214,7 +214,7 @@ def _defined(value: object) -> object:
 
 
 def _indent(text: str, width: int = 4, first: bool = False) -> str:
-    if not 0 <= width <= _LARGEST_PRECISION:
+    if not 0 <= width <= _WIDEST_INDENT:
         raise OverflowError("the indentation is too wide")
     start, *others = str(_defined(text)).split("\n")
     margin = " " * width

@@ -77,7 +77,7 @@ class Session:
     def read(self, path: Path) -> str:
         """Return the text of a file; SpecError as for `files.read_text`, or when it is too much in all."""
         text = files.read_text(path, self.limits)
-        self._bytes += len(text)
+        self._bytes += len(text.encode())
         if self._bytes > self.limits.total_bytes:
             raise SpecError(f"the spec files hold more than {self.limits.total_bytes} bytes in all")
         return text
