@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from model.mapspace import Mapspace
@@ -22,12 +23,14 @@ EXIT_OF_STATUS = {
     Status.UNKNOWN: EXIT_UNKNOWN,
 }
 
+MAPPING_NOTE = "the `mapping` in the specs is no constraint here; `evaluate` prices it"
+
 
 def map_command(arguments: argparse.Namespace) -> int:
     """Search the best mapping, write and print it."""
     outputs = (arguments.json, arguments.mapping)
     check_outputs(outputs)
-    mapspace = _load(arguments, arguments.specs, require_mapping=False).mapspace
+    mapspace = _load_mapspace(arguments)
     result = _search(mapspace, arguments)
     if not arguments.quiet and STDOUT not in outputs:
         from solver.cli.console import report_console  # noqa: PLC0415
@@ -71,7 +74,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Validate a spec and print what it says."""
-    mapspace = _load(arguments, arguments.specs, require_mapping=False).mapspace
+    mapspace = _load_mapspace(arguments)
     from solver.cli.console import report_console  # noqa: PLC0415 (spec errors answer without it)
     from solver.report.text import print_check  # noqa: PLC0415
 
@@ -95,6 +98,14 @@ def _load(arguments: argparse.Namespace, paths: Sequence[Path], require_mapping:
         allow_include=tuple(arguments.include_roots),
     )
     return load_timeloop(paths, parse_assignments(arguments.variables), options)
+
+
+def _load_mapspace(arguments: argparse.Namespace) -> Mapspace:
+    """Load a spec for a command that does not price the spec's own mapping, and say so."""
+    loaded = _load(arguments, arguments.specs, require_mapping=False)
+    if loaded.mapping is None:
+        return loaded.mapspace
+    return replace(loaded.mapspace, notes=(*loaded.notes, MAPPING_NOTE))
 
 
 def _search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:

@@ -138,6 +138,14 @@ def test_bad_input_is_one_message_and_exit_code_two(words, message, capsys):
     assert captured.out == ""
 
 
+def test_a_mapping_in_the_specs_is_not_passed_over_in_silence(answer, capsys):
+    answer(UNKNOWN)
+    main(["map", SPEC, MAPPING])
+    assert "note: the `mapping` in the specs is no constraint here" in capsys.readouterr().out
+    main(["map", SPEC])
+    assert "`mapping`" not in capsys.readouterr().out
+
+
 def test_spec_errors_show_the_place(tmp_path, capsys):
     spec = tmp_path / "bad.yaml"
     spec.write_text(Path(SPEC).read_text().replace("keep: [Weights]", "keep: [Weigths]"))
