@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from solver.search.lattice import INFINITY, IntArray
+from solver.search.lattice import INFINITY, FloatArray, IntArray
 from solver.search.prices import BoundaryPrice
 from solver.search.subproblem import Subproblem
 
@@ -51,14 +51,19 @@ class Boundary:
         return self.sub.space.least_relevant(self.place, self.level, self.sub.mask)
 
     @cached_property
+    def once_words(self) -> int:
+        """Least words delivered per instance when all loops above reuse the dataspace."""
+        return -(-self.least_relevant // self.spread)
+
+    @cached_property
     def once(self) -> int:
         """Least energy when all loops above reuse the dataspace."""
-        return self.price.exact(-(-self.least_relevant // self.spread))
+        return self.price.exact(self.once_words)
 
-    def unreused(self, tiles: IntArray) -> IntArray:
-        """Least energy of tiles without reuse in the slot above."""
+    def unreused_words(self, tiles: IntArray) -> IntArray:
+        """Least words delivered per instance without reuse in the slot above."""
         words = self.sub.space.unreused_words(self.place, self.level)[tiles]
-        return self.price.price(ceil_div(words, self.sub.above[self.level]))
+        return ceil_div(words, self.sub.above[self.level])
 
     def reused(self, level: int, tiles: IntArray, runs: IntArray | None = None) -> IntArray:
         """Least energy when no loop between here and the tile of `level` moves the dataspace.
@@ -114,12 +119,19 @@ class LatticeBounds:
         self.boundaries = tuple(self._boundaries(level) for level in range(self.depth))
         self.inside: list[dict[Row, IntArray]] = []
         self.stages: list[StageTables] = []
+        self.loads_inside = np.zeros((self.depth, len(sub.base_loads)))
         self._run(limit)
 
     @property
     def least(self) -> int:
         """Lower bound on the energy units of every mapping below the limit."""
-        return self.sub.constant + int(self.inside[0][None][0]) * self.sub.quantum
+        waiting = self.sub.leak_per_cycle * (self.least_cycles - self.sub.least_cycles)
+        return self.sub.constant + int(self.inside[0][None][0]) * self.sub.quantum + waiting
+
+    @property
+    def least_cycles(self) -> int:
+        """Lower bound on the cycles of every mapping below the limit."""
+        return self.sub.cycles(self.sub.base_loads + self.loads_inside[0])
 
     @property
     def empty(self) -> bool:
@@ -146,6 +158,9 @@ class LatticeBounds:
         if any(len(t) == 0 for t in tiles):
             self.inside = [{None: np.full(1, INFINITY, dtype=np.int64)}]
             return
+        for level in reversed(range(self.depth - 1)):
+            loads = self._least_loads(level + 1, tiles[level + 1])
+            self.loads_inside[level] = self.loads_inside[level + 1] + loads
         inside: dict[Row, IntArray] = {None: self._innermost(tiles[-1])}
         found = [inside]
         stages: list[StageTables] = []
@@ -189,7 +204,7 @@ class LatticeBounds:
         if len(tiles) == 0:
             return costs
         for b in self.boundaries[level]:
-            loose = b.unreused(tiles)
+            loose = b.price.price(b.unreused_words(tiles))
             surplus = None if self.space.views[b.place].simple else b.surplus(tiles)
             for k, members in enumerate(self.classes):
                 if not b.counts_in(members):
@@ -197,6 +212,20 @@ class LatticeBounds:
                 elif surplus is not None:
                     costs[k] += surplus
         return np.minimum(costs, INFINITY)
+
+    def _least_loads(self, level: int, tiles: IntArray) -> FloatArray:
+        """Least load of each resource at the boundary of `level`, over tiles and classes."""
+        count = len(self.sub.base_loads)
+        best = np.full(count, np.inf)
+        for members in self.classes if count else ():
+            loads = np.zeros((len(tiles), count))
+            for b in self.boundaries[level]:
+                words = (
+                    np.full(len(tiles), b.once_words) if b.counts_in(members) else b.unreused_words(tiles)
+                )
+                b.price.add_loads(words, loads)
+            best = np.minimum(best, loads.min(axis=0))
+        return best
 
     def _innermost(self, tiles: IntArray) -> IntArray:
         table = np.full(self.space.lattice.size, INFINITY, dtype=np.int64)

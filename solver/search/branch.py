@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from solver.search.bounds import LatticeBounds, StageTables
 from solver.search.completion import Skeleton
 from solver.search.goal import Goal
-from solver.search.lattice import INFINITY, BoolArray, IntArray
+from solver.search.lattice import INFINITY, BoolArray, FloatArray, IntArray
 from solver.search.orders import OrderClass, SlotOrders
 from solver.search.spatial import StageChoice
 from solver.search.subproblem import Subproblem
 from solver.search.walk import Candidates, Node, Walk
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def energy_room(sub: Subproblem, goal: Goal) -> int:
@@ -51,9 +48,8 @@ class Branching:
         """
         views = self.space.views
         whole = self.space.lattice.size - 1
-        base = np.array(self.sub.base_loads, dtype=np.float64)
         least = int(self.bounds.inside[0][None][0])
-        root = Node(0, whole, 0, least, base, (1,) * len(views), None, (), (), ())
+        root = Node(0, whole, 0, least, self.sub.base_loads, (1,) * len(views), None, (), (), ())
         yield from self._visit(root)
 
     def _limit(self) -> int:
@@ -119,6 +115,13 @@ class Branching:
                     seen.add(key)
                     yield child
 
+    def hopeful(self, least: IntArray, busiest: FloatArray) -> BoolArray:
+        """Which bounds on energy (quanta) and on the busiest resource (cycles) can still improve."""
+        sub = self.sub
+        cycles = np.maximum(busiest * (1 - 1e-12), float(sub.least_cycles))
+        waiting = (cycles - float(sub.least_cycles)) * float(sub.leak_per_cycle)
+        return self.goal.hopeful(least * float(sub.quantum) + float(sub.constant) + waiting, cycles)
+
     @staticmethod
     def _leading(loops: IntArray, order: OrderClass, fixed: int) -> BoolArray:
         """Candidates whose first open group has loops; otherwise another class starts with the next."""
@@ -160,9 +163,9 @@ class Branching:
             energy += boundary.price.price(delivered)
             boundary.price.add_loads(delivered, loads)
         least = np.minimum(energy + walk.inside(self.bounds, level), INFINITY)
-        cycles = np.maximum(loads.max(axis=1, initial=0.0) * (1 - 1e-12), float(self.sub.least_cycles))
+        busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=0.0)
         keep = keep & (least < self._limit())
-        keep &= self.goal.hopeful(least * float(self.sub.quantum) + float(self.sub.constant), cycles)
+        keep &= self.hopeful(least, busiest)
         spans = lattice.extents[candidates.tiles] * np.array(member.factors, dtype=np.int64)
         for i in np.flatnonzero(keep):
             yield Node(
@@ -172,7 +175,7 @@ class Branching:
                 int(least[i]),
                 loads[i],
                 tuple(int(run[i]) for run in walk.runs),
-                walk.signature(i),
+                walk.signature(int(i)),
                 (*node.path, tuple(int(t) for t in candidates.loops[i])),
                 (*node.spatial, member),
                 (*node.extents, tuple(int(e) for e in spans[i])),

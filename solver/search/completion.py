@@ -13,7 +13,7 @@ from model.cost import Evaluation, evaluate
 from model.cost.delivery import delivered_words
 from model.cost.nest import Nest, build_nest
 from model.cost.partition import partition_words
-from model.cost.prices import leaking_instances
+from model.cost.prices import leaking_instances, network_latency
 from model.cost.tiles import displacement, extents, tile_words
 from model.cost.traffic import distinct_children
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
@@ -194,8 +194,7 @@ class Skeleton:
 
     @cached_property
     def _least_cycles(self) -> int:
-        latency = sum(v.network_fill_latency + v.network_drain_latency for v in self.space.levels)
-        return self._nest.steps() + latency
+        return self._nest.steps() + network_latency(self.space.architecture)
 
     @cached_property
     def _fixed_energy(self) -> int:

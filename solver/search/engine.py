@@ -105,7 +105,7 @@ class Search:
         """Bound a surveyed subproblem by its lattice, and let the next one of its mask follow."""
         bounds = self._bound(candidate.sub)
         if not bounds.empty:
-            value = self.goal.value(bounds.least, bounds.sub.least_cycles)
+            value = self.goal.value(bounds.least, bounds.least_cycles)
             if self._lowest is None or value < self._lowest:
                 self._lowest = value
                 self._dive(bounds)
@@ -121,9 +121,7 @@ class Search:
     def _surveyed(self, mask: KeepMask) -> Iterator[tuple[int, Subproblem]]:
         """Subproblems of `mask` in order of a first bound on the objective."""
         grid = self.survey.grid
-        energies = self.survey.energies(mask)
-        cycles = np.ceil(self.space.problem.computes / grid.above[-1])
-        values = self.goal.values(energies, cycles)
+        values = self.goal.values(*self.survey.bounds(mask))
         for number in np.argsort(values, kind="stable"):
             if not np.isfinite(values[number]):
                 return

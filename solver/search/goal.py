@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from solver.search.lattice import BoolArray
-
-FloatArray = npt.NDArray[np.float64]
+from solver.search.lattice import BoolArray, FloatArray
 
 UNLIMITED = 1 << 200
 """An energy that no mapping reaches."""

@@ -19,6 +19,7 @@ from model.numbers import divisors, prime_factors
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
 
 PAIRS_PER_STATE = 4
 """Up to this many pairs per lattice state, comparing pairs is faster than sweeping the lattice."""

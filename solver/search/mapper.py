@@ -136,7 +136,7 @@ def _quantum(space: SearchSpace) -> int:
     ]
     quantum = math.gcd(*prices) if prices else 1
     survey = Survey(space)
-    floors = [float(np.min(survey.energies(mask), initial=np.inf)) for mask in keep_masks(space)]
+    floors = [float(np.min(survey.bounds(mask)[0], initial=np.inf)) for mask in keep_masks(space)]
     least = min((floor for floor in floors if np.isfinite(floor)), default=0.0)
     while least / quantum > HEADROOM:
         quantum *= 2

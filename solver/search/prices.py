@@ -163,6 +163,16 @@ def _source(levels: Sequence[StorageLevel], flow: DataspaceFlow, child: int) -> 
     return child
 
 
+def cycles_per_word(
+    levels: Sequence[StorageLevel], resource: Resource, action: Action, name: str
+) -> Fraction:
+    """Cycles that one word of an action on dataspace `name` takes up of `resource`, 0 if none."""
+    concerned = resource.reads if action.name == "read" else resource.writes
+    if resource.level != action.level or not concerned:
+        return Fraction(0)
+    return levels[action.level].scale(name) / resource.words_per_cycle
+
+
 @dataclass(frozen=True)
 class PriceList:
     """Prices of levels: per level the number of instances that pay for a vector access."""
@@ -192,7 +202,6 @@ class PriceList:
 
     def _loads(self, action: Action, name: str) -> Iterator[LoadTerm]:
         for place, resource in enumerate(self.resources):
-            concerned = resource.reads if action.name == "read" else resource.writes
-            if resource.level == action.level and concerned:
-                cycles = float(self.levels[action.level].scale(name) / resource.words_per_cycle)
-                yield LoadTerm(place, int(action.multiplier), int(action.minus), cycles)
+            share = cycles_per_word(self.levels, resource, action, name)
+            if share:
+                yield LoadTerm(place, int(action.multiplier), int(action.minus), float(share))

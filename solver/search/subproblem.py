@@ -6,8 +6,11 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from model.architecture import StorageLevel
-from solver.search.lattice import IntArray
+from model.cost.prices import network_latency
+from solver.search.lattice import FloatArray, IntArray
 from solver.search.prices import BoundaryPrice, DataspaceFlow, PriceList, resources
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.spatial import StageClass
@@ -45,13 +48,13 @@ class Subproblem:
     @cached_property
     def least_cycles(self) -> int:
         """Cycles that every mapping takes at least, network latencies included."""
-        latency = sum(v.network_fill_latency + v.network_drain_latency for v in self.space.levels)
-        return max(self.steps, self._fixed_load_cycles()) + latency
+        return self.cycles(self.base_loads)
 
-    def _fixed_load_cycles(self) -> int:
-        most = max(self.base_loads, default=0.0)
+    def cycles(self, loads: FloatArray) -> int:
+        """Least cycles under these loads of the resources."""
         # Floating-point sums err by far less than this share.
-        return math.ceil(most * (1 - 1e-12))
+        busiest = math.ceil(float(loads.max(initial=0.0)) * (1 - 1e-12))
+        return max(self.steps, busiest) + network_latency(self.space.architecture)
 
     @cached_property
     def prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
@@ -80,15 +83,22 @@ class Subproblem:
         )
 
     @cached_property
-    def base_loads(self) -> tuple[float, ...]:
+    def base_loads(self) -> FloatArray:
         """Load of each resource that the compute's own accesses cause, in cycles."""
-        loads = [0.0] * len(resources(self.space.levels))
+        loads: FloatArray = np.zeros((1, len(resources(self.space.levels))))
         for prices in self.prices:
-            boundary = prices.get(len(self.space.levels))
-            for term in boundary.loads if boundary else ():
-                words = self.steps * term.multiplier - term.minus
-                loads[term.resource] += words * term.cycles_per_word
-        return tuple(loads)
+            if len(self.space.levels) in prices:
+                prices[len(self.space.levels)].add_loads(np.array([self.steps]), loads)
+        only: FloatArray = loads[0]
+        return only
+
+    @cached_property
+    def leak_per_cycle(self) -> int:
+        """Energy units that the instances in use leak per cycle, at least."""
+        return sum(
+            level.energy.leak_per_cycle * self._least_leaking(place, level)
+            for place, level in enumerate(self.space.levels)
+        )
 
     @cached_property
     def constant(self) -> int:
@@ -100,11 +110,7 @@ class Subproblem:
             for prices in self.prices
             if len(space.levels) in prices
         )
-        leak = sum(
-            level.energy.leak_per_cycle * self._least_leaking(place, level) * self.least_cycles
-            for place, level in enumerate(space.levels)
-        )
-        return compute + operands * self.quantum + leak
+        return compute + operands * self.quantum + self.leak_per_cycle * self.least_cycles
 
     def _least_leaking(self, place: int, level: StorageLevel) -> int:
         """Instances that leak at least; fewer than in truth only where a gate lies between two fanouts."""

@@ -7,17 +7,18 @@ there are few of those; so thousands of spatial choices are bounded by a few mat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from solver.search.prices import Action, DataspaceFlow, actions
+from model.cost.prices import network_latency
+from solver.search.lattice import FloatArray
+from solver.search.prices import Action, DataspaceFlow, actions, cycles_per_word, resources
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.spatial import StageClass
-
-FloatArray = npt.NDArray[np.float64]
 
 ROUNDING = 1 - 1e-9
 """Floating-point sums here err by far less than this share."""
@@ -91,24 +92,49 @@ class Survey:
         self._fronts: dict[tuple[int, frozenset[int], frozenset[int]], FloatArray] = {}
         self._steps = space.problem.computes / self.grid.above[-1]
 
-    def energies(self, mask: KeepMask) -> FloatArray:
-        """Lower bound per combination, in energy units; infinite where no tile fits."""
+    def bounds(self, mask: KeepMask) -> tuple[FloatArray, FloatArray]:
+        """Lower bounds per combination on energy (units) and cycles; infinite where no tile fits."""
+        found = [
+            (place, action)
+            for place in range(len(self.space.views))
+            for action in actions(self.space.levels, self._flow(mask, place))
+        ]
+        cycles = self._cycles(mask, found)
+        priced = [(place, action, self._price(action)) for place, action in found]
+        energies = self._fixed(np.where(np.isfinite(cycles), cycles, 0.0)) + self._total(mask, priced)
+        return energies * np.where(energies > 0, ROUNDING, 1.0), cycles
+
+    def _cycles(self, mask: KeepMask, found: Sequence[tuple[int, Action]]) -> FloatArray:
+        cycles = self._steps
+        for resource in resources(self.space.levels):
+            loads = [
+                (place, action, np.full(len(self.grid), float(share)))
+                for place, action in found
+                if (share := cycles_per_word(self.space.levels, resource, action, self._name(place)))
+            ]
+            cycles = np.maximum(cycles, self._total(mask, loads) * ROUNDING)
+        result: FloatArray = cycles + float(network_latency(self.space.architecture))
+        return result
+
+    def _name(self, place: int) -> str:
+        return self.space.views[place].name
+
+    def _total(self, mask: KeepMask, weighed: Sequence[tuple[int, Action, FloatArray]]) -> FloatArray:
+        """Least weighted sum of the words of all actions, boundary by boundary."""
         depth = len(self.space.levels)
+        total = np.zeros(len(self.grid))
         weights: dict[tuple[int, int], FloatArray] = {}
-        total = self._fixed()
-        for place in range(len(self.space.views)):
-            for action in actions(self.space.levels, self._flow(mask, place)):
-                price = self._price(action)
-                total = total - price * action.minus
-                key = (action.boundary, place)
-                weights[key] = weights.get(key, np.zeros(len(self.grid))) + price * action.multiplier
-        for (boundary, _), weight in weights.items():
-            if boundary == depth:
-                total = total + weight * self._steps
+        for place, action, weight in weighed:
+            total = total - weight * action.minus
+            if action.boundary == depth:
+                total = total + weight * action.multiplier * self._steps
+                continue
+            key = (action.boundary, place)
+            weights[key] = weights.get(key, np.zeros(len(self.grid))) + weight * action.multiplier
         for level in range(1, depth):
             own = {place: w for (boundary, place), w in weights.items() if boundary == level}
             total = total + self._least(mask, level, own)
-        return total * np.where(total > 0, ROUNDING, 1.0)
+        return total
 
     def _flow(self, mask: KeepMask, place: int) -> DataspaceFlow:
         view = self.space.views[place]
@@ -127,13 +153,12 @@ class Survey:
         price: FloatArray = paying * (getattr(level.energy, action.name) / level.block_size)
         return price
 
-    def _fixed(self) -> FloatArray:
-        """Energy of the compute, and leakage of the used instances for the least cycles."""
+    def _fixed(self, cycles: FloatArray) -> FloatArray:
+        """Energy of the compute, and leakage of the used instances for these cycles."""
         architecture = self.space.architecture
-        latency = sum(v.network_fill_latency + v.network_drain_latency for v in self.space.levels)
         total = np.full(len(self.grid), float(self.space.problem.computes * architecture.compute.energy))
         for place, level in enumerate(self.space.levels):
-            total += level.energy.leak_per_cycle * self.grid.above[place] * (self._steps + latency)
+            total += level.energy.leak_per_cycle * self.grid.above[place] * cycles
         return total
 
     def _least(self, mask: KeepMask, level: int, weights: dict[int, FloatArray]) -> FloatArray:

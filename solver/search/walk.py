@@ -9,8 +9,7 @@ import numpy as np
 
 from solver.search.bounds import Boundary, LatticeBounds, ceil_div
 from solver.search.dataspaces import Component, DataspaceView
-from solver.search.goal import FloatArray
-from solver.search.lattice import BoolArray, IntArray
+from solver.search.lattice import BoolArray, FloatArray, IntArray
 from solver.search.orders import OrderClass
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageChoice
@@ -170,9 +169,9 @@ class Walk:
         view = self.space.views[place]
         apart = [d for d in view.relevant if d not in component.dims]
         reached = self._product(apart) == 1 if apart else np.ones(len(lead), dtype=np.bool_)
-        for move in self.node.moves_outside(component):
-            possible |= reached & (move <= inside + lead)
-            inside = inside + move
+        for outer in self.node.moves_outside(component):
+            possible |= reached & (outer <= inside + lead)
+            inside = inside + outer
         return possible
 
     def inside(self, bounds: LatticeBounds, level: int) -> IntArray:

@@ -1,0 +1,118 @@
+"""Times proofs of optimality: shipped architectures by unique layers, energy and EDP.
+
+Prints the time to proof per case, the states bounded, and a summary with geometric means. Nothing here
+is a test: the figures are those of the machine it runs on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import resource
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from bench_cases import Case, bench_cases
+from rich.console import Console
+from rich.table import Table
+
+from model.spec.timeloop import load_timeloop
+from solver import Options, Result, Status, map_einsum
+
+GOAL_GEOMEAN_S = {"energy": 1.0, "edp": 3.0}
+GOAL_SLOWEST_S = 20.0
+
+
+class Timing(NamedTuple):
+    """One case: what was asked, how it ended, and how long it took."""
+
+    name: str
+    objective: str
+    result: Result
+    seconds: float
+
+
+def run(cases: Sequence[Case], objectives: Sequence[str], limit_s: float) -> Iterator[Timing]:
+    """Map each case for each objective; loading the files counts."""
+    for case in cases:
+        for objective in objectives:
+            start = time.perf_counter()
+            mapspace = load_timeloop(case.files).mapspace
+            result = map_einsum(mapspace, Options(objectives=(objective,), time_limit_s=limit_s))
+            yield Timing(case.name, objective, result, time.perf_counter() - start)
+
+
+def row(timing: Timing) -> list[str]:
+    """Table cells of one timing."""
+    statistics, value = timing.result.statistics, timing.result.reported_value
+    return [
+        timing.name,
+        timing.objective,
+        timing.result.status.name,
+        f"{timing.seconds:.2f}",
+        f"{value:.5g}" if value is not None else "-",
+        f"{statistics.states:,}",
+        f"{statistics.subproblems:,}",
+        f"{statistics.core_variables:,}",
+        f"{statistics.mappings_priced:,}",
+    ]
+
+
+def summary(timings: Sequence[Timing], objectives: Sequence[str]) -> Table:
+    """Geometric mean, slowest case and share of proofs, beside what is aimed for."""
+    table = Table(title="Summary", title_justify="left")
+    for column in ("objective", "cases", "proven", "geometric mean s", "aim", "slowest s", "aim ", "slowest case"):
+        table.add_column(column)
+    for objective in objectives:
+        own = [t for t in timings if t.objective == objective]
+        if not own:
+            continue
+        proven = sum(t.result.status in (Status.OPTIMAL, Status.INFEASIBLE) for t in own)
+        mean = math.exp(sum(math.log(t.seconds) for t in own) / len(own))
+        slowest = max(own, key=lambda t: t.seconds)
+        table.add_row(
+            objective,
+            str(len(own)),
+            f"{proven}{'' if proven == len(own) else '  MISSED'}",
+            f"{mean:.3f}{'' if mean <= GOAL_GEOMEAN_S.get(objective, math.inf) else '  MISSED'}",
+            f"{GOAL_GEOMEAN_S.get(objective, math.nan):.1f}",
+            f"{slowest.seconds:.2f}{'' if slowest.seconds <= GOAL_SLOWEST_S else '  MISSED'}",
+            f"{GOAL_SLOWEST_S:.0f}",
+            slowest.name,
+        )
+    return table
+
+
+def main() -> None:
+    """Parse the options, run the cases, print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="run only cases whose name contains this text")
+    parser.add_argument("--objectives", default="energy,edp", help="comma-separated (default: energy,edp)")
+    parser.add_argument("--time-limit", type=float, default=60.0, metavar="S", help="per case (default: 60)")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the timings as JSON lines as well")
+    options = parser.parse_args()
+    objectives = options.objectives.split(",")
+    cases = [case for case in bench_cases() if options.only in case.name]
+    console = Console(width=160)
+    timings: list[Timing] = []
+    for timing in run(cases, objectives, options.time_limit):
+        timings.append(timing)
+        console.print("  ".join(f"{cell:<{width}}" for cell, width in zip(row(timing), WIDTHS, strict=True)))
+    console.print(summary(timings, objectives))
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    console.print(f"peak memory {peak_mib:.0f} MiB (aim: at most 1536)")
+    if options.json:
+        lines = (json.dumps([t.name, t.objective, t.result.status.name, t.seconds]) for t in timings)
+        options.json.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+WIDTHS = (58, 7, 8, 7, 11, 12, 7, 6, 7)
+
+if __name__ == "__main__":
+    main()
