@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from model.mapspace import FactorRule, Relation
-from model.spec.expressions import evaluate
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
-from model.spec.timeloop.fields import Names, as_scalar, kind_of, known_name, listing, source_ref
+from model.spec.timeloop.fields import Names, as_int, as_scalar, kind_of, known_name, listing, source_ref
 
 _OPERATOR = re.compile(r"\s*(<=|>=|==|=|<|>)\s*")
 _GLUED = re.compile(r"([A-Za-z_]\w*?)(\d+)\Z")
@@ -127,11 +126,7 @@ def _require_dim(name: str, node: Node, bounds: Bounds) -> None:
 def _value(value_text: str, text: str, node: Node, names: Names) -> int:
     if re.fullmatch(r"\d+\s*,\s*\d+", value_text):
         raise SpecError(f"`{text}`: imperfect factors are not modelled", node.span)
-    if re.fullmatch(r"-?\d+", value_text):
-        return int(value_text)
     if not value_text:
         raise SpecError(f"`{text}` is not a factor", node.span, hint=_FORMS)
-    value = evaluate(ScalarNode(value_text, value_text, False, node.span), names)
-    if isinstance(value, (bool, str)) or value != int(value):
-        raise SpecError(f"`{text}`: a factor must be a whole number", node.span)
-    return int(value)
+    written = ScalarNode(value_text, value_text, False, node.span)
+    return as_int(written, f"the factor of `{text}`", names)

@@ -16,6 +16,7 @@ Names = Mapping[str, object]
 NO_NAMES: Names = MappingProxyType({})
 
 VERSION = Decimal("0.4")
+MAX_INTEGER = 10**15
 
 
 def source_ref(span: Span) -> SourceRef:
@@ -133,14 +134,22 @@ def value_of(node: Node, names: Names, what: str) -> int | float | str | bool:
     return scalar.value
 
 
-def as_int(node: Node, what: str, names: Names = NO_NAMES, minimum: int | None = None) -> int:
-    """Return a whole number at least `minimum`; SpecError otherwise."""
+def as_int(
+    node: Node,
+    what: str,
+    names: Names = NO_NAMES,
+    minimum: int | None = None,
+    maximum: int = MAX_INTEGER,
+) -> int:
+    """Return a whole number from `minimum` to `maximum`; SpecError otherwise."""
     value = value_of(node, names, what)
     if isinstance(value, (bool, str)) or not math.isfinite(value) or value != int(value):
         raise SpecError(f"{what} must be a whole number, but is `{_shown(node, value)}`", node.span)
     number = int(value)
     if minimum is not None and number < minimum:
         raise SpecError(f"{what} must be at least {minimum}, but is {_shown(node, number)}", node.span)
+    if number > maximum:
+        raise SpecError(f"{what} must be at most {maximum}, but is {_shown(node, number)}", node.span)
     return number
 
 

@@ -25,6 +25,9 @@ from model.spec.timeloop.fields import (
     one_of,
 )
 
+# Far above any layer, low enough that the divisors of a bound are found at once.
+MAX_BOUND = 2**31 - 1
+
 # Instance keys of real files that follow from the others, so that nothing reads them.
 DERIVED_KEYS = ("H", "W", "Hpad", "Wpad", "H_pad", "W_pad")
 SPARSE_KEYS = ("densities", "density", "commonDensity", "common_density")
@@ -100,7 +103,7 @@ def read_problem(
         if dim not in fields:
             related = ((span, "the dimension is declared here"),)
             raise SpecError(f"`instance` lacks a bound for dimension `{dim}`", instance.span, related)
-        bounds[dim] = as_int(fields[dim], f"bound of dimension `{dim}`", names, minimum=1)
+        bounds[dim] = as_int(fields[dim], f"bound of dimension `{dim}`", names, 1, MAX_BOUND)
         spans[dim] = fields[dim].span
     dataspaces = _read_dataspaces(shape, coefficients)
     used = frozenset[str]().union(*(space.dims for space in dataspaces))

@@ -12,7 +12,7 @@ from model.spec.reader import read_files
 from model.spec.source import MappingNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.fields import as_mapping, listing
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 
 def shape_directory() -> Path:
