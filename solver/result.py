@@ -51,6 +51,8 @@ class Options:
         Number of workers. The answer does not depend on it.
     seed
         Seed of the CP-SAT core.
+    branch_nodes
+        Nodes that are branched in one subproblem before the CP-SAT core takes over.
     memory_limit_mib
         Budget for the tables of the search; reaching it ends the search with the incumbent.
     """
@@ -59,6 +61,7 @@ class Options:
     time_limit_s: float | None = None
     jobs: int = 1
     seed: int = 0
+    branch_nodes: int = 5000
     memory_limit_mib: int = 1536
 
     def __post_init__(self) -> None:

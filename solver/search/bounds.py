@@ -94,11 +94,12 @@ row's figures: it depends on where the dataspace stops being in place.
 class StageTables:
     """The tiles of one level that can still matter, and their costs.
 
-    ``least[k]`` is the energy at the level's boundary and inside it for class k of the slot above,
-    without what depends on the loops outside; ``order[k]`` sorts the tiles by it.
+    ``own[k]`` is the energy at the level's boundary for class k of the slot above, ``least[k]`` that
+    and all inside, both without what depends on the loops outside; ``order[k]`` sorts by the latter.
     """
 
     tiles: IntArray
+    own: IntArray
     least: tuple[IntArray, ...]
     order: tuple[IntArray, ...]
 
@@ -238,7 +239,7 @@ class LatticeBounds:
         for members, costs in zip(self.classes, own, strict=True):
             rows = [values for row, values in inside.items() if row is None or row[0] in members]
             least.append(np.minimum(costs + np.min(rows, axis=0), INFINITY))
-        return StageTables(tiles, tuple(least), tuple(np.argsort(v, kind="stable") for v in least))
+        return StageTables(tiles, own, tuple(least), tuple(np.argsort(v, kind="stable") for v in least))
 
     def _join(
         self, level: int, tiles: IntArray, own: IntArray, inside: dict[Row, IntArray], outer: IntArray

@@ -31,6 +31,7 @@ class Branching:
         goal: Goal,
         orders: tuple[SlotOrders, ...],
         stop: Callable[[], bool],
+        budget: int,
     ) -> None:
         self.bounds = bounds
         self.sub = bounds.sub
@@ -38,6 +39,7 @@ class Branching:
         self.goal = goal
         self.orders = orders
         self.stop = stop
+        self.budget = budget
         self.expanded = 0
         self._seen: set[tuple[tuple[tuple[int, ...], ...], tuple[StageChoice, ...]]] = set()
 
@@ -52,13 +54,20 @@ class Branching:
         root = Node(0, whole, 0, least, self.sub.base_loads, (1,) * len(views), None, (), (), ())
         yield from self._visit(root)
 
+    @property
+    def exhausted_budget(self) -> bool:
+        """Whether nodes were left out because the budget was used up."""
+        return self.expanded > self.budget
+
     def _limit(self) -> int:
         return energy_room(self.sub, self.goal)
 
     def _visit(self, node: Node) -> Iterator[Skeleton]:
-        if node.least >= self._limit() or self.stop():
+        if node.least >= self._limit() or self.exhausted_budget or self.stop():
             return
         self.expanded += 1
+        if self.exhausted_budget:
+            return
         if node.level == len(self.space.levels) - 1:
             yield from self._leaves(node)
             return

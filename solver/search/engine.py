@@ -11,7 +11,8 @@ import numpy as np
 
 from solver.search.bounds import LatticeBounds
 from solver.search.branch import Branching, energy_room
-from solver.search.completion import Priced
+from solver.search.completion import Priced, Skeleton
+from solver.search.core import Core
 from solver.search.goal import Goal
 from solver.search.orders import slot_orders
 from solver.search.space import KeepMask, SearchSpace, keep_masks
@@ -28,7 +29,17 @@ class Counters:
     spatial_classes: int = 0
     subproblems: int = 0
     expanded: int = 0
+    core_variables: int = 0
+    core_calls: int = 0
     priced: int = 0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How the work is shared: nodes branched per subproblem before CP-SAT takes over, and its seed."""
+
+    branch_nodes: int = 5000
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,7 @@ class Search:
         goal: Goal,
         stop: Callable[[], bool],
         quantum: int,
+        limits: Limits,
         counters: Counters,
         report: Report,
         best: Priced | None = None,
@@ -61,6 +73,7 @@ class Search:
         self.stop = stop
         self.quantum = quantum
         self.best = best
+        self.limits = limits
         self.counters = counters
         self.report = report
         self.orders = tuple(
@@ -130,17 +143,34 @@ class Search:
 
     def _dive(self, bounds: LatticeBounds) -> None:
         """Follow the bounds to one mapping: a good incumbent makes all later tables small."""
-        branching = Branching(bounds, self.goal, self.orders, self.stop)
+        branching = Branching(bounds, self.goal, self.orders, self.stop, self.limits.branch_nodes)
         for skeleton in islice(branching.skeletons(), 1):
-            for priced in skeleton.complete(self.goal):
-                self._consider(priced)
+            self._complete(skeleton)
 
     def _exhaust(self, bounds: LatticeBounds) -> None:
-        branching = Branching(bounds, self.goal, self.orders, self.stop)
+        """Branch until nothing can improve; what is still open at the end of the budget goes to CP-SAT."""
+        branching = Branching(bounds, self.goal, self.orders, self.stop, self.limits.branch_nodes)
         for skeleton in branching.skeletons():
-            for priced in skeleton.complete(self.goal):
-                self._consider(priced)
+            self._complete(skeleton)
         self.counters.expanded += branching.expanded
+        if branching.exhausted_budget and not self.stop():
+            self._finish(bounds.sub)
+
+    def _finish(self, sub: Subproblem) -> None:
+        """Leave the rest of a subproblem to the CP-SAT core."""
+        bounds = LatticeBounds(sub, energy_room(sub, self.goal))
+        if bounds.empty:
+            return
+        core = Core(bounds, energy_room(sub, self.goal), self.limits.seed)
+        self.counters.core_variables = max(self.counters.core_variables, core.variables)
+        for skeleton in core.skeletons(self.stop):
+            if skeleton is not None:
+                self._complete(skeleton)
+        self.counters.core_calls += core.calls
+
+    def _complete(self, skeleton: Skeleton) -> None:
+        for priced in skeleton.complete(self.goal):
+            self._consider(priced)
 
     def _consider(self, priced: Priced) -> None:
         self.counters.priced += 1

@@ -19,7 +19,7 @@ from solver.result import (
     Termination,
 )
 from solver.search.completion import Priced
-from solver.search.engine import Counters, Search
+from solver.search.engine import Counters, Limits, Search
 from solver.search.goal import Goal, objective_value
 from solver.search.space import SearchSpace, keep_masks
 from solver.search.survey import Survey
@@ -95,12 +95,13 @@ def map_einsum(
     clock = _Clock(options, on_progress, should_stop)
     space = SearchSpace(mapspace)
     counters = Counters()
+    work = Limits(options.branch_nodes, options.seed)
     best: Priced | None = None
     limits: tuple[tuple[str, int], ...] = ()
     bounds: list[int | None] = []
     for objective in objectives:
         goal = Goal(objective, limits)
-        best, bound = _minimise(space, goal, best, clock, counters)
+        best, bound = _minimise(space, goal, best, clock, counters, work)
         bounds.append(bound)
         if goal.incumbent is None or bound != goal.incumbent:
             break
@@ -109,7 +110,12 @@ def map_einsum(
 
 
 def _minimise(
-    space: SearchSpace, goal: Goal, best: Priced | None, clock: _Clock, counters: Counters
+    space: SearchSpace,
+    goal: Goal,
+    best: Priced | None,
+    clock: _Clock,
+    counters: Counters,
+    work: Limits,
 ) -> tuple[Priced | None, int | None]:
     """Best mapping for one objective, and the bound on it (None if there is no mapping, or nothing known)."""
     if best is not None:
@@ -118,7 +124,7 @@ def _minimise(
         return best, None
     quantum = _quantum(space)
     while True:
-        search = Search(space, goal, clock.stop, quantum, counters, clock.report, best)
+        search = Search(space, goal, clock.stop, quantum, work, counters, clock.report, best)
         bound = search.run()
         best = search.best
         if clock.stop() or _exact(space, best, quantum):
@@ -169,6 +175,8 @@ def _result(
         masks=counters.masks,
         spatial_classes=counters.spatial_classes,
         subproblems=counters.subproblems,
+        core_variables=counters.core_variables,
+        core_calls=counters.core_calls,
         mappings_priced=counters.priced,
     )
     termination = clock.termination or Termination.PROVEN

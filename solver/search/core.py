@@ -1,0 +1,276 @@
+"""The core in CP-SAT: what lattice bounds and branching leave open of a subproblem.
+
+Tiles, spatial choices and reuse classes are Booleans over the survivors, the prime exponents of the
+temporal loops are integers that tie them together, and the objective is a sum of table entries: a lower
+bound on the plain cost model for every assignment. The best assignment is priced exactly, excluded, and
+the model solved again, until nothing below the incumbent is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from model.numbers import prime_factors
+from solver.search.bounds import LatticeBounds
+from solver.search.completion import Skeleton
+from solver.search.lattice import IntArray
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+LARGEST_COEFFICIENT = (1 << 31) - 1
+"""OR-tools 9.15 can mislead its presolve with larger coefficients (google/or-tools #5293)."""
+
+RESOLUTION = 1 << 24
+"""Steps into which the window between bound and incumbent is divided, at most."""
+
+SLICE_DETERMINISTIC_S = 2.0
+
+
+class CoreError(RuntimeError):
+    """CP-SAT found the model invalid, or answered outside of it: a defect, never an answer."""
+
+
+@dataclass(frozen=True)
+class _Pick:
+    """One option of a choice: its literal and its cost in quanta."""
+
+    literal: cp_model.IntVar
+    cost: int
+
+
+@dataclass(frozen=True)
+class _ClassLiterals:
+    """A reuse class of a slot: it is the innermost one and ends there, or it goes on outside."""
+
+    members: frozenset[int]
+    ends: cp_model.IntVar
+    goes: cp_model.IntVar
+
+
+class Core:
+    """A CP-SAT model of the survivors of one subproblem, for energies below `limit` (quanta)."""
+
+    def __init__(self, bounds: LatticeBounds, limit: int, seed: int) -> None:
+        from ortools.sat.python import cp_model  # noqa: PLC0415 (takes about a second)
+
+        self._cp_model = cp_model
+        self.bounds = bounds
+        self.space = bounds.space
+        self.depth = bounds.depth
+        self.model = cp_model.CpModel()
+        self.calls = 0
+        self._seed = seed
+        self._tiles = [np.array([self.space.lattice.size - 1]), *(s.tiles for s in bounds.stages)]
+        self._states = [self._one_of(f"tile{level}", len(t)) for level, t in enumerate(self._tiles)]
+        self._members = [
+            self._one_of(f"spatial{level}", len(stage.members))
+            for level, stage in enumerate(bounds.sub.spatial)
+        ]
+        self._loops = [self._slot(level) for level in range(self.depth)]
+        self._choices: list[list[_Pick]] = []
+        self._stages: list[list[_ClassLiterals]] = []
+        for level in range(self.depth - 1):
+            self._stages.append(self._classes(level))
+        self._add_objective(limit)
+        self._check()
+
+    @property
+    def variables(self) -> int:
+        """Number of variables of the model."""
+        return len(self.model.proto.variables)
+
+    def skeletons(self, stop: Callable[[], bool]) -> Iterator[Skeleton | None]:
+        """All factor choices that the model leaves below the limit, cheapest first.
+
+        Ends when there are none left; yields None last when `stop` cut it short.
+        """
+        while True:
+            status, solver = self._solve(stop)
+            if status == self._cp_model.INFEASIBLE:
+                return
+            if status == self._cp_model.UNKNOWN:
+                yield None
+                return
+            chosen = [self._chosen(solver, literals) for literals in (*self._states, *self._members)]
+            yield self._skeleton(chosen[: self.depth], chosen[self.depth :])
+            literals = zip((*self._states, *self._members), chosen, strict=True)
+            self.model.add_bool_or([options[place].negated() for options, place in literals])
+
+    def _one_of(self, name: str, count: int) -> list[cp_model.IntVar]:
+        literals = [self.model.new_bool_var(f"{name}_{i}") for i in range(count)]
+        self.model.add_exactly_one(literals)
+        return literals
+
+    def _slot(self, level: int) -> list[cp_model.IntVar]:
+        """Exponents of the temporal loops of `level`, one per lattice axis, tied to tiles and members."""
+        lattice, slot = self.space.lattice, self.space.slots[level]
+        exponents = lattice.exponents.astype(int)
+        members = [lattice.index(m.factors) for m in self.bounds.sub.spatial[level].members]
+        variables = []
+        for axis, (dim, prime, most) in enumerate(lattice.axes):
+            outer = self._sum(self._states[level], exponents[self._tiles[level], axis])
+            unrolled = self._sum(self._members[level], exponents[members, axis])
+            loops = self.model.new_int_var(0, int(most), f"loops{level}_{self.space.active[dim]}_{prime}")
+            parts = [loops, unrolled]
+            if level + 1 < self.depth:
+                parts.append(self._sum(self._states[level + 1], exponents[self._tiles[level + 1], axis]))
+            self.model.add(sum(parts) == outer)
+            variables.append(loops)
+        for dim, allowed in enumerate(slot.allowed):
+            if not slot.free[dim]:
+                self._restrict(variables, dim, sorted(allowed))
+        return variables
+
+    def _restrict(self, variables: list[cp_model.IntVar], dim: int, allowed: list[int]) -> None:
+        axes = [a for a, (d, _, _) in enumerate(self.space.lattice.axes) if d == dim]
+        primes = [self.space.lattice.axes[a][1] for a in axes]
+        rows = [[_multiplicity(factor, prime) for prime in primes] for factor in allowed]
+        self.model.add_allowed_assignments([variables[a] for a in axes], rows)
+
+    def _sum(self, literals: list[cp_model.IntVar], weights: IntArray) -> cp_model.LinearExprT:
+        return self._cp_model.LinearExpr.weighted_sum(literals, weights.tolist())
+
+    def _classes(self, level: int) -> list[_ClassLiterals]:
+        """Reuse class of the slot of `level`: per class a literal for ending here, one for going on.
+
+        A class that goes on beyond the slot costs what full reuse costs, and only loops that leave
+        one of its dataspaces in place may lie in the slot.
+        """
+        classes = self.bounds.classes
+        stage = self.bounds.stages[level]
+        ends = [self.model.new_bool_var(f"ends{level}_{k}") for k in range(len(classes))]
+        goes = [self.model.new_bool_var(f"goes{level}_{k}") for k in range(len(classes))]
+        self.model.add_exactly_one([*ends, *goes])
+        inner = self._states[level + 1]
+        picks: list[_Pick] = []
+        by_state: list[list[cp_model.IntVar]] = [[] for _ in inner]
+        for k in range(len(classes)):
+            pairs = [self.model.new_bool_var(f"pair{level}_{k}_{i}") for i in range(len(inner))]
+            self.model.add(sum(pairs) == ends[k] + goes[k])
+            for i, pair in enumerate(pairs):
+                by_state[i].append(pair)
+                picks.append(_Pick(pair, int(stage.own[k][i])))
+        for state, own in zip(inner, by_state, strict=True):
+            self.model.add(sum(own) == state)
+        self._choices.append(picks)
+        self._choices.append(self._reuse(level, ends, goes))
+        for k, members in enumerate(classes):
+            self._limit_going(level, members, goes[k])
+        return [_ClassLiterals(*each) for each in zip(classes, ends, goes, strict=True)]
+
+    def _reuse(
+        self, level: int, ends: list[cp_model.IntVar], goes: list[cp_model.IntVar]
+    ) -> list[_Pick]:
+        """Costs of the reused dataspaces: by the tile outside where reuse ends, else the least."""
+        outer = self._states[level]
+        picks: list[_Pick] = []
+        by_state: list[list[cp_model.IntVar]] = [[] for _ in outer]
+        for k, members in enumerate(self.bounds.classes):
+            here = [b for b in self.bounds.boundaries[level + 1] if b.counts_in(members)]
+            costs = np.zeros(len(outer), dtype=np.int64)
+            for b in here:
+                costs += b.reused(level, self._tiles[level])
+            pairs = [self.model.new_bool_var(f"reuse{level}_{k}_{j}") for j in range(len(outer))]
+            self.model.add(sum(pairs) == ends[k])
+            for j, pair in enumerate(pairs):
+                by_state[j].append(pair)
+                picks.append(_Pick(pair, int(costs[j])))
+            picks.append(_Pick(goes[k], sum(b.once for b in here)))
+        for state, own in zip(outer, by_state, strict=True):
+            self.model.add(sum(own) <= state)
+        return picks
+
+    def _limit_going(self, level: int, members: frozenset[int], goes: cp_model.IntVar) -> None:
+        if level == 0:
+            self.model.add(goes == 0)
+            return
+        still = {dim for place in members for dim in self.space.views[place].irrelevant}
+        for axis, (dim, _, _) in enumerate(self.space.lattice.axes):
+            if dim not in still:
+                self.model.add(self._loops[level][axis] == 0).only_enforce_if(goes)
+        outside = [
+            literal
+            for other in self._stages[level - 1]
+            if other.members & members or not members
+            for literal in (other.ends, other.goes)
+        ]
+        self.model.add_bool_or(outside).only_enforce_if(goes)
+
+    def _add_objective(self, limit: int) -> None:
+        """Minimise the sum of the choices' costs, scaled to the window below `limit`."""
+        floors = [min(pick.cost for pick in picks) for picks in self._choices]
+        window = limit - sum(floors)
+        unit = max(1, -(-window // RESOLUTION))
+        most = -(-window // unit)
+        terms = []
+        for picks, floor in zip(self._choices, floors, strict=True):
+            for pick in picks:
+                # Rounded down, and cut off where a single entry fills the window.
+                scaled = min((pick.cost - floor) // unit, most)
+                if scaled:
+                    terms.append(scaled * pick.literal)
+        total = sum(terms)
+        if window <= 0:
+            self.model.add_bool_or([])
+        elif terms:
+            self.model.add(total <= most)
+            self.model.minimize(total)
+
+    def _check(self) -> None:
+        """Assert that no coefficient and no activity leaves the range where presolve is sound."""
+        error = self.model.validate()
+        if error:
+            raise CoreError(error)
+        rows = [c.linear for c in self.model.proto.constraints if c.has_linear()]
+        domains = [max(abs(v) for v in var.domain) for var in self.model.proto.variables]
+        for row in rows:
+            activity = sum(abs(c) * domains[v] for c, v in zip(row.coeffs, row.vars, strict=True) if v >= 0)
+            if activity > LARGEST_COEFFICIENT:
+                raise CoreError(f"a row's activity of {activity} is not safe")
+
+    def _solve(self, stop: Callable[[], bool]) -> tuple[cp_model.CpSolverStatus, cp_model.CpSolver]:
+        slice_s = SLICE_DETERMINISTIC_S
+        while True:
+            solver = self._cp_model.CpSolver()
+            solver.parameters.num_workers = 1
+            solver.parameters.random_seed = self._seed
+            solver.parameters.presolve_inclusion_work_limit = 0
+            solver.parameters.catch_sigint_signal = False
+            solver.parameters.max_deterministic_time = slice_s
+            status = solver.solve(self.model)
+            self.calls += 1
+            if status == self._cp_model.MODEL_INVALID:
+                raise CoreError("CP-SAT calls its model invalid")
+            if status != self._cp_model.UNKNOWN or stop():
+                return status, solver
+            slice_s *= 2
+
+    @staticmethod
+    def _chosen(solver: cp_model.CpSolver, literals: list[cp_model.IntVar]) -> int:
+        chosen = [i for i, literal in enumerate(literals) if solver.boolean_value(literal)]
+        if len(chosen) != 1:
+            raise CoreError("CP-SAT's answer breaks a constraint of the model")
+        return chosen[0]
+
+    def _skeleton(self, states: list[int], members: list[int]) -> Skeleton:
+        """Decode tiles and spatial choices into factors, checking that they divide."""
+        lattice, sub = self.space.lattice, self.bounds.sub
+        choices = [stage.members[m] for stage, m in zip(sub.spatial, members, strict=True)]
+        tiles = [lattice.vector(int(t[i])) for t, i in zip(self._tiles, states, strict=True)]
+        tiles.append((1,) * len(self.space.active))
+        temporal = []
+        for level, choice in enumerate(choices):
+            inner = [a * b for a, b in zip(tiles[level + 1], choice.factors, strict=True)]
+            if any(outer % span for outer, span in zip(tiles[level], inner, strict=True)):
+                raise CoreError("CP-SAT's answer breaks a constraint of the model")
+            temporal.append(tuple(o // i for o, i in zip(tiles[level], inner, strict=True)))
+        return Skeleton(self.space, sub.mask, tuple(temporal), tuple(choices))
+
+
+def _multiplicity(number: int, prime: int) -> int:
+    return dict(prime_factors(number)).get(prime, 0)
