@@ -9,6 +9,7 @@ from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapp
 from model.spec.source import Span, SpecError
 from model.spec.timeloop.assembly import Assembly
 from model.spec.timeloop.clauses import Clause
+from model.spec.timeloop.conformity import check_axes, check_flags, check_order, check_rules
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor
 from model.spec.timeloop.feasibility import Slot
@@ -43,61 +44,24 @@ def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, conte
             raise SpecError(f"a {target.kind} constraint does not belong into a mapping", target.node.span)
     loops = [read_loops(targets, slot.loops.leaf, slot.loops.kind, context) for slot in settled.slots]
     for slot, own in zip(settled.slots, loops, strict=True):
-        _check_flags(slot.loops, own)
+        check_flags(slot.loops, own)
     factors = [_exact_factors(own) for own in loops]
     _check_products(factors, loops, span, context)
     for slot, own, values in zip(settled.slots, loops, factors, strict=True):
-        _check_rules(slot.loops, own, values, span, context)
+        check_rules(slot.loops, own, values, span, context)
     keeps = _kept(settled, span, context)
     nodes: list[StorageMapping | FanoutMapping] = []
     for slot, own, values in zip(settled.slots, loops, factors, strict=True):
         live = {dim: value for dim, value in values.items() if value > 1}
-        _check_order(slot.loops, own, _order(own, live, span), span)
-        if slot.level is None:
-            nodes.append(FanoutMapping(_spatial(own, live, span, context)))
-        else:
-            order = _order(own, live, span)
-            nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[slot.level.name]))
+        if slot.spatial is not None:
+            spatial = _spatial(own, live, span, context)
+            check_axes(slot.loops, slot.spatial, spatial, span, context)
+            nodes.append(FanoutMapping(spatial))
+            continue
+        order = _order(own, live, span)
+        check_order(slot.loops, own, order, span)
+        nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[_name(slot)]))
     return Mapping(tuple(nodes))
-
-
-def _check_flags(asked: LoopConstraints, own: LoopConstraints) -> None:
-    """Raise a SpecError for a flag that changes what is counted, but only stands in the mapping."""
-    for flag in ("no_reuse", "no_link_transfer", "rmw_first_update"):
-        given: dict[str, Span] = getattr(own, flag)
-        for name, span in given.items():
-            if name not in getattr(asked, flag):
-                hint = f"write it in the constraints of `{own.leaf.name}`"
-                raise SpecError(f"{flag} of `{name}` belongs to the architecture", span, hint=hint)
-
-
-def _check_rules(
-    asked: LoopConstraints, own: LoopConstraints, values: dict[str, int], span: Span, context: Context
-) -> None:
-    """Raise a SpecError for a factor that the constraints exclude."""
-    for dim in context.problem.dims:
-        value = values.get(dim, 1)
-        places = [factor.span for factor in own.rules_of(dim)]
-        for rule in asked.rules_of(dim):
-            if not rule.rule().allows(value):
-                related = ((rule.span, "the constraint"),)
-                message = f"the mapping's {dim}={value} at `{own.leaf.name}` breaks the constraint `{rule}`"
-                raise SpecError(message, places[0] if places else span, related)
-
-
-def _check_order(asked: LoopConstraints, own: LoopConstraints, order: list[str], span: Span) -> None:
-    """Raise a SpecError for an order of loops that the constraints exclude."""
-    if asked.permutation is None:
-        return
-    inner = [dim for dim in asked.permutation.inner if dim in order]
-    outer = [dim for dim in asked.permutation.outer if dim in order]
-    if order[: len(inner)] == inner and order[len(order) - len(outer) :] == outer:
-        return
-    shown = " ".join(order)
-    place = span if own.permutation is None else own.permutation.span
-    related = ((asked.permutation.span, "the constraint"),)
-    message = f"the loops of `{own.leaf.name}` (innermost first: {shown}) break the order of the constraints"
-    raise SpecError(message, place, related)
 
 
 def _exact_factors(own: LoopConstraints) -> dict[str, int]:

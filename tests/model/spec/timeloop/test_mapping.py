@@ -141,3 +141,21 @@ def test_a_mapping_says_which_branch_keeps_what():
     assert [set(node.keep) for node in loaded.mapping.nodes] == [ALL, {"Weights"}, {"Inputs", "Outputs"}]
     unsaid = failure(text_with(WHOLE, DRAM, PARALLEL, MAC))
     assert "which of `a` and `b` keeps `Weights`" in unsaid.message
+
+
+@pytest.mark.parametrize(
+    "constraint", ["permutation: [R, P, C, K], split: 3", "permutation: [C, K], split: 1"]
+)
+def test_a_mapping_on_another_axis_than_the_constraints(constraint):
+    array = constrained(ARRAY, f"{{spatial: {{{constraint}, factors: [R=1, P=1]}}}}")
+    error = failure(text_with(MAPPING, DRAM, array, SPAD, MAC))
+    assert error.message == "the mapping puts K along X at `PE`, where the constraints do not"
+    assert len(error.related) == 1
+
+
+def test_the_order_along_one_axis_is_free():
+    array = constrained(
+        ARRAY.replace(", meshY: 2", "").replace("4", "8"), "{spatial: {permutation: [R, P, C, K]}}"
+    )
+    text = text_with(MAPPING.replace("split: 1", "split: 2"), DRAM, array, SPAD, MAC)
+    assert [loop.dim for loop in load(text).mapping.nodes[1].spatial] == ["K", "C"]

@@ -1,0 +1,69 @@
+"""Whether a mapping keeps to the constraints of the architecture that it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from model.mapping import SpatialLoop
+from model.mapspace import SpatialRules
+from model.spec.source import Span, SpecError
+from model.spec.timeloop.context import Context
+from model.spec.timeloop.loops import LoopConstraints
+from model.spec.timeloop.rules import axis_of
+
+
+def check_flags(asked: LoopConstraints, own: LoopConstraints) -> None:
+    """Raise a SpecError for a flag that changes what is counted, but only stands in the mapping."""
+    for flag in ("no_reuse", "no_link_transfer", "rmw_first_update"):
+        given: dict[str, Span] = getattr(own, flag)
+        for name, span in given.items():
+            if name not in getattr(asked, flag):
+                hint = f"write it in the constraints of `{own.leaf.name}`"
+                raise SpecError(f"{flag} of `{name}` belongs to the architecture", span, hint=hint)
+
+
+def check_rules(
+    asked: LoopConstraints, own: LoopConstraints, values: dict[str, int], span: Span, context: Context
+) -> None:
+    """Raise a SpecError for a factor that the constraints exclude."""
+    for dim in context.problem.dims:
+        value = values.get(dim, 1)
+        places = [factor.span for factor in own.rules_of(dim)]
+        for rule in asked.rules_of(dim):
+            if not rule.rule().allows(value):
+                related = ((rule.span, "the constraint"),)
+                message = f"the mapping's {dim}={value} at `{own.leaf.name}` breaks the constraint `{rule}`"
+                raise SpecError(message, places[0] if places else span, related)
+
+
+def check_order(asked: LoopConstraints, own: LoopConstraints, order: list[str], span: Span) -> None:
+    """Raise a SpecError for an order of loops that the constraints exclude."""
+    if asked.permutation is None:
+        return
+    inner = [dim for dim in asked.permutation.inner if dim in order]
+    outer = [dim for dim in asked.permutation.outer if dim in order]
+    if order[: len(inner)] == inner and order[len(order) - len(outer) :] == outer:
+        return
+    shown = " ".join(order)
+    place = span if own.permutation is None else own.permutation.span
+    related = ((asked.permutation.span, "the constraint"),)
+    message = f"the loops of `{own.leaf.name}` (innermost first: {shown}) break the order of the constraints"
+    raise SpecError(message, place, related)
+
+
+def check_axes(
+    asked: LoopConstraints, rules: SpatialRules, loops: Iterable[SpatialLoop], span: Span, context: Context
+) -> None:
+    """Raise a SpecError for a spatial loop on another axis than the constraints say.
+
+    The order of the loops along one axis is left alone: only link transfers depend on it, and they are
+    counted for the order that the mapping gives.
+    """
+    for loop in loops:
+        axis = axis_of(rules, loop.dim, context)
+        if axis in (None, loop.axis):
+            continue
+        assert asked.split is not None
+        related = ((asked.split[1], "the constraint"),)
+        message = f"the mapping puts {loop.dim} along {loop.axis.upper()} at `{asked.leaf.name}`"
+        raise SpecError(f"{message}, where the constraints do not", span, related)
