@@ -158,6 +158,11 @@ def _group(
 
 def settle_outermost(outermost: Keeping, context: Context) -> None:
     """Make the outermost level keep what it does not bypass, as the backing store of all data."""
+    for name, span in outermost.bypass.items():
+        context.note(
+            f"{span}: `{outermost.leaf.name}` is the outermost level and bypasses `{name}`: "
+            "bringing it to the first level that keeps it costs nothing"
+        )
     for name in context.dataspaces:
         if name not in outermost.bypass:
             outermost.keep.setdefault(name, outermost.leaf.span)

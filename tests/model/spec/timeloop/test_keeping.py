@@ -57,7 +57,9 @@ def test_what_is_not_said_stays_open(dataspace, keep, bypass):
 def test_the_outermost_level_keeps_what_it_does_not_bypass():
     assert load(spec()).mapspace.keep[0].keep == ALL
     dram = constrained(DRAM, "{dataspace: {bypass: [Weights]}}")
-    rules = load(spec(arch=architecture(dram, BUFFER, MAC))).mapspace.keep[0]
+    loaded = load(spec(arch=architecture(dram, BUFFER, MAC)))
+    assert "bypasses `Weights`" in loaded.notes[0]
+    rules = loaded.mapspace.keep[0]
     assert (rules.keep, rules.bypass) == ({"Inputs", "Outputs"}, {"Weights"})
 
 
