@@ -60,13 +60,17 @@ class Boundary:
         """Least energy when all loops above reuse the dataspace."""
         return self.price.exact(self.once_words)
 
+    def extra(self, words: IntArray) -> IntArray:
+        """Energy by which delivering `words` exceeds the least there can be, at most `INFINITY`."""
+        return np.minimum(self.price.price(words) - self.once, INFINITY)
+
     def unreused_words(self, tiles: IntArray) -> IntArray:
         """Least words delivered per instance without reuse in the slot above."""
         words = self.sub.space.unreused_words(self.place, self.level)[tiles]
         return ceil_div(words, self.sub.above[self.level])
 
     def reused(self, level: int, tiles: IntArray, runs: IntArray | None = None) -> IntArray:
-        """Least energy when no loop between here and the tile of `level` moves the dataspace.
+        """Least extra energy when no loop between here and the tile of `level` moves the dataspace.
 
         What is left is one delivery per iteration of the loops outside of that tile, but for those
         directly outside that leave it in place too, whose product is `runs`.
@@ -74,12 +78,12 @@ class Boundary:
         irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
         unused = self.sub.unused_above(self.place, level)
         outside = ceil_div(irrelevant, unused) if runs is None else -(-irrelevant // (unused * runs))
-        return self.price.price(ceil_div(self.least_relevant * outside, self.spread))
+        return self.extra(ceil_div(self.least_relevant * outside, self.spread))
 
     def surplus(self, tiles: IntArray) -> IntArray:
         """Energy by which reused `tiles` exceed the cheapest tile, at least."""
         relevant = self.sub.space.tables[self.place].relevant_words[tiles]
-        return self.price.increment((relevant - self.least_relevant) // self.spread)
+        return np.minimum(self.price.increment((relevant - self.least_relevant) // self.spread), INFINITY)
 
 
 Row = tuple[int, int] | None
@@ -107,8 +111,9 @@ class StageTables:
 class LatticeBounds:
     """The dynamic program of one subproblem.
 
-    Tiles are left out whose own boundary alone, with the least cost of all others, reaches `limit`
-    (quanta beyond the subproblem's constant): they are part of no mapping below it.
+    All tables hold quanta of energy beyond the ``constant``: what the subproblem's mappings share, and
+    the least that each boundary costs. Tiles are left out whose own boundary alone reaches `limit`
+    (energy units) with the least cost of all others: they are part of no mapping below it.
     """
 
     def __init__(self, sub: Subproblem, limit: int) -> None:
@@ -121,13 +126,31 @@ class LatticeBounds:
         self.inside: list[dict[Row, IntArray]] = []
         self.stages: list[StageTables] = []
         self.loads_inside = np.zeros((self.depth, len(sub.base_loads)))
-        self._run(limit)
+        if any(len(self.tiles(level)) == 0 for level in range(self.depth)):
+            self.inside = [{None: np.full(1, INFINITY, dtype=np.int64)}]
+            return
+        self._run(self.room(limit))
+
+    @cached_property
+    def constant(self) -> int:
+        """Energy units that all mappings of the subproblem spend at least, without their tiles' extra."""
+        once = sum(b.once for boundaries in self.boundaries for b in boundaries)
+        return self.sub.constant + once * self.sub.quantum
+
+    def room(self, limit: int) -> int:
+        """Quanta beyond the constant from which on the energy reaches `limit` (units)."""
+        return max(0, min(-(-(limit - self.constant) // self.sub.quantum), INFINITY))
+
+    def tiles(self, level: int) -> IntArray:
+        """Lattice indices of the tiles that `level` can hold; the outermost one holds everything."""
+        fits = self.sub.feasible(level)
+        return fits[fits == self.space.lattice.size - 1] if level == 0 else fits
 
     @property
     def least(self) -> int:
         """Lower bound on the energy units of every mapping below the limit."""
         waiting = self.sub.leak_per_cycle * (self.least_cycles - self.sub.least_cycles)
-        return self.sub.constant + int(self.inside[0][None][0]) * self.sub.quantum + waiting
+        return self.constant + int(self.inside[0][None][0]) * self.sub.quantum + waiting
 
     @property
     def least_cycles(self) -> int:
@@ -154,8 +177,8 @@ class LatticeBounds:
         found = (b for inner in self.boundaries[level + 1 : innermost + 1] for b in inner)
         return [b for b in found if b.place == place]
 
-    def _run(self, limit: int) -> None:
-        tiles, own = self._survivors(limit)
+    def _run(self, room: int) -> None:
+        tiles, own = self._survivors(room)
         if any(len(t) == 0 for t in tiles):
             self.inside = [{None: np.full(1, INFINITY, dtype=np.int64)}]
             return
@@ -172,40 +195,23 @@ class LatticeBounds:
         self.inside = found[::-1]
         self.stages = stages[::-1]
 
-    def _survivors(self, limit: int) -> tuple[list[IntArray], list[IntArray]]:
+    def _survivors(self, room: int) -> tuple[list[IntArray], list[IntArray]]:
         """Per level, the tiles that can matter, and per class and tile the cost at their boundary."""
-        whole = self.space.lattice.size - 1
-        outermost = self.sub.feasible(0)
-        tiles = [outermost[-1:] if len(outermost) and outermost[-1] == whole else outermost[:0]]
-        own = [np.zeros((len(self.classes), len(tiles[0])), dtype=np.int64)]
-        for level in range(1, self.depth):
-            tiles.append(self.sub.feasible(level))
-            own.append(self._own(level, tiles[-1]))
-            self.states += len(tiles[-1])
-        if any(len(t) == 0 for t in tiles):
-            return tiles, own
-        once = [self._once(level) for level in range(self.depth)]
-        floors = [(costs + extra[:, None]).min(axis=0) for costs, extra in zip(own, once, strict=True)]
-        slack = limit - sum(int(floor.min()) for floor in floors)
+        tiles = [self.tiles(level) for level in range(self.depth)]
+        own = [self._own(level, t) for level, t in enumerate(tiles)]
+        self.states += sum(map(len, tiles[1:]))
+        floors = [costs.min(axis=0) for costs in own]
+        slack = room - sum(int(floor.min()) for floor in floors)
         for level, floor in enumerate(floors):
             keep = floor - floor.min() < slack
             tiles[level], own[level] = tiles[level][keep], own[level][:, keep]
         return tiles, own
 
-    def _once(self, level: int) -> IntArray:
-        """Per class, the least energy of the dataspaces it reuses at this boundary."""
-        energies = [
-            sum(b.once for b in self.boundaries[level] if b.counts_in(members)) for members in self.classes
-        ]
-        return np.array(energies, dtype=np.int64)
-
     def _own(self, level: int, tiles: IntArray) -> IntArray:
         """Energy at the boundary of `level` per class and tile, but for what the class reuses."""
         costs = np.zeros((len(self.classes), len(tiles)), dtype=np.int64)
-        if len(tiles) == 0:
-            return costs
         for b in self.boundaries[level]:
-            loose = b.price.price(b.unreused_words(tiles))
+            loose = b.extra(b.unreused_words(tiles))
             surplus = None if self.space.views[b.place].simple else b.surplus(tiles)
             for k, members in enumerate(self.classes):
                 if not b.counts_in(members):
@@ -256,15 +262,15 @@ class LatticeBounds:
                 combined = np.minimum(costs + values, INFINITY)[origins]
                 closed = slot.least_below(sources, combined, outer)
                 for b in (*here, *self.due(row, level + 1)):
-                    closed = closed + b.reused(level, outer)
+                    closed = np.minimum(closed + b.reused(level, outer), INFINITY)
                 np.minimum(result[None], closed, out=result[None])
                 for place in self._staying(level, members, row, here):
+                    # Dataspaces of the class that end here are charged nothing: they might go on too.
                     key = (place, level + 1 if row is None else row[1])
                     dims = sorted(self.space.views[place].irrelevant)
-                    others = sum(b.once for b in here if b.place != place)
-                    passing = slot.least_below(sources, combined, outer, dims) + others
+                    passing = slot.least_below(sources, combined, outer, dims)
                     known = result.get(key, INFINITY)
-                    result[key] = np.minimum(np.minimum(passing, known), INFINITY)
+                    result[key] = np.minimum(passing, known)
         return result
 
     @staticmethod

@@ -12,14 +12,7 @@ from solver.search.goal import Goal
 from solver.search.lattice import INFINITY, BoolArray, FloatArray, IntArray
 from solver.search.orders import OrderClass, SlotOrders
 from solver.search.spatial import StageChoice
-from solver.search.subproblem import Subproblem
 from solver.search.walk import Candidates, Node, Walk
-
-
-def energy_room(sub: Subproblem, goal: Goal) -> int:
-    """Quanta of energy beyond the subproblem's constant from which on nothing can improve."""
-    room = goal.energy_limit(sub.least_cycles) - sub.constant
-    return max(0, min(-(-room // sub.quantum), INFINITY))
 
 
 class Branching:
@@ -60,7 +53,7 @@ class Branching:
         return self.expanded > self.budget
 
     def _limit(self) -> int:
-        return energy_room(self.sub, self.goal)
+        return self.bounds.room(self.goal.energy_limit(self.sub.least_cycles))
 
     def _visit(self, node: Node) -> Iterator[Skeleton]:
         if node.least >= self._limit() or self.exhausted_budget or self.stop():
@@ -99,11 +92,8 @@ class Branching:
         """Places in ``stage.tiles`` that some class of orders leaves below the limit."""
         limit = self._limit() - node.energy
         found = []
-        for k, members in enumerate(self.bounds.classes):
-            outside = sum(b.once for b in self.bounds.boundaries[node.level + 1] if b.counts_in(members))
-            order, least = stage.order[k], stage.least[k]
-            end = int(np.searchsorted(least[order], limit - outside))
-            found.append(order[:end])
+        for order, least in zip(stage.order, stage.least, strict=True):
+            found.append(order[: int(np.searchsorted(least[order], limit))])
         return np.unique(np.concatenate(found))
 
     def _extend(
@@ -129,7 +119,7 @@ class Branching:
         sub = self.sub
         cycles = np.maximum(busiest * (1 - 1e-12), float(sub.least_cycles))
         waiting = (cycles - float(sub.least_cycles)) * float(sub.leak_per_cycle)
-        return self.goal.hopeful(least * float(sub.quantum) + float(sub.constant) + waiting, cycles)
+        return self.goal.hopeful(least * float(sub.quantum) + float(self.bounds.constant) + waiting, cycles)
 
     @staticmethod
     def _leading(loops: IntArray, order: OrderClass, fixed: int) -> BoolArray:
@@ -169,7 +159,7 @@ class Branching:
         loads = np.repeat(node.loads[None, :], len(keep), axis=0)
         for boundary in self.bounds.boundaries[level]:
             delivered = walk.delivered(boundary)
-            energy += boundary.price.price(delivered)
+            energy += boundary.extra(delivered)
             boundary.price.add_loads(delivered, loads)
         least = np.minimum(energy + walk.inside(self.bounds, level), INFINITY)
         busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=0.0)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 
+import numpy as np
+
 from model.cost import Evaluation, evaluate
 from model.cost.delivery import delivered_words
 from model.cost.nest import Nest, build_nest
@@ -17,9 +19,11 @@ from model.cost.prices import leaking_instances, network_latency
 from model.cost.tiles import displacement, extents, tile_words
 from model.cost.traffic import distinct_children
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from solver.search.dataspaces import DataspaceView
 from solver.search.goal import Goal
+from solver.search.lattice import FloatArray
 from solver.search.orders import allowed_orders
-from solver.search.prices import BoundaryPrice, DataspaceFlow, PriceList
+from solver.search.prices import BoundaryPrice, DataspaceFlow, PriceList, Resource, resources
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.spatial import StageChoice
 
@@ -32,6 +36,17 @@ class Priced:
 
     mapping: Mapping
     evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """Energy units, and cycles of load per resource."""
+
+    energy: int
+    loads: FloatArray
+
+    def __add__(self, other: _Cost) -> _Cost:
+        return _Cost(self.energy + other.energy, self.loads + other.loads)
 
 
 @dataclass(frozen=True)
@@ -77,6 +92,10 @@ class Skeleton:
         return build_nest(self.space.problem, self.space.architecture, self.mapping(first))
 
     @cached_property
+    def _resources(self) -> tuple[Resource, ...]:
+        return resources(self.space.levels)
+
+    @cached_property
     def _prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
         """Exact prices: unlike in a subproblem, the tiles of sliding windows are known here."""
         space, nest = self.space, self._nest
@@ -87,7 +106,7 @@ class Skeleton:
                 architecture.storage_indices, space.instances, space.levels, strict=True
             )
         )
-        table = PriceList(space.levels, paying, ())
+        table = PriceList(space.levels, paying, self._resources)
         return tuple(table.boundaries(self._flow(place)) for place in range(len(space.views)))
 
     def _flow(self, place: int) -> DataspaceFlow:
@@ -106,13 +125,22 @@ class Skeleton:
             tuple(parts[position] for position in architecture.storage_indices),
         )
 
-    def _boundary_energy(self, level: int, orders: tuple[Order, ...]) -> int:
-        """Energy at the boundary of `level`, given the orders of all levels above it."""
+    def _boundary(self, level: int, orders: tuple[Order, ...]) -> _Cost:
+        """Cost at the boundary of `level`, given the orders of all levels above it."""
+        words = {place: self._delivered(place, level, orders) for place in self._due(level)}
+        return self._cost(level, words)
+
+    def _due(self, level: int) -> list[int]:
+        """Dataspaces with a boundary at `level` (``len(levels)``: at the compute)."""
+        return [place for place, prices in enumerate(self._prices) if level in prices]
+
+    def _cost(self, level: int, words: dict[int, int]) -> _Cost:
+        loads: FloatArray = np.zeros((1, len(self._resources)))
         energy = 0
-        for place, prices in enumerate(self._prices):
-            if level in prices:
-                energy += prices[level].exact(self._delivered(place, level, orders))
-        return energy
+        for place, delivered in words.items():
+            energy += self._prices[place][level].exact(delivered)
+            self._prices[place][level].add_loads(np.array([delivered]), loads)
+        return _Cost(energy, loads[0])
 
     def _delivered(self, place: int, level: int, orders: tuple[Order, ...]) -> int:
         nest = self._nest
@@ -128,22 +156,20 @@ class Skeleton:
                 moves.append((loops[dim].bound, displacement(space, dim, loops[dim].stride)))
         return delivered_words(tile, moves)
 
-    def _floor(self, level: int) -> int:
-        """Lower bound on the energy at the boundary of `level` over all orders.
+    def _floor(self, level: int) -> _Cost:
+        """Lower bound on the cost at the boundary of `level` over all orders.
 
         The innermost loop above decides which dataspaces are reused at all; those are at best
         delivered once per combination of the loops that index them.
         """
-        boundary = [place for place, prices in enumerate(self._prices) if level in prices]
-        reused, unreused = {}, {}
-        for place in boundary:
-            relevant, all_words = self._least_delivered(place, level)
-            reused[place] = self._prices[place][level].exact(relevant)
-            unreused[place] = self._prices[place][level].exact(all_words)
-        return min(
-            sum(reused[p] if p in members or not self._moves_above(level) else unreused[p] for p in boundary)
-            for members in self.space.reuse_classes
-        )
+        words = {place: self._least_delivered(place, level) for place in self._due(level)}
+        everything = frozenset(words)
+        classes = self.space.reuse_classes if self._moves_above(level) else [everything]
+        costs = [
+            self._cost(level, {p: reused if p in members else plain for p, (reused, plain) in words.items()})
+            for members in classes
+        ]
+        return _Cost(min(c.energy for c in costs), np.min([c.loads for c in costs], axis=0))
 
     def _moves_above(self, level: int) -> bool:
         """Whether any temporal loop lies above `level`."""
@@ -170,42 +196,81 @@ class Skeleton:
         lower bound: so the first mapping that comes out complete has the least access energy.
         """
         depth = len(self.temporal)
-        floors = [0] * (depth + 1)
+        floors = [_Cost(0, np.zeros(len(self._resources)))] * (depth + 1)
         for level in range(depth - 1, 0, -1):
             floors[level] = floors[level + 1] + self._floor(level)
         ticket = count()
-        fixed = self._fixed_energy
-        heap: list[tuple[int, int, tuple[Order, ...], int]] = [(fixed + floors[1], next(ticket), (), fixed)]
-        innermost = next(self.orders(depth - 1))
+        fixed = self._fixed
+        heap: list[tuple[int, int, tuple[Order, ...], _Cost]] = []
+        heapq.heappush(heap, (fixed.energy + floors[1].energy, next(ticket), (), fixed))
         while heap:
-            least, _, orders, energy = heapq.heappop(heap)
-            if least >= goal.energy_limit(self._least_cycles):
-                return
-            if len(orders) == depth - 1:
+            _, _, orders, spent = heapq.heappop(heap)
+            level = len(orders) + 1
+            if not self._hopeful(goal, spent + floors[level]):
+                continue
+            if level == depth:
                 # No boundary lies inside the innermost level, so the order of its loops is free.
-                mapping = self.mapping((*orders, innermost))
+                mapping = self.mapping((*orders, next(self.orders(depth - 1))))
                 yield Priced(mapping, evaluate(self.space.problem, self.space.architecture, mapping))
                 continue
-            level = len(orders) + 1
-            for order in self.orders(level - 1):
-                extended = (*orders, order)
-                spent = energy + self._boundary_energy(level, extended)
-                heapq.heappush(heap, (spent + floors[level + 1], -next(ticket), extended, spent))
+            for order in self._distinct_orders(level - 1):
+                cost = spent + self._boundary(level, (*orders, order))
+                least = cost + floors[level + 1]
+                heapq.heappush(heap, (least.energy, -next(ticket), (*orders, order), cost))
+
+    def _hopeful(self, goal: Goal, least: _Cost) -> bool:
+        cycles = max(self._least_cycles, math.ceil(float(least.loads.max(initial=0.0)) * (1 - 1e-12)))
+        waiting = self._leak_per_cycle * (cycles - self._least_cycles)
+        return least.energy + waiting < goal.energy_limit(cycles)
+
+    def _distinct_orders(self, level: int) -> Iterator[Order]:
+        """Orders of the loops of `level`, one of each kind that no dataspace can tell apart."""
+        seen = set()
+        for order in self.orders(level):
+            key = tuple(self._imprint(view, level, order) for view in self.space.views)
+            if key not in seen:
+                seen.add(key)
+                yield order
+
+    def _imprint(self, view: DataspaceView, level: int, order: Order) -> tuple[int, ...]:
+        """All that the deliveries of a dataspace depend on in the order of the loops of `level`.
+
+        Until a loop moves the tile to where nothing overlaps, the loops along its windows count one
+        by one and those in between by their product; from there on every loop multiplies.
+        """
+        imprint = []
+        run = 1
+        for dim in order:
+            d = self.space.active.index(dim)
+            if d in view.irrelevant:
+                run *= self.temporal[level][d]
+                continue
+            imprint.append(run)
+            if d not in view.window_dims:
+                return tuple(imprint)
+            imprint.append(-1 - d)
+            run = 1
+        return (*imprint, run)
 
     @cached_property
     def _least_cycles(self) -> int:
         return self._nest.steps() + network_latency(self.space.architecture)
 
     @cached_property
-    def _fixed_energy(self) -> int:
-        """Energy that no order changes: compute, its operands, leakage for the least cycles."""
-        space, nest = self.space, self._nest
-        architecture = space.architecture
-        innermost = len(space.levels)
-        operands = sum(p[innermost].exact(nest.steps()) for p in self._prices if innermost in p)
-        leak = 0
-        for position, level in zip(architecture.storage_indices, space.levels, strict=True):
+    def _leak_per_cycle(self) -> int:
+        architecture, nest = self.space.architecture, self._nest
+        total = 0
+        for position, level in zip(architecture.storage_indices, self.space.levels, strict=True):
             children = [nest.children(above) for above in architecture.fanout_indices if above < position]
-            leaking = leaking_instances(architecture, level, children)
-            leak += level.energy.leak_per_cycle * leaking * self._least_cycles
-        return space.problem.computes * architecture.compute.energy + operands + leak
+            total += level.energy.leak_per_cycle * leaking_instances(architecture, level, children)
+        return total
+
+    @cached_property
+    def _fixed(self) -> _Cost:
+        """Cost that no order changes: compute, its operands, leakage for the least cycles."""
+        space, innermost = self.space, len(self.space.levels)
+        steps = self._nest.steps()
+        operands = self._cost(innermost, dict.fromkeys(self._due(innermost), steps))
+        compute = space.problem.computes * space.architecture.compute.energy
+        leak = self._leak_per_cycle * self._least_cycles
+        return _Cost(compute + operands.energy + leak, operands.loads)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 LARGEST_COEFFICIENT = (1 << 31) - 1
 """OR-tools 9.15 can mislead its presolve with larger coefficients (google/or-tools #5293)."""
 
-RESOLUTION = 1 << 24
-"""Steps into which the window between bound and incumbent is divided, at most."""
+LARGEST_TOTAL = 1 << 30
+"""What all coefficients of the objective add up to, at most."""
 
 SLICE_DETERMINISTIC_S = 2.0
 
@@ -180,7 +180,7 @@ class Core:
             for j, pair in enumerate(pairs):
                 by_state[j].append(pair)
                 picks.append(_Pick(pair, int(costs[j])))
-            picks.append(_Pick(goes[k], sum(b.once for b in here)))
+            picks.append(_Pick(goes[k], 0))
         for state, own in zip(outer, by_state, strict=True):
             self.model.add(sum(own) <= state)
         return picks
@@ -205,19 +205,19 @@ class Core:
         """Minimise the sum of the choices' costs, scaled to the window below `limit`."""
         floors = [min(pick.cost for pick in picks) for picks in self._choices]
         window = limit - sum(floors)
-        unit = max(1, -(-window // RESOLUTION))
-        most = -(-window // unit)
-        terms = []
-        for picks, floor in zip(self._choices, floors, strict=True):
-            for pick in picks:
-                # Rounded down, and cut off where a single entry fills the window.
-                scaled = min((pick.cost - floor) // unit, most)
-                if scaled:
-                    terms.append(scaled * pick.literal)
-        total = sum(terms)
+        surplus = [
+            max(0, min(pick.cost - floor, window))
+            for picks, floor in zip(self._choices, floors, strict=True)
+            for pick in picks
+        ]
+        unit = max(1, -(-sum(surplus) // LARGEST_TOTAL))
+        most = window // unit
+        literals = [pick.literal for picks in self._choices for pick in picks]
+        # Rounded down, and cut off where a single entry fills the window.
+        total = self._sum(literals, np.array([extra // unit for extra in surplus], dtype=np.int64))
         if window <= 0:
             self.model.add_bool_or([])
-        elif terms:
+        else:
             self.model.add(total <= most)
             self.model.minimize(total)
 

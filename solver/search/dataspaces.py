@@ -36,8 +36,11 @@ class Component:
         return len(self.dims) > 1
 
     def step(self, dim: int) -> int | None:
-        """How far the single rank moves per index of `dim`, None if there are several ranks."""
-        return abs(dict(self.ranks[0])[dim]) if len(self.ranks) == 1 else None
+        """How far the rank moves per index of `dim`, None if there are several ranks or directions."""
+        coefficients = dict(self.ranks[0])
+        if len(self.ranks) > 1 or min(coefficients.values()) * max(coefficients.values()) < 0:
+            return None
+        return abs(coefficients[dim])
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,9 @@ class DataspaceView:
     simple: bool
 
     @cached_property
-    def has_windows(self) -> bool:
-        """Whether any component slides."""
-        return any(c.sliding for c in self.components)
+    def window_dims(self) -> frozenset[int]:
+        """Dimensions along which neighbouring tiles can overlap."""
+        return frozenset(d for c in self.components if c.sliding for d in c.dims)
 
     def distinct_tiles(self, factors: Sequence[int]) -> int:
         """Lower bound on the distinct tiles among children unrolled by `factors`.

@@ -10,7 +10,7 @@ from itertools import count, islice
 import numpy as np
 
 from solver.search.bounds import LatticeBounds
-from solver.search.branch import Branching, energy_room
+from solver.search.branch import Branching
 from solver.search.completion import Priced, Skeleton
 from solver.search.core import Core
 from solver.search.goal import Goal
@@ -126,7 +126,7 @@ class Search:
         self._advance(candidate.rest)
 
     def _bound(self, sub: Subproblem) -> LatticeBounds:
-        bounds = LatticeBounds(sub, energy_room(sub, self.goal))
+        bounds = LatticeBounds(sub, self.goal.energy_limit(sub.least_cycles))
         self.counters.states += bounds.states
         self.counters.subproblems += 1
         return bounds
@@ -158,10 +158,11 @@ class Search:
 
     def _finish(self, sub: Subproblem) -> None:
         """Leave the rest of a subproblem to the CP-SAT core."""
-        bounds = LatticeBounds(sub, energy_room(sub, self.goal))
+        limit = self.goal.energy_limit(sub.least_cycles)
+        bounds = LatticeBounds(sub, limit)
         if bounds.empty:
             return
-        core = Core(bounds, energy_room(sub, self.goal), self.limits.seed)
+        core = Core(bounds, bounds.room(limit), self.limits.seed)
         self.counters.core_variables = max(self.counters.core_variables, core.variables)
         for skeleton in core.skeletons(self.stop):
             if skeleton is not None:

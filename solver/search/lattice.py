@@ -24,8 +24,8 @@ FloatArray = npt.NDArray[np.float64]
 PAIRS_PER_STATE = 4
 """Up to this many pairs per lattice state, comparing pairs is faster than sweeping the lattice."""
 
-INFINITY = 1 << 60
-"""Stands for "impossible" in tables; four of them still add up without overflow."""
+INFINITY = 1 << 59
+"""Stands for "impossible" in tables; a dozen of them still add up without overflow."""
 
 
 @dataclass(frozen=True)

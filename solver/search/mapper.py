@@ -24,10 +24,10 @@ from solver.search.goal import Goal, objective_value
 from solver.search.space import SearchSpace, keep_masks
 from solver.search.survey import Survey
 
-HEADROOM = 1 << 50
-"""Quanta that the first bound on the energy may take: the tables hold a thousand times as many."""
+HEADROOM = 1 << 58
+"""Quanta that the first bound on the energy may take: the tables hold twice as many."""
 
-LARGEST_INCUMBENT = 1 << 57
+LARGEST_INCUMBENT = 1 << 59
 """Quanta above which an incumbent may have been compared with capped prices."""
 
 PROGRESS_PERIOD_S = 0.1

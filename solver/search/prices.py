@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from model.architecture import StorageLevel
-from solver.search.lattice import INFINITY, IntArray
+from solver.search.lattice import FloatArray, IntArray
+
+LARGEST_ENERGY = 1 << 60
+"""Quanta at which the energy of one action is cut off: three of them still fit an integer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +53,26 @@ class BoundaryPrice:
         return sum(t.price * -(-max(0, delivered * t.multiplier - t.minus) // t.block) for t in self.energy)
 
     def price(self, delivered: IntArray) -> IntArray:
-        """Energy of each entry of `delivered`, at most `INFINITY`."""
+        """Energy of each entry of `delivered`; no action counts for more than `LARGEST_ENERGY`."""
         total = np.zeros_like(delivered)
         for term in self.energy:
-            ceiling = (INFINITY // (4 * max(1, term.price)) * term.block + term.minus) // term.multiplier
+            ceiling = (LARGEST_ENERGY // term.price * term.block + term.minus) // term.multiplier
             words = np.minimum(delivered, ceiling) * term.multiplier - term.minus
             if term.block > 1:
                 words = -(-words // term.block)
             total += words * term.price
-        return np.minimum(total, INFINITY)
+        return total
 
     def increment(self, more: IntArray) -> IntArray:
         """Least energy that `more` words add to any number of words."""
         total = np.zeros_like(more)
         for term in self.energy:
-            ceiling = INFINITY // (4 * max(1, term.price)) * term.block // term.multiplier
+            ceiling = LARGEST_ENERGY // term.price * term.block // term.multiplier
             total += np.minimum(more, ceiling) * term.multiplier // term.block * term.price
-        return np.minimum(total, INFINITY)
+        return total
 
     def add_loads(
-        self, delivered: IntArray, loads: np.ndarray[tuple[int, int], np.dtype[np.float64]]
+        self, delivered: IntArray, loads: FloatArray
     ) -> None:
         """Add the load of `delivered` words to `loads`, shape (len(delivered), resources)."""
         for term in self.loads:
@@ -102,7 +104,7 @@ def resources(levels: Sequence[StorageLevel]) -> tuple[Resource, ...]:
     return tuple(found)
 
 
-Count = int | npt.NDArray[np.float64]
+Count = int | FloatArray
 """A number of words or instances; an array where many subproblems are looked at together."""
 
 
