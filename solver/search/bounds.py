@@ -16,6 +16,7 @@ import numpy as np
 from solver.search.lattice import INFINITY, FloatArray, IntArray
 from solver.search.prices import BoundaryPrice
 from solver.search.subproblem import Subproblem
+from solver.search.windows import Unrolling
 
 
 def ceil_div(numerator: IntArray, denominator: int) -> IntArray:
@@ -47,8 +48,18 @@ class Boundary:
 
     @cached_property
     def least_relevant(self) -> int:
-        """Least words of all tiles that cover the dataspace once, over the tiles that fit."""
-        return self.sub.space.least_relevant(self.place, self.level, self.sub.mask)
+        """Least words that deliver the dataspace once, in all instances, over the tiles that fit."""
+        return int(self.relevant_words[self.sub.feasible(self.level)].min())
+
+    @cached_property
+    def unrolling(self) -> Unrolling:
+        """Spatial factors of the window dimensions above the level."""
+        return self.sub.unrolling(self.level)
+
+    @property
+    def relevant_words(self) -> IntArray:
+        """Per lattice vector, least words that deliver the dataspace once, in all instances."""
+        return self.sub.space.relevant_words(self.place, self.level, self.unrolling)
 
     @cached_property
     def once_words(self) -> int:
@@ -66,8 +77,8 @@ class Boundary:
 
     def unreused_words(self, tiles: IntArray) -> IntArray:
         """Least words delivered per instance without reuse in the slot above."""
-        words = self.sub.space.unreused_words(self.place, self.level)[tiles]
-        return ceil_div(words, self.sub.above[self.level])
+        irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
+        return ceil_div(self.relevant_words[tiles] * irrelevant, self.sub.above[self.level])
 
     def reused(self, level: int, tiles: IntArray, runs: IntArray | None = None) -> IntArray:
         """Least extra energy when no loop between here and the tile of `level` moves the dataspace.
@@ -82,7 +93,7 @@ class Boundary:
 
     def surplus(self, tiles: IntArray) -> IntArray:
         """Energy by which reused `tiles` exceed the cheapest tile, at least."""
-        relevant = self.sub.space.tables[self.place].relevant_words[tiles]
+        relevant = self.relevant_words[tiles]
         return np.minimum(self.price.increment((relevant - self.least_relevant) // self.spread), INFINITY)
 
 

@@ -181,13 +181,15 @@ class Skeleton:
         position = space.architecture.storage_indices[level]
         tile = space.lattice.index([nest.bounds[position][dim] for dim in space.active])
         instances = nest.instances(position)
-        all_words = -(-int(space.unreused_words(place, level)[tile]) // instances)
+        irrelevant = int(space.tables[place].irrelevant_tiles[tile])
+        unrolling = space.unrolling([stage.factors for stage in self.spatial[:level]])
+        relevant = int(space.relevant_words(place, level, unrolling)[tile])
+        plain = -(-relevant * irrelevant // instances)
         if not space.reuses(place, level):
-            return all_words, all_words
+            return plain, plain
         view = space.views[place]
         unused = math.prod(view.unused(stage.factors) for stage in self.spatial[:level])
-        relevant = int(space.tables[place].relevant_words[tile])
-        return -(-relevant * unused // instances), all_words
+        return -(-relevant * unused // instances), plain
 
     def complete(self, goal: Goal) -> Iterator[Priced]:
         """Complete mappings in order of access energy, as long as they can improve on the incumbent.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
+from model.cost.delivery import distinct_sums
+from model.numbers import divisors
 from model.problem import Dataspace, Problem
 from solver.search.lattice import IntArray, Lattice
 
@@ -35,12 +37,34 @@ class Component:
         """Whether several dimensions index these ranks together."""
         return len(self.dims) > 1
 
+    def distinct_tiles(self, factors: tuple[int, ...], bounds: tuple[int, ...]) -> int:
+        """Lower bound on the distinct tiles among children unrolled by `factors`, one per dimension.
+
+        Exact for the most favourable tile where two dimensions index one rank. Otherwise a sum of
+        arithmetic progressions of lengths a and b has at least a + b - 1 values.
+        """
+        if len(self.dims) == 2 and len(self.ranks) == 1:
+            steps = dict(self.ranks[0])
+            return _fewest_sums(factors, bounds, tuple(abs(steps[d]) for d in self.dims))
+        return 1 + sum(factor - 1 for factor in factors)
+
     def step(self, dim: int) -> int | None:
         """How far the rank moves per index of `dim`, None if there are several ranks or directions."""
         coefficients = dict(self.ranks[0])
         if len(self.ranks) > 1 or min(coefficients.values()) * max(coefficients.values()) < 0:
             return None
         return abs(coefficients[dim])
+
+
+@cache
+def _fewest_sums(factors: tuple[int, ...], bounds: tuple[int, ...], steps: tuple[int, ...]) -> int:
+    """Fewest values of a sum of two progressions over all tiles below the unrolled loops."""
+    (factor_a, factor_b), (bound_a, bound_b), (step_a, step_b) = factors, bounds, steps
+    return min(
+        distinct_sums(factor_a, step_a * tile_a, factor_b, step_b * tile_b)
+        for tile_a in divisors(bound_a // factor_a)
+        for tile_b in divisors(bound_b // factor_b)
+    )
 
 
 @dataclass(frozen=True)
@@ -64,15 +88,14 @@ class DataspaceView:
         """Dimensions along which neighbouring tiles can overlap."""
         return frozenset(d for c in self.components if c.sliding for d in c.dims)
 
-    def distinct_tiles(self, factors: Sequence[int]) -> int:
-        """Lower bound on the distinct tiles among children unrolled by `factors`.
-
-        A sum of arithmetic progressions of lengths a and b has at least a + b - 1 values.
-        """
-        tiles = 1
-        for component in self.components:
-            tiles *= 1 + sum(factors[d] - 1 for d in component.dims)
-        return tiles
+    def distinct_tiles(self, factors: Sequence[int], bounds: Sequence[int]) -> int:
+        """Lower bound on the distinct tiles among children unrolled by `factors`."""
+        return math.prod(
+            component.distinct_tiles(
+                tuple(factors[d] for d in component.dims), tuple(bounds[d] for d in component.dims)
+            )
+            for component in self.components
+        )
 
     def unused(self, factors: Sequence[int]) -> int:
         """Product of the factors that do not index this dataspace."""
@@ -125,19 +148,14 @@ def _window_words(ranks: Sequence[RankTerms], dims: Sequence[int], bounds: Seque
 class Tables:
     """Per lattice vector x, for one dataspace, all arrays of shape (lattice size,).
 
-    ``tile_words`` is the bounding box of the tile x. ``relevant_words`` is a lower bound on the words
-    of all tiles x that cover the dataspace once, with the best sliding reuse; times
-    ``irrelevant_tiles``, the tiles along the other dimensions, it is the traffic without any
-    temporal reuse. ``plain_words`` is the same without sliding reuse, and ``sliding_words`` per
-    component with sliding reuse in that component only (None where it does not slide). ``boxes`` is
-    the tile's size in each component.
+    ``tile_words`` is the bounding box of the tile x, and ``boxes`` its extent in each component.
+    ``plain_words`` counts the words of all tiles x that cover the dataspace once, each delivered whole;
+    times ``irrelevant_tiles``, the tiles along the other dimensions, it is the traffic without reuse.
     """
 
     tile_words: IntArray
-    relevant_words: IntArray
     plain_words: IntArray
     irrelevant_tiles: IntArray
-    sliding_words: tuple[IntArray | None, ...]
     boxes: tuple[IntArray, ...]
 
 
@@ -154,16 +172,8 @@ def tables(space: DataspaceView, lattice: Lattice) -> Tables:
         for c, box in zip(space.components, boxes, strict=True)
     ]
     plain = math.prod(covered, start=ones)
-    sliding: list[IntArray | None] = [None] * len(covered)
-    best = plain
-    for i, component in enumerate(space.components):
-        if component.sliding:
-            others = math.prod((c for j, c in enumerate(covered) if j != i), start=ones)
-            words = np.minimum(covered[i], component.window_words) * others
-            sliding[i] = words
-            best = np.minimum(best, words)
     irrelevant = math.prod((ratios[:, d] for d in space.irrelevant), start=ones)
-    return Tables(tile, best, plain, irrelevant, tuple(sliding), tuple(boxes))
+    return Tables(tile, plain, irrelevant, tuple(boxes))
 
 
 def _box(component: Component, extents: IntArray) -> IntArray:

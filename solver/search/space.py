@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +16,11 @@ from model.numbers import divisors
 from model.problem import Problem
 from solver.search.dataspaces import DataspaceView, Tables, tables, view
 from solver.search.lattice import IntArray, Lattice, Slot
-from solver.search.spatial import FanoutChoice, StageClass, fanout_choices, stage_choices
+from solver.search.spatial import Factors, FanoutChoice, StageClass, fanout_choices, stage_choices
+from solver.search.windows import Unrolling, relevant_words, sliding_words
+
+MEMO_SIZE = 64
+"""Tables over the whole lattice that are remembered at a time."""
 
 KeepMask = tuple[frozenset[int], ...]
 """Per storage level (outermost first), the places of the dataspaces it keeps."""
@@ -120,15 +124,17 @@ class SearchSpace:
         for choice in stage_choices(options, self.lattice.bounds):
             unused = tuple(space.unused(choice.factors) for space in self.views)
             distinct = tuple(self._distinct(space, fanouts, choice.choices) for space in self.views)
-            classes[math.prod(choice.factors), unused, distinct].append(choice)
+            windows = tuple(f if d in self.window_dims else 1 for d, f in enumerate(choice.factors))
+            classes[math.prod(choice.factors), unused, distinct, windows].append(choice)
         return tuple(StageClass(*key, tuple(members)) for key, members in classes.items())
 
-    @staticmethod
-    def _distinct(space: DataspaceView, fanouts: Sequence[Fanout], choices: Sequence[FanoutChoice]) -> int:
+    def _distinct(
+        self, space: DataspaceView, fanouts: Sequence[Fanout], choices: Sequence[FanoutChoice]
+    ) -> int:
         return math.prod(
             math.prod(choice.factors)
             if space.name in fanout.no_multicast
-            else space.distinct_tiles(choice.factors)
+            else space.distinct_tiles(choice.factors, self.lattice.bounds)
             for fanout, choice in zip(fanouts, choices, strict=True)
         )
 
@@ -178,24 +184,47 @@ class SearchSpace:
         """Whether dataspace `place` has temporal reuse at the boundary of `level` at all."""
         return self.views[place].name not in self.levels[level].no_temporal_reuse
 
-    def unreused_words(self, place: int, level: int) -> IntArray:
-        """Per lattice vector, least words of all deliveries to `level` without reuse in the slot above."""
-        tables = self.tables[place]
-        return (tables.relevant_words if self.reuses(place, level) else tables.plain_words) * (
-            tables.irrelevant_tiles
-        )
+    @cached_property
+    def window_dims(self) -> frozenset[int]:
+        """Active dimensions along which tiles of some dataspace overlap."""
+        return frozenset(d for view in self.views for d in view.window_dims)
 
-    def least_relevant(self, place: int, level: int, mask: KeepMask) -> int:
-        """Least words of all tiles that cover the dataspace once, over the tiles that fit (at least one)."""
-        key = (place, level, self.tenants(mask, level))
-        if key not in self._least_relevant:
-            tiles = self.feasible(level, key[2])
-            self._least_relevant[key] = int(self.tables[place].relevant_words[tiles].min())
-        return self._least_relevant[key]
+    def relevant_words(self, place: int, level: int, unrolling: Unrolling) -> IntArray:
+        """Per lattice vector, least words that deliver the dataspace to `level` once, in all instances."""
+        view, own = self.views[place], self.tables[place]
+        if not view.window_dims or not self.reuses(place, level):
+            return own.plain_words
+        return self._memo((place, unrolling), lambda: relevant_words(view, own, self.lattice, unrolling))
+
+    def sliding_words(self, place: int, component: int, unrolling: Unrolling) -> IntArray:
+        """The same when it is known that tiles overlap in `component` only."""
+        view, own = self.views[place], self.tables[place]
+        key = (place, component, unrolling)
+        return self._memo(key, lambda: sliding_words(view, own, self.lattice, component, unrolling))
 
     @cached_property
-    def _least_relevant(self) -> dict[tuple[int, int, frozenset[int]], int]:
+    def _known(self) -> dict[object, IntArray]:
         return {}
+
+    def _memo(self, key: object, compute: Callable[[], IntArray]) -> IntArray:
+        if key not in self._known:
+            if len(self._known) >= MEMO_SIZE:
+                self._known.clear()
+            self._known[key] = compute()
+        return self._known[key]
+
+    @cached_property
+    def no_unrolling(self) -> Unrolling:
+        """The assumption on spatial factors that always holds."""
+        ones = (1,) * len(self.active)
+        return Unrolling(ones, ones)
+
+    def unrolling(self, stages: Sequence[Factors]) -> Unrolling:
+        """Spatial factors of the window dimensions above a level, given those of all stages above it."""
+        dims = range(len(self.active))
+        above = [math.prod(s[d] for s in stages) if d in self.window_dims else 1 for d in dims]
+        directly = [stages[-1][d] if d in self.window_dims else 1 for d in dims]
+        return Unrolling(tuple(above), tuple(directly))
 
     def chain(self, mask: KeepMask, place: int) -> tuple[int, ...]:
         """Levels that keep a dataspace, outermost first.

@@ -118,12 +118,14 @@ class StageClass:
 
     ``units`` is the number of children in use per instance above. Per dataspace, ``irrelevant`` is
     the product of the factors that do not index it, and ``distinct`` a lower bound on the number of
-    different tiles among the children, exact but for sliding windows.
+    different tiles among the children, exact but for sliding windows. ``windows`` has the factors of
+    the dimensions along which tiles overlap, and 1 for the others.
     """
 
     units: int
     irrelevant: tuple[int, ...]
     distinct: tuple[int, ...]
+    windows: Factors
     members: tuple[StageChoice, ...]
 
 

@@ -14,6 +14,7 @@ from solver.search.lattice import FloatArray, IntArray
 from solver.search.prices import BoundaryPrice, DataspaceFlow, PriceList, resources
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.spatial import StageClass
+from solver.search.windows import Unrolling
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,10 @@ class Subproblem:
             fanouts_above += len(below)
         behind = self.space.architecture.fanouts[level.gating_fanouts : fanouts_above]
         return max(self.above[place], self.above[gated_by] * math.prod(fanout.size for fanout in behind))
+
+    def unrolling(self, level: int) -> Unrolling:
+        """Spatial factors of the window dimensions above `level` (not the outermost)."""
+        return self.space.unrolling([stage.windows for stage in self.spatial[:level]])
 
     def feasible(self, level: int) -> IntArray:
         """Lattice indices of the tiles that fit into `level` under this mask."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model.cost.prices import network_latency
-from solver.search.lattice import FloatArray
+from solver.search.lattice import FloatArray, IntArray
 from solver.search.prices import Action, DataspaceFlow, actions, cycles_per_word, resources
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.spatial import StageClass
@@ -176,7 +176,7 @@ class Survey:
             fixed = np.zeros(len(self.grid))
             for place in reused:
                 spread = self.grid.above[level] / self.grid.unused_above[place][level]
-                fixed += weights[place] * (space.least_relevant(place, level, mask) / spread)
+                fixed += weights[place] * (self._least_relevant(place, level, mask) / spread)
             if loose:
                 front = self._front(level, space.tenants(mask, level), frozenset(loose))
                 matrix = np.stack([weights[p] / self.grid.above[level] for p in loose], axis=1)
@@ -184,12 +184,23 @@ class Survey:
             np.minimum(best, fixed, out=best)
         return best
 
+    def _relevant(self, place: int, level: int) -> IntArray:
+        return self.space.relevant_words(place, level, self.space.no_unrolling)
+
+    def _unreused_words(self, place: int, level: int) -> FloatArray:
+        irrelevant = self.space.tables[place].irrelevant_tiles
+        return (self._relevant(place, level) * irrelevant).astype(np.float64)
+
+    def _least_relevant(self, place: int, level: int, mask: KeepMask) -> int:
+        tiles = self.space.feasible(level, self.space.tenants(mask, level))
+        return int(self._relevant(place, level)[tiles].min())
+
     def _front(self, level: int, tenants: frozenset[int], places: frozenset[int]) -> FloatArray:
         """Traffic of the tiles that fit and that no other tile undercuts, shape (places, tiles)."""
         key = (level, tenants, places)
         if key not in self._fronts:
             tiles = self.space.feasible(level, tenants)
-            traffic = [self.space.unreused_words(p, level)[tiles].astype(np.float64) for p in sorted(places)]
+            traffic = [self._unreused_words(p, level)[tiles] for p in sorted(places)]
             self._fronts[key] = pareto_front(np.stack(traffic, axis=1)).T.copy()
         return self._fronts[key]
 

@@ -116,13 +116,13 @@ class Walk:
         if not self.space.reuses(place, boundary.level):
             return ceil_div(words * tables.irrelevant_tiles[tiles], instances)
         for c, component in enumerate(self.space.views[place].components):
-            sliding = tables.sliding_words[c]
-            if sliding is None:
+            if not component.sliding:
                 continue
-            words = np.where(self.alive[place], np.minimum(words, sliding[tiles]), words)
+            least = self.space.sliding_words(place, c, boundary.unrolling)[tiles]
+            words = np.where(self.alive[place], np.minimum(words, least), words)
             for d in component.dims:
                 if (place, d) in self.leads:
-                    led = self._sliding(place, c, d, sliding[tiles])
+                    led = self._sliding(place, c, d, least)
                     words = np.where(self.leads[place, d], np.minimum(words, led), words)
         return -(-(words * tables.irrelevant_tiles[tiles]) // (instances * self.runs[place]))
 
