@@ -264,6 +264,7 @@ class LatticeBounds:
         """Bounds at the tiles `outer` of `level` from those at `tiles`, one level inside."""
         slot = self.space.slots[level]
         sources, origins = self._unroll(level, tiles)
+        reach = slot.reach(sources, outer)
         result: dict[Row, IntArray] = {None: np.full(len(outer), INFINITY, dtype=np.int64)}
         for members, costs in zip(self.classes, own, strict=True):
             here = [b for b in self.boundaries[level + 1] if b.counts_in(members)]
@@ -271,15 +272,15 @@ class LatticeBounds:
                 if row is not None and row[0] not in members:
                     continue
                 combined = np.minimum(costs + values, INFINITY)[origins]
-                closed = slot.least_below(sources, combined, outer)
+                closed = reach.least(combined)
                 for b in (*here, *self.due(row, level + 1)):
                     closed = np.minimum(closed + b.reused(level, outer), INFINITY)
                 np.minimum(result[None], closed, out=result[None])
                 for place in self._staying(level, members, row, here):
                     # Dataspaces of the class that end here are charged nothing: they might go on too.
                     key = (place, level + 1 if row is None else row[1])
-                    dims = sorted(self.space.views[place].irrelevant)
-                    passing = slot.least_below(sources, combined, outer, dims)
+                    dims = tuple(sorted(self.space.views[place].irrelevant))
+                    passing = reach.least(combined, dims)
                     known = result.get(key, INFINITY)
                     result[key] = np.minimum(passing, known)
         return result

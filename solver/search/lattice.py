@@ -140,22 +140,11 @@ class Slot:
         """Per dimension, whether only the factor 1 is allowed."""
         return tuple(allowed == {1} for allowed in self.allowed)
 
-    def least_below(
-        self, sources: IntArray, values: IntArray, targets: IntArray, dims: Sequence[int] | None = None
-    ) -> IntArray:
-        """Per target, the minimum of `values` over the sources from which this slot leads to it.
+    def reach(self, sources: IntArray, targets: IntArray) -> Reach:
+        """Look at minima over the `sources` from which this slot leads to each of the `targets`."""
+        return Reach(self, sources, targets)
 
-        Few sources and targets are compared pair by pair, many through `sweep` (which see).
-        """
-        if len(sources) * len(targets) > PAIRS_PER_STATE * self.lattice.size:
-            table = np.full(self.lattice.size, INFINITY, dtype=np.int64)
-            np.minimum.at(table, sources, values)
-            return self.sweep(table, dims)[targets]
-        leads = self._leads(sources, targets, dims)
-        least: IntArray = np.where(leads, values[None, :], INFINITY).min(axis=1, initial=INFINITY)
-        return least
-
-    def _leads(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
+    def leads(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
         """Which targets (rows) this slot reaches from which sources (columns)."""
         exponents = self.lattice.exponents
         leads = np.ones((len(targets), len(sources)), dtype=np.bool_)
@@ -218,3 +207,31 @@ class Slot:
                     source = old[:, places[value // factor]]
                     np.minimum(new[:, place], source, out=new[:, place])
         return new.reshape(table.shape)
+
+
+class Reach:
+    """Minima over the sources that a slot connects with each target.
+
+    Few sources and targets are compared pair by pair, many by sweeping the whole lattice.
+    """
+
+    def __init__(self, slot: Slot, sources: IntArray, targets: IntArray) -> None:
+        self._slot = slot
+        self._sources = sources
+        self._targets = targets
+        self._pairs = len(sources) * len(targets) <= PAIRS_PER_STATE * slot.lattice.size
+        self._leads: dict[tuple[int, ...] | None, BoolArray] = {}
+
+    def least(self, values: IntArray, dims: tuple[int, ...] | None = None) -> IntArray:
+        """Per target, the minimum of `values` (one per source).
+
+        Sources and targets are equal in the dimensions that are not in `dims` (default: all are in).
+        """
+        if not self._pairs:
+            table = np.full(self._slot.lattice.size, INFINITY, dtype=np.int64)
+            np.minimum.at(table, self._sources, values)
+            return self._slot.sweep(table, dims)[self._targets]
+        if dims not in self._leads:
+            self._leads[dims] = self._slot.leads(self._sources, self._targets, dims)
+        least: IntArray = np.where(self._leads[dims], values, INFINITY).min(axis=1, initial=INFINITY)
+        return least
