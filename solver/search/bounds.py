@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -193,17 +194,21 @@ class LatticeBounds:
         if any(len(t) == 0 for t in tiles):
             self.inside = [{None: np.full(1, INFINITY, dtype=np.int64)}]
             return
-        for level in reversed(range(self.depth - 1)):
-            loads = self._least_loads(level + 1, tiles[level + 1])
-            self.loads_inside[level] = self.loads_inside[level + 1] + loads
+        outside = [0, *accumulate(int(costs.min()) for costs in own)]
         inside: dict[Row, IntArray] = {None: self._innermost(tiles[-1])}
-        found = [inside]
+        found: list[dict[Row, IntArray]] = []
         stages: list[StageTables] = []
-        for level in reversed(range(self.depth - 1)):
-            stages.append(self._stage(tiles[level + 1], own[level + 1], inside))
-            inside = self._join(level, tiles[level + 1], own[level + 1], inside, tiles[level])
+        for level in reversed(range(1, self.depth)):
+            stage, inside = self._stage(tiles[level], own[level], inside, room - outside[level])
+            if len(stage.tiles) == 0:
+                self.inside = [{None: np.full(1, INFINITY, dtype=np.int64)}]
+                return
+            loads = self._least_loads(level, stage.tiles)
+            self.loads_inside[level - 1] = self.loads_inside[level] + loads
             found.append(inside)
-        self.inside = found[::-1]
+            stages.append(stage)
+            inside = self._join(level - 1, stage, inside, tiles[level - 1])
+        self.inside = [inside, *reversed(found)]
         self.stages = stages[::-1]
 
     def _survivors(self, room: int) -> tuple[list[IntArray], list[IntArray]]:
@@ -232,17 +237,21 @@ class LatticeBounds:
         return np.minimum(costs, INFINITY)
 
     def _least_loads(self, level: int, tiles: IntArray) -> FloatArray:
-        """Least load of each resource at the boundary of `level`, over tiles and classes."""
+        """Least load of each resource at the boundary of `level`, over tiles and classes.
+
+        Loads grow with the words delivered, so the fewest words of each dataspace are enough.
+        """
         count = len(self.sub.base_loads)
         best = np.full(count, np.inf)
-        for members in self.classes if count else ():
-            loads = np.zeros((len(tiles), count))
+        if count == 0:
+            return best
+        fewest = {b.place: b.unreused_words(tiles).min(keepdims=True) for b in self.boundaries[level]}
+        for members in self.classes:
+            loads = np.zeros((1, count))
             for b in self.boundaries[level]:
-                words = (
-                    np.full(len(tiles), b.once_words) if b.counts_in(members) else b.unreused_words(tiles)
-                )
+                words = np.array([b.once_words]) if b.counts_in(members) else fewest[b.place]
                 b.price.add_loads(words, loads)
-            best = np.minimum(best, loads.min(axis=0))
+            best = np.minimum(best, loads[0])
         return best
 
     def _innermost(self, tiles: IntArray) -> IntArray:
@@ -251,22 +260,29 @@ class LatticeBounds:
             table[self.space.lattice.index(member.factors)] = 0
         return self.space.slots[-1].sweep(table)[tiles]
 
-    def _stage(self, tiles: IntArray, own: IntArray, inside: dict[Row, IntArray]) -> StageTables:
+    def _stage(
+        self, tiles: IntArray, own: IntArray, inside: dict[Row, IntArray], room: int
+    ) -> tuple[StageTables, dict[Row, IntArray]]:
+        """Tables of one level and its rows of bounds, both only for tiles that leave some of `room`."""
         least = []
         for members, costs in zip(self.classes, own, strict=True):
             rows = [values for row, values in inside.items() if row is None or row[0] in members]
             least.append(np.minimum(costs + np.min(rows, axis=0), INFINITY))
-        return StageTables(tiles, own, tuple(least), tuple(np.argsort(v, kind="stable") for v in least))
+        keep = np.min(least, axis=0) < room
+        kept = tuple(values[keep] for values in least)
+        order = tuple(np.argsort(values, kind="stable") for values in kept)
+        rows_kept = {row: values[keep] for row, values in inside.items()}
+        return StageTables(tiles[keep], own[:, keep], kept, order), rows_kept
 
     def _join(
-        self, level: int, tiles: IntArray, own: IntArray, inside: dict[Row, IntArray], outer: IntArray
+        self, level: int, stage: StageTables, inside: dict[Row, IntArray], outer: IntArray
     ) -> dict[Row, IntArray]:
-        """Bounds at the tiles `outer` of `level` from those at `tiles`, one level inside."""
+        """Bounds at the tiles `outer` of `level` from those of the stage one level inside."""
         slot = self.space.slots[level]
-        sources, origins = self._unroll(level, tiles)
+        sources, origins = self._unroll(level, stage.tiles)
         reach = slot.reach(sources, outer)
         result: dict[Row, IntArray] = {None: np.full(len(outer), INFINITY, dtype=np.int64)}
-        for members, costs in zip(self.classes, own, strict=True):
+        for members, costs in zip(self.classes, stage.own, strict=True):
             here = [b for b in self.boundaries[level + 1] if b.counts_in(members)]
             for row, values in inside.items():
                 if row is not None and row[0] not in members:
