@@ -28,6 +28,8 @@ from solver import Options, Result, Status, map_einsum
 GOAL_GEOMEAN_S = {"energy": 1.0, "edp": 3.0}
 GOAL_SLOWEST_S = 20.0
 
+COLUMNS = ("objective", "cases", "proven", "geometric mean s", "aim", "slowest s", "aim", "slowest case")
+
 
 class Timing(NamedTuple):
     """One case: what was asked, how it ended, and how long it took."""
@@ -67,7 +69,7 @@ def row(timing: Timing) -> list[str]:
 def summary(timings: Sequence[Timing], objectives: Sequence[str]) -> Table:
     """Geometric mean, slowest case and share of proofs, beside what is aimed for."""
     table = Table(title="Summary", title_justify="left")
-    for column in ("objective", "cases", "proven", "geometric mean s", "aim", "slowest s", "aim ", "slowest case"):
+    for column in COLUMNS:
         table.add_column(column)
     for objective in objectives:
         own = [t for t in timings if t.objective == objective]
@@ -91,7 +93,9 @@ def summary(timings: Sequence[Timing], objectives: Sequence[str]) -> Table:
 
 def main() -> None:
     """Parse the options, run the cases, print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="run only cases whose name contains this text")
     parser.add_argument("--objectives", default="energy,edp", help="comma-separated (default: energy,edp)")
     parser.add_argument("--time-limit", type=float, default=60.0, metavar="S", help="per case (default: 60)")

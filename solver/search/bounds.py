@@ -8,6 +8,7 @@ in place: the loops in between cancel out. So a running minimum over divisors jo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -16,6 +17,7 @@ import numpy as np
 
 from solver.search.lattice import INFINITY, FloatArray, IntArray
 from solver.search.prices import BoundaryPrice
+from solver.search.spatial import StageChoice
 from solver.search.subproblem import Subproblem
 from solver.search.windows import Unrolling
 
@@ -120,6 +122,20 @@ class StageTables:
     order: tuple[IntArray, ...]
 
 
+@dataclass(frozen=True)
+class BoundTables:
+    """What the dynamic program finds.
+
+    ``inside[l]`` has the rows of bounds at the tiles of level l, ``stages[l]`` the tables of level
+    l + 1, ``loads_inside[l]`` the least load of each resource at all boundaries inside level l.
+    """
+
+    inside: tuple[dict[Row, IntArray], ...]
+    stages: tuple[StageTables, ...]
+    loads_inside: FloatArray
+    states: int
+
+
 class LatticeBounds:
     """The dynamic program of one subproblem.
 
@@ -128,20 +144,26 @@ class LatticeBounds:
     (energy units) with the least cost of all others: they are part of no mapping below it.
     """
 
-    def __init__(self, sub: Subproblem, limit: int) -> None:
+    def __init__(self, sub: Subproblem, limit: int, tables: BoundTables | None = None) -> None:
         self.sub = sub
         self.space = sub.space
         self.classes = self.space.reuse_classes
         self.depth = len(self.space.levels)
-        self.states = 0
         self.boundaries = tuple(self._boundaries(level) for level in range(self.depth))
-        self.inside: list[dict[Row, IntArray]] = []
-        self.stages: list[StageTables] = []
-        self.loads_inside = np.zeros((self.depth, len(sub.base_loads)))
+        known = self._tables(limit) if tables is None else tables
+        self.tables = known
+        self.inside, self.stages, self.states = known.inside, known.stages, known.states
+        self.loads_inside = known.loads_inside
+
+    def _tables(self, limit: int) -> BoundTables:
         if any(len(self.tiles(level)) == 0 for level in range(self.depth)):
-            self.inside = [{None: np.full(1, INFINITY, dtype=np.int64)}]
-            return
-        self._run(self.room(limit))
+            return self._nothing(0)
+        return self._run(self.room(limit))
+
+    def _nothing(self, states: int) -> BoundTables:
+        """What is left when no mapping is below the limit."""
+        loads = np.zeros((self.depth, len(self.sub.base_loads)))
+        return BoundTables(({None: np.full(1, INFINITY, dtype=np.int64)},), (), loads, states)
 
     @cached_property
     def constant(self) -> int:
@@ -189,39 +211,44 @@ class LatticeBounds:
         found = (b for inner in self.boundaries[level + 1 : innermost + 1] for b in inner)
         return [b for b in found if b.place == place]
 
-    def _run(self, room: int) -> None:
+    def _run(self, room: int) -> BoundTables:
         tiles, own = self._survivors(room)
+        states = sum(len(self.tiles(level)) for level in range(1, self.depth))
         if any(len(t) == 0 for t in tiles):
-            self.inside = [{None: np.full(1, INFINITY, dtype=np.int64)}]
-            return
+            return self._nothing(states)
         outside = [0, *accumulate(int(costs.min()) for costs in own)]
+        loads_inside = np.zeros((self.depth, len(self.sub.base_loads)))
         inside: dict[Row, IntArray] = {None: self._innermost(tiles[-1])}
         found: list[dict[Row, IntArray]] = []
         stages: list[StageTables] = []
         for level in reversed(range(1, self.depth)):
             stage, inside = self._stage(tiles[level], own[level], inside, room - outside[level])
             if len(stage.tiles) == 0:
-                self.inside = [{None: np.full(1, INFINITY, dtype=np.int64)}]
-                return
-            loads = self._least_loads(level, stage.tiles)
-            self.loads_inside[level - 1] = self.loads_inside[level] + loads
+                return self._nothing(states)
+            loads_inside[level - 1] = loads_inside[level] + self._least_loads(level, stage.tiles)
             found.append(inside)
             stages.append(stage)
             inside = self._join(level - 1, stage, inside, tiles[level - 1])
-        self.inside = [inside, *reversed(found)]
-        self.stages = stages[::-1]
+        return BoundTables((inside, *reversed(found)), tuple(reversed(stages)), loads_inside, states)
 
     def _survivors(self, room: int) -> tuple[list[IntArray], list[IntArray]]:
         """Per level, the tiles that can matter, and per class and tile the cost at their boundary."""
         tiles = [self.tiles(level) for level in range(self.depth)]
-        own = [self._own(level, t) for level, t in enumerate(tiles)]
-        self.states += sum(map(len, tiles[1:]))
+        own = [self._own_once(level, t) for level, t in enumerate(tiles)]
         floors = [costs.min(axis=0) for costs in own]
         slack = room - sum(int(floor.min()) for floor in floors)
         for level, floor in enumerate(floors):
             keep = floor - floor.min() < slack
             tiles[level], own[level] = tiles[level][keep], own[level][:, keep]
         return tiles, own
+
+    def _own_once(self, level: int, tiles: IntArray) -> IntArray:
+        """`_own`, remembered for levels without fanouts above: there it is often the same."""
+        if self.sub.above[level] > 1:
+            return self._own(level, tiles)
+        prices = tuple((b.place, b.price) for b in self.boundaries[level])
+        key = ("own", level, self.space.tenants(self.sub.mask, level), prices)
+        return self.space.memo(key, lambda: self._own(level, tiles))
 
     def _own(self, level: int, tiles: IntArray) -> IntArray:
         """Energy at the boundary of `level` per class and tile, but for what the class reuses."""
@@ -255,10 +282,15 @@ class LatticeBounds:
         return best
 
     def _innermost(self, tiles: IntArray) -> IntArray:
+        members = self.sub.spatial[-1].members
+        return self.space.memo(("innermost", members[0]), lambda: self._fillable(members))[tiles]
+
+    def _fillable(self, members: Sequence[StageChoice]) -> IntArray:
+        """0 for the tiles that loops of the innermost level and its fanouts can make up."""
         table = np.full(self.space.lattice.size, INFINITY, dtype=np.int64)
-        for member in self.sub.spatial[-1].members:
+        for member in members:
             table[self.space.lattice.index(member.factors)] = 0
-        return self.space.slots[-1].sweep(table)[tiles]
+        return self.space.slots[-1].sweep(table)
 
     def _stage(
         self, tiles: IntArray, own: IntArray, inside: dict[Row, IntArray], room: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -191,7 +191,7 @@ class Skeleton:
         unused = math.prod(view.unused(stage.factors) for stage in self.spatial[:level])
         return -(-relevant * unused // instances), plain
 
-    def complete(self, goal: Goal) -> Iterator[Priced]:
+    def complete(self, goal: Goal, stop: Callable[[], bool]) -> Iterator[Priced]:
         """Complete mappings in order of access energy, as long as they can improve on the incumbent.
 
         The access energy of the levels that are ordered so far, plus a floor for those inside, is a
@@ -208,6 +208,8 @@ class Skeleton:
         while heap:
             _, _, orders, spent = heapq.heappop(heap)
             level = len(orders) + 1
+            if stop():
+                return
             if not self._hopeful(goal, spent + floors[level]):
                 continue
             if level == depth:

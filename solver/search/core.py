@@ -163,9 +163,7 @@ class Core:
             self._limit_going(level, members, goes[k])
         return [_ClassLiterals(*each) for each in zip(classes, ends, goes, strict=True)]
 
-    def _reuse(
-        self, level: int, ends: list[cp_model.IntVar], goes: list[cp_model.IntVar]
-    ) -> list[_Pick]:
+    def _reuse(self, level: int, ends: list[cp_model.IntVar], goes: list[cp_model.IntVar]) -> list[_Pick]:
         """Costs of the reused dataspaces: by the tile outside where reuse ends, else the least."""
         outer = self._states[level]
         picks: list[_Pick] = []

@@ -18,6 +18,7 @@ from solver.search.orders import slot_orders
 from solver.search.space import KeepMask, SearchSpace, keep_masks
 from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
+from solver.search.workers import Bounder
 
 
 @dataclass
@@ -51,6 +52,9 @@ class Candidate:
     bounds: LatticeBounds | None = None
 
 
+ROUND = 32
+"""Subproblems that are bounded at a time, against the same incumbent, however many workers there are."""
+
 Report = Callable[[str, Goal, int | None], None]
 
 
@@ -66,6 +70,7 @@ class Search:
         limits: Limits,
         counters: Counters,
         report: Report,
+        bounder: Bounder,
         best: Priced | None = None,
     ) -> None:
         self.space = space
@@ -76,6 +81,7 @@ class Search:
         self.limits = limits
         self.counters = counters
         self.report = report
+        self.bounder = bounder
         self.orders = tuple(
             slot_orders(rules, space.active, space.views) for rules in space.mapspace.temporal
         )
@@ -98,7 +104,7 @@ class Search:
             if self.stop():
                 return bound
             if candidate.bounds is None:
-                self._refine(candidate)
+                self._refine(self._round(candidate))
             else:
                 self._exhaust(candidate.bounds)
             if self.stop():
@@ -114,22 +120,33 @@ class Search:
         if following is not None:
             self._push(following[0], Candidate(following[1], rest))
 
-    def _refine(self, candidate: Candidate) -> None:
-        """Bound a surveyed subproblem by its lattice, and let the next one of its mask follow."""
-        bounds = self._bound(candidate.sub)
-        if not bounds.empty:
+    def _round(self, first: Candidate) -> list[Candidate]:
+        """`first` and the surveyed candidates that come next, as long as an incumbent limits them."""
+        found = [first]
+        self._advance(first.rest)
+        while self.goal.incumbent is not None and len(found) < ROUND and self._queue:
+            value, _, candidate = self._queue[0]
+            if candidate.bounds is not None or value >= self.goal.incumbent:
+                break
+            heapq.heappop(self._queue)
+            self._advance(candidate.rest)
+            found.append(candidate)
+        return found
+
+    def _refine(self, candidates: list[Candidate]) -> None:
+        """Bound surveyed subproblems by their lattices; those that stay open go back into the queue."""
+        limits = [self.goal.energy_limit(candidate.sub.least_cycles) for candidate in candidates]
+        found = self.bounder.bound([candidate.sub for candidate in candidates], limits)
+        for candidate, bounds in zip(candidates, found, strict=True):
+            self.counters.states += bounds.states
+            self.counters.subproblems += 1
+            if bounds.empty:
+                continue
             value = self.goal.value(bounds.least, bounds.least_cycles)
             if self._lowest is None or value < self._lowest:
                 self._lowest = value
                 self._dive(bounds)
             self._push(value, Candidate(candidate.sub, candidate.rest, bounds))
-        self._advance(candidate.rest)
-
-    def _bound(self, sub: Subproblem) -> LatticeBounds:
-        bounds = LatticeBounds(sub, self.goal.energy_limit(sub.least_cycles))
-        self.counters.states += bounds.states
-        self.counters.subproblems += 1
-        return bounds
 
     def _surveyed(self, mask: KeepMask) -> Iterator[tuple[int, Subproblem]]:
         """Subproblems of `mask` in order of a first bound on the objective."""
@@ -170,7 +187,7 @@ class Search:
         self.counters.core_calls += core.calls
 
     def _complete(self, skeleton: Skeleton) -> None:
-        for priced in skeleton.complete(self.goal):
+        for priced in skeleton.complete(self.goal, self.stop):
             self._consider(priced)
 
     def _consider(self, priced: Priced) -> None:

@@ -23,6 +23,7 @@ from solver.search.engine import Counters, Limits, Search
 from solver.search.goal import Goal, objective_value
 from solver.search.space import SearchSpace, keep_masks
 from solver.search.survey import Survey
+from solver.search.workers import Bounder
 
 HEADROOM = 1 << 58
 """Quanta that the first bound on the energy may take: the tables hold twice as many."""
@@ -99,13 +100,14 @@ def map_einsum(
     best: Priced | None = None
     limits: tuple[tuple[str, int], ...] = ()
     bounds: list[int | None] = []
-    for objective in objectives:
-        goal = Goal(objective, limits)
-        best, bound = _minimise(space, goal, best, clock, counters, work)
-        bounds.append(bound)
-        if goal.incumbent is None or bound != goal.incumbent:
-            break
-        limits = (*limits, (objective, goal.incumbent))
+    with Bounder(space, options.jobs) as bounder:
+        for objective in objectives:
+            goal = Goal(objective, limits)
+            best, bound = _minimise(space, goal, best, clock, counters, work, bounder)
+            bounds.append(bound)
+            if goal.incumbent is None or bound != goal.incumbent:
+                break
+            limits = (*limits, (objective, goal.incumbent))
     return _result(mapspace, objectives, best, bounds, clock, counters)
 
 
@@ -116,6 +118,7 @@ def _minimise(
     clock: _Clock,
     counters: Counters,
     work: Limits,
+    bounder: Bounder,
 ) -> tuple[Priced | None, int | None]:
     """Best mapping for one objective, and the bound on it (None if there is no mapping, or nothing known)."""
     if best is not None:
@@ -124,7 +127,7 @@ def _minimise(
         return best, None
     quantum = _quantum(space)
     while True:
-        search = Search(space, goal, clock.stop, quantum, work, counters, clock.report, best)
+        search = Search(space, goal, clock.stop, quantum, work, counters, clock.report, bounder, best)
         bound = search.run()
         best = search.best
         if clock.stop() or _exact(space, best, quantum):

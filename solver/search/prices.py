@@ -71,9 +71,7 @@ class BoundaryPrice:
             total += np.minimum(more, ceiling) * term.multiplier // term.block * term.price
         return total
 
-    def add_loads(
-        self, delivered: IntArray, loads: FloatArray
-    ) -> None:
+    def add_loads(self, delivered: IntArray, loads: FloatArray) -> None:
         """Add the load of `delivered` words to `loads`, shape (len(delivered), resources)."""
         for term in self.loads:
             words = delivered.astype(np.float64) * term.multiplier - term.minus

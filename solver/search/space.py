@@ -194,22 +194,23 @@ class SearchSpace:
         view, own = self.views[place], self.tables[place]
         if not view.window_dims or not self.reuses(place, level):
             return own.plain_words
-        return self._memo((place, unrolling), lambda: relevant_words(view, own, self.lattice, unrolling))
+        return self.memo((place, unrolling), lambda: relevant_words(view, own, self.lattice, unrolling))
 
     def sliding_words(self, place: int, component: int, unrolling: Unrolling) -> IntArray:
         """The same when it is known that tiles overlap in `component` only."""
         view, own = self.views[place], self.tables[place]
         key = (place, component, unrolling)
-        return self._memo(key, lambda: sliding_words(view, own, self.lattice, component, unrolling))
+        return self.memo(key, lambda: sliding_words(view, own, self.lattice, component, unrolling))
 
     @cached_property
     def _known(self) -> dict[object, IntArray]:
         return {}
 
-    def _memo(self, key: object, compute: Callable[[], IntArray]) -> IntArray:
+    def memo(self, key: object, compute: Callable[[], IntArray]) -> IntArray:
+        """Compute a table once; the oldest ones are forgotten first."""
         if key not in self._known:
             if len(self._known) >= MEMO_SIZE:
-                self._known.clear()
+                del self._known[next(iter(self._known))]
             self._known[key] = compute()
         return self._known[key]
 

@@ -221,4 +221,3 @@ def pareto_front(points: FloatArray) -> FloatArray:
         found.append(rest[0])
         rest = rest[(rest < rest[0]).any(axis=1)]
     return np.array(found)
-

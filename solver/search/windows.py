@@ -56,9 +56,7 @@ def sliding_words(
     return words
 
 
-def relevant_words(
-    view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling
-) -> IntArray:
+def relevant_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling) -> IntArray:
     """Least words of all deliveries of tiles that cover the dataspace once, shape (lattice size,)."""
     words = tables.plain_words
     for number, component in enumerate(view.components):
