@@ -73,13 +73,18 @@ class Skeleton:
         return Mapping(tuple(nodes))
 
     def _spatial_loops(self, level: int) -> Iterator[tuple[SpatialLoop, ...]]:
-        for choice in self.spatial[level].choices:
+        """Loops of the fanouts below `level`, in the order that the user fixed, X before Y."""
+        fanouts = self.space.fanouts_below[level]
+        for number, choice in zip(fanouts, self.spatial[level].choices, strict=True):
+            rules = self.space.mapspace.spatial[number]
+            loose = [d for d in self.space.active if d not in rules.inner and d not in rules.outer]
+            order = (*rules.inner, *loose, *rules.outer)
             loops = [
                 SpatialLoop(dim, factor, "x" if d in choice.along_x else "y")
                 for d, (dim, factor) in enumerate(zip(self.space.active, choice.factors, strict=True))
                 if factor > 1
             ]
-            yield tuple(sorted(loops, key=lambda loop: loop.axis))
+            yield tuple(sorted(loops, key=lambda loop: (loop.axis, order.index(loop.dim))))
 
     def orders(self, level: int) -> Iterator[Order]:
         """All orders of the loops of `level` that the rules allow."""

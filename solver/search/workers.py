@@ -1,0 +1,70 @@
+"""Bounds many subproblems at a time, in this process or in several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from types import TracebackType
+
+from model.mapspace import Mapspace
+from solver.search.bounds import BoundTables, LatticeBounds
+from solver.search.space import KeepMask, SearchSpace
+from solver.search.subproblem import Subproblem
+
+MIN_TASKS = 8
+"""Fewer subproblems than this are not worth sending to other processes."""
+
+Task = tuple[KeepMask, tuple[int, ...], int, int]
+"""Keep mask, place of the spatial class of each stage, quantum, limit."""
+
+
+class Bounder:
+    """Runs the lattice bounds of subproblems; the answers do not depend on the number of `jobs`."""
+
+    def __init__(self, space: SearchSpace, jobs: int) -> None:
+        self._space = space
+        self._jobs = jobs
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Bounder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def bound(self, subs: Sequence[Subproblem], limits: Sequence[int]) -> list[LatticeBounds]:
+        """Bound each of `subs` for energies below its limit, in order."""
+        pairs = list(zip(subs, limits, strict=True))
+        if self._jobs == 1 or len(pairs) < MIN_TASKS:
+            return [LatticeBounds(sub, limit) for sub, limit in pairs]
+        if self._pool is None:
+            # What is sent is the mapspace: each worker builds its own tables from it, once.
+            self._pool = ProcessPoolExecutor(
+                self._jobs, initializer=_prepare, initargs=(self._space.mapspace,)
+            )
+        tasks = [(sub.mask, self._places(sub), sub.quantum, limit) for sub, limit in pairs]
+        chunk = -(-len(tasks) // self._jobs)
+        found = self._pool.map(_bound, tasks, chunksize=chunk)
+        return [LatticeBounds(sub, limit, tables) for (sub, limit), tables in zip(pairs, found, strict=True)]
+
+    def _places(self, sub: Subproblem) -> tuple[int, ...]:
+        stages = zip(self._space.stages, sub.spatial, strict=True)
+        return tuple(next(i for i, own in enumerate(stage) if own is chosen) for stage, chosen in stages)
+
+
+_SPACES: list[SearchSpace] = []
+"""The worker's own search space."""
+
+
+def _prepare(mapspace: Mapspace) -> None:
+    _SPACES[:] = [SearchSpace(mapspace)]
+
+
+def _bound(task: Task) -> BoundTables:
+    mask, places, quantum, limit = task
+    space = _SPACES[0]
+    spatial = tuple(stage[place] for stage, place in zip(space.stages, places, strict=True))
+    return LatticeBounds(Subproblem(space, mask, spatial, quantum), limit).tables
