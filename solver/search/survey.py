@@ -40,8 +40,10 @@ class SpatialGrid:
         units = np.ones(len(indices[0]))
         for stage, index in zip(self.space.stages, indices, strict=True):
             units = units * np.array([float(c.units) for c in stage])[index]
-        enough = units >= float(self.space.mapspace.min_parallelism)
-        return tuple(index[enough] for index in indices)
+        # More children than iterations cannot be: the factors of the stages do not divide the bounds.
+        computes = float(self.space.problem.computes)
+        possible = (units >= float(self.space.mapspace.min_parallelism)) & (units <= computes)
+        return tuple(index[possible] for index in indices)
 
     def __len__(self) -> int:
         """Number of combinations."""
