@@ -8,7 +8,15 @@ from typing import Literal
 
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.context import Context
-from model.spec.timeloop.fields import as_mapping, as_name, as_sequence, check_keys, check_version, listing
+from model.spec.timeloop.fields import (
+    as_mapping,
+    as_name,
+    as_sequence,
+    check_keys,
+    check_version,
+    kind_of,
+    listing,
+)
 from model.spec.timeloop.tree import Leaf
 
 Kind = Literal["temporal", "spatial", "dataspace", "overbooked", "parallelism"]
@@ -84,6 +92,8 @@ def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
     """
     if isinstance(node, SequenceNode):
         return [_target_clause(item, context) for item in node.items]
+    if isinstance(node, ScalarNode):
+        raise SpecError(f"{what} must be a list of targets, but is {kind_of(node)}", node.span)
     section = as_mapping(node, what)
     check_keys(section, ("version", "targets", SHORT_PARALLELISM), what)
     check_version(section)

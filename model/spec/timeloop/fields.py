@@ -24,11 +24,17 @@ def source_ref(span: Span) -> SourceRef:
     return SourceRef(span.file, span.line, span.column)
 
 
+MAX_LISTED = 24
+"""Names that a message lists at most."""
+
+
 def listing(names: Iterable[str]) -> str:
     """Return names for people: ```a`, `b` and `c```."""
     quoted = [f"`{name}`" for name in names]
     if not quoted:
         return "none"
+    if len(quoted) > MAX_LISTED:
+        return f"{', '.join(quoted[:MAX_LISTED])} and {len(quoted) - MAX_LISTED} more"
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
@@ -205,6 +211,7 @@ def _exact(text: str, node: Node, what: str) -> Fraction:
 
 
 def _shown(node: Node, value: object) -> str:
-    """Return a value for a message: its text, and what it came to if that differs."""
+    """Return a value for a message: its text, and what it came to if it was calculated."""
     text = node.text if isinstance(node, ScalarNode) else str(value)
-    return text if text == str(value) else f"{text}, which is {value}"
+    literal = isinstance(node, ScalarNode) and node.value is value
+    return text if literal or text == str(value) else f"{text}, which is {value}"

@@ -25,6 +25,7 @@ from model.spec.timeloop.pricing import build_architecture, priced, read_price_l
 from model.spec.timeloop.problem import read_problem
 from model.spec.timeloop.rules import temporal_rules
 from model.spec.timeloop.shapes import find_shape
+from model.spec.timeloop.tags import check_tags
 from model.spec.timeloop.tree import read_tree
 
 CONSTRAINT_SECTIONS = (
@@ -163,6 +164,7 @@ def _check_sections(top: MappingNode, options: LoadOptions, notes: list[str]) ->
     for key, value in top.entries:
         if ANCHOR_MARK in key.text:
             continue
+        check_tags(key.text, value)
         if key.text not in SECTIONS:
             hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
             raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)

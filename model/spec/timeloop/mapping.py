@@ -81,10 +81,11 @@ def _check_products(
         product = math.prod(value for _, value in values)
         if product == bound:
             continue
-        shown = " * ".join(f"{value} ({name})" for name, value in values if value > 1) or "1"
+        shown = " * ".join(f"{value} ({name})" for name, value in values if value > 1)
         places = [factor.span for own in loops for factor in own.rules_of(dim)]
         related = ((context.bounds.spans[dim], f"{dim} is {bound} here"),)
-        message = f"the mapping's factors of {dim} multiply to {shown} = {product}, but its bound is {bound}"
+        reached = f"multiply to {shown} = {product}" if shown else "are all 1"
+        message = f"the mapping's factors of {dim} {reached}, but its bound is {bound}"
         raise SpecError(message, places[-1] if places else span, related)
 
 

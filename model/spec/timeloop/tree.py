@@ -24,6 +24,7 @@ from model.spec.timeloop.fields import (
     check_keys,
     check_version,
 )
+from model.spec.timeloop.tags import NODE_TAGS, refused_tag
 
 Role = Literal["container", "storage", "compute", "nothing"]
 
@@ -254,12 +255,11 @@ def _own_attributes(node: MappingNode) -> MappingNode | None:
 
 def _refuse_tag(item: Node) -> None:
     if item.tag is None:
-        hint = f"write one of {', '.join((*_LEAVES, *_BRANCHES))} in front of it"
+        hint = f"write one of {', '.join(NODE_TAGS)} in front of it"
         raise SpecError("a node of the architecture needs a tag", item.span, hint=hint)
     if item.tag == "!Pipelined":
         raise SpecError("`!Pipelined` branches are not modelled", item.span)
-    hint = f"known are {', '.join((*_LEAVES, *_BRANCHES))}"
-    raise SpecError(f"unknown tag `{item.tag}`", item.span, hint=hint)
+    raise refused_tag(item)
 
 
 def _with_mesh(leaf: Leaf, scope: _Scope) -> Leaf:

@@ -79,7 +79,7 @@ def test_a_spatial_target_may_name_the_level_above():
     ("old", "new", "message", "mark"),
     [
         ("P=4, C=2]", "P=2, C=2]", "P multiply to 2 (DRAM) * 4 (spad) = 8, but its bound is 16", "R3 P4 K2"),
-        ("R3 P4 K2", "P4 K2", "R multiply to 1 = 1, but its bound is 3", None),
+        ("R3 P4 K2", "P4 K2", "factors of R are all 1, but its bound is 3", None),
         ("[P=4, C=2]", "['P<=4', C=2]", "a mapping fixes its factors", "'P<=4'"),
         ("permutation: [P, C]}", "permutation: []}", "loops over `P` and `C` of `DRAM` is not given", "[]"),
         ("target: PE", "target: PEE", "unknown level `PEE`", "PEE"),

@@ -1,0 +1,39 @@
+"""Tags mark nodes of the architecture and nothing else."""
+
+import pytest
+
+from tests.model.spec.timeloop.support import BUFFER, DRAM, MAC, architecture, failure, load, marked, spec
+
+
+@pytest.mark.parametrize(
+    ("nodes", "sections", "message", "mark"),
+    [
+        (
+            (DRAM, BUFFER.replace("depth: 256", "depth: !Fast 256"), MAC),
+            "",
+            "unknown tag `!Fast`",
+            "!Fast 256",
+        ),
+        ((DRAM, BUFFER.replace("depth: 256", "depth: !!python/name:os.system 256"), MAC), "", "python", None),
+        ((DRAM, BUFFER.replace("256", "!Component 256"), MAC), "", "`!Component` does not belong here", None),
+        ((DRAM, MAC), "mapper: !Mapper {optimization_metrics: [edp]}\n", "unknown tag `!Mapper`", None),
+        ((DRAM, MAC), "variables: {SIZE: !Big 3}\n", "unknown tag `!Big`", "!Big 3"),
+    ],
+)
+def test_other_tags_are_errors(nodes, sections, message, mark):
+    error = failure(spec(sections, arch=architecture(*nodes)))
+    assert message in error.message
+    assert error.span is not None
+    if mark is not None:
+        assert marked(error) == mark
+
+
+def test_a_tag_that_is_almost_right_is_suggested():
+    error = failure(spec(arch=architecture(DRAM, "  - !Componnet {name: x}\n", MAC)))
+    assert error.hint == "did you mean `!Component`?"
+
+
+def test_tags_of_nodes_and_of_yaml_itself_are_fine():
+    nodes = architecture(DRAM, BUFFER.replace("depth: 256", "depth: !!int 256"), MAC)
+    anchors = "ignore_me: &node\n  - !Component {name: x}\n"
+    assert load(spec(anchors, arch=nodes.replace("  nodes:", "  nodes: !!seq"))).mapping is None
