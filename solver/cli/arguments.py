@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 DEFAULTS = Options()
 
+LARGEST_SEED = (1 << 31) - 1
+
 EXIT_OPTIMAL = 0
 EXIT_INVALID = 2
 EXIT_FEASIBLE = 3
@@ -90,7 +92,7 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
         help="workers (default: all cores)",
     )
     parser.add_argument(
-        "--seed", type=int, default=DEFAULTS.seed, metavar="N", help="seed of the solver core"
+        "--seed", type=_seed, default=DEFAULTS.seed, metavar="N", help="seed of the solver core"
     )
     parser.add_argument(
         "--memory-limit",
@@ -190,6 +192,12 @@ def _seconds(text: str) -> float:
     if not 0 <= seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return seconds
+
+
+def _seed(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) > LARGEST_SEED:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0 to {LARGEST_SEED}")
+    return int(text)
 
 
 def _positive(text: str) -> int:

@@ -29,7 +29,7 @@ MAPPING_NOTE = "the `mapping` in the specs is no constraint here; `evaluate` pri
 def map_command(arguments: argparse.Namespace) -> int:
     """Search the best mapping, write and print it."""
     outputs = (arguments.json, arguments.mapping)
-    check_outputs(outputs)
+    check_outputs(outputs, arguments.specs)
     mapspace = _load_mapspace(arguments)
     result = _search(mapspace, arguments)
     if not arguments.quiet and STDOUT not in outputs:
@@ -52,8 +52,9 @@ def map_command(arguments: argparse.Namespace) -> int:
 
 def evaluate_command(arguments: argparse.Namespace) -> int:
     """Price the mapping of a file."""
-    check_outputs((arguments.json,))
-    loaded = _load(arguments, [*arguments.specs, arguments.mapping], require_mapping=True)
+    inputs = [*arguments.specs, arguments.mapping]
+    check_outputs((arguments.json,), inputs)
+    loaded = _load(arguments, inputs, require_mapping=True)
     mapspace, mapping = loaded.mapspace, loaded.mapping
     assert mapping is not None  # the loader was told to require it
     from model.cost import evaluate  # noqa: PLC0415 (spec errors answer without it)

@@ -14,14 +14,18 @@ class OutputError(Exception):
     """An output file cannot be written."""
 
 
-def check_outputs(paths: Iterable[Path | None]) -> None:
-    """Raise `OutputError` for a path that cannot be written, before a search has spent time on it."""
+def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
+    """Raise `OutputError` for a path that must not or cannot be written, before a search takes its time."""
     named = [path for path in paths if path is not None]
     if len(named) != len(set(named)):
         raise OutputError("two outputs are to be written to the same place")
+    read = set(map(os.path.realpath, inputs))
     for path in named:
-        if path != STDOUT:
-            _check_writable(path)
+        if path == STDOUT:
+            continue
+        if os.path.realpath(path) in read:
+            raise OutputError(f"cannot write {path}: it is one of the inputs")
+        _check_writable(path)
 
 
 def write_output(path: Path, text: str) -> None:

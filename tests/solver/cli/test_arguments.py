@@ -35,6 +35,8 @@ def test_objectives_are_a_list_in_order():
         (["a", "--time-limit", "soon"], "'soon' is not a number of seconds"),
         (["a", "--jobs", "0"], "'0' is not a positive integer"),
         (["a", "--memory-limit", "-1"], "'-1' is not a positive integer"),
+        (["a", "--seed", "-5"], "'-5' is not an integer from 0 to 2147483647"),
+        (["a", "--seed", "2147483648"], "is not an integer from 0"),
         (["a", "--bogus"], "unrecognized arguments: --bogus"),
         (["check", "a", "--json", "x"], "unrecognized arguments"),
     ],

@@ -10,7 +10,7 @@ from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
 def test_paths_that_can_be_written_pass(tmp_path):
     existing = tmp_path / "there.json"
     existing.write_text("old")
-    check_outputs([existing, tmp_path / "new.json", STDOUT, None, None])
+    check_outputs([existing, tmp_path / "new.json", STDOUT, None, None], [tmp_path / "spec.yaml"])
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,13 @@ def test_paths_that_can_be_written_pass(tmp_path):
         (["."], "it is a directory"),
         (["missing/out.json"], "there is no directory"),
         (["out", "out"], "same place"),
+        (["./spec.yaml"], "it is one of the inputs"),
     ],
 )
 def test_paths_that_cannot_be_written_are_named(paths, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(OutputError, match=message):
-        check_outputs([Path(path) for path in paths])
+        check_outputs([Path(path) for path in paths], [Path("spec.yaml")])
 
 
 def test_text_goes_to_the_file_or_to_stdout(tmp_path, capsys):
