@@ -265,7 +265,9 @@ def _dram(random: Random, problem: Problem) -> StorageLevel:
 def footprint(problem: Problem) -> int:
     """Words of all tensors, holes between strided points counted in."""
     return sum(
-        math.prod(1 + sum(t.coefficient * (problem.bound[t.dim] - 1) for t in rank) for rank in space.ranks)
+        math.prod(
+            1 + sum(abs(t.coefficient) * (problem.bound[t.dim] - 1) for t in rank) for rank in space.ranks
+        )
         for space in problem.dataspaces
     )
 

@@ -1,0 +1,124 @@
+"""The optimizer against complete enumeration, priced by the plain cost model."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from model.cost import evaluate
+from model.mapping import FanoutMapping, Mapping
+from model.mapspace import Mapspace
+from solver.result import Options, Result, Status, Termination
+from solver.search import map_einsum
+from tests.bruteforce import Objective, axis_choices, objective_value, optima
+from tests.reference_optima import FOLDER, NAMES, OBJECTIVES, load_reference
+from tests.solver.search.unusual import unusual_mapspaces
+from tests.strategies import mapspaces, random_mapspaces
+from tests.test_bruteforce import allows
+
+LEXICOGRAPHIC: tuple[Objective, ...] = (("latency", "energy"), ("energy", "latency"), ("edp", "energy"))
+EVERY: tuple[Objective, ...] = (*OBJECTIVES, *LEXICOGRAPHIC)
+
+
+def solve(mapspace: Mapspace, objective: Objective, **options: int) -> Result:
+    names = (objective,) if isinstance(objective, str) else objective
+    return map_einsum(mapspace, Options(objectives=names, **options))
+
+
+def axes_as_ruled(mapspace: Mapspace, mapping: Mapping) -> bool:
+    """Whether the dimensions along X are ones that the order and the split of each fanout put there."""
+    parts = [part for part in mapping.nodes if isinstance(part, FanoutMapping)]
+    for rules, part in zip(mapspace.spatial, parts, strict=True):
+        along_x = {loop.dim for loop in part.spatial if loop.axis == "x"}
+        used = {loop.dim for loop in part.spatial}
+        choices = axis_choices(rules, mapspace.problem.dims)
+        if not any(along_x == used.intersection(choice) for choice in choices):
+            return False
+    return True
+
+
+def assert_best(mapspace: Mapspace, objective: Objective, result: Result, best: object) -> None:
+    """Hold a finished search against the least value that any allowed mapping has (None: none is)."""
+    assert result.termination is Termination.PROVEN
+    if best is None:
+        assert result.status is Status.INFEASIBLE
+        assert result.mapping is None
+        return
+    assert result.status is Status.OPTIMAL
+    evaluation = evaluate(mapspace.problem, mapspace.architecture, result.mapping)
+    assert evaluation == result.evaluation
+    assert evaluation.valid
+    assert objective_value(objective, evaluation.energy, evaluation.cycles) == best
+    assert allows(mapspace, result.mapping)
+    assert axes_as_ruled(mapspace, result.mapping)
+    values = [best] if isinstance(objective, str) else list(best)
+    assert [result.bound, *result.later_bounds] == values
+
+
+def compare(mapspaces: Sequence[Mapspace], objectives: Sequence[Objective], **options: int) -> list[Result]:
+    results = []
+    for mapspace in mapspaces:
+        for objective, best in zip(objectives, optima(mapspace, objectives), strict=True):
+            result = solve(mapspace, objective, **options)
+            assert_best(mapspace, objective, result, None if best is None else best[0])
+            results.append(result)
+    return results
+
+
+@pytest.mark.parametrize("seed", range(11))
+def test_single_objectives(seed: int):
+    results = compare(random_mapspaces(seed, 20, 600), OBJECTIVES)
+    assert {result.status for result in results} == {Status.OPTIMAL, Status.INFEASIBLE}
+
+
+@pytest.mark.parametrize("seed", range(20, 24))
+def test_lists_of_objectives(seed: int):
+    results = compare(random_mapspaces(seed, 20, 400), (*LEXICOGRAPHIC, ("latency", "edp", "energy")))
+    assert any(result.later_bounds for result in results)
+
+
+def test_larger_mapspaces():
+    compare(random_mapspaces(31, 15, 6000), OBJECTIVES)
+
+
+@pytest.mark.parametrize("seed", range(40, 43))
+def test_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
+    compare(unusual_mapspaces(monkeypatch, seed, 15, 300), OBJECTIVES)
+
+
+@pytest.mark.parametrize("seed", range(50, 54))
+def test_core_finishes_what_branching_leaves(seed: int):
+    """Without nodes to branch, CP-SAT has to finish every subproblem that the bounds leave open."""
+    results = compare(random_mapspaces(seed, 16, 150), OBJECTIVES, branch_nodes=0)
+    assert sum(result.statistics.core_calls > 0 for result in results) > len(results) / 4
+
+
+def test_core_on_unusual_einsums(monkeypatch: pytest.MonkeyPatch):
+    compare(unusual_mapspaces(monkeypatch, 60, 8, 100), OBJECTIVES, branch_nodes=0)
+
+
+@pytest.mark.parametrize("nodes", [1, 7])
+def test_core_takes_over_midway(nodes: int):
+    compare(random_mapspaces(70, 15, 200), OBJECTIVES, branch_nodes=nodes)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(mapspaces(max_mappings=300))
+def test_any_mapspace(mapspace: Mapspace):
+    compare([mapspace], EVERY)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("axes_apart", [False, True])
+def test_reference_optima(name: str, axes_apart: bool):
+    """Optima that another program found by enumeration are met exactly."""
+    if not FOLDER.exists():
+        pytest.skip(f"{FOLDER} is absent")
+    reference = load_reference(FOLDER / f"{name}.json", axes_apart=axes_apart)
+    found = {objective: solve(reference.mapspace, objective) for objective in OBJECTIVES}
+    assert {result.status for result in found.values()} == {Status.OPTIMAL}
+    if axes_apart:
+        assert {objective: result.value for objective, result in found.items()} == reference.optimum
+    else:
+        # One factor per dimension and fanout is a restriction, so nothing can get better.
+        assert all(found[objective].value >= reference.optimum[objective] for objective in OBJECTIVES)

@@ -1,0 +1,48 @@
+"""Example designs as their authors wrote them, mapped with proof.
+
+A few layers per design run always; ``TILEWRIGHT_ALL_DESIGNS=1`` runs all of them (about a minute).
+"""
+
+import os
+from functools import cache
+
+import pytest
+
+from model.cost import evaluate
+from model.mapspace import Mapspace
+from model.spec.timeloop import load_timeloop
+from solver.result import Options, Status
+from solver.search import map_einsum
+from tests.conftest import SHARED
+from tests.test_bruteforce import order_allowed
+
+DESIGNS = SHARED / "reference" / "designs"
+EXAMPLES = DESIGNS / "example_designs"
+FEW = ("alexnet/3.yaml", "resnet18/00.yaml", "resnet18/20.yaml", "vgg16/15.yaml")
+EVERY = sorted(path.relative_to(DESIGNS / "layer_shapes") for path in DESIGNS.glob("layer_shapes/*/*.yaml"))
+LAYERS = EVERY if os.environ.get("TILEWRIGHT_ALL_DESIGNS") else FEW
+
+
+@cache
+def design(name: str, layer: str) -> Mapspace:
+    files = [EXAMPLES / "top.yaml.jinja2", EXAMPLES / name / "ERT.yaml"]
+    problem = str(DESIGNS / "layer_shapes" / layer)
+    return load_timeloop(files, variables={"architecture": name, "problem": problem}).mapspace
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+@pytest.mark.parametrize("layer", [str(layer) for layer in LAYERS])
+@pytest.mark.parametrize("name", ["eyeriss_like", "simple_output_stationary"])
+def test_proven(name: str, layer: str, objective: str):
+    if not DESIGNS.exists():
+        pytest.skip("the reference designs in ../shared are absent")
+    mapspace = design(name, layer)
+    result = map_einsum(mapspace, Options(objectives=(objective,), time_limit_s=60))
+    assert result.status is Status.OPTIMAL
+    evaluation = evaluate(mapspace.problem, mapspace.architecture, result.mapping)
+    assert evaluation.valid
+    value = evaluation.energy * (evaluation.cycles if objective == "edp" else 1)
+    assert value == result.value == result.bound
+    levels = mapspace.architecture.storage_indices
+    for rules, position in zip(mapspace.temporal, levels, strict=True):
+        assert order_allowed(rules, [loop.dim for loop in result.mapping.nodes[position].temporal])
