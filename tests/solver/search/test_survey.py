@@ -1,0 +1,101 @@
+"""Bounds in order: the survey's, the lattice's, and the least there is in each subproblem."""
+
+import math
+from collections import defaultdict
+from random import Random
+
+import numpy as np
+import pytest
+
+from model.cost import evaluate
+from model.mapping import FanoutMapping, StorageMapping
+from model.mapspace import Mapspace
+from solver.search.space import KeepMask, SearchSpace, keep_masks
+from solver.search.survey import Survey, pareto_front
+from solver.search.subproblem import Subproblem
+from tests.bruteforce import enumerate_mappings
+from tests.solver.search.unusual import unlimited_bounds, unusual_mapspaces
+from tests.strategies import random_mapspaces
+
+Key = tuple[KeepMask, tuple[tuple[int, ...], ...]]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pareto_front(seed: int):
+    random = Random(seed)
+    columns = random.randint(1, 4)
+    points = [
+        tuple(float(random.randint(0, 5)) for _ in range(columns)) for _ in range(random.randint(1, 40))
+    ]
+    front = {
+        p
+        for p in points
+        if not any(all(a <= b for a, b in zip(q, p, strict=True)) and q != p for q in points)
+    }
+    found = [tuple(row) for row in pareto_front(np.array(points))]
+    assert len(found) == len(set(found))
+    assert set(found) == front
+
+
+def least_by_choice(mapspace: Mapspace, space: SearchSpace) -> dict[Key, tuple[int, int]]:
+    """Least energy and least cycles of the valid mappings, by keep mask and spatial factors per stage."""
+    best: dict[Key, tuple[int, int]] = defaultdict(lambda: (2**100, 2**100))
+    for mapping in enumerate_mappings(mapspace, innermost_orders=False):
+        evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
+        if not evaluation.valid:
+            continue
+        storage = [part for part in mapping.nodes if isinstance(part, StorageMapping)]
+        spatial = [part for part in mapping.nodes if isinstance(part, FanoutMapping)]
+        mask = tuple(frozenset(v.place for v in space.views if v.name in part.keep) for part in storage)
+        loops = [[loop for i in below for loop in spatial[i].spatial] for below in space.fanouts_below]
+        factors = tuple(
+            tuple(math.prod(loop.bound for loop in stage if loop.dim == dim) for dim in space.active)
+            for stage in loops
+        )
+        energy, cycles = best[mask, factors]
+        best[mask, factors] = (min(energy, evaluation.energy), min(cycles, evaluation.cycles))
+    return best
+
+
+def hold_bounds(mapspace: Mapspace) -> int:
+    """Check both bounds in every subproblem that has mappings; return how many there were."""
+    space = SearchSpace(mapspace)
+    least = least_by_choice(mapspace, space)
+    survey = Survey(space)
+    checked = 0
+    covered = set()
+    for mask in keep_masks(space):
+        energies, cycles = survey.bounds(mask)
+        for number in range(len(survey.grid)):
+            classes = survey.grid.spatial(number)
+            members = [key for key in least if key[0] == mask and belongs(key[1], classes)]
+            covered.update(members)
+            if not members:
+                continue
+            lattice = unlimited_bounds(Subproblem(space, mask, classes))
+            energy = min(least[key][0] for key in members)
+            fastest = min(least[key][1] for key in members)
+            assert energies[number] <= lattice.least * (1 + 1e-9)
+            assert lattice.least <= energy
+            assert cycles[number] <= fastest
+            assert lattice.least_cycles <= fastest
+            checked += 1
+    assert covered == set(least)
+    return checked
+
+
+def belongs(factors: tuple[tuple[int, ...], ...], classes: tuple) -> bool:
+    return all(
+        own in [member.factors for member in stage.members]
+        for own, stage in zip(factors, classes, strict=True)
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_are_below_the_least_of_each_subproblem(seed: int):
+    assert sum(map(hold_bounds, random_mapspaces(300 + seed, 10, 400))) > 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
+    assert sum(map(hold_bounds, unusual_mapspaces(monkeypatch, 310 + seed, 10, 300))) > 5
