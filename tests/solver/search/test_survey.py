@@ -11,6 +11,7 @@ from model.cost import evaluate
 from model.mapping import FanoutMapping, StorageMapping
 from model.mapspace import Mapspace
 from solver.search.space import KeepMask, SearchSpace, keep_masks
+from solver.search.spatial import StageClass
 from solver.search.survey import Survey, pareto_front
 from solver.search.subproblem import Subproblem
 from tests.bruteforce import enumerate_mappings
@@ -38,7 +39,7 @@ def test_pareto_front(seed: int):
 
 
 def least_by_choice(mapspace: Mapspace, space: SearchSpace) -> dict[Key, tuple[int, int]]:
-    """Least energy and least cycles of the valid mappings, by keep mask and spatial factors per stage."""
+    """Least energy and least cycles of the valid mappings, by keep mask and factors per fanout."""
     best: dict[Key, tuple[int, int]] = defaultdict(lambda: (2**100, 2**100))
     for mapping in enumerate_mappings(mapspace, innermost_orders=False):
         evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
@@ -47,10 +48,9 @@ def least_by_choice(mapspace: Mapspace, space: SearchSpace) -> dict[Key, tuple[i
         storage = [part for part in mapping.nodes if isinstance(part, StorageMapping)]
         spatial = [part for part in mapping.nodes if isinstance(part, FanoutMapping)]
         mask = tuple(frozenset(v.place for v in space.views if v.name in part.keep) for part in storage)
-        loops = [[loop for i in below for loop in spatial[i].spatial] for below in space.fanouts_below]
         factors = tuple(
-            tuple(math.prod(loop.bound for loop in stage if loop.dim == dim) for dim in space.active)
-            for stage in loops
+            tuple(math.prod(loop.bound for loop in part.spatial if loop.dim == dim) for dim in space.active)
+            for part in spatial
         )
         energy, cycles = best[mask, factors]
         best[mask, factors] = (min(energy, evaluation.energy), min(cycles, evaluation.cycles))
@@ -84,10 +84,12 @@ def hold_bounds(mapspace: Mapspace) -> int:
     return checked
 
 
-def belongs(factors: tuple[tuple[int, ...], ...], classes: tuple) -> bool:
+def belongs(factors: tuple[tuple[int, ...], ...], classes: tuple[StageClass, ...]) -> bool:
+    fanouts = iter(factors)
     return all(
-        own in [member.factors for member in stage.members]
-        for own, stage in zip(factors, classes, strict=True)
+        tuple(next(fanouts) for _ in stage.members[0].choices)
+        in [tuple(choice.factors for choice in member.choices) for member in stage.members]
+        for stage in classes
     )
 
 

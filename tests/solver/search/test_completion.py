@@ -1,0 +1,91 @@
+"""The best loop orders of given factors against all orders that the rules allow."""
+
+import math
+from itertools import islice, product
+from random import Random
+
+import pytest
+
+from model.cost import evaluate
+from model.mapping import FanoutMapping, Mapping, StorageMapping
+from model.mapspace import Mapspace
+from solver.search.completion import Skeleton
+from solver.search.goal import Goal
+from solver.search.space import SearchSpace
+from tests.bruteforce import enumerate_mappings
+from tests.solver.search.unusual import unusual_mapspaces
+from tests.strategies import random_mapspaces
+
+
+def skeleton(space: SearchSpace, mapping: Mapping) -> Skeleton:
+    """The factors of a mapping without its orders."""
+    storage = [part for part in mapping.nodes if isinstance(part, StorageMapping)]
+    spatial = [part for part in mapping.nodes if isinstance(part, FanoutMapping)]
+    temporal = tuple(factors(space, part.temporal) for part in storage)
+    wanted = [
+        tuple(factors(space, spatial[fanout].spatial) for fanout in below) for below in space.fanouts_below
+    ]
+    members = [
+        next(
+            member
+            for stage in stages
+            for member in stage.members
+            if tuple(choice.factors for choice in member.choices) == own
+        )
+        for stages, own in zip(space.stages, wanted, strict=True)
+    ]
+    mask = tuple(frozenset(v.place for v in space.views if v.name in part.keep) for part in storage)
+    return Skeleton(space, mask, temporal, tuple(members))
+
+
+def factors(space: SearchSpace, loops) -> tuple[int, ...]:
+    return tuple(math.prod(loop.bound for loop in loops if loop.dim == dim) for dim in space.active)
+
+
+def check(mapspace: Mapspace, random: Random) -> int:
+    """Complete some skeletons of a mapspace and hold the first mapping against all orders."""
+    space = SearchSpace(mapspace)
+    mappings = list(islice(enumerate_mappings(mapspace), 3000))
+    for mapping in random.sample(mappings, min(3, len(mappings))):
+        bones = skeleton(space, mapping)
+        depth = len(bones.temporal)
+        every = [
+            evaluate(mapspace.problem, mapspace.architecture, bones.mapping(orders))
+            for orders in product(*(list(bones.orders(level)) for level in range(depth)))
+        ]
+        if not every[0].valid:
+            continue
+        access = min(e.energy - sum(level.leak_energy for level in e.levels) for e in every)
+        first = next(bones.complete(Goal("energy"))).evaluation
+        assert first.energy - sum(level.leak_energy for level in first.levels) == access
+        for objective in ("energy", "latency", "edp"):
+            goal = Goal(objective)
+            for priced in bones.complete(goal):
+                value = goal.value(priced.evaluation.energy, priced.evaluation.cycles)
+                if goal.incumbent is None or value < goal.incumbent:
+                    goal.incumbent = value
+            assert goal.incumbent == min(goal.value(e.energy, e.cycles) for e in every)
+    return len(mappings)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_orders_come_out_best_first(seed: int):
+    random = Random(seed)
+    assert sum(check(mapspace, random) for mapspace in random_mapspaces(400 + seed, 12, 400)) > 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_orders_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
+    random = Random(seed)
+    drawn = unusual_mapspaces(monkeypatch, 410 + seed, 12, 300)
+    assert sum(check(mapspace, random) for mapspace in drawn) > 100
+
+
+def test_nothing_comes_out_that_cannot_improve():
+    mapspace = next(m for m in random_mapspaces(420, 20, 300) if any(enumerate_mappings(m)))
+    mapping = next(enumerate_mappings(mapspace))
+    bones = skeleton(SearchSpace(mapspace), mapping)
+    best = min(priced.evaluation.energy for priced in bones.complete(Goal("energy")))
+    assert [p.evaluation.energy for p in bones.complete(Goal("energy", incumbent=best + 1))][:1] == [best]
+    assert list(bones.complete(Goal("energy", incumbent=best))) == []
+    assert list(bones.complete(Goal("latency", limits=(("energy", best - 1),)))) == []

@@ -1,0 +1,94 @@
+"""Classes of loop orders against all permutations."""
+
+from itertools import permutations
+from random import Random
+
+import pytest
+
+from model.cost.delivery import delivered_words
+from model.cost.tiles import displacement, extents
+from model.mapspace import TemporalRules
+from model.problem import Dataspace, Problem, Term
+from solver.search.dataspaces import view
+from solver.search.orders import allowed_orders, slot_orders
+from tests.bruteforce import temporal_orders
+from tests.solver.search.unusual import unusual_einsum
+from tests.strategies import gemm, mttkrp, two_outputs
+
+
+def random_rules(random: Random, dims: tuple[str, ...]) -> TemporalRules:
+    drawn = random.sample(dims, random.randint(0, len(dims)))
+    cut = random.randint(0, len(drawn))
+    return TemporalRules(inner=tuple(drawn[:cut]), outer=tuple(drawn[cut:]))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_allowed_orders(seed: int):
+    random = Random(seed)
+    dims = tuple("ABCDE")
+    rules = random_rules(random, dims)
+    live = {dim: random.choice((1, 2, 3)) for dim in dims}
+    expected = {tuple(loop.dim for loop in order) for order in temporal_orders(rules, live)}
+    found = list(allowed_orders(rules, [dim for dim in dims if live[dim] > 1]))
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+
+
+def simple_einsum(random: Random) -> tuple[Dataspace, ...]:
+    """Dataspaces that are indexed by any dimensions, one per rank."""
+    return tuple(
+        Dataspace(name, tuple((Term(dim),) for dim in "PQRST" if random.random() < 0.5)) for name in "ABZ"
+    )
+
+
+def delivered(space: Dataspace, order: tuple[str, ...], loops: dict[str, int]) -> int:
+    moves = [(loops[dim], displacement(space, dim, 2)) for dim in order]
+    return delivered_words(extents(space, dict.fromkeys(loops, 2)), moves)
+
+
+def words(spaces: tuple[Dataspace, ...], order: tuple[str, ...], loops: dict[str, int]) -> tuple[int, ...]:
+    return tuple(delivered(space, order, loops) for space in spaces)
+
+
+@pytest.mark.parametrize("einsum", [gemm, mttkrp, two_outputs, simple_einsum, unusual_einsum])
+@pytest.mark.parametrize("seed", range(6))
+def test_classes_cover_every_useful_order(einsum, seed: int):
+    """Whatever an order delivers, some class has an order that delivers no more of any dataspace."""
+    random = Random(seed)
+    spaces = einsum(random)
+    dims = tuple(sorted({dim for space in spaces for dim in space.dims}))
+    rules = random.choice((TemporalRules(), random_rules(random, dims)))
+    problem = Problem("p", dims, (24,) * len(dims), spaces)
+    views = [view(space, place, problem, dims) for place, space in enumerate(spaces)]
+    loops = {dim: random.choice((2, 3)) for dim in dims}
+    classes = slot_orders(rules, dims, views).classes
+    reached = {
+        words(spaces, order, loops) for members in classes for order in orders_of(members, dims)
+    }
+    for order in allowed_orders(rules, dims):
+        wanted = words(spaces, order, loops)
+        assert any(all(a <= b for a, b in zip(have, wanted, strict=True)) for have in reached), order
+
+
+def orders_of(members, dims: tuple[str, ...]):
+    """All orders of a class: groups in their order, the loops of a group in any."""
+    orders = [()]
+    for group in members:
+        orders = [(*order, *more) for order in orders for more in permutations(group.dims)]
+    return [tuple(dims[d] for d in order) for order in orders]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_class_holds_every_dimension_once(seed: int):
+    random = Random(seed)
+    spaces = unusual_einsum(random)
+    dims = tuple(sorted({dim for space in spaces for dim in space.dims}))
+    views = [
+        view(space, place, Problem("p", dims, (4,) * len(dims), spaces), dims)
+        for place, space in enumerate(spaces)
+    ]
+    rules = random_rules(random, dims)
+    orders = slot_orders(rules, dims, views)
+    for members in orders.classes:
+        assert sorted(d for group in members for d in group.dims) == list(range(len(dims)))
+        assert [dims[group.dims[0]] for group in members[: orders.fixed]] == list(rules.inner)

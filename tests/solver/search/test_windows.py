@@ -1,0 +1,140 @@
+"""Traffic of sliding windows: the bounds against all arrangements of loops."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import permutations, product
+from random import Random
+
+import pytest
+
+from model.cost.delivery import delivered_words, distinct_offsets
+from model.cost.tiles import displacement, extents
+from model.numbers import ordered_factorizations
+from model.problem import Dataspace, Problem, Term
+from solver.search.dataspaces import DataspaceView, tables, view
+from solver.search.lattice import Lattice
+from solver.search.windows import Unrolling, relevant_words, sliding_words
+from tests.solver.search.unusual import unusual_einsum
+
+STEPS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (2, 3), (4, 1), (-1, 1), (1, -2))
+
+
+def conv_1d(random: Random) -> Dataspace:
+    stride, dilation = random.choice(STEPS)
+    return Dataspace("I", ((Term("P", stride), Term("R", dilation)), (Term("C"),)))
+
+
+def conv_2d(random: Random) -> Dataspace:
+    ranks = []
+    for position, tap in ("PR", "QS"):
+        stride, dilation = random.choice(STEPS)
+        ranks.append((Term(position, stride), Term(tap, dilation)))
+    return Dataspace("I", tuple(ranks))
+
+
+def unusual(random: Random) -> Dataspace:
+    while True:
+        space = unusual_einsum(random)[0]
+        if any(len(rank) > 1 for rank in space.ranks):
+            return space
+
+
+@pytest.mark.parametrize("einsum", [conv_1d, conv_2d, unusual])
+@pytest.mark.parametrize("seed", range(10))
+def test_no_arrangement_delivers_less(einsum: Callable[[Random], Dataspace], seed: int):
+    """Words of all instances over one pass, for every split into tile, fanout and loops, and every order."""
+    random = Random(seed)
+    space = einsum(random)
+    dims = tuple(sorted(space.dims))
+    bounds = tuple(random.choice((2, 3, 4, 4, 6, 8) if len(dims) < 4 else (2, 3, 4)) for _ in dims)
+    problem = Problem("p", dims, bounds, (space,))
+    seen = view(space, 0, problem, dims)
+    lattice = Lattice(bounds)
+    own = tables(seen, lattice)
+    ones = (1,) * len(dims)
+    splits = list(product(*(list(ordered_factorizations(bound, 5)) for bound in bounds)))
+    for split in random.sample(splits, min(len(splits), 120)):
+        tile, directly, loops, farther, above = (tuple(part) for part in zip(*split, strict=True))
+        place = lattice.index(tile)
+        outer = tuple(a * b for a, b in zip(directly, farther, strict=True))
+        known = relevant_words(seen, own, lattice, Unrolling(outer, directly))[place]
+        weak = relevant_words(seen, own, lattice, Unrolling(ones, ones))[place]
+        assert weak <= own.plain_words[place]
+        assert known <= own.plain_words[place]
+        slots = [(loops, [t * d for t, d in zip(tile, directly, strict=True)])]
+        spans = [s * n * f for s, n, f in zip(slots[0][1], loops, farther, strict=True)]
+        slots.append((above, spans))
+        least = least_words(space, dims, tile, slots, random) * math.prod(outer)
+        assert known <= least
+        assert weak <= least
+
+
+def least_words(
+    space: Dataspace,
+    dims: Sequence[str],
+    tile: Sequence[int],
+    slots: Sequence[tuple[Sequence[int], Sequence[int]]],
+    random: Random,
+) -> int:
+    """Least words that one instance receives, over the loop orders of the slots (bounds, spans) above."""
+    extent = extents(space, dict(zip(dims, tile, strict=True)))
+    orders = [list(permutations(d for d, n in enumerate(bounds) if n > 1)) for bounds, _ in slots]
+    chosen = list(product(*orders))
+    return min(
+        delivered_words(
+            extent,
+            [
+                (bounds[d], displacement(space, dims[d], spans[d]))
+                for order, (bounds, spans) in zip(choice, slots, strict=True)
+                for d in order
+            ],
+        )
+        for choice in random.sample(chosen, min(len(chosen), 24))
+    )
+
+
+def test_a_known_window():
+    """Three taps over eight positions: tiles of one position and all taps share two words each."""
+    space = Dataspace("I", ((Term("P"), Term("R")),))
+    problem = Problem("p", ("P", "R"), (8, 3), (space,))
+    seen, lattice = view(space, 0, problem, ("P", "R")), Lattice((8, 3))
+    own = tables(seen, lattice)
+    place = lattice.index((1, 3))
+    assert own.plain_words[place] == 24
+    assert sliding_words(seen, own, lattice, 0, Unrolling((1, 1), (1, 1)))[place] == 10
+    # Two instances side by side, each at every second position: their windows overlap in one word only.
+    assert sliding_words(seen, own, lattice, 0, Unrolling((2, 1), (2, 1)))[place] == 2 * (3 + 3 * 2)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_distinct_tiles_are_a_lower_bound(seed: int):
+    """Distinct tiles among unrolled children, over all tiles inside."""
+    random = Random(seed)
+    space = random.choice((conv_1d, conv_2d, unusual))(random)
+    dims = tuple(sorted(space.dims))
+    bounds = tuple(random.choice((2, 3, 4, 6, 8)) for _ in dims)
+    seen: DataspaceView = view(space, 0, Problem("p", dims, bounds, (space,)), dims)
+    for _ in range(60):
+        split = [random.choice(list(ordered_factorizations(bound, 3))) for bound in bounds]
+        moves = [
+            (factor, displacement(space, dim, tile))
+            for dim, (tile, factor, _) in zip(dims, split, strict=True)
+        ]
+        bound = seen.distinct_tiles([factor for _, factor, _ in split], bounds)
+        assert 1 <= bound <= distinct_offsets(moves)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_words_of_the_whole_window(seed: int):
+    random = Random(seed)
+    space = random.choice((conv_1d, conv_2d, unusual))(random)
+    dims = tuple(sorted(space.dims))
+    bounds = tuple(random.randint(2, 5) for _ in dims)
+    seen = view(space, 0, Problem("p", dims, bounds, (space,)), dims)
+    touched = {
+        tuple(
+            sum(t.coefficient * point[dims.index(t.dim)] for t in rank) for rank in space.ranks if rank
+        )
+        for point in product(*map(range, bounds))
+    }
+    assert math.prod(component.window_words for component in seen.components) == len(touched)
