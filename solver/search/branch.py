@@ -12,7 +12,7 @@ from solver.search.goal import Goal
 from solver.search.lattice import INFINITY, BoolArray, FloatArray, IntArray
 from solver.search.orders import OrderClass, SlotOrders
 from solver.search.spatial import StageChoice
-from solver.search.walk import Candidates, Node, Walk
+from solver.search.walk import Candidates, Node, NodeState, Walk
 
 
 class Branching:
@@ -34,7 +34,8 @@ class Branching:
         self.stop = stop
         self.budget = budget
         self.expanded = 0
-        self._seen: set[tuple[tuple[tuple[int, ...], ...], tuple[StageChoice, ...]]] = set()
+        # Nodes whose inside the bounds ruled out: nodes in the same state that spent more are ruled out too.
+        self._refuted: dict[NodeState, list[Node]] = {}
 
     def skeletons(self) -> Iterator[Skeleton]:
         """All factor choices whose lower bound can still improve, most promising first.
@@ -44,7 +45,8 @@ class Branching:
         views = self.space.views
         whole = self.space.lattice.size - 1
         least = int(self.bounds.inside[0][None][0])
-        root = Node(0, whole, 0, least, self.sub.base_loads, (1,) * len(views), None, (), (), ())
+        in_place, leads = (1,) * len(views), (None,) * len(views)
+        root = Node(0, whole, 0, least, self.sub.base_loads, in_place, None, (), (), (), leads)
         yield from self._visit(root)
 
     @property
@@ -58,9 +60,20 @@ class Branching:
     def _visit(self, node: Node) -> Iterator[Skeleton]:
         if node.least >= self._limit() or self.exhausted_budget or self.stop():
             return
+        state = node.state(self.space.views)
+        if any(node.no_better_than(other) for other in self._refuted.get(state, ())):
+            return
         self.expanded += 1
         if self.exhausted_budget:
             return
+        found = False
+        for skeleton in self._inside(node):
+            found = True
+            yield skeleton
+        if not found and not self.exhausted_budget and not self.stop():
+            self._refuted.setdefault(state, []).append(node)
+
+    def _inside(self, node: Node) -> Iterator[Skeleton]:
         if node.level == len(self.space.levels) - 1:
             yield from self._leaves(node)
             return
@@ -75,12 +88,9 @@ class Branching:
             if any(extent % factor for extent, factor in pairs):
                 continue
             factors = tuple(extent // factor for extent, factor in pairs)
-            key = ((*node.path, factors), (*node.spatial, member))
-            if key in self._seen:
-                continue
-            self._seen.add(key)
             if all(f in allowed for f, allowed in zip(factors, slot.allowed, strict=True)):
-                yield Skeleton(self.space, self.sub.mask, *key)
+                path, spatial = (*node.path, factors), (*node.spatial, member)
+                yield Skeleton(self.space, self.sub.mask, path, spatial)
 
     def _children(self, node: Node) -> Iterator[Node]:
         stage = self.bounds.stages[node.level]
@@ -109,7 +119,7 @@ class Branching:
         for number, order in enumerate(orders.classes):
             keep = self._leading(candidates.loops, order, orders.fixed) | (idle & (number == 0))
             for child in self._ordered(node, candidates, member, order, keep):
-                key = (child.tile, child.energy, child.in_place, child.signature)
+                key = (child.tile, child.energy, child.in_place, child.signature, child.leads)
                 if key not in seen:
                     seen.add(key)
                     yield child
@@ -178,4 +188,5 @@ class Branching:
                 (*node.path, tuple(int(t) for t in candidates.loops[i])),
                 (*node.spatial, member),
                 (*node.extents, tuple(int(e) for e in spans[i])),
+                walk.leading(int(i)),
             )

@@ -16,6 +16,29 @@ from solver.search.spatial import StageChoice
 
 
 @dataclass(frozen=True)
+class _Lead:
+    """A loop as the innermost one that moves a component: iterations, and words per iteration.
+
+    ``may_return`` tells whether a loop farther out may meet an overlapping tile again. Without a
+    ``move`` the component moves in several ranks. Arrays run along candidates; or all are scalars.
+    """
+
+    component: int
+    count: IntArray | int
+    move: IntArray | int | None
+    may_return: BoolArray | bool | None
+
+    def only(self, candidate: int) -> _Lead:
+        """The loop of one candidate."""
+        if not isinstance(self.count, np.ndarray):
+            return self
+        if not isinstance(self.move, np.ndarray) or not isinstance(self.may_return, np.ndarray):
+            return _Lead(self.component, int(self.count[candidate]), None, None)
+        move, may_return = int(self.move[candidate]), bool(self.may_return[candidate])
+        return _Lead(self.component, int(self.count[candidate]), move, may_return)
+
+
+@dataclass(frozen=True)
 class Node:
     """A partial mapping: everything outside of the tile of `level` is decided.
 
@@ -23,7 +46,8 @@ class Node:
     the subproblem's constant. ``in_place[v]`` is the product of the loops directly outside of the
     tile that leave dataspace v in place, ``reuse_class`` the class of the innermost of them (None:
     no loop yet). ``extents[l]`` is what one iteration of the loops of level l spans: the tile
-    inside, times the spatial factors between.
+    inside, times the spatial factors between. ``leads[v]`` are the loops that may be the innermost ones
+    that move dataspace v outside of the tile.
     """
 
     level: int
@@ -35,7 +59,19 @@ class Node:
     signature: frozenset[int] | None
     path: tuple[tuple[int, ...], ...]
     spatial: tuple[StageChoice, ...]
-    extents: tuple[tuple[int, ...], ...] = ()
+    extents: tuple[tuple[int, ...], ...]
+    leads: tuple[tuple[_Lead, ...] | None, ...]
+
+    def state(self, views: Sequence[DataspaceView]) -> NodeState:
+        """All that the bounds of what lies inside depend on."""
+        moves = tuple(
+            tuple(self.moves_outside(c)) for view in views for c in view.components if c.sliding
+        )
+        return (self.level, self.tile, self.in_place, self.signature, self.leads, moves)
+
+    def no_better_than(self, other: Node) -> bool:
+        """Whether `other`, in the same state, spent no more on anything."""
+        return other.energy <= self.energy and bool((other.loads <= self.loads).all())
 
     def moves_outside(self, component: Component) -> Iterator[int]:
         """How far each temporal loop outside of the tile moves `component`, slot by slot outwards.
@@ -59,6 +95,16 @@ class Candidates:
     def only(self, chosen: BoolArray) -> Candidates:
         """The candidates where `chosen` is true."""
         return Candidates(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
+
+
+NodeState = tuple[
+    int,
+    int,
+    tuple[int, ...],
+    frozenset[int] | None,
+    tuple[tuple[_Lead, ...] | None, ...],
+    tuple[tuple[int, ...], ...],
+]
 
 
 class Walk:
@@ -119,30 +165,69 @@ class Walk:
             if not component.sliding:
                 continue
             least = self.space.sliding_words(place, c, boundary.unrolling)[tiles]
-            words = np.where(self.alive[place], np.minimum(words, least), words)
+            carried = self._carried(place, c, least)
+            words = np.where(self.alive[place], np.minimum(words, carried), words)
             for d in component.dims:
                 if (place, d) in self.leads:
-                    led = self._sliding(place, c, d, least)
+                    led = self._led(place, c, self._lead(place, c, d), least)
                     words = np.where(self.leads[place, d], np.minimum(words, led), words)
         return -(-(words * tables.irrelevant_tiles[tiles]) // (instances * self.runs[place]))
 
-    def _sliding(self, place: int, c: int, dim: int, least: IntArray) -> IntArray:
-        """Words of all deliveries when the loop over `dim` is the innermost that moves component `c`.
-
-        Consecutive tiles overlap along that loop only, unless a loop farther out happens to continue
-        the movement or to return to the tile at hand; then `least` stands in.
-        """
-        tables = self.space.tables[place]
+    def _lead(self, place: int, c: int, dim: int) -> _Lead:
+        """The loop over `dim` in this slot as the innermost one that moves component `c`."""
         component = self.space.views[place].components[c]
-        tiles = self.candidates.tiles
         if component.step(dim) is None:
-            return least
-        box = tables.boxes[c][tiles]
-        count = self.candidates.loops[:, dim]
+            return _Lead(c, self.candidates.loops[:, dim], None, None)
         move = self._move(component, dim)
-        fresh = np.minimum(move, box)
-        exact: IntArray = tables.plain_words[tiles] // (box * count) * (box + (count - 1) * fresh)
-        return np.where(self._may_return(place, component, dim), np.minimum(exact, least), exact)
+        return _Lead(c, self.candidates.loops[:, dim], move, self._may_return(place, component, dim))
+
+    def _carried(self, place: int, c: int, least: IntArray) -> IntArray:
+        """Words when all loops of this slot leave the dataspace in place."""
+        leads = self.node.leads[place]
+        if leads is None:
+            return least
+        words = self.space.tables[place].plain_words[self.candidates.tiles]
+        for lead in leads:
+            if lead.component == c:
+                words = np.minimum(words, self._led(place, c, lead, least))
+        return words
+
+    def _led(self, place: int, c: int, lead: _Lead, least: IntArray) -> IntArray:
+        """Words of all deliveries when `lead` is the innermost loop that moves the dataspace.
+
+        Consecutive tiles overlap along that loop only. A loop farther out that happens to continue
+        the movement or to return to the tile at hand saves its first position at most.
+        """
+        if lead.move is None or lead.may_return is None:
+            return least
+        tables, tiles = self.space.tables[place], self.candidates.tiles
+        box = tables.boxes[c][tiles]
+        fresh = np.minimum(lead.move, box)
+        share = tables.plain_words[tiles] // (box * lead.count)
+        whole = share * (box + (lead.count - 1) * fresh)
+        saved = np.maximum(least, share * ((lead.count - 1) * fresh))
+        words: IntArray = np.where(lead.may_return, np.minimum(whole, saved), whole)
+        return words
+
+    def leading(self, candidate: int) -> tuple[tuple[_Lead, ...] | None, ...]:
+        """Per dataspace, the loops that may be the innermost ones moving a candidate's tile.
+
+        None if no loop outside moves it, or its windows are not known to overlap.
+        """
+        return tuple(self._leading(view, candidate) for view in self.space.views)
+
+    def _leading(self, view: DataspaceView, candidate: int) -> tuple[_Lead, ...] | None:
+        place = view.place
+        if not view.window_dims:
+            return None
+        if self.alive[place][candidate]:
+            return self.node.leads[place]
+        return tuple(
+            self._lead(place, c, d).only(candidate)
+            for c, component in enumerate(view.components)
+            for d in component.dims
+            if (place, d) in self.leads and self.leads[place, d][candidate]
+        )
 
     def _move(self, component: Component, dim: int) -> IntArray:
         """How far the component moves per iteration of this slot's loop over `dim`."""

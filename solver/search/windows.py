@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from solver.search.dataspaces import DataspaceView, Tables
+from model.numbers import prime_factors
+from solver.search.dataspaces import Component, DataspaceView, Tables
 from solver.search.lattice import IntArray, Lattice
 
 
@@ -29,9 +31,8 @@ def sliding_words(
     """Least words of all deliveries of tiles that cover the dataspace once, if `component` slides.
 
     Only one component slides: as soon as a loop moves another one, tiles are delivered whole. What an
-    instance receives is at least the union of its tiles. That is no less than its share of the
-    component's window, and no less than the tiles at the distinct positions that the loops of any one
-    dimension reach, which lie at least a tile's step times the directly unrolled factor apart.
+    instance receives is at least the union of its tiles. It is also no less than what the innermost
+    moving loop brings each time it advances, whatever the loops outside of it do.
 
     Returns
     -------
@@ -39,21 +40,45 @@ def sliding_words(
         Words of all instances, shape (lattice size,).
     """
     part = view.components[component]
-    box = tables.boxes[component]
-    extents = lattice.extents
-    ratios = {d: lattice.bounds[d] // extents[:, d] for d in part.dims}
-    covered = box * math.prod(ratios.values())
+    ratios = {d: lattice.bounds[d] // lattice.extents[:, d] for d in part.dims}
+    covered = tables.boxes[component] * math.prod(ratios.values())
     others = tables.plain_words // covered
     instances = math.prod(unrolling.above[d] for d in part.dims)
-    union = np.full(len(box), -(-part.window_words // instances), dtype=np.int64)
-    for d in part.dims:
-        step = part.step(d)
-        if step is not None:
-            positions = -(-ratios[d] // unrolling.above[d])
-            fresh = np.minimum(extents[:, d] * (step * unrolling.directly[d]), box)
-            np.maximum(union, box + (positions - 1) * fresh, out=union)
+    union = np.full(lattice.size, -(-part.window_words // instances), dtype=np.int64)
     words: IntArray = others * np.minimum(covered, union * instances)
-    return words
+    if len(part.ranks) > 1 or part.step(part.dims[0]) is None:
+        return words
+    positions = {d: -(-ratios[d] // unrolling.above[d]) for d in part.dims}
+    led = [_led_words(tables, lattice, component, part, d, positions, unrolling) for d in part.dims]
+    bound: IntArray = np.maximum(words, np.minimum(np.min(led, axis=0), tables.plain_words))
+    return bound
+
+
+def _led_words(
+    tables: Tables,
+    lattice: Lattice,
+    component: int,
+    part: Component,
+    dim: int,
+    positions: Mapping[int, IntArray],
+    unrolling: Unrolling,
+) -> IntArray:
+    """Least words if the innermost moving loop is over `dim`, where it has a loop at all.
+
+    Consecutive tiles lie a tile's step times the directly unrolled factor apart. If the component's
+    other dimensions have no loops outside, the tiles make up one row. Otherwise a loop farther out may
+    come back to a tile and bring nothing for its first position: the more positions, the less it saves,
+    so the fewest, a prime, bound the saving.
+    """
+    plain, box = tables.plain_words, tables.boxes[component]
+    step = lattice.extents[:, dim] * ((part.step(dim) or 0) * unrolling.directly[dim])
+    fresh = np.minimum(step, box)
+    count = positions[dim]
+    prime = min(p for p, _ in prime_factors(lattice.bounds[dim]))
+    row = plain // (box * count) * (box + (count - 1) * fresh)
+    returning = plain // (box * prime) * ((prime - 1) * fresh)
+    alone = math.prod(positions[d] for d in part.dims if d != dim) == 1
+    return np.where(count > 1, np.where(alone, row, returning), plain)
 
 
 def relevant_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling) -> IntArray:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from types import TracebackType
@@ -60,7 +64,20 @@ _SPACES: list[SearchSpace] = []
 
 
 def _prepare(mapspace: Mapspace) -> None:
+    # An interrupt reaches all processes of a terminal; whether to stop is for the first one to say.
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _SPACES[:] = [SearchSpace(mapspace)]
+
+
+def _end_with_parent() -> None:
+    """End this worker when the process that it works for is gone, however that ended."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None  # only workers get here
+    parent.join()
+    os._exit(1)
 
 
 def _bound(task: Task) -> BoundTables:
