@@ -89,8 +89,7 @@ class Branching:
                 continue
             factors = tuple(extent // factor for extent, factor in pairs)
             if all(f in allowed for f, allowed in zip(factors, slot.allowed, strict=True)):
-                path, spatial = (*node.path, factors), (*node.spatial, member)
-                yield Skeleton(self.space, self.sub.mask, path, spatial)
+                yield Skeleton(self.space, self.sub.mask, (*node.path, factors), (*node.spatial, member))
 
     def _children(self, node: Node) -> Iterator[Node]:
         stage = self.bounds.stages[node.level]

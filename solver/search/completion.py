@@ -25,9 +25,12 @@ from solver.search.lattice import FloatArray
 from solver.search.orders import allowed_orders
 from solver.search.prices import BoundaryPrice, DataspaceFlow, PriceList, Resource, resources
 from solver.search.space import KeepMask, SearchSpace
-from solver.search.spatial import StageChoice
+from solver.search.spatial import Factors, StageChoice
 
 Order = tuple[str, ...]
+
+
+SkeletonKey = tuple[KeepMask, tuple[Factors, ...], tuple[tuple[Factors, ...], ...]]
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,12 @@ class Skeleton:
     mask: KeepMask
     temporal: tuple[tuple[int, ...], ...]
     spatial: tuple[StageChoice, ...]
+
+    @property
+    def key(self) -> SkeletonKey:
+        """What tells this skeleton from others of the same search space."""
+        choices = (tuple(choice.factors for choice in stage.choices) for stage in self.spatial)
+        return (self.mask, self.temporal, tuple(choices))
 
     def mapping(self, orders: tuple[Order, ...]) -> Mapping:
         """The mapping with the loops of each level in these orders (innermost first)."""

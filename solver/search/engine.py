@@ -11,7 +11,7 @@ import numpy as np
 
 from solver.search.bounds import LatticeBounds
 from solver.search.branch import Branching
-from solver.search.completion import Priced, Skeleton
+from solver.search.completion import Priced, Skeleton, SkeletonKey
 from solver.search.core import Core
 from solver.search.goal import Goal
 from solver.search.orders import slot_orders
@@ -89,6 +89,7 @@ class Search:
         self._queue: list[tuple[int, int, Candidate]] = []
         self._ticket = count()
         self._lowest: int | None = None
+        self._completed: set[SkeletonKey] = set()
 
     def run(self) -> int | None:
         """Search to the end; return the proven bound, or a weaker one when stopped."""
@@ -187,6 +188,10 @@ class Search:
         self.counters.core_calls += core.calls
 
     def _complete(self, skeleton: Skeleton) -> None:
+        """Price a skeleton's best orders, once: that the incumbent only gets better settles it."""
+        if skeleton.key in self._completed:
+            return
+        self._completed.add(skeleton.key)
         for priced in skeleton.complete(self.goal, self.stop):
             self._consider(priced)
 

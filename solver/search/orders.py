@@ -15,10 +15,15 @@ Signature = frozenset[int]
 
 @dataclass(frozen=True)
 class Group:
-    """Loops that follow each other, in any order; ``signature`` holds for each of them."""
+    """Loops that follow each other, in any order; ``signature`` holds for each of them.
+
+    Loops over the dimensions ``before`` may lie farther in as well: no dataspace that the groups inside
+    leave in place stays in place under them. They shorten the reuse, but windows may slide along them.
+    """
 
     dims: tuple[int, ...]
     signature: Signature
+    before: tuple[int, ...] = ()
 
 
 OrderClass = tuple[Group, ...]
@@ -72,10 +77,11 @@ def _chains(groups: Sequence[Group], in_place: Signature) -> Iterator[OrderClass
         rest = tuple(dim for group in groups for dim in group.dims)
         yield (Group(rest, frozenset()),) if rest else ()
         return
+    useless = tuple(dim for group in groups if group not in useful for dim in group.dims)
     for group in useful:
         others = [other for other in groups if other is not group]
         for chain in _chains(others, in_place & group.signature):
-            yield (group, *chain)
+            yield (Group(group.dims, group.signature, useless), *chain)
 
 
 def allowed_orders(rules: TemporalRules, dims: Sequence[str]) -> Iterator[tuple[str, ...]]:

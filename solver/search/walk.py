@@ -10,9 +10,12 @@ import numpy as np
 from solver.search.bounds import Boundary, LatticeBounds, ceil_div
 from solver.search.dataspaces import Component, DataspaceView
 from solver.search.lattice import BoolArray, FloatArray, IntArray
-from solver.search.orders import OrderClass
+from solver.search.orders import Group, OrderClass
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageChoice
+
+_SlotMoves = tuple[int, ...]
+"""Words per iteration by which each loop of a slot moves a component, in no order."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Node:
     def state(self, views: Sequence[DataspaceView]) -> NodeState:
         """All that the bounds of what lies inside depend on."""
         moves = tuple(
-            tuple(self.moves_outside(c)) for view in views for c in view.components if c.sliding
+            tuple(self.moves_outside(view, c)) for view in views for c in view.components if c.sliding
         )
         return (self.level, self.tile, self.in_place, self.signature, self.leads, moves)
 
@@ -73,14 +76,17 @@ class Node:
         """Whether `other`, in the same state, spent no more on anything."""
         return other.energy <= self.energy and bool((other.loads <= self.loads).all())
 
-    def moves_outside(self, component: Component) -> Iterator[int]:
-        """How far each temporal loop outside of the tile moves `component`, slot by slot outwards.
+    def moves_outside(self, view: DataspaceView, component: Component) -> Iterator[_SlotMoves]:
+        """How far the loops outside of the tile move `component`, slot by slot outwards.
 
-        Within a slot the shorter movements come first.
+        It ends with the first slot that also moves the dataspace in other ranks.
         """
+        apart = view.relevant - set(component.dims)
         for loops, inner in zip(reversed(self.path), reversed(self.extents), strict=True):
             moves = [inner[d] * (component.step(d) or 0) for d in component.dims if loops[d] > 1]
-            yield from sorted(moves)
+            yield tuple(moves)
+            if any(loops[d] > 1 for d in apart):
+                return
 
 
 @dataclass(frozen=True)
@@ -97,13 +103,21 @@ class Candidates:
         return Candidates(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
 
 
+def _subset_sums(numbers: Sequence[int]) -> set[int]:
+    """Sums of all subsets of `numbers`."""
+    sums = {0}
+    for number in numbers:
+        sums |= {total + number for total in sums}
+    return sums
+
+
 NodeState = tuple[
     int,
     int,
     tuple[int, ...],
     frozenset[int] | None,
     tuple[tuple[_Lead, ...] | None, ...],
-    tuple[tuple[int, ...], ...],
+    tuple[tuple[_SlotMoves, ...], ...],
 ]
 
 
@@ -129,7 +143,7 @@ class Walk:
             moving = self._product(group.dims) > 1
             self.first[(self.first < 0) & moving] = number
             for view in space.views:
-                self._step(view, group.dims)
+                self._step(view, group)
         for run, alive, outside in zip(self.runs, self.alive, node.in_place, strict=True):
             run[alive] *= outside
 
@@ -137,8 +151,8 @@ class Walk:
         product: IntArray = self.candidates.loops[:, list(dims)].prod(axis=1)
         return product
 
-    def _step(self, view: DataspaceView, dims: tuple[int, ...]) -> None:
-        place = view.place
+    def _step(self, view: DataspaceView, group: Group) -> None:
+        place, dims = view.place, group.dims
         alive = self.alive[place]
         still = [d for d in dims if d in view.irrelevant]
         if still:
@@ -148,8 +162,9 @@ class Walk:
         moved = alive & (self._product([d for d in dims if d in view.relevant]) > 1)
         for component in view.components:
             for d in component.dims if component.sliding else ():
-                if d in dims:
-                    self.leads[place, d] = moved & (self.candidates.loops[:, d] > 1)
+                if d in dims or d in group.before:
+                    known = self.leads.get((place, d), False)
+                    self.leads[place, d] = known | (moved & (self.candidates.loops[:, d] > 1))
         self.alive[place] = alive & ~moved
 
     def delivered(self, boundary: Boundary) -> IntArray:
@@ -254,9 +269,12 @@ class Walk:
         view = self.space.views[place]
         apart = [d for d in view.relevant if d not in component.dims]
         reached = self._product(apart) == 1 if apart else np.ones(len(lead), dtype=np.bool_)
-        for outer in self.node.moves_outside(component):
-            possible |= reached & (outer <= inside + lead)
-            inside = inside + outer
+        for moves in self.node.moves_outside(view, component):
+            for number, farther in enumerate(moves):
+                for summed in _subset_sums(moves[:number] + moves[number + 1 :]):
+                    jump = farther - summed - inside
+                    possible |= reached & ((jump == 0) | (jump == lead))
+            inside = inside + sum(moves)
         return possible
 
     def inside(self, bounds: LatticeBounds, level: int) -> IntArray:
