@@ -17,6 +17,10 @@ from tests.solver.search.unusual import unusual_mapspaces
 from tests.strategies import random_mapspaces
 
 
+def never() -> bool:
+    return False
+
+
 def skeleton(space: SearchSpace, mapping: Mapping) -> Skeleton:
     """The factors of a mapping without its orders."""
     storage = [part for part in mapping.nodes if isinstance(part, StorageMapping)]
@@ -56,11 +60,11 @@ def check(mapspace: Mapspace, random: Random) -> int:
         if not every[0].valid:
             continue
         access = min(e.energy - sum(level.leak_energy for level in e.levels) for e in every)
-        first = next(bones.complete(Goal("energy"))).evaluation
+        first = next(bones.complete(Goal("energy"), never)).evaluation
         assert first.energy - sum(level.leak_energy for level in first.levels) == access
         for objective in ("energy", "latency", "edp"):
             goal = Goal(objective)
-            for priced in bones.complete(goal):
+            for priced in bones.complete(goal, never):
                 value = goal.value(priced.evaluation.energy, priced.evaluation.cycles)
                 if goal.incumbent is None or value < goal.incumbent:
                     goal.incumbent = value
@@ -85,7 +89,7 @@ def test_nothing_comes_out_that_cannot_improve():
     mapspace = next(m for m in random_mapspaces(420, 20, 300) if any(enumerate_mappings(m)))
     mapping = next(enumerate_mappings(mapspace))
     bones = skeleton(SearchSpace(mapspace), mapping)
-    best = min(priced.evaluation.energy for priced in bones.complete(Goal("energy")))
-    assert [p.evaluation.energy for p in bones.complete(Goal("energy", incumbent=best + 1))][:1] == [best]
-    assert list(bones.complete(Goal("energy", incumbent=best))) == []
-    assert list(bones.complete(Goal("latency", limits=(("energy", best - 1),)))) == []
+    best = min(priced.evaluation.energy for priced in bones.complete(Goal("energy"), never))
+    assert [p.evaluation.energy for p in bones.complete(Goal("energy", incumbent=best + 1), never)][:1] == [best]
+    assert list(bones.complete(Goal("energy", incumbent=best), never)) == []
+    assert list(bones.complete(Goal("latency", limits=(("energy", best - 1),)), never)) == []

@@ -1,0 +1,246 @@
+"""Statuses, limits, progress, determinism, and numbers beyond 64 bits."""
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.problem import Dataspace, Problem, Term
+from solver.result import Options, Progress, Status, Termination
+from solver.search import map_einsum
+from tests.bruteforce import enumerate_mappings, optima, optimum
+from tests.strategies import random_mapspaces
+from tests.test_bruteforce import free_mapspace, matmul
+
+ENERGIES = (AccessEnergy(200, 210, 220), AccessEnergy(6, 7, 8), AccessEnergy(1, 1, 1))
+
+
+def matmul_mapspace(*bounds: int, scale: int = 1, buffer: int = 40) -> Mapspace:
+    """A matrix product on three levels with a mesh; ``scale`` multiplies all energies."""
+    energies = [AccessEnergy(e.read * scale, e.fill * scale, e.update * scale) for e in ENERGIES]
+    nodes = (
+        StorageLevel("dram", energy=energies[0]),
+        StorageLevel("buffer", size_words=buffer, energy=energies[1]),
+        Fanout("mesh", 2, 2),
+        StorageLevel("registers", size_words=3, energy=energies[2]),
+    )
+    mapspace = free_mapspace(matmul(*bounds), *nodes)
+    compute = replace(mapspace.architecture.compute, energy=scale)
+    return replace(mapspace, architecture=replace(mapspace.architecture, compute=compute))
+
+
+SMALL = matmul_mapspace(4, 4, 6)
+LARGE = matmul_mapspace(480, 720, 960, buffer=9000)
+
+
+@pytest.mark.parametrize("mapspace", [SMALL, LARGE])
+def test_no_time_at_all(mapspace: Mapspace):
+    result = map_einsum(mapspace, Options(objectives=("energy",), time_limit_s=0))
+    assert result.status in (Status.UNKNOWN, Status.FEASIBLE)
+    assert result.termination is Termination.TIME_LIMIT
+    proven = map_einsum(mapspace, Options(objectives=("energy",)))
+    assert proven.status is Status.OPTIMAL
+    assert result.bound is None or result.bound <= proven.value
+    assert result.value is None or result.value >= proven.value
+
+
+@pytest.mark.parametrize("objectives", [("energy",), ("latency", "energy"), ("edp",)])
+@pytest.mark.parametrize("calls", [1, 3, 10, 50])
+def test_interrupted_after_some_questions(objectives: tuple[str, ...], calls: int):
+    """Whenever a search is stopped, its bound holds and its mapping is real."""
+    for mapspace in random_mapspaces(600, 12, 200):
+        best = optima(mapspace, [objectives])[0]
+        questions = itertools.count(1)
+        result = map_einsum(mapspace, Options(objectives=objectives), None, lambda: next(questions) > calls)
+        if result.status is Status.INFEASIBLE:
+            assert best is None
+        elif result.status is Status.OPTIMAL:
+            assert best is not None
+            assert [result.bound, *result.later_bounds] == list(best[0])
+        else:
+            assert result.termination is Termination.INTERRUPTED
+            assert best is None or result.bound is None or result.bound <= best[0][0]
+            assert result.value is None or result.value >= best[0][0]
+
+
+def test_interrupted_with_an_incumbent():
+    """A search that is stopped late returns what it has."""
+    for calls in range(1, 400, 7):
+        questions = itertools.count(1)
+        result = map_einsum(
+            LARGE, Options(objectives=("edp",)), None, lambda q=questions, most=calls: next(q) > most
+        )
+        if result.status is Status.FEASIBLE:
+            assert result.evaluation.valid
+            assert result.bound is None or result.bound <= result.value
+            return
+    pytest.fail("never stopped with an incumbent in hand")
+
+
+def test_progress_never_gets_worse(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("solver.search.mapper.PROGRESS_PERIOD_S", 0.0)
+    seen: list[Progress] = []
+    result = map_einsum(LARGE, Options(objectives=("energy", "latency")), seen.append)
+    assert result.status is Status.OPTIMAL
+    assert {progress.objective for progress in seen} == {"energy", "latency"}
+    for objective, best in (("energy", result.value), ("latency", result.evaluation.cycles)):
+        own = [progress for progress in seen if progress.objective == objective]
+        incumbents = [p.incumbent for p in own if p.incumbent is not None]
+        assert incumbents == sorted(incumbents, reverse=True)
+        assert all(incumbent >= best for incumbent in incumbents)
+        assert all(p.bound <= best for p in own if p.bound is not None)
+    assert [p.seconds for p in seen] == sorted(p.seconds for p in seen)
+
+
+@pytest.mark.parametrize("options", [Options(), Options(branch_nodes=0), Options(branch_nodes=0, seed=3)])
+def test_same_input_same_answer(options: Options):
+    for mapspace in random_mapspaces(610, 8, 150):
+        first, second = (map_einsum(mapspace, options) for _ in range(2))
+        timed = replace(first, statistics=replace(first.statistics, seconds=second.statistics.seconds))
+        assert timed == second
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+def test_answer_does_not_depend_on_the_number_of_workers(objective: str):
+    one, two = (map_einsum(LARGE, Options(objectives=(objective,), jobs=jobs)) for jobs in (1, 2))
+    assert one.mapping == two.mapping
+    assert replace(one.statistics, seconds=0) == replace(two.statistics, seconds=0)
+
+
+def test_default_objectives_are_the_mapspaces():
+    result = map_einsum(replace(SMALL, objectives=("latency", "energy")))
+    assert result.objectives == ("latency", "energy")
+    assert result.value == result.evaluation.cycles
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"temporal": (TemporalRules((FactorRule("M", "=", 3),)), TemporalRules(), TemporalRules())},
+        {"temporal": (TemporalRules((FactorRule("M", "=", 4),)), TemporalRules((FactorRule("M", ">=", 2),)))},
+        {"min_parallelism": Fraction(5)},
+        {"spatial": (SpatialRules((FactorRule("M", "=", 4),), inner=("M", "N", "K"), split=0),)},
+        {"keep": (KeepRules(), KeepRules(frozenset("A"), frozenset("A")), KeepRules())},
+    ],
+)
+def test_infeasible(rules: dict[str, object]):
+    if "temporal" in rules:
+        rules = {"temporal": (*rules["temporal"], TemporalRules())[:3]}
+    mapspace = replace(SMALL, **rules)
+    assert next(enumerate_mappings(mapspace), None) is None
+    result = map_einsum(mapspace, Options(objectives=("edp", "energy")))
+    assert result.status is Status.INFEASIBLE
+    assert result.termination is Termination.PROVEN
+    assert result.mapping is result.evaluation is result.value is None
+
+
+def test_infeasible_by_capacity():
+    mapspace = matmul_mapspace(2, 2, 2)
+    nodes = tuple(
+        replace(node, size_words=2) if node.name == "registers" else node
+        for node in mapspace.architecture.nodes
+    )
+    mapspace = replace(mapspace, architecture=replace(mapspace.architecture, nodes=nodes))
+    assert optimum(mapspace, "energy") is None
+    assert map_einsum(mapspace).status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
+def test_a_single_point(objective: str):
+    """A problem whose bounds are all 1 has mappings too: they differ in what is kept where."""
+    nodes = (
+        StorageLevel("dram", energy=AccessEnergy(9, 9, 9)),
+        Fanout("mesh", 4),
+        StorageLevel("buffer", size_words=9, energy=AccessEnergy(1, 1, 1)),
+    )
+    mapspace = free_mapspace(matmul(1, 1, 1), *nodes, keep=False)
+    best = optimum(mapspace, objective)
+    assert best is not None
+    assert map_einsum(mapspace, Options(objectives=(objective,))).value == best[0]
+
+
+def test_spatial_factors_that_do_not_multiply_up():
+    """Two meshes may each take a dimension, but not both the whole of it."""
+    spaces = (
+        Dataspace("A", ((Term("M"),), (Term("N"),))),
+        Dataspace("Z", ((Term("M"),), (Term("N"),)), read_write=True),
+    )
+    nodes = (
+        StorageLevel("dram", energy=AccessEnergy(50, 60, 70), read_bandwidth=Fraction(1)),
+        Fanout("outer", 4),
+        StorageLevel("buffer", size_words=8, energy=AccessEnergy(3, 3, 3)),
+        Fanout("inner", 4),
+    )
+    mapspace = free_mapspace(Problem("elementwise", ("M", "N"), (2, 2), spaces), *nodes)
+    for objectives in (("energy",), ("latency",), ("edp",), ("latency", "edp"), ("edp", "energy")):
+        best = optima(mapspace, [objectives])[0]
+        result = map_einsum(mapspace, Options(objectives=objectives))
+        assert [result.bound, *result.later_bounds] == list(best[0])
+
+
+# ------------------------------------------------------------- beyond 64 bits
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+@pytest.mark.parametrize("scale", [10**9, 10**15, 10**17, 10**21])
+def test_energies_scale_without_limit(scale: int, objective: str):
+    """Totals of any size: the optimum of scaled energies is the scaled optimum."""
+    best = optimum(SMALL, objective)
+    assert best is not None
+    result = map_einsum(matmul_mapspace(4, 4, 6, scale=scale), Options(objectives=(objective,)))
+    assert result.status is Status.OPTIMAL
+    assert result.value == best[0] * scale
+
+
+def coprime(mapspace: Mapspace, scale: int) -> Mapspace:
+    """Energies of many digits without a common divisor, in the same proportions up to the last ones."""
+    primes = iter((2, 3, 5, 7, 11, 13, 17, 19, 23))
+    nodes = tuple(
+        replace(
+            node,
+            energy=AccessEnergy(
+                node.energy.read * scale + next(primes),
+                node.energy.fill * scale + next(primes),
+                node.energy.update * scale + next(primes),
+            ),
+        )
+        if isinstance(node, StorageLevel)
+        else node
+        for node in mapspace.architecture.nodes
+    )
+    return replace(mapspace, architecture=replace(mapspace.architecture, nodes=nodes))
+
+
+@pytest.mark.parametrize("nodes", [0, 5000])
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+@pytest.mark.parametrize("scale", [10**6, 10**12, 10**15, 10**16, 10**17, 10**18, 10**20, 10**25])
+def test_last_digits_of_long_figures_count(scale: int, objective: str, nodes: int):
+    mapspace = coprime(matmul_mapspace(2, 2, 6, buffer=9), scale)
+    best = optimum(mapspace, objective)
+    assert best is not None
+    result = map_einsum(mapspace, Options(objectives=(objective,), branch_nodes=nodes))
+    assert result.status is Status.OPTIMAL
+    assert result.value == best[0]
+
+
+def test_totals_beyond_64_bits_in_a_large_problem():
+    """Twelve digits behind the point, and bounds of thousands: proven, in integers."""
+    bounds, level = (4096, 8192, 16384), 10**12
+    mapspace = coprime(matmul_mapspace(*bounds, buffer=1 << 16), level)
+    result = map_einsum(mapspace, Options(objectives=("energy",), time_limit_s=60))
+    assert result.value > 1 << 63
+    assert result.value == result.evaluation.energy
+    assert result.status is Status.OPTIMAL
+    rough = map_einsum(matmul_mapspace(*bounds, buffer=1 << 16), Options(objectives=("energy",)))
+    # The digits beyond the scale add less than a share of 23 units per access.
+    assert 0 <= result.value - rough.value * level < rough.value * level * 1e-9
+
+
+def test_tiny_bounds_need_no_search():
+    assert Architecture("a", (StorageLevel("dram"),), Compute("mac")).levels
+    mapspace = free_mapspace(matmul(2, 3, 4), StorageLevel("dram", energy=AccessEnergy(1, 1, 1)))
+    best = optima(mapspace, ["energy"])[0]
+    assert map_einsum(mapspace, Options(objectives=("energy",))).value == best[0]
