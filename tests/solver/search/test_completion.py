@@ -90,6 +90,8 @@ def test_nothing_comes_out_that_cannot_improve():
     mapping = next(enumerate_mappings(mapspace))
     bones = skeleton(SearchSpace(mapspace), mapping)
     best = min(priced.evaluation.energy for priced in bones.complete(Goal("energy"), never))
-    assert [p.evaluation.energy for p in bones.complete(Goal("energy", incumbent=best + 1), never)][:1] == [best]
+    assert [p.evaluation.energy for p in bones.complete(Goal("energy", incumbent=best + 1), never)][:1] == [
+        best
+    ]
     assert list(bones.complete(Goal("energy", incumbent=best), never)) == []
     assert list(bones.complete(Goal("latency", limits=(("energy", best - 1),)), never)) == []

@@ -34,12 +34,12 @@ def open_bounds(mapspace: Mapspace) -> Iterator[LatticeBounds]:
 
 
 def one_mapspace() -> Mapspace:
-    """A matrix product in two levels where the cheapest order of K is forbidden."""
+    """A matrix product in two levels whose best tiles are forbidden."""
     nodes = (
         StorageLevel("dram", energy=AccessEnergy(100, 100, 100)),
         StorageLevel("buffer", size_words=9, energy=AccessEnergy(3, 2, 1)),
     )
-    outer = TemporalRules(factors=(FactorRule("K", "=", 4), FactorRule("M", "<=", 2)))
+    outer = TemporalRules(factors=(FactorRule("M", "=", 4), FactorRule("N", ">=", 2)))
     everything = KeepRules(frozenset("ABZ"))
     return Mapspace(
         matmul(4, 4, 4),
@@ -188,10 +188,12 @@ def test_limit_excludes_what_cannot_improve():
     best = optimum(mapspace, "energy")
     assert best is not None
     bounds = next(open_bounds(mapspace))
-    below = Core(bounds, bounds.room(bounds.least), 0)
-    assert list(below.skeletons(never)) == []
+    assert list(Core(bounds, bounds.room(bounds.constant), 0).skeletons(never)) == []
     found = list(Core(bounds, bounds.room(best[0] + 1), 0).skeletons(never))
     values = [
-        priced.evaluation.energy for s in found if s is not None for priced in s.complete(Goal("energy"), never)
+        priced.evaluation.energy
+        for s in found
+        if s is not None
+        for priced in s.complete(Goal("energy"), never)
     ]
     assert min(values) == best[0]

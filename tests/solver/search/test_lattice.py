@@ -55,9 +55,7 @@ def test_indices_of_products_add_up(bounds: tuple[int, ...]):
     for factor in range(lattice.size):
         fits = lattice.fitting(everything, factor)
         for index in range(lattice.size):
-            vector = tuple(
-                a * b for a, b in zip(lattice.vector(index), lattice.vector(factor), strict=True)
-            )
+            vector = tuple(a * b for a, b in zip(lattice.vector(index), lattice.vector(factor), strict=True))
             inside = all(bound % v == 0 for bound, v in zip(bounds, vector, strict=True))
             assert fits[index] == inside
             if inside:

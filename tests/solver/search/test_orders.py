@@ -16,7 +16,6 @@ from tests.bruteforce import temporal_orders
 from tests.solver.search.unusual import unusual_einsum
 from tests.strategies import gemm, mttkrp, two_outputs
 
-
 Einsum = Callable[[Random], tuple[Dataspace, ...]]
 
 
@@ -75,9 +74,7 @@ def test_classes_cover_every_useful_order(einsum: Einsum, seed: int):
     views = [view(space, place, problem, dims) for place, space in enumerate(spaces)]
     loops = {dim: random.choice((2, 3)) for dim in dims}
     classes = slot_orders(rules, dims, views).classes
-    reached = {
-        words(spaces, order, loops) for members in classes for order in orders_of(members, dims)
-    }
+    reached = {words(spaces, order, loops) for members in classes for order in orders_of(members, dims)}
     for order in allowed_orders(rules, dims):
         wanted = words(spaces, order, loops)
         assert any(all(a <= b for a, b in zip(have, wanted, strict=True)) for have in reached), order

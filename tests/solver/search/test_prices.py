@@ -61,7 +61,9 @@ def test_loads_add_up_per_resource():
 def test_every_limited_bandwidth_is_a_resource():
     levels = (
         StorageLevel("dram", shared_bandwidth=Fraction(3, 2)),
-        StorageLevel("buffer", read_bandwidth=Fraction(1), write_bandwidth=Fraction(2), energy=AccessEnergy(1)),
+        StorageLevel(
+            "buffer", read_bandwidth=Fraction(1), write_bandwidth=Fraction(2), energy=AccessEnergy(1)
+        ),
     )
     found = [(r.level, r.reads, r.writes, r.words_per_cycle) for r in resources(levels)]
     assert found == [

@@ -12,8 +12,8 @@ from model.mapping import FanoutMapping, StorageMapping
 from model.mapspace import Mapspace
 from solver.search.space import KeepMask, SearchSpace, keep_masks
 from solver.search.spatial import StageClass
-from solver.search.survey import Survey, pareto_front
 from solver.search.subproblem import Subproblem
+from solver.search.survey import Survey, pareto_front
 from tests.bruteforce import enumerate_mappings
 from tests.solver.search.unusual import unlimited_bounds, unusual_mapspaces
 from tests.strategies import random_mapspaces

@@ -132,9 +132,7 @@ def test_words_of_the_whole_window(seed: int):
     bounds = tuple(random.randint(2, 5) for _ in dims)
     seen = view(space, 0, Problem("p", dims, bounds, (space,)), dims)
     touched = {
-        tuple(
-            sum(t.coefficient * point[dims.index(t.dim)] for t in rank) for rank in space.ranks if rank
-        )
+        tuple(sum(t.coefficient * point[dims.index(t.dim)] for t in rank) for rank in space.ranks if rank)
         for point in product(*map(range, bounds))
     }
     assert math.prod(component.window_words for component in seen.components) == len(touched)
