@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from model.numbers import prime_factors
 from solver.search.bounds import LatticeBounds
 from solver.search.completion import Skeleton
 from solver.search.lattice import IntArray
@@ -127,9 +126,10 @@ class Core:
         return variables
 
     def _restrict(self, variables: list[cp_model.IntVar], dim: int, allowed: list[int]) -> None:
-        axes = [a for a, (d, _, _) in enumerate(self.space.lattice.axes) if d == dim]
-        primes = [self.space.lattice.axes[a][1] for a in axes]
-        rows = [[_multiplicity(factor, prime) for prime in primes] for factor in allowed]
+        lattice = self.space.lattice
+        axes = [a for a, (d, _, _) in enumerate(lattice.axes) if d == dim]
+        places = [lattice.position[dim][factor] * lattice.dim_strides[dim] for factor in allowed]
+        rows = lattice.exponents[places][:, axes].astype(int).tolist()
         self.model.add_allowed_assignments([variables[a] for a in axes], rows)
 
     def _sum(self, literals: list[cp_model.IntVar], weights: IntArray) -> cp_model.LinearExprT:
@@ -269,6 +269,3 @@ class Core:
             temporal.append(tuple(o // i for o, i in zip(tiles[level], inner, strict=True)))
         return Skeleton(self.space, sub.mask, tuple(temporal), tuple(choices))
 
-
-def _multiplicity(number: int, prime: int) -> int:
-    return dict(prime_factors(number)).get(prime, 0)

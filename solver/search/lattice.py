@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from model.numbers import divisors, prime_factors
+from model.numbers import prime_factors
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -30,14 +30,23 @@ INFINITY = 1 << 59
 
 @dataclass(frozen=True)
 class Lattice:
-    """The lattice of divisor vectors of `bounds` (all greater than 1)."""
+    """The lattice of divisor vectors of `bounds` (all greater than 1).
+
+    Dimensions in `coarse` have only the extents 1 and their bound: a part of the lattice, for when the
+    whole one does not fit into memory.
+    """
 
     bounds: tuple[int, ...]
+    coarse: frozenset[int] = frozenset()
+
+    def steps(self, dim: int) -> tuple[tuple[int, int], ...]:
+        """Bases and largest exponents that make up the extents of a dimension: its primes."""
+        return ((self.bounds[dim], 1),) if dim in self.coarse else prime_factors(self.bounds[dim])
 
     @cached_property
     def axes(self) -> tuple[tuple[int, int, int], ...]:
-        """Triples (dimension, prime, largest exponent), dimensions in order."""
-        return tuple((d, p, e) for d, bound in enumerate(self.bounds) for p, e in prime_factors(bound))
+        """Triples (dimension, base, largest exponent), dimensions in order."""
+        return tuple((d, p, e) for d in range(len(self.bounds)) for p, e in self.steps(d))
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -75,14 +84,14 @@ class Lattice:
     def divisors_of(self, dim: int) -> tuple[int, ...]:
         """Divisors of a dimension's bound in lattice order (by exponents, not by size)."""
         values = [1]
-        for prime, exponent in prime_factors(self.bounds[dim]):
+        for prime, exponent in self.steps(dim):
             values = [v * prime**e for v in values for e in range(exponent + 1)]
         return tuple(values)
 
     @cached_property
     def places(self) -> IntArray:
         """Place of every vector's extents in `divisors_of`, shape (size, dimensions)."""
-        counts = [len(divisors(bound)) for bound in self.bounds]
+        counts = [len(self.divisors_of(d)) for d in range(len(self.bounds))]
         return np.indices(counts).reshape(len(counts), -1).T
 
     @cached_property
@@ -93,7 +102,7 @@ class Lattice:
     @cached_property
     def dim_strides(self) -> tuple[int, ...]:
         """Step of the linear index per place in `divisors_of`, one per dimension."""
-        counts = [len(divisors(bound)) for bound in self.bounds]
+        counts = [len(self.divisors_of(d)) for d in range(len(self.bounds))]
         return tuple(math.prod(counts[d + 1 :]) for d in range(len(counts)))
 
     def index(self, vector: Sequence[int]) -> int:

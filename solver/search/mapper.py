@@ -94,7 +94,7 @@ def map_einsum(
     """
     objectives = options.objectives or mapspace.objectives
     clock = _Clock(options, on_progress, should_stop)
-    space = SearchSpace(mapspace)
+    space = _affordable(mapspace, options.memory_limit_mib << 20)
     counters = Counters()
     work = Limits(options.branch_nodes, options.seed)
     best: Priced | None = None
@@ -108,7 +108,21 @@ def map_einsum(
             if goal.incumbent is None or bound != goal.incumbent:
                 break
             limits = (*limits, (objective, goal.incumbent))
+    if space.coarse:
+        # Only a part of the mapspace was searched: what was found stands, what was proven does not.
+        clock.termination = clock.termination or Termination.MEMORY_LIMIT
+        bounds = [_floor(mapspace, objectives[0])]
     return _result(mapspace, objectives, best, bounds, clock, counters)
+
+
+def _affordable(mapspace: Mapspace, most_bytes: int) -> SearchSpace:
+    """The whole search space, or as much of it as fits: without the finest dimensions' extents."""
+    space = SearchSpace(mapspace)
+    while space.estimated_bytes > most_bytes and len(space.coarse) < len(space.active):
+        fine = [d for d, dim in enumerate(space.active) if dim not in space.coarse]
+        finest = max(fine, key=lambda d: len(space.lattice.divisors_of(d)))
+        space = SearchSpace(mapspace, space.coarse | {space.active[finest]})
+    return space
 
 
 def _minimise(
@@ -133,6 +147,14 @@ def _minimise(
         if clock.stop() or _exact(space, best, quantum):
             return best, bound
         quantum *= 1 << 20
+
+
+def _floor(mapspace: Mapspace, objective: str) -> int:
+    """Bound that holds for any mapping: all arithmetic units busy, and no access counted."""
+    architecture, computes = mapspace.architecture, mapspace.problem.computes
+    return objective_value(
+        objective, computes * architecture.compute.energy, -(-computes // architecture.compute_instances)
+    )
 
 
 def _quantum(space: SearchSpace) -> int:

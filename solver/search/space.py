@@ -12,7 +12,6 @@ import numpy as np
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.mapspace import Mapspace, TemporalRules
-from model.numbers import divisors
 from model.problem import Problem
 from solver.search.dataspaces import DataspaceView, Tables, tables, view
 from solver.search.lattice import IntArray, Lattice, Slot
@@ -20,7 +19,14 @@ from solver.search.spatial import Factors, FanoutChoice, StageClass, fanout_choi
 from solver.search.windows import Unrolling, relevant_words, sliding_words
 
 MEMO_SIZE = 64
-"""Tables over the whole lattice that are remembered at a time."""
+"""Tables over the whole lattice that are remembered at a time, at most."""
+
+MEMO_BYTES = 1 << 28
+"""What they take together, at most (but for the four that are always remembered)."""
+
+TABLES_PER_DATASPACE = 8
+WORKING_TABLES = 24
+"""Tables over the whole lattice that a search holds at a time, for the estimate of its memory."""
 
 KeepMask = tuple[frozenset[int], ...]
 """Per storage level (outermost first), the places of the dataspaces it keeps."""
@@ -32,10 +38,11 @@ class SearchSpace:
 
     Levels are storage levels, outermost first. Stage l is what lies between the tile of level l and
     the tile of level l + 1 (or the compute): the temporal loops of level l, then the fanouts below.
-    Dimensions of bound 1 are left out.
+    Dimensions of bound 1 are left out. Those in `coarse` are tiled not at all or in full.
     """
 
     mapspace: Mapspace
+    coarse: frozenset[str] = frozenset()
 
     @property
     def problem(self) -> Problem:
@@ -60,7 +67,14 @@ class SearchSpace:
     @cached_property
     def lattice(self) -> Lattice:
         """All vectors of tile extents."""
-        return Lattice(tuple(self.problem.bound[dim] for dim in self.active))
+        coarse = frozenset(d for d, dim in enumerate(self.active) if dim in self.coarse)
+        return Lattice(tuple(self.problem.bound[dim] for dim in self.active), coarse)
+
+    @property
+    def estimated_bytes(self) -> int:
+        """Memory that the tables of a search take, roughly, before any of them is made."""
+        dims, words = len(self.active), TABLES_PER_DATASPACE * len(self.problem.dataspaces) + WORKING_TABLES
+        return self.lattice.size * (8 * (words + 2 * dims) + 2 * len(self.lattice.axes)) + MEMO_BYTES
 
     @cached_property
     def views(self) -> tuple[DataspaceView, ...]:
@@ -82,9 +96,10 @@ class SearchSpace:
 
     def _slot(self, rules: TemporalRules) -> Slot:
         allowed = []
-        for dim, bound in zip(self.active, self.lattice.bounds, strict=True):
+        for d, dim in enumerate(self.active):
             own = [rule for rule in rules.factors if rule.dim == dim]
-            allowed.append(frozenset(f for f in divisors(bound) if all(r.allows(f) for r in own)))
+            factors = self.lattice.divisors_of(d)
+            allowed.append(frozenset(f for f in factors if all(r.allows(f) for r in own)))
         return Slot(self.lattice, tuple(allowed))
 
     @cached_property
@@ -122,6 +137,8 @@ class SearchSpace:
         ]
         classes = defaultdict(list)
         for choice in stage_choices(options, self.lattice.bounds):
+            if any(f not in places for f, places in zip(choice.factors, self.lattice.position, strict=True)):
+                continue
             unused = tuple(space.unused(choice.factors) for space in self.views)
             distinct = tuple(self._distinct(space, fanouts, choice.choices) for space in self.views)
             windows = tuple(f if d in self.window_dims else 1 for d, f in enumerate(choice.factors))
@@ -209,7 +226,7 @@ class SearchSpace:
     def memo(self, key: object, compute: Callable[[], IntArray]) -> IntArray:
         """Compute a table once; the oldest ones are forgotten first."""
         if key not in self._known:
-            if len(self._known) >= MEMO_SIZE:
+            if len(self._known) >= max(4, min(MEMO_SIZE, MEMO_BYTES // (8 * self.lattice.size))):
                 del self._known[next(iter(self._known))]
             self._known[key] = compute()
         return self._known[key]
