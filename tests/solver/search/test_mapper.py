@@ -54,7 +54,9 @@ def test_interrupted_after_some_questions(objectives: tuple[str, ...], calls: in
     for mapspace in random_mapspaces(600, 12, 200):
         best = optima(mapspace, [objectives])[0]
         questions = itertools.count(1)
-        result = map_einsum(mapspace, Options(objectives=objectives), None, lambda: next(questions) > calls)
+        result = map_einsum(
+            mapspace, Options(objectives=objectives), None, lambda q=questions: next(q) > calls
+        )
         if result.status is Status.INFEASIBLE:
             assert best is None
         elif result.status is Status.OPTIMAL:
@@ -97,7 +99,7 @@ def test_progress_never_gets_worse(monkeypatch: pytest.MonkeyPatch):
             assert all(incumbent >= best for incumbent in incumbents)
             assert all(p.bound <= best for p in own if p.bound is not None)
         assert [p.seconds for p in seen] == sorted(p.seconds for p in seen)
-    assert incumbents_seen > 10
+    assert incumbents_seen > 5
 
 
 @pytest.mark.parametrize("options", [Options(), Options(branch_nodes=0), Options(branch_nodes=0, seed=3)])
