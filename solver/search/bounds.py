@@ -209,7 +209,7 @@ class LatticeBounds:
             return []
         place, innermost = row
         found = (b for inner in self.boundaries[level + 1 : innermost + 1] for b in inner)
-        return [b for b in found if b.place == place]
+        return [b for b in found if b.counts_in(frozenset((place,)))]
 
     def _run(self, room: int) -> BoundTables:
         tiles, own = self._survivors(room)
