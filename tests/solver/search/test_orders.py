@@ -81,11 +81,18 @@ def test_classes_cover_every_useful_order(einsum: Einsum, seed: int):
 
 
 def orders_of(members: OrderClass, dims: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """All orders of a class: groups in their order, the loops of a group in any."""
-    orders = [()]
-    for group in members:
-        orders = [(*order, *more) for order in orders for more in permutations(group.dims)]
-    return [tuple(dims[d] for d in order) for order in orders]
+    """All orders of a class: groups in their order, but for the loops that may lie farther in."""
+    number = {d: place for place, group in enumerate(members) for d in group.dims}
+    early = {d: place for place, group in reversed(list(enumerate(members))) for d in group.before}
+    return [
+        tuple(dims[d] for d in order)
+        for order in permutations(number)
+        if all(
+            number[order[i]] <= number[later] or early.get(order[i], number[order[i]]) <= number[later]
+            for i in range(len(order))
+            for later in order[i + 1 :]
+        )
+    ]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -1,0 +1,60 @@
+"""Mapspaces on which a bound of the search once exceeded the cost of an allowed mapping."""
+
+from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
+from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
+from model.problem import Dataspace, Problem, Term
+from solver.result import Options, Status
+from solver.search import map_einsum
+from solver.search.bounds import LatticeBounds
+from solver.search.space import SearchSpace
+from tests.bruteforce import optimum
+from tests.solver.search.unusual import subproblems, unlimited_bounds
+
+
+def space(name: str, *ranks: str, read_write: bool = False) -> Dataspace:
+    return Dataspace(name, tuple(tuple(Term(dim) for dim in rank) for rank in ranks), read_write)
+
+
+def exactly(**factors: int) -> TemporalRules:
+    return TemporalRules(tuple(FactorRule(dim, "=", factor) for dim, factor in factors.items()))
+
+
+def test_a_window_may_slide_along_a_dimension_of_all_dataspaces():
+    """Only R leaves a dataspace (O) in place, but the loop over P inside of R lets I slide the farthest."""
+    spaces = (space("W", "P", "R"), space("I", "PR"), space("O", "P", read_write=True))
+    nodes = (StorageLevel("dram", energy=AccessEnergy(read=1)), StorageLevel("buffer", size_words=7))
+    mapspace = Mapspace(
+        Problem("local", ("P", "R"), (8, 6), spaces),
+        Architecture("a", nodes, Compute("mac")),
+        (TemporalRules(), TemporalRules()),
+        (),
+        (KeepRules(frozenset("WIO")), KeepRules(frozenset("WIO"))),
+    )
+    best = optimum(mapspace, "energy")
+    assert best is not None
+    result = map_einsum(mapspace, Options(("energy",)))
+    assert (result.status, result.value) == (Status.OPTIMAL, best[0])
+
+
+def test_a_level_without_temporal_reuse_is_charged_once():
+    """A stays in place through slots 2 and 3 and part of slot 1, past a level that forgets it."""
+    spaces = (space("A", "M"), space("B", "N"), space("Z", "M", "N", read_write=True))
+    forgets = StorageLevel("forgets", energy=AccessEnergy(fill=10), no_temporal_reuse=frozenset("A"))
+    innermost = StorageLevel("innermost", energy=AccessEnergy(fill=3))
+    nodes = (*(StorageLevel(f"buffer{i}") for i in range(3)), forgets, innermost)
+    one = exactly(M=1, N=1)
+    mapspace = Mapspace(
+        Problem("outer", ("M", "N"), (4, 8), spaces),
+        Architecture("a", nodes, Compute("mac")),
+        (exactly(M=1, N=2), exactly(M=4, N=2), exactly(M=1, N=2), one, one),
+        (),
+        (*[KeepRules(frozenset("ABZ"))] * 2, *[KeepRules(frozenset("A"), frozenset("BZ"))] * 3),
+    )
+    best = optimum(mapspace, "energy")
+    assert best is not None
+    value = best[0]
+    assert isinstance(value, int)
+    (sub,) = subproblems(SearchSpace(mapspace))
+    assert unlimited_bounds(sub).least <= value
+    assert not LatticeBounds(sub, value + 1).empty
+    assert map_einsum(mapspace, Options(("energy",))).value == value
