@@ -15,7 +15,7 @@ from solver.search.completion import Priced, Skeleton, SkeletonKey
 from solver.search.core import Core
 from solver.search.goal import Goal
 from solver.search.orders import slot_orders
-from solver.search.space import KeepMask, SearchSpace, keep_masks
+from solver.search.space import KeepMask, keep_masks
 from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
 from solver.search.workers import Bounder
@@ -63,7 +63,7 @@ class Search:
 
     def __init__(
         self,
-        space: SearchSpace,
+        survey: Survey,
         goal: Goal,
         stop: Callable[[], bool],
         quantum: int,
@@ -73,7 +73,8 @@ class Search:
         bounder: Bounder,
         best: Priced | None = None,
     ) -> None:
-        self.space = space
+        self.survey = survey
+        self.space = space = survey.space
         self.goal = goal
         self.stop = stop
         self.quantum = quantum
@@ -85,7 +86,6 @@ class Search:
         self.orders = tuple(
             slot_orders(rules, space.active, space.views) for rules in space.mapspace.temporal
         )
-        self.survey = Survey(space)
         self._queue: list[tuple[int, int, Candidate]] = []
         self._ticket = count()
         self._lowest: int | None = None

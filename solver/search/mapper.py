@@ -95,6 +95,7 @@ def map_einsum(
     objectives = options.objectives or mapspace.objectives
     clock = _Clock(options, on_progress, should_stop)
     space = _affordable(mapspace, options.memory_limit_mib << 20)
+    survey = Survey(space)
     counters = Counters()
     work = Limits(options.branch_nodes, options.seed)
     best: Priced | None = None
@@ -103,7 +104,7 @@ def map_einsum(
     with Bounder(space, options.jobs) as bounder:
         for objective in objectives:
             goal = Goal(objective, limits)
-            best, bound = _minimise(space, goal, best, clock, counters, work, bounder)
+            best, bound = _minimise(survey, goal, best, clock, counters, work, bounder)
             bounds.append(bound)
             if goal.incumbent is None or bound != goal.incumbent:
                 break
@@ -126,7 +127,7 @@ def _affordable(mapspace: Mapspace, most_bytes: int) -> SearchSpace:
 
 
 def _minimise(
-    space: SearchSpace,
+    survey: Survey,
     goal: Goal,
     best: Priced | None,
     clock: _Clock,
@@ -137,11 +138,17 @@ def _minimise(
     """Best mapping for one objective, and the bound on it (None if there is no mapping, or nothing known)."""
     if best is not None:
         goal.incumbent = goal.value(best.evaluation.energy, best.evaluation.cycles)
+    space = survey.space
     if space.excluded:
         return best, None
-    quantum = _quantum(space)
+    for mask in keep_masks(space):
+        if clock.stop():
+            return best, None
+        clock.report("survey", goal, None)
+        survey.bounds(mask)
+    quantum = _quantum(survey)
     while True:
-        search = Search(space, goal, clock.stop, quantum, work, counters, clock.report, bounder, best)
+        search = Search(survey, goal, clock.stop, quantum, work, counters, clock.report, bounder, best)
         bound = search.run()
         best = search.best
         if clock.stop() or _exact(space, best, quantum):
@@ -157,17 +164,16 @@ def _floor(mapspace: Mapspace, objective: str) -> int:
     )
 
 
-def _quantum(space: SearchSpace) -> int:
+def _quantum(survey: Survey) -> int:
     """Energy units per step of the integer tables: exact if the totals leave room, else coarser."""
     prices = [
         price
-        for level in space.levels
+        for level in survey.space.levels
         for price in (level.energy.read, level.energy.fill, level.energy.update)
         if price
     ]
     quantum = math.gcd(*prices) if prices else 1
-    survey = Survey(space)
-    floors = [float(np.min(survey.bounds(mask)[0], initial=np.inf)) for mask in keep_masks(space)]
+    floors = [float(np.min(survey.bounds(mask)[0], initial=np.inf)) for mask in keep_masks(survey.space)]
     least = min((floor for floor in floors if np.isfinite(floor)), default=0.0)
     while least / quantum > HEADROOM:
         quantum *= 2

@@ -92,10 +92,16 @@ class Survey:
         self.space = space
         self.grid = SpatialGrid(space)
         self._fronts: dict[tuple[int, frozenset[int], frozenset[int]], FloatArray] = {}
+        self._bounds: dict[KeepMask, tuple[FloatArray, FloatArray]] = {}
         self._steps = space.problem.computes / self.grid.above[-1]
 
     def bounds(self, mask: KeepMask) -> tuple[FloatArray, FloatArray]:
         """Lower bounds per combination on energy (units) and cycles; infinite where no tile fits."""
+        if mask not in self._bounds:
+            self._bounds[mask] = self._survey(mask)
+        return self._bounds[mask]
+
+    def _survey(self, mask: KeepMask) -> tuple[FloatArray, FloatArray]:
         found = [
             (place, action)
             for place in range(len(self.space.views))
