@@ -22,13 +22,14 @@ def exactly(**factors: int) -> TemporalRules:
 def test_a_window_may_slide_along_a_dimension_of_all_dataspaces():
     """Only R leaves a dataspace (O) in place, but the loop over P inside of R lets I slide the farthest."""
     spaces = (space("W", "P", "R"), space("I", "PR"), space("O", "P", read_write=True))
-    nodes = (StorageLevel("dram", energy=AccessEnergy(read=1)), StorageLevel("buffer", size_words=7))
+    port = StorageLevel("port", energy=AccessEnergy(read=1))
+    everything, only_inputs = KeepRules(frozenset("WIO")), KeepRules(frozenset("I"), frozenset("WO"))
     mapspace = Mapspace(
         Problem("local", ("P", "R"), (8, 6), spaces),
-        Architecture("a", nodes, Compute("mac")),
-        (TemporalRules(), TemporalRules()),
+        Architecture("a", (StorageLevel("dram"), port, StorageLevel("buffer", size_words=7)), Compute("mac")),
+        (exactly(P=1, R=1), TemporalRules(), TemporalRules()),
         (),
-        (KeepRules(frozenset("WIO")), KeepRules(frozenset("WIO"))),
+        (everything, only_inputs, everything),
     )
     best = optimum(mapspace, "energy")
     assert best is not None
