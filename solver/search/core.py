@@ -268,4 +268,3 @@ class Core:
                 raise CoreError("CP-SAT's answer breaks a constraint of the model")
             temporal.append(tuple(o // i for o, i in zip(tiles[level], inner, strict=True)))
         return Skeleton(self.space, sub.mask, tuple(temporal), tuple(choices))
-
