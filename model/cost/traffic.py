@@ -143,7 +143,8 @@ def _counts(
     It serves `served` words to the inside, and passes on to neighbours as many as it receives from
     them. The first touch of each of the `part` words of a produced tensor writes without reading,
     so it needs no read here and no fill from above; nothing is filled at the outermost level, which
-    receives nothing.
+    receives nothing. Where an output's tiles have holes, `part` counts words that are never touched:
+    then nothing is left to read or fill, not less than nothing.
     """
     above, beside = received
     if not space.read_write:
@@ -151,8 +152,8 @@ def _counts(
     if space.name in level.no_coalesce:
         return _nearest(served), _nearest(served), _nearest(served)
     first = 0 if space.name in level.rmw_first_update else part
-    fills = above + beside - first if above else 0
-    return _nearest(served + beside - first), _nearest(fills), _nearest(served)
+    fills = max(0, above + beside - first) if above else 0
+    return _nearest(max(0, served + beside - first)), _nearest(fills), _nearest(served)
 
 
 def _nearest(words: Words) -> int:

@@ -255,7 +255,9 @@ class LatticeBounds:
         costs = np.zeros((len(self.classes), len(tiles)), dtype=np.int64)
         for b in self.boundaries[level]:
             loose = b.extra(b.unreused_words(tiles))
-            surplus = None if self.space.views[b.place].simple else b.surplus(tiles)
+            view = self.space.views[b.place]
+            # A produced dataspace's first touches are free, so more words of it need not cost more.
+            surplus = None if view.simple or view.read_write else b.surplus(tiles)
             for k, members in enumerate(self.classes):
                 if not b.counts_in(members):
                     costs[k] += loose

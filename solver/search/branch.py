@@ -24,7 +24,7 @@ class Branching:
         goal: Goal,
         orders: tuple[SlotOrders, ...],
         stop: Callable[[], bool],
-        budget: int,
+        budget: int | None,
     ) -> None:
         self.bounds = bounds
         self.sub = bounds.sub
@@ -52,7 +52,7 @@ class Branching:
     @property
     def exhausted_budget(self) -> bool:
         """Whether nodes were left out because the budget was used up."""
-        return self.expanded > self.budget
+        return self.budget is not None and self.expanded > self.budget
 
     def _limit(self) -> int:
         return self.bounds.room(self.goal.energy_limit(self.sub.least_cycles))
@@ -95,6 +95,8 @@ class Branching:
         stage = self.bounds.stages[node.level]
         candidates = self._promising(node, stage)
         for member in self.sub.spatial[node.level].members:
+            if self.stop():
+                return
             yield from self._extend(node, stage, candidates, member)
 
     def _promising(self, node: Node, stage: StageTables) -> IntArray:

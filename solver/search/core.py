@@ -27,7 +27,15 @@ LARGEST_COEFFICIENT = (1 << 31) - 1
 LARGEST_TOTAL = 1 << 30
 """What all coefficients of the objective add up to, at most."""
 
-SLICE_DETERMINISTIC_S = 2.0
+LARGEST_CORE = 20_000
+"""Pairs of a tile and a class up to which a core is worth building."""
+
+SLICE_DETERMINISTIC_S = 0.5
+
+
+def fits_core(bounds: LatticeBounds) -> bool:
+    """Whether what is left of a subproblem is small enough for a core."""
+    return sum(len(stage.tiles) for stage in bounds.stages) * len(bounds.classes) <= LARGEST_CORE
 
 
 class CoreError(RuntimeError):
@@ -63,6 +71,7 @@ class Core:
         self.depth = bounds.depth
         self.model = cp_model.CpModel()
         self.calls = 0
+        self._excluded: list[list[int]] = []
         self._seed = seed
         self._tiles = [np.array([self.space.lattice.size - 1]), *(s.tiles for s in bounds.stages)]
         self._states = [self._one_of(f"tile{level}", len(t)) for level, t in enumerate(self._tiles)]
@@ -96,6 +105,9 @@ class Core:
                 yield None
                 return
             chosen = [self._chosen(solver, literals) for literals in (*self._states, *self._members)]
+            if chosen in self._excluded:
+                raise CoreError("CP-SAT answers with an assignment that is excluded")
+            self._excluded.append(chosen)
             yield self._skeleton(chosen[: self.depth], chosen[self.depth :])
             literals = zip((*self._states, *self._members), chosen, strict=True)
             self.model.add_bool_or([options[place].negated() for options, place in literals])
@@ -264,7 +276,10 @@ class Core:
         temporal = []
         for level, choice in enumerate(choices):
             inner = [a * b for a, b in zip(tiles[level + 1], choice.factors, strict=True)]
-            if any(outer % span for outer, span in zip(tiles[level], inner, strict=True)):
+            divides = all(outer % span == 0 for outer, span in zip(tiles[level], inner, strict=True))
+            loops = tuple(outer // span for outer, span in zip(tiles[level], inner, strict=True))
+            allowed = self.space.slots[level].allowed
+            if not divides or any(f not in own for f, own in zip(loops, allowed, strict=True)):
                 raise CoreError("CP-SAT's answer breaks a constraint of the model")
-            temporal.append(tuple(o // i for o, i in zip(tiles[level], inner, strict=True)))
+            temporal.append(loops)
         return Skeleton(self.space, sub.mask, tuple(temporal), tuple(choices))

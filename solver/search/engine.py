@@ -12,7 +12,7 @@ import numpy as np
 from solver.search.bounds import LatticeBounds
 from solver.search.branch import Branching
 from solver.search.completion import Priced, Skeleton, SkeletonKey
-from solver.search.core import Core
+from solver.search.core import Core, fits_core
 from solver.search.goal import Goal
 from solver.search.orders import slot_orders
 from solver.search.space import KeepMask, keep_masks
@@ -166,26 +166,30 @@ class Search:
             self._complete(skeleton)
 
     def _exhaust(self, bounds: LatticeBounds) -> None:
-        """Branch until nothing can improve; what is still open at the end of the budget goes to CP-SAT."""
-        branching = Branching(bounds, self.goal, self.orders, self.stop, self.limits.branch_nodes)
-        for skeleton in branching.skeletons():
-            self._complete(skeleton)
-        self.counters.expanded += branching.expanded
-        if branching.exhausted_budget and not self.stop():
-            self._finish(bounds.sub)
-
-    def _finish(self, sub: Subproblem) -> None:
-        """Leave the rest of a subproblem to the CP-SAT core."""
-        limit = self.goal.energy_limit(sub.least_cycles)
-        bounds = LatticeBounds(sub, limit)
-        if bounds.empty:
+        """Branch until nothing can improve; what is open after the budget goes to CP-SAT if it is small."""
+        if self._branch(bounds, self.limits.branch_nodes) or self.stop():
             return
-        core = Core(bounds, bounds.room(limit), self.limits.seed)
+        limit = self.goal.energy_limit(bounds.sub.least_cycles)
+        rest = LatticeBounds(bounds.sub, limit)
+        if rest.empty:
+            return
+        if not fits_core(rest):
+            self._branch(rest, None)
+            return
+        core = Core(rest, rest.room(limit), self.limits.seed)
         self.counters.core_variables = max(self.counters.core_variables, core.variables)
         for skeleton in core.skeletons(self.stop):
             if skeleton is not None:
                 self._complete(skeleton)
         self.counters.core_calls += core.calls
+
+    def _branch(self, bounds: LatticeBounds, budget: int | None) -> bool:
+        """Branch at most `budget` nodes (None: all); return whether that was enough."""
+        branching = Branching(bounds, self.goal, self.orders, self.stop, budget)
+        for skeleton in branching.skeletons():
+            self._complete(skeleton)
+        self.counters.expanded += branching.expanded
+        return not branching.exhausted_budget
 
     def _complete(self, skeleton: Skeleton) -> None:
         """Price a skeleton's best orders, once: that the incumbent only gets better settles it."""

@@ -72,7 +72,7 @@ class Lattice:
     def exponents(self) -> npt.NDArray[np.int8]:
         """Exponents of every vector, shape (size, axes)."""
         grid = np.indices(self.shape, dtype=np.int8)
-        return np.ascontiguousarray(grid.reshape(len(self.shape), -1).T)
+        return np.ascontiguousarray(grid.reshape(len(self.shape), self.size).T)
 
     @cached_property
     def extents(self) -> IntArray:
@@ -92,7 +92,7 @@ class Lattice:
     def places(self) -> IntArray:
         """Place of every vector's extents in `divisors_of`, shape (size, dimensions)."""
         counts = [len(self.divisors_of(d)) for d in range(len(self.bounds))]
-        return np.indices(counts).reshape(len(counts), -1).T
+        return np.indices(counts).reshape(len(counts), self.size).T
 
     @cached_property
     def position(self) -> tuple[dict[int, int], ...]:

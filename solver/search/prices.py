@@ -23,7 +23,7 @@ LARGEST_ENERGY = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class EnergyTerm:
-    """``price * ceil((F * multiplier - minus) / block)``."""
+    """``price * ceil((F * multiplier - minus) / block)``, never below 0."""
 
     price: int
     multiplier: int
@@ -57,7 +57,7 @@ class BoundaryPrice:
         total = np.zeros_like(delivered)
         for term in self.energy:
             ceiling = (LARGEST_ENERGY // term.price * term.block + term.minus) // term.multiplier
-            words = np.minimum(delivered, ceiling) * term.multiplier - term.minus
+            words = np.maximum(np.minimum(delivered, ceiling) * term.multiplier - term.minus, 0)
             if term.block > 1:
                 words = -(-words // term.block)
             total += words * term.price
@@ -75,7 +75,7 @@ class BoundaryPrice:
         """Add the load of `delivered` words to `loads`, shape (len(delivered), resources)."""
         for term in self.loads:
             words = delivered.astype(np.float64) * term.multiplier - term.minus
-            loads[:, term.resource] += words * term.cycles_per_word
+            loads[:, term.resource] += np.maximum(words, 0.0) * term.cycles_per_word
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,6 +271,8 @@ def keep_masks(space: SearchSpace) -> list[KeepMask]:
 def _level_masks(
     space: SearchSpace, level: int, keep: frozenset[str], bypass: frozenset[str]
 ) -> list[frozenset[int]]:
+    if keep & bypass:
+        return []
     options: list[frozenset[int]] = [frozenset()]
     for v in space.views:
         # The outermost level is where data come from: it keeps what it is not told to bypass.

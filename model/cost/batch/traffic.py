@@ -97,4 +97,4 @@ def _counts(
     if space.name in level.no_coalesce:
         return served, served, served
     first = np.zeros_like(part) if space.name in level.rmw_first_update else part
-    return served - first, delivered - first * filled, served
+    return np.maximum(served - first, 0), np.maximum(delivered - first * filled, 0), served
