@@ -144,6 +144,16 @@ def test_rmw_first_update_reads_before_the_first_write() -> None:
     assert all_counts(result)["dram"]["O"] == (4, 0, 0, 4)
 
 
+def test_first_touches_of_holes_leave_nothing_to_read() -> None:
+    """An output of stride 2 has tiles with holes, and more words to touch first than accesses."""
+    strided = Dataspace("O", ((Term("P", 2),),), read_write=True)
+    problem = Problem("strided", ("P",), (4,), (Dataspace("I", ((Term("P"),),)), strided))
+    kept = frozenset({"I", "O"})
+    mapping = Mapping((StorageMapping((Loop("P", 4),), kept), StorageMapping((), kept)))
+    evaluation = evaluate(problem, Architecture("two", (DRAM, BUFFER), Compute("mac")), mapping)
+    assert [counts(level.dataspace("O")) for level in evaluation.levels] == [(7, 0, 0, 4), (1, 0, 0, 4)]
+
+
 def test_no_coalesce_passes_its_stream_on() -> None:
     buffer = replace(BUFFER, no_coalesce=frozenset({"I", "O"}))
     result = price([(DRAM, temporal(("P", 4))), (buffer, temporal(("R", 3)))])
