@@ -47,7 +47,7 @@ class Bounder:
         if self._pool is None:
             # What is sent is the mapspace: each worker builds its own tables from it, once.
             self._pool = ProcessPoolExecutor(
-                self._jobs, initializer=_prepare, initargs=(self._space.mapspace,)
+                self._jobs, initializer=_prepare, initargs=(self._space.mapspace, self._space.coarse)
             )
         tasks = [(sub.mask, self._places(sub), sub.quantum, limit) for sub, limit in pairs]
         chunk = -(-len(tasks) // self._jobs)
@@ -63,13 +63,13 @@ _SPACES: list[SearchSpace] = []
 """The worker's own search space."""
 
 
-def _prepare(mapspace: Mapspace) -> None:
+def _prepare(mapspace: Mapspace, coarse: frozenset[str]) -> None:
     # An interrupt reaches all processes of a terminal; whether to stop is for the first one to say.
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _SPACES[:] = [SearchSpace(mapspace)]
+    _SPACES[:] = [SearchSpace(mapspace, coarse)]
 
 
 def _end_with_parent() -> None:
