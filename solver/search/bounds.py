@@ -8,7 +8,7 @@ in place: the loops in between cancel out. So a running minimum over divisors jo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -326,23 +326,31 @@ class LatticeBounds:
                 for b in (*here, *self.due(row, level + 1)):
                     closed = np.minimum(closed + b.reused(level, outer), INFINITY)
                 np.minimum(result[None], closed, out=result[None])
-                for place in self._staying(level, members, row, here):
-                    # Dataspaces of the class that end here are charged nothing: they might go on too.
-                    key = (place, level + 1 if row is None else row[1])
-                    dims = tuple(sorted(self.space.views[place].irrelevant))
+                for key, ended in self._staying(level, row, here):
+                    dims = tuple(sorted(self.space.views[key[0]].irrelevant))
                     passing = reach.least(combined, dims)
+                    for b in ended:
+                        passing = np.minimum(passing + b.reused(level, outer), INFINITY)
                     known = result.get(key, INFINITY)
                     result[key] = np.minimum(passing, known)
         return result
 
-    @staticmethod
-    def _staying(level: int, members: frozenset[int], row: Row, here: list[Boundary]) -> list[int]:
-        """Dataspaces that are due somewhere inside and may stay in place beyond this slot."""
+    def _staying(
+        self, level: int, row: Row, here: list[Boundary]
+    ) -> Iterator[tuple[tuple[int, int], list[Boundary]]]:
+        """Rows outside of the slot of `level`, and the boundaries that are charged because they end in it.
+
+        The row may go on, or end in favour of another dataspace of the class that goes on. The rest of
+        the class is charged nothing: it might go on too.
+        """
         if level == 0:
-            return []
+            return
         if row is not None:
-            return [row[0]]
-        return [b.place for b in here]
+            yield row, []
+        ended = [b for b in (*here, *self.due(row, level + 1)) if row is not None and b.place == row[0]]
+        for b in here:
+            if row is None or b.place != row[0]:
+                yield (b.place, level + 1), ended
 
     def _unroll(self, level: int, tiles: IntArray) -> tuple[IntArray, IntArray]:
         """All products of `tiles` and a spatial choice below `level`, and the places of their tiles."""

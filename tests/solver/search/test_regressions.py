@@ -6,6 +6,9 @@ from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status
 from solver.search import map_einsum
 from solver.search.bounds import LatticeBounds
+from solver.search.branch import Branching
+from solver.search.goal import Goal
+from solver.search.orders import slot_orders
 from solver.search.space import SearchSpace
 from tests.bruteforce import optimum
 from tests.solver.search.unusual import subproblems, unlimited_bounds
@@ -59,3 +62,30 @@ def test_a_level_without_temporal_reuse_is_charged_once():
     assert unlimited_bounds(sub).least <= value
     assert not LatticeBounds(sub, value + 1).empty
     assert map_einsum(mapspace, Options(("energy",))).value == value
+
+
+def test_one_dataspace_may_end_where_another_goes_on():
+    """The loop over N leaves P and Q in place, that over K outside of it only Q."""
+    spaces = (space("P", "K", "M"), space("Q", "M"), space("Z", "K", "N", "M", read_write=True))
+    priced = [StorageLevel(name, energy=AccessEnergy(fill=1)) for name in ("holds Q", "holds P")]
+    nodes = (StorageLevel("dram"), StorageLevel("passes"), *priced)
+    mapspace = Mapspace(
+        Problem("nested", ("K", "N", "M"), (5, 4, 2), spaces),
+        Architecture("a", nodes, Compute("mac")),
+        (exactly(K=5, N=1, M=1), exactly(K=1, N=4, M=1), exactly(K=1, N=1, M=1), exactly(K=1, N=1, M=2)),
+        (),
+        (
+            KeepRules(frozenset("PQZ")),
+            KeepRules(frozenset(), frozenset("PQZ")),
+            KeepRules(frozenset("Q"), frozenset("PZ")),
+            KeepRules(frozenset("P"), frozenset("QZ")),
+        ),
+    )
+    best = optimum(mapspace, "energy")
+    assert best is not None
+    assert best[0] == 2 + 2 * 5
+    (sub,) = subproblems(SearchSpace(mapspace))
+    goal = Goal("energy", (), 13)
+    orders = tuple(slot_orders(rules, sub.space.active, sub.space.views) for rules in mapspace.temporal)
+    branching = Branching(LatticeBounds(sub, 13), goal, orders, lambda: False, 100)
+    assert len(list(branching.skeletons())) == 1
