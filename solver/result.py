@@ -61,7 +61,7 @@ class Options:
     time_limit_s: float | None = None
     jobs: int = 1
     seed: int = 0
-    branch_nodes: int = 5000
+    branch_nodes: int = 50_000
     memory_limit_mib: int = 1536
 
     def __post_init__(self) -> None:

@@ -39,7 +39,7 @@ class Counters:
 class Limits:
     """How the work is shared: nodes branched per subproblem before CP-SAT takes over, and its seed."""
 
-    branch_nodes: int = 5000
+    branch_nodes: int = 50_000
     seed: int = 0
 
 
