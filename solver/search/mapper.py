@@ -188,7 +188,8 @@ def _exact(space: SearchSpace, best: Priced | None, quantum: int) -> bool:
         max(level.energy.read, level.energy.fill, level.energy.update) * instances
         for level, instances in zip(space.levels, space.instances, strict=True)
     )
-    accesses = 3 * space.problem.computes * len(space.views) * len(space.levels)
+    largest = max(int(own.tile_words[-1]) for own in space.tables)
+    accesses = 3 * largest * space.problem.computes * len(space.views) * len(space.levels)
     return dearest * accesses // quantum < LARGEST_INCUMBENT
 
 

@@ -252,3 +252,15 @@ def test_tiny_bounds_need_no_search():
     mapspace = free_mapspace(matmul(2, 3, 4), StorageLevel("dram", energy=AccessEnergy(1, 1, 1)))
     best = optima(mapspace, ["energy"])[0]
     assert map_einsum(mapspace, Options(objectives=("energy",))).value == best[0]
+
+
+def test_a_part_of_the_space_proves_nothing():
+    """With too little memory for all tiles a mapping is found, and never called optimal."""
+    for mapspace in random_mapspaces(31, 12, 500):
+        best = optimum(mapspace, "energy")
+        result = map_einsum(mapspace, Options(objectives=("energy",), memory_limit_mib=1))
+        assert result.status in (Status.FEASIBLE, Status.UNKNOWN)
+        assert result.termination is Termination.MEMORY_LIMIT
+        if result.value is not None:
+            assert best is not None
+            assert result.bound <= best[0] <= result.value
