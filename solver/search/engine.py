@@ -9,6 +9,7 @@ from itertools import count, islice
 
 import numpy as np
 
+from solver.result import Options
 from solver.search.bounds import LatticeBounds
 from solver.search.branch import Branching
 from solver.search.completion import Priced, Skeleton, SkeletonKey
@@ -29,18 +30,9 @@ class Counters:
     masks: int = 0
     spatial_classes: int = 0
     subproblems: int = 0
-    expanded: int = 0
     core_variables: int = 0
     core_calls: int = 0
     priced: int = 0
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How the work is shared: nodes branched per subproblem before CP-SAT takes over, and its seed."""
-
-    branch_nodes: int = 50_000
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,7 +59,7 @@ class Search:
         goal: Goal,
         stop: Callable[[], bool],
         quantum: int,
-        limits: Limits,
+        options: Options,
         counters: Counters,
         report: Report,
         bounder: Bounder,
@@ -79,7 +71,7 @@ class Search:
         self.stop = stop
         self.quantum = quantum
         self.best = best
-        self.limits = limits
+        self.options = options
         self.counters = counters
         self.report = report
         self.bounder = bounder
@@ -161,13 +153,13 @@ class Search:
 
     def _dive(self, bounds: LatticeBounds) -> None:
         """Follow the bounds to one mapping: a good incumbent makes all later tables small."""
-        branching = Branching(bounds, self.goal, self.orders, self.stop, self.limits.branch_nodes)
+        branching = Branching(bounds, self.goal, self.orders, self.stop, self.options.branch_nodes)
         for skeleton in islice(branching.skeletons(), 1):
             self._complete(skeleton)
 
     def _exhaust(self, bounds: LatticeBounds) -> None:
         """Branch until nothing can improve; what is open after the budget goes to CP-SAT if it is small."""
-        if self._branch(bounds, self.limits.branch_nodes) or self.stop():
+        if self._branch(bounds, self.options.branch_nodes) or self.stop():
             return
         limit = self.goal.energy_limit(bounds.sub.least_cycles)
         rest = LatticeBounds(bounds.sub, limit)
@@ -176,7 +168,7 @@ class Search:
         if not fits_core(rest):
             self._branch(rest, None)
             return
-        core = Core(rest, rest.room(limit), self.limits.seed)
+        core = Core(rest, rest.room(limit), self.options.seed)
         self.counters.core_variables = max(self.counters.core_variables, core.variables)
         for skeleton in core.skeletons(self.stop):
             if skeleton is not None:
@@ -188,7 +180,6 @@ class Search:
         branching = Branching(bounds, self.goal, self.orders, self.stop, budget)
         for skeleton in branching.skeletons():
             self._complete(skeleton)
-        self.counters.expanded += branching.expanded
         return not branching.exhausted_budget
 
     def _complete(self, skeleton: Skeleton) -> None:

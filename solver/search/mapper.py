@@ -19,7 +19,7 @@ from solver.result import (
     Termination,
 )
 from solver.search.completion import Priced
-from solver.search.engine import Counters, Limits, Search
+from solver.search.engine import Counters, Search
 from solver.search.goal import Goal, objective_value
 from solver.search.space import SearchSpace, keep_masks
 from solver.search.survey import Survey
@@ -97,14 +97,13 @@ def map_einsum(
     space = _affordable(mapspace, options.memory_limit_mib << 20)
     survey = Survey(space)
     counters = Counters()
-    work = Limits(options.branch_nodes, options.seed)
     best: Priced | None = None
     limits: tuple[tuple[str, int], ...] = ()
     bounds: list[int | None] = []
     with Bounder(space, options.jobs) as bounder:
         for objective in objectives:
             goal = Goal(objective, limits)
-            best, bound = _minimise(survey, goal, best, clock, counters, work, bounder)
+            best, bound = _minimise(survey, goal, best, clock, counters, options, bounder)
             bounds.append(bound)
             if goal.incumbent is None or bound != goal.incumbent:
                 break
@@ -132,7 +131,7 @@ def _minimise(
     best: Priced | None,
     clock: _Clock,
     counters: Counters,
-    work: Limits,
+    options: Options,
     bounder: Bounder,
 ) -> tuple[Priced | None, int | None]:
     """Best mapping for one objective, and the bound on it (None if there is no mapping, or nothing known)."""
@@ -148,11 +147,14 @@ def _minimise(
         survey.bounds(mask)
     quantum = _quantum(survey)
     while True:
-        search = Search(survey, goal, clock.stop, quantum, work, counters, clock.report, bounder, best)
+        search = Search(survey, goal, clock.stop, quantum, options, counters, clock.report, bounder, best)
         bound = search.run()
         best = search.best
-        if clock.stop() or _exact(space, best, quantum):
+        if _exact(space, best, quantum):
             return best, bound
+        if clock.stop():
+            # Capped prices may have hidden a better mapping, so they prove nothing about this one.
+            return best, bound if best is None else None
         quantum *= 1 << 20
 
 
