@@ -33,12 +33,11 @@ class EnergyTable:
 
 @dataclass(frozen=True)
 class EnergyTables:
-    """What an ERT and an ART say, by component name; spans are None without the file."""
+    """What an ERT and an ART say, by component name; the span is None without an ERT."""
 
     energies: Mapping[str, EnergyTable] = field(default_factory=dict)
     areas: Mapping[str, tuple[Decimal, str]] = field(default_factory=dict)
     ert_span: Span | None = None
-    art_span: Span | None = None
 
 
 def component_name(table_name: str) -> str:
@@ -65,7 +64,6 @@ def load_tables(ert_node: Node | None, art_node: Node | None) -> EnergyTables:
         energies,
         areas,
         None if ert_node is None else ert_node.span,
-        None if art_node is None else art_node.span,
     )
 
 

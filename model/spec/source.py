@@ -215,12 +215,13 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
     merely close.
     """
     names = list(dict.fromkeys(candidates))
-    folded = [name for name in names if _fold(name) == _fold(word) and name != word]
+    folded = [name for name in names if fold_name(name) == fold_name(word) and name != word]
     close = folded or [name for name in get_close_matches(word, names, n=1, cutoff=0.6) if name != word]
     return f"did you mean `{close[0]}`?" if close else None
 
 
-def _fold(name: str) -> str:
+def fold_name(name: str) -> str:
+    """Return `name` without what people vary: case, dashes and underscores."""
     return name.casefold().replace("-", "").replace("_", "")
 
 

@@ -63,10 +63,6 @@ class LoopConstraints:
         """Return the rules on one dimension."""
         return tuple(factor for factor in self.factors if factor.dim == dim)
 
-    def fixed_to_one(self, dim: str) -> bool:
-        """Whether the rules leave `dim` only a factor of 1."""
-        return any(factor.relation != ">=" and factor.value == 1 for factor in self.rules_of(dim))
-
 
 def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Context) -> LoopConstraints:
     """Read all constraints on the temporal or spatial loops of `leaf`, and join them.

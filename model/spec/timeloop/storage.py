@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from fractions import Fraction
 
 from model.architecture import StorageLevel
-from model.spec.source import Node, Span, SpecError
+from model.spec.source import Node, Span, SpecError, fold_name
 from model.spec.timeloop.attributes import Attribute
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name
@@ -178,10 +178,12 @@ def _check_names(leaf: Leaf, ignore_sparse: bool, context: Context) -> None:
 
 def _slip(name: str) -> str | None:
     """Return the modelled attribute that `name` misspells, if it does."""
-    folded = name.casefold().replace("-", "").replace("_", "")
+    folded = fold_name(name)
     for known in MODELLED_ATTRIBUTES:
-        plain = known.casefold().replace("-", "").replace("_", "")
-        if folded == plain or SequenceMatcher(None, folded, plain).ratio() >= _SLIP:
+        plain = fold_name(known)
+        # The ratio is harsh on two letters swapped in a short word, such as depht.
+        swapped = sorted(folded) == sorted(plain)
+        if swapped or SequenceMatcher(None, folded, plain).ratio() >= _SLIP:
             return known
     return None
 

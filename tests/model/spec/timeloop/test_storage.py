@@ -125,6 +125,7 @@ def test_sparse_attributes_need_a_flag():
         ("{width: 64, depth: 256, datawidth: 16, entries: 5}", "`entries` gives 5 words", "5"),
         ("{width: 64, memory_width: 64, depth: 1, datawidth: 16}", "two names of one", "memory_width"),
         ("{width: 64, depth: 256, datawidth: 16, read_bandwith: 4}", "unknown attribute", "read_bandwith"),
+        ("{width: 64, depht: 256, datawidth: 16}", "unknown attribute", "depht"),
         ("{width: 64, depth: 256, data_width: 16}", "unknown attribute `data_width`", "data_width"),
         ("{width: 64, depth: 0, datawidth: 16}", "must be at least 1", "0"),
         ("{width: 64, depth: 2.5, datawidth: 16}", "must be a whole number", "2.5"),
