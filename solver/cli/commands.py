@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable
 
-from model.mapspace import Mapspace
-from model.spec.reader import parse_assignments
-from model.spec.timeloop import LoadedSpec, LoadOptions, load_timeloop
-from solver.cli.arguments import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
-from solver.cli.interrupt import interruptible
+from solver.cli.options import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.cli.output import STDOUT, check_outputs, write_output
-from solver.cli.progress import live_progress
-from solver.result import Options, Result, Status
+from solver.cli.running import load, load_mapspace, search
+from solver.result import Status
 
 EXIT_OF_STATUS = {
     Status.OPTIMAL: EXIT_OPTIMAL,
@@ -23,15 +17,13 @@ EXIT_OF_STATUS = {
     Status.UNKNOWN: EXIT_UNKNOWN,
 }
 
-MAPPING_NOTE = "the `mapping` in the specs is no constraint here; `evaluate` prices it"
-
 
 def map_command(arguments: argparse.Namespace) -> int:
     """Search the best mapping, write and print it."""
     outputs = (arguments.json, arguments.mapping)
     check_outputs(outputs, arguments.specs)
-    mapspace = _load_mapspace(arguments)
-    result = _search(mapspace, arguments)
+    mapspace = load_mapspace(arguments)
+    result = search(mapspace, arguments)
     if not arguments.quiet and STDOUT not in outputs:
         from solver.cli.console import report_console  # noqa: PLC0415
         from solver.report.text import print_result  # noqa: PLC0415
@@ -54,7 +46,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     """Price the mapping of a file."""
     inputs = [*arguments.specs, arguments.mapping]
     check_outputs((arguments.json,), inputs)
-    loaded = _load(arguments, inputs, require_mapping=True)
+    loaded = load(arguments, inputs, require_mapping=True)
     mapspace, mapping = loaded.mapspace, loaded.mapping
     assert mapping is not None  # the loader was told to require it
     from model.cost import evaluate  # noqa: PLC0415 (spec errors answer without it)
@@ -75,7 +67,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Validate a spec and print what it says."""
-    mapspace = _load_mapspace(arguments)
+    mapspace = load_mapspace(arguments)
     from solver.cli.console import report_console  # noqa: PLC0415 (spec errors answer without it)
     from solver.report.text import print_check  # noqa: PLC0415
 
@@ -89,36 +81,3 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "evaluate": evaluate_command,
     "check": check_command,
 }
-
-
-def _load(arguments: argparse.Namespace, paths: Sequence[Path], require_mapping: bool) -> LoadedSpec:
-    options = LoadOptions(
-        ignore_sparse=arguments.ignore_sparse,
-        timeloop_padding=arguments.timeloop_padding,
-        require_mapping=require_mapping,
-        allow_include=tuple(arguments.include_roots),
-    )
-    return load_timeloop(paths, parse_assignments(arguments.variables), options)
-
-
-def _load_mapspace(arguments: argparse.Namespace) -> Mapspace:
-    """Load a spec for a command that does not price the spec's own mapping, and say so."""
-    loaded = _load(arguments, arguments.specs, require_mapping=False)
-    if loaded.mapping is None:
-        return loaded.mapspace
-    return replace(loaded.mapspace, notes=(*loaded.notes, MAPPING_NOTE))
-
-
-def _search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
-    from solver.search import map_einsum  # noqa: PLC0415 (spec errors answer without numpy and ortools)
-
-    options = Options(
-        objectives=arguments.objective,
-        time_limit_s=arguments.time_limit,
-        jobs=arguments.jobs,
-        seed=arguments.seed,
-        memory_limit_mib=arguments.memory_limit,
-    )
-    units = mapspace.architecture.units_per_pj
-    with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
-        return map_einsum(mapspace, options, on_progress=on_progress, should_stop=stop.is_set)

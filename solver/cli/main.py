@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from solver.cli.arguments import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_INVALID, parse_arguments
+from solver.cli.arguments import parse_arguments
+from solver.cli.options import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_INVALID
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -58,3 +58,10 @@ def test_help(command, capsys, monkeypatch):
     for code in ("0 ", "2 ", "3 ", "4 ", "5 ", "130 "):
         assert f"\n  {code}" in text
     assert_golden(f"help_{command or 'all'}.txt", text)
+
+
+def test_a_misspelt_command_is_not_taken_for_a_file(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        parse_arguments(["evalute", "spec.yaml"])
+    assert stopped.value.code == 2
+    assert "did you mean 'evaluate'?" in capsys.readouterr().err

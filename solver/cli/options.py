@@ -1,0 +1,153 @@
+"""Arguments that several commands share, and what the exit codes mean."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from solver.result import OBJECTIVES, Options
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+else:
+    Commands = argparse._SubParsersAction
+
+DEFAULTS = Options()
+
+LARGEST_SEED = (1 << 31) - 1
+
+EXIT_OPTIMAL = 0
+EXIT_INVALID = 2
+EXIT_FEASIBLE = 3
+EXIT_INFEASIBLE = 4
+EXIT_UNKNOWN = 5
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+EXIT_CODES = f"""\
+exit codes:
+  {EXIT_OPTIMAL}    the mapping is proven optimal (map), or the command did its work
+  {EXIT_INVALID}    invalid input: a spec, a mapping or an argument
+  {EXIT_FEASIBLE}    a mapping was found, but it is not proven optimal
+  {EXIT_INFEASIBLE}    no mapping satisfies the constraints; this is proven (map),
+       or the mapping breaks a limit of the hardware (evaluate)
+  {EXIT_UNKNOWN}    stopped before a mapping or a proof was found
+  {EXIT_INTERRUPTED}  interrupted before or after the search, or twice during it;
+       the first interrupt of a search ends it with the best mapping so far
+"""
+
+
+def add_spec_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
+    """Add a command that reads specs, with the options that say how to read them."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "specs", nargs="+", type=Path, metavar="SPEC", help="YAML files, merged by top-level key"
+    )
+    parser.add_argument(
+        "--set",
+        dest="variables",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set a variable of the templates; may be repeated",
+    )
+    parser.add_argument(
+        "--ignore-sparse",
+        action="store_true",
+        help="drop sparse attributes and optimizations instead of refusing them",
+    )
+    parser.add_argument(
+        "--timeloop-padding",
+        action="store_true",
+        help="pad incomplete spatial permutations before the split is applied, as Timeloop's front end does",
+    )
+    parser.add_argument(
+        "--allow-include",
+        dest="include_roots",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="DIR",
+        help="let the specs include files from DIR as well; may be repeated",
+    )
+    return parser
+
+
+def add_search_options(parser: argparse.ArgumentParser) -> None:
+    """Add what every command takes that searches: objective, limits, workers, seed."""
+    parser.add_argument(
+        "--objective",
+        type=objectives,
+        metavar="LIST",
+        help=f"one of {', '.join(OBJECTIVES)}, or several with commas between, compared in that order "
+        "(default: the spec's optimization_metrics, or edp)",
+    )
+    parser.add_argument(
+        "--time-limit", type=seconds, metavar="S", help="stop after S seconds with the best mapping so far"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=positive,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="workers (default: all cores)",
+    )
+    parser.add_argument(
+        "--seed", type=seed, default=DEFAULTS.seed, metavar="N", help="seed of the solver core"
+    )
+    parser.add_argument(
+        "--memory-limit",
+        type=positive,
+        default=DEFAULTS.memory_limit_mib,
+        metavar="MIB",
+        help="memory for the tables of the search (default: %(default)s MiB)",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json OUT``."""
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the result as JSON (- is stdout)")
+
+
+def objectives(text: str) -> tuple[str, ...]:
+    """Read a list of objectives."""
+    names = tuple(part.strip() for part in text.split(","))
+    try:
+        Options(objectives=names)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return names
+
+
+def seconds(text: str) -> float:
+    """Read a non-negative number of seconds."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return seconds
+
+
+def seed(text: str) -> int:
+    """Read a seed."""
+    if not text.isascii() or not text.isdecimal() or int(text) > LARGEST_SEED:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0 to {LARGEST_SEED}")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """Read a positive integer."""
+    if not text.isascii() or not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
+    return int(text)

@@ -1,0 +1,52 @@
+"""What commands do before they print: load the specs, and search."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from model.mapspace import Mapspace
+from model.spec.reader import parse_assignments
+from model.spec.timeloop import LoadedSpec, LoadOptions, load_timeloop
+from solver.cli.interrupt import interruptible
+from solver.cli.progress import live_progress
+from solver.result import Options, Result
+
+MAPPING_NOTE = "the `mapping` in the specs is no constraint here; `evaluate` prices it"
+
+
+def load(arguments: argparse.Namespace, paths: Sequence[Path], require_mapping: bool) -> LoadedSpec:
+    """Read specs as the command line says."""
+    options = LoadOptions(
+        ignore_sparse=arguments.ignore_sparse,
+        timeloop_padding=arguments.timeloop_padding,
+        require_mapping=require_mapping,
+        allow_include=tuple(arguments.include_roots),
+    )
+    return load_timeloop(paths, parse_assignments(arguments.variables), options)
+
+
+def load_mapspace(arguments: argparse.Namespace) -> Mapspace:
+    """Load a spec for a command that does not price the spec's own mapping, and say so."""
+    loaded = load(arguments, arguments.specs, require_mapping=False)
+    if loaded.mapping is None:
+        return loaded.mapspace
+    return replace(loaded.mapspace, notes=(*loaded.notes, MAPPING_NOTE))
+
+
+def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
+    """Map an Einsum as the command line says, with live progress; an interrupt ends it early."""
+    from solver.search import map_einsum  # noqa: PLC0415 (spec errors answer without numpy and ortools)
+
+    options = Options(
+        objectives=arguments.objective,
+        time_limit_s=arguments.time_limit,
+        jobs=arguments.jobs,
+        seed=arguments.seed,
+        memory_limit_mib=arguments.memory_limit,
+    )
+    units = mapspace.architecture.units_per_pj
+    with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
+        return map_einsum(mapspace, options, on_progress=on_progress, should_stop=stop.is_set)
