@@ -8,11 +8,11 @@ from fractions import Fraction
 
 from model.architecture import Fanout, StorageLevel
 from model.mapspace import ParallelGroup
+from model.spec.fields import as_fraction, check_keys, listing
 from model.spec.source import Node, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.feasibility import Slot
-from model.spec.timeloop.fields import as_fraction, check_keys, listing
 from model.spec.timeloop.keeping import Keeping, check_homes, read_keeping, settle_outermost, settle_parallel
 from model.spec.timeloop.loops import LoopConstraints, check_contradictions, read_loops
 from model.spec.timeloop.macros import maximize

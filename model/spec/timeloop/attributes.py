@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from model.spec.expressions import evaluate
+from model.spec.fields import Names
 from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError, to_plain
-from model.spec.timeloop.fields import Names
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 

@@ -6,18 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from model.spec.fields import as_mapping, as_name, as_sequence, check_keys, kind_of, listing
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.context import Context
-from model.spec.timeloop.fields import (
-    as_mapping,
-    as_name,
-    as_sequence,
-    check_keys,
-    check_version,
-    kind_of,
-    listing,
-)
 from model.spec.timeloop.tree import Leaf
+from model.spec.timeloop.version import check_version
 
 Kind = Literal["temporal", "spatial", "dataspace", "overbooked", "parallelism"]
 

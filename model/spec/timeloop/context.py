@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from model.problem import Problem
+from model.spec.fields import Names
 from model.spec.timeloop.attributes import values_of
 from model.spec.timeloop.factors import Bounds
-from model.spec.timeloop.fields import Names
 from model.spec.timeloop.problem import LoadedProblem
 from model.spec.timeloop.tree import Leaf, Tree
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from model.mapspace import FactorRule, Relation
+from model.spec.fields import Names, as_int, as_scalar, kind_of, known_name, listing, source_ref
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
-from model.spec.timeloop.fields import Names, as_int, as_scalar, kind_of, known_name, listing, source_ref
 
 _OPERATOR = re.compile(r"\s*(<=|>=|==|=|<|>)\s*")
 _GLUED = re.compile(r"([A-Za-z_]\w*?)(\d+)\Z")

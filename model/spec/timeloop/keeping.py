@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from model.mapspace import KeepRules, ParallelGroup
+from model.spec.fields import check_keys, listing, name_list, source_ref
 from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, of
 from model.spec.timeloop.context import Context
-from model.spec.timeloop.fields import check_keys, listing, name_list, source_ref
 from model.spec.timeloop.tree import Leaf, Parallel
 
 _KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce")

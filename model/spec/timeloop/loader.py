@@ -9,6 +9,7 @@ from pathlib import Path
 
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
+from model.spec.fields import as_mapping, as_name, check_keys, listing
 from model.spec.limits import Limits
 from model.spec.reader import read_files
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
@@ -17,7 +18,6 @@ from model.spec.timeloop.attributes import read_variables
 from model.spec.timeloop.clauses import Clause, node_clauses, target_clauses
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.feasibility import check_feasible
-from model.spec.timeloop.fields import as_mapping, as_name, check_keys, check_version, listing
 from model.spec.timeloop.hierarchy import HierarchyNode, flattened
 from model.spec.timeloop.mapper import read_mapper
 from model.spec.timeloop.mapping import read_mapping
@@ -27,6 +27,7 @@ from model.spec.timeloop.rules import temporal_rules
 from model.spec.timeloop.shapes import find_shape
 from model.spec.timeloop.tags import check_tags
 from model.spec.timeloop.tree import read_tree
+from model.spec.timeloop.version import check_version
 
 CONSTRAINT_SECTIONS = (
     "constraints",

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from model.numbers import divisors
+from model.spec.fields import Names, as_int, as_sequence, check_keys, known_name, name_list
 from model.spec.source import MappingNode, Node, SequenceNode, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, Kind, of
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor, read_factors
-from model.spec.timeloop.fields import Names, as_int, as_sequence, check_keys, known_name, name_list
 from model.spec.timeloop.permutation import Permutation, read_permutation
 from model.spec.timeloop.tree import Leaf
 

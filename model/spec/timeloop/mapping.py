@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
+from model.spec.fields import listing
 from model.spec.source import Span, SpecError
 from model.spec.timeloop.assembly import Assembly
 from model.spec.timeloop.clauses import Clause
@@ -13,7 +14,6 @@ from model.spec.timeloop.conformity import check_axes, check_flags, check_order,
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor
 from model.spec.timeloop.feasibility import Slot
-from model.spec.timeloop.fields import listing
 from model.spec.timeloop.loops import LoopConstraints, read_loops
 from model.spec.timeloop.rules import spatial_rules
 

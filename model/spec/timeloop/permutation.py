@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from model.spec.fields import as_scalar, known_name, listing
 from model.spec.source import Node, ScalarNode, SequenceNode, Span, SpecError
-from model.spec.timeloop.fields import as_scalar, known_name, listing
 
 
 @dataclass(frozen=True)

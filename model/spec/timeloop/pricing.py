@@ -25,10 +25,10 @@ from model.energy import (
     read_given,
 )
 from model.energy.request import Kind
+from model.spec.fields import Names, as_fraction
 from model.spec.source import MappingNode, Node
 from model.spec.timeloop.attributes import values_of
 from model.spec.timeloop.context import Context
-from model.spec.timeloop.fields import Names, as_fraction
 from model.spec.timeloop.tree import Leaf
 
 

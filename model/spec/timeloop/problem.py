@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.problem import Dataspace, Problem, Term
-from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
-from model.spec.timeloop.fields import (
+from model.spec.fields import (
     NO_NAMES,
     Names,
     as_bool,
@@ -19,11 +18,12 @@ from model.spec.timeloop.fields import (
     as_scalar,
     as_sequence,
     check_keys,
-    check_version,
     known_name,
     listing,
     one_of,
 )
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.spec.timeloop.version import check_version
 
 # Far above any layer, low enough that the divisors of a bound are found at once.
 MAX_BOUND = 2**31 - 1

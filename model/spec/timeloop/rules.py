@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from model.mapping import Axis
 from model.mapspace import SpatialRules, TemporalRules
+from model.spec.fields import listing, source_ref
 from model.spec.source import Span, SpecError
 from model.spec.timeloop.context import Context
-from model.spec.timeloop.fields import listing, source_ref
 from model.spec.timeloop.loops import LoopConstraints
 
 

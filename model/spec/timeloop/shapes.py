@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from model.spec.fields import as_mapping, listing
 from model.spec.limits import Limits
 from model.spec.reader import read_files
 from model.spec.source import MappingNode, Span, SpecError, did_you_mean
-from model.spec.timeloop.fields import as_mapping, listing
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 

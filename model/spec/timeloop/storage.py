@@ -7,10 +7,10 @@ from difflib import SequenceMatcher
 from fractions import Fraction
 
 from model.architecture import StorageLevel
+from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name
 from model.spec.source import Node, Span, SpecError, fold_name
 from model.spec.timeloop.attributes import Attribute
 from model.spec.timeloop.context import Context
-from model.spec.timeloop.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name
 from model.spec.timeloop.tree import Leaf
 
 BITS_PER_KIBIBYTE = 8192

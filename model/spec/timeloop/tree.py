@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from model.energy import GIVEN_KEYS
+from model.spec.fields import Names, as_bool, as_int, as_mapping, as_name, as_sequence, check_keys
 from model.spec.source import MappingNode, Node, Span, SpecError
 from model.spec.timeloop.attributes import (
     NO_ATTRIBUTES,
@@ -14,17 +15,8 @@ from model.spec.timeloop.attributes import (
     read_attributes,
     values_of,
 )
-from model.spec.timeloop.fields import (
-    Names,
-    as_bool,
-    as_int,
-    as_mapping,
-    as_name,
-    as_sequence,
-    check_keys,
-    check_version,
-)
 from model.spec.timeloop.tags import NODE_TAGS, refused_tag
+from model.spec.timeloop.version import check_version
 
 Role = Literal["container", "storage", "compute", "nothing"]
 

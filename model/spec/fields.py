@@ -15,7 +15,6 @@ from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span,
 Names = Mapping[str, object]
 NO_NAMES: Names = MappingProxyType({})
 
-VERSION = Decimal("0.4")
 MAX_INTEGER = 10**15
 
 
@@ -115,20 +114,6 @@ def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNod
         message = f"`{first.text}` and `{second.text}` are two names of one thing in {what}"
         raise SpecError(message, second.span, ((first.span, "first given here"),))
     return found[0] if found else None
-
-
-def check_version(node: MappingNode) -> None:
-    """Check the optional key ``version``: only 0.4 is read."""
-    version = node.get("version")
-    if version is None:
-        return
-    text = as_scalar(version, "`version`").text
-    try:
-        number = Decimal(text)
-    except ArithmeticError:
-        number = Decimal(-1)
-    if number != VERSION:
-        raise SpecError(f"version `{text}` is not supported", version.span, hint="version 0.4 is")
 
 
 def value_of(node: Node, names: Names, what: str) -> int | float | str | bool:
