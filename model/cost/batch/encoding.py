@@ -44,8 +44,8 @@ class MappingBatch:
     def __len__(self) -> int:
         return len(self.factors)
 
-    def part(self, rows: slice) -> MappingBatch:
-        """Return some of the mappings."""
+    def part(self, rows: slice | Integers) -> MappingBatch:
+        """Return some of the mappings: a slice, or those at some indices."""
         columns = None if self.columns is None else self.columns[rows]
         return MappingBatch(self.factors[rows], self.order[rows], self.keep[rows], columns)
 

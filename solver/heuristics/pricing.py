@@ -1,0 +1,235 @@
+"""The price service: every mapping of every mapper is judged here, on the cost model, within a budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.cost import Evaluation, evaluate
+from model.cost.batch import BatchEvaluator, MappingBatch, encode
+from model.cost.batch.encoding import Booleans
+from model.cost.batch.evaluator import CHUNK, Doubles
+from model.cost.nest import build_nest
+from model.mapping import Mapping, StorageMapping
+from model.mapspace import Mapspace
+from solver.heuristics.interface import Budget, BudgetSpent
+from solver.heuristics.rules import Rules
+from solver.search.goal import objective_value
+
+FEW = 64
+"""Mappings that are priced one by one before the budget is looked at again."""
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """The best mapping so far, and when it was found.
+
+    ``values`` are exact integers, one per objective: energy units, cycles, or their product.
+    """
+
+    seconds: float
+    evaluations: int
+    values: tuple[int, ...]
+    mapping: Mapping
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, eq=False)
+class BatchPrices:
+    """Prices of a batch of mappings.
+
+    Parameters
+    ----------
+    allowed
+        Shape ``(mappings,)``: which mappings break neither a rule of the mapspace nor a limit of the
+        hardware.
+    values
+        Shape ``(mappings, objectives)``: energy units, cycles, or their product, as doubles; infinite
+        where not allowed.
+    """
+
+    allowed: Booleans
+    values: Doubles
+
+    @property
+    def scores(self) -> Doubles:
+        """Values of the first objective, shape ``(mappings,)``."""
+        return self.values[:, 0]
+
+
+class Pricing:
+    """Prices mappings for one run of a mapper, counts them, and remembers the best.
+
+    Parameters
+    ----------
+    mapspace
+        What is allowed.
+    objectives
+        Names out of `solver.result.OBJECTIVES`, compared lexicographically.
+    budget
+        When `BudgetSpent` is raised. The time runs from the creation of this object.
+    seed
+        For mappers that draw random numbers.
+    should_stop
+        Asked often; once it answers True the budget counts as spent.
+    """
+
+    def __init__(
+        self,
+        mapspace: Mapspace,
+        objectives: Sequence[str],
+        budget: Budget = Budget(),  # noqa: B008 (frozen)
+        seed: int = 0,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.mapspace = mapspace
+        self.objectives = tuple(objectives)
+        self.budget = budget
+        self.seed = seed
+        self.rules = Rules(mapspace)
+        self.evaluations = 0
+        self.valid = 0
+        self.trace: list[Incumbent] = []
+        self._should_stop = should_stop
+        self._evaluator = _evaluator(mapspace)
+        self._start = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start."""
+        return time.perf_counter() - self._start
+
+    @property
+    def seconds_left(self) -> float:
+        """Time that is left, infinite without a limit, 0 once the run is to stop."""
+        if self._should_stop():
+            return 0.0
+        return np.inf if self.budget.seconds is None else max(0.0, self.budget.seconds - self.seconds)
+
+    @property
+    def best(self) -> Incumbent | None:
+        """The best mapping that was priced."""
+        return self.trace[-1] if self.trace else None
+
+    def check_budget(self) -> None:
+        """Raise `BudgetSpent` if nothing is left; for mappers that compute long between prices."""
+        if self.seconds_left <= 0 or self._next_chunk() <= 0:
+            raise BudgetSpent
+
+    def price(self, mappings: Sequence[Mapping]) -> BatchPrices:
+        """Price mappings; the axes of their spatial loops are free (see `Rules`).
+
+        Raises
+        ------
+        BudgetSpent
+            Once the budget is spent; what was priced up to then counts.
+        ValueError
+            If a mapping is none of this problem on this architecture.
+        """
+        return self.price_batch(self._encode(mappings))
+
+    def price_batch(self, batch: MappingBatch) -> BatchPrices:
+        """Price mappings that are arrays already, as `price` does; ``columns`` are not looked at."""
+        allowed = np.zeros(len(batch), dtype=np.bool_)
+        values = np.full((len(batch), len(self.objectives)), np.inf)
+        start = 0
+        while start < len(batch):
+            self.check_budget()
+            rows = slice(start, start + self._next_chunk())
+            allowed[rows], values[rows] = self._chunk(batch.part(rows))
+            start = rows.stop
+        return BatchPrices(allowed, values)
+
+    def offer(self, mapping: Mapping) -> str | None:
+        """Price a mapper's answer, within the budget or not; return what rule or limit it breaks, if any.
+
+        Raises
+        ------
+        ValueError
+            If it is no mapping of this problem on this architecture.
+        """
+        batch = self._encode([mapping])
+        if (rule := self.rules.broken(batch, 0)) is not None:
+            return rule
+        self._chunk(batch)
+        problem, architecture = self.mapspace.problem, self.mapspace.architecture
+        found = evaluate(problem, architecture, self.rules.mapping(batch, 0)).violations
+        return f"the {found[0].kind} of {found[0].node}" if found else None
+
+    def _encode(self, mappings: Sequence[Mapping]) -> MappingBatch:
+        problem, architecture = self.mapspace.problem, self.mapspace.architecture
+        known = {space.name for space in problem.dataspaces}
+        for mapping in mappings:
+            build_nest(problem, architecture, mapping)
+            kept = {name for node in mapping.nodes if isinstance(node, StorageMapping) for name in node.keep}
+            if kept - known:
+                raise ValueError(f"mapping keeps unknown dataspaces {sorted(kept - known)}")
+        batch = encode(problem, architecture, mappings)
+        if (batch.factors < 1).any():
+            raise ValueError("a loop's bound is below 1")
+        return batch
+
+    def _next_chunk(self) -> int:
+        """Mappings that may be priced before the budget is looked at again."""
+        together = CHUNK if self._evaluator is not None else FEW
+        most = self.budget.evaluations
+        return together if most is None else min(together, most - self.evaluations)
+
+    def _chunk(self, batch: MappingBatch) -> tuple[Booleans, Doubles]:
+        allowed = self.rules.allows(batch)
+        rows = np.flatnonzero(allowed)
+        costs = self._costs(batch.part(rows))
+        allowed[rows] = np.isfinite(costs[:, 0])
+        values = np.full((len(batch), len(self.objectives)), np.inf)
+        values[rows] = costs
+        self.evaluations += len(batch)
+        self.valid += int(allowed.sum())
+        if allowed.any():
+            self._consider(batch, values)
+        return allowed, values
+
+    def _costs(self, batch: MappingBatch) -> Doubles:
+        """Objectives of mappings that break no rule, infinite where they break a limit of the hardware."""
+        if self._evaluator is None:
+            return self._costs_one_by_one(batch)
+        found = self._evaluator.evaluate(batch)
+        figures = {"energy": found.energy, "latency": found.cycles.astype(np.float64), "edp": found.edp}
+        values = np.stack([figures[name] for name in self.objectives], axis=1)
+        return np.where(found.valid[:, None], values, np.inf)
+
+    def _costs_one_by_one(self, batch: MappingBatch) -> Doubles:
+        values = np.full((len(batch), len(self.objectives)), np.inf)
+        for row in range(len(batch)):
+            found = self._exact(self.rules.mapping(batch, row))
+            values[row] = self._values(found) if found.valid else np.inf
+        return values
+
+    def _consider(self, batch: MappingBatch, values: Doubles) -> None:
+        """Make the best mapping of a batch the incumbent, if exact prices say so."""
+        row = int(np.lexsort(values.T[::-1])[0])
+        if self.best is not None and values[row, 0] > float(self.best.values[0]) * (1 + 1e-12):
+            return
+        mapping = self.rules.mapping(batch, row)
+        found = self._exact(mapping)
+        if not found.valid:
+            raise RuntimeError("the batched and the plain cost model disagree on what is valid")
+        exact = self._values(found)
+        if self.best is None or exact < self.best.values:
+            self.trace.append(Incumbent(self.seconds, self.evaluations, exact, mapping, found))
+
+    def _exact(self, mapping: Mapping) -> Evaluation:
+        return evaluate(self.mapspace.problem, self.mapspace.architecture, mapping)
+
+    def _values(self, found: Evaluation) -> tuple[int, ...]:
+        return tuple(objective_value(name, found.energy, found.cycles) for name in self.objectives)
+
+
+def _evaluator(mapspace: Mapspace) -> BatchEvaluator | None:
+    """The batched cost model, None if the problem is too large for its 64-bit counts."""
+    try:
+        return BatchEvaluator(mapspace.problem, mapspace.architecture)
+    except OverflowError:
+        return None

@@ -1,0 +1,206 @@
+"""The rules of a mapspace for many mappings at once: what is allowed, before any capacity is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations
+
+import numpy as np
+
+from model.architecture import Fanout
+from model.cost.batch import MappingBatch
+from model.cost.batch.encoding import Booleans, Integers
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
+
+TABLE_ENTRIES = 1 << 22
+"""Entries of the table of arrangements that are looked at together."""
+
+
+class Rules:
+    """What a mapspace allows.
+
+    How the spatial loops of a fanout lie along X and Y changes no cost, so mappings are judged by their
+    factors: they are allowed if some arrangement within the rules fits the mesh, and get the first one.
+    """
+
+    def __init__(self, mapspace: Mapspace) -> None:
+        self.mapspace = mapspace
+        problem, architecture = mapspace.problem, mapspace.architecture
+        spatial, temporal = iter(mapspace.spatial), iter(mapspace.temporal)
+        self.factor_rules: tuple[tuple[FactorRule, ...], ...] = tuple(
+            next(spatial).factors if isinstance(node, Fanout) else next(temporal).factors
+            for node in architecture.nodes
+        )
+        self.keep_options = tuple(_keep_options(mapspace, space.name) for space in problem.dataspaces)
+        self._nested = tuple(_nested_pairs(rules, problem.dims) for rules in mapspace.temporal)
+        self._arrangements = tuple(
+            _Arrangements(fanout, _sets_along_x(rules, problem.dims, problem.bounds))
+            for fanout, rules in zip(architecture.fanouts, mapspace.spatial, strict=True)
+        )
+
+    def allows(self, batch: MappingBatch) -> Booleans:
+        """Which mappings break no rule, shape ``(mappings,)``; capacities are left to the cost model."""
+        allowed = np.ones(len(batch), dtype=np.bool_)
+        for _, kept in self._verdicts(batch):
+            allowed &= kept
+        return allowed
+
+    def broken(self, batch: MappingBatch, row: int) -> str | None:
+        """Return the first rule that a mapping breaks, as a text for people; None if it breaks none."""
+        verdicts = self._verdicts(batch.part(slice(row, row + 1)))
+        return next((rule for rule, kept in verdicts if not kept[0]), None)
+
+    def mapping(self, batch: MappingBatch, row: int) -> Mapping:
+        """Return an allowed mapping of a batch, without loops of bound 1."""
+        problem, architecture = self.mapspace.problem, self.mapspace.architecture
+        names = [space.name for space in problem.dataspaces]
+        level, fanout = iter(range(len(architecture.levels))), iter(self._arrangements)
+        entries: list[NodeMapping] = []
+        for node, factors in zip(architecture.nodes, batch.factors[row], strict=True):
+            if isinstance(node, Fanout):
+                entries.append(next(fanout).mapping(problem.dims, factors))
+                continue
+            number = next(level)
+            keep = frozenset(name for name, kept in zip(names, batch.keep[row, number], strict=True) if kept)
+            dims = [d for d in batch.order[row, number].tolist() if factors[d] > 1]
+            loops = tuple(Loop(problem.dims[d], int(factors[d])) for d in dims)
+            entries.append(StorageMapping(loops, keep))
+        return Mapping(tuple(entries))
+
+    def fits_meshes(self, factors: Integers) -> Booleans:
+        """Which factors, shape ``(mappings, nodes, dims)``, find room on every mesh."""
+        fits = np.ones(len(factors), dtype=np.bool_)
+        positions = self.mapspace.architecture.fanout_indices
+        for position, arrangements in zip(positions, self._arrangements, strict=True):
+            fits &= arrangements.first_fitting(factors[:, position]) >= 0
+        return fits
+
+    def _verdicts(self, batch: MappingBatch) -> Iterator[tuple[str, Booleans]]:
+        """Yield the rules by name, each with the mappings that keep it."""
+        architecture, problem = self.mapspace.architecture, self.mapspace.problem
+        for node, rules, factors in zip(
+            architecture.nodes, self.factor_rules, batch.factors.transpose(1, 2, 0), strict=True
+        ):
+            for rule in rules:
+                own = factors[problem.dims.index(rule.dim)]
+                yield f"the factor {rule.dim}{rule.relation}{rule.value} of {node.name}", _holds(rule, own)
+        positions = np.argsort(batch.order, axis=2)
+        for number, pairs in enumerate(self._nested):
+            looping = batch.factors[:, architecture.storage_indices[number]] > 1
+            name = f"the order of the loops of {architecture.levels[number].name}"
+            yield name, _nests(pairs, positions[:, number], looping)
+        for number, options in enumerate(self.keep_options):
+            name = f"the levels that may keep {problem.dataspaces[number].name}"
+            yield name, np.isin(_codes(batch.keep[:, :, number]), _codes(options))
+        yield "the meshes and the split of the fanouts", self.fits_meshes(batch.factors)
+        in_use = np.prod(batch.factors[:, list(architecture.fanout_indices)], axis=(1, 2))
+        yield "the least number of arithmetic units in use", in_use >= float(self.mapspace.min_parallelism)
+
+
+@dataclass(frozen=True, eq=False)
+class _Arrangements:
+    """The sets of dimensions that may lie along X at a fanout, shape ``(sets, dims)``."""
+
+    fanout: Fanout
+    along_x: Booleans
+
+    def first_fitting(self, factors: Integers) -> Integers:
+        """For factors of shape ``(mappings, dims)``, the first set that fits the mesh, or -1."""
+        step = max(1, TABLE_ENTRIES // max(1, len(self.along_x)))
+        parts = [self._part(factors[start : start + step]) for start in range(0, len(factors), step)]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+    def _part(self, factors: Integers) -> Integers:
+        # Logarithms of integers, compared half-way to the next integer: rounding cannot matter.
+        logarithms = np.log(factors)
+        columns = logarithms @ self.along_x.T.astype(np.float64)
+        rows = logarithms.sum(axis=1)[:, None] - columns
+        fits = (columns <= np.log(self.fanout.mesh_x + 0.5)) & (rows <= np.log(self.fanout.mesh_y + 0.5))
+        return np.where(fits.any(axis=1), fits.argmax(axis=1), -1)
+
+    def mapping(self, dims: Sequence[str], factors: Integers) -> FanoutMapping:
+        """Arrange the loops of one mapping that fits."""
+        chosen = self.along_x[int(self.first_fitting(factors[None, :])[0])]
+        loops = [
+            SpatialLoop(dim, int(factor), "x" if along_x else "y")
+            for dim, factor, along_x in zip(dims, factors, chosen, strict=True)
+            if factor > 1
+        ]
+        return FanoutMapping(tuple(sorted(loops, key=lambda loop: loop.axis)))
+
+
+def _holds(rule: FactorRule, factors: Integers) -> Booleans:
+    compare = {"=": np.equal, "<=": np.less_equal, ">=": np.greater_equal}[rule.relation]
+    held: Booleans = compare(factors, rule.value)
+    return held
+
+
+def _codes(keep: Booleans) -> Integers:
+    """One number per row of booleans."""
+    codes: Integers = keep @ (1 << np.arange(keep.shape[1], dtype=np.int64))
+    return codes
+
+
+def _nested_pairs(rules: TemporalRules, dims: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Pairs of dimensions of which the first must lie inside of the second."""
+    middle = [dim for dim in dims if dim not in rules.inner and dim not in rules.outer]
+    inner = [(a, b) for i, a in enumerate(rules.inner) for b in (*rules.inner[i + 1 :], *middle)]
+    outer = [(a, b) for i, b in enumerate(rules.outer) for a in (*rules.inner, *middle, *rules.outer[:i])]
+    place = {dim: index for index, dim in enumerate(dims)}
+    return tuple((place[a], place[b]) for a, b in (*inner, *outer))
+
+
+def _nests(pairs: Sequence[tuple[int, int]], positions: Integers, looping: Booleans) -> Booleans:
+    """Whether all loops (of bound above 1) lie as `pairs` says."""
+    kept = np.ones(len(positions), dtype=np.bool_)
+    for inside, outside in pairs:
+        swapped = positions[:, inside] > positions[:, outside]
+        kept &= ~(swapped & looping[:, inside] & looping[:, outside])
+    return kept
+
+
+def _sets_along_x(rules: SpatialRules, dims: Sequence[str], bounds: Sequence[int]) -> Booleans:
+    """Sets of dimensions that may lie along X, each once; dimensions of bound 1 are in none."""
+    listed = (*rules.inner, *rules.outer)
+    live = {dim for dim, bound in zip(dims, bounds, strict=True) if bound > 1}
+    free = [dim for dim in dims if dim not in listed and dim not in rules.uncounted]
+    places = len(listed) + len(free)
+    found: dict[tuple[bool, ...], None] = {}
+    for split in range(places + 1) if rules.split is None else (rules.split,):
+        for chosen in _prefixes(rules, split, [dim for dim in free if dim in live], len(free)):
+            found[tuple(dim in live and dim in chosen for dim in dims)] = None
+    return np.array(list(found), dtype=np.bool_).reshape(len(found), len(dims))
+
+
+def _prefixes(rules: SpatialRules, split: int, live: Sequence[str], free: int) -> Iterator[frozenset[str]]:
+    """Sets of the first `split` of the inner, then `free` unlisted (`live` ones count), then the outer."""
+    taken = split - len(rules.inner)
+    if taken <= 0:
+        yield frozenset(rules.inner[:split])
+        return
+    if taken >= free:
+        yield frozenset((*rules.inner, *live, *rules.outer[: taken - free]))
+        return
+    idle = free - len(live)
+    for size in range(max(0, taken - idle), min(taken, len(live)) + 1):
+        yield from (frozenset((*rules.inner, *chosen)) for chosen in combinations(live, size))
+
+
+def _keep_options(mapspace: Mapspace, dataspace: str) -> Booleans:
+    """Sets of levels that may keep `dataspace`, shape ``(options, levels)``; none if there is no way."""
+    levels = range(len(mapspace.keep))
+    banned = {level for level in levels if dataspace in mapspace.keep[level].bypass}
+    forced = {level for level in levels if dataspace in mapspace.keep[level].keep} | ({0} - banned)
+    free = [level for level in levels if level not in forced | banned]
+    subsets = chain.from_iterable(combinations(free, size) for size in range(len(free) + 1))
+    options = [] if forced & banned else [forced.union(subset) for subset in subsets]
+    allowed = [kept for kept in options if kept and _fits_groups(mapspace, kept)]
+    rows = [[level in kept for level in levels] for kept in allowed]
+    return np.array(rows, dtype=np.bool_).reshape(len(rows), len(levels))
+
+
+def _fits_groups(mapspace: Mapspace, kept: set[int]) -> bool:
+    counts = [(len(kept.intersection(group.levels)), group.may_skip) for group in mapspace.parallel]
+    return all(count == 1 or (count == 0 and may_skip) for count, may_skip in counts)
