@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import cache
 
@@ -10,9 +9,11 @@ from functools import cache
 @cache
 def divisors(number: int) -> tuple[int, ...]:
     """Divisors of `number` in ascending order."""
-    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
-    large = [number // d for d in reversed(small) if d * d != number]
-    return tuple(small + large)
+    found = [1]
+    for prime, exponent in prime_factors(number):
+        powers = [prime**power for power in range(exponent + 1)]
+        found = [divisor * power for divisor in found for power in powers]
+    return tuple(sorted(found))
 
 
 @cache

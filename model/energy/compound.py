@@ -17,7 +17,7 @@ _SUBCOMPONENT_KEYS = frozenset({"name", "class", "attributes", "area_scale"})
 _ACTION_KEYS = frozenset({"name", "arguments", "subcomponents"})
 _PART_KEYS = frozenset({"name", "actions"})
 _STEP_KEYS = frozenset({"name", "arguments", "energy_scale"})
-_INDEXED_NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[(.*)\])?\s*", re.DOTALL)
+_INDEXED_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[(.*)\])?", re.DOTALL)
 
 T = TypeVar("T")
 Arguments = tuple[tuple[str, ScalarNode], ...]

@@ -70,10 +70,12 @@ def load_tables(ert_node: Node | None, art_node: Node | None) -> EnergyTables:
 def _load_energies(ert_node: Node) -> dict[str, EnergyTable]:
     content = as_mapping(ert_node, "the ERT", _TABLES_KEYS)
     tables: dict[str, EnergyTable] = {}
+    spans: dict[str, Span] = {}
     for item in as_sequence(content.require("tables", "the ERT"), "`tables` of the ERT"):
         table = _load_energy_table(item)
-        _refuse_second(table.component, table.span, {name: t.span for name, t in tables.items()})
+        _refuse_second(table.component, table.span, spans)
         tables[table.component] = table
+        spans[table.component] = table.span
     return tables
 
 

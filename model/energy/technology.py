@@ -21,7 +21,7 @@ REFERENCE_NM = 45.0
 SMALLEST_NM = 3.0
 LARGEST_NM = 180.0
 
-_NODE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:nm)?\s*", re.IGNORECASE)
+_NODE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:nm)?", re.IGNORECASE)
 
 # Node in nm: supply in V, then the coefficients of V**2, V and 1 in the energy fit.
 _ENERGY_FIT: Mapping[float, tuple[float, float, float, float]] = {
@@ -62,7 +62,7 @@ def parse_node(technology: object) -> float:
     EnergyError
         For anything else, and outside of 3 nm to 180 nm.
     """
-    match = None if isinstance(technology, bool) else _NODE.fullmatch(str(technology))
+    match = None if isinstance(technology, bool) else _NODE.fullmatch(str(technology).strip())
     if match is None:
         raise EnergyError(
             f"attribute `technology` is {technology!r}, which is no technology node",

@@ -169,6 +169,9 @@ class _Composer:
 
     def _on_scalar(self, event: yaml.ScalarEvent) -> None:
         span = self._span(event)
+        if len(event.value) > self._limits.scalar_characters:
+            most = self._limits.scalar_characters
+            raise SpecError(f"a value of {len(event.value)} characters; at most {most} are read", span)
         written = scalar_node(event.value, bool(event.style), span, event.tag, self._limits)
         node: Node = written
         if event.tag in self._resolvers:

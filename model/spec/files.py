@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.spec.limits import Limits
-from model.spec.source import SpecError, did_you_mean
+from model.spec.source import SpecError, did_you_mean, printable
 
 SHIPPED_SPECS = Path(__file__).resolve().parents[2] / "specs"
 
@@ -148,10 +148,13 @@ def _neighbour_hint(wanted: str, directories: Iterable[Path]) -> str | None:
 
 
 def display_name(path: Path) -> str:
-    """Return the shorter of the absolute path and the one relative to the working directory."""
+    """Return the shorter of the absolute path and the one relative to the working directory.
+
+    Characters that a terminal would act upon are replaced.
+    """
     absolute = os.path.abspath(path)  # noqa: PTH100 (keeps symbolic links as the user wrote them)
     try:
         relative = os.path.relpath(absolute)
     except ValueError:
-        return absolute
-    return min(relative, absolute, key=len)
+        return printable(absolute)
+    return printable(min(relative, absolute, key=len))

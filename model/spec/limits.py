@@ -21,6 +21,8 @@ class Limits:
         Nesting of lists and mappings.
     integer_digits : int
         Digits of a number.
+    scalar_characters : int
+        Characters of a single value.
     includes, include_depth : int
         Files included in all; files that include one another in a row.
     rendered_characters : int
@@ -36,6 +38,7 @@ class Limits:
     nodes: int = 500_000
     depth: int = 100
     integer_digits: int = 100
+    scalar_characters: int = 10_000
     includes: int = 1_000
     include_depth: int = 20
     rendered_characters: int = 8 * MEBI

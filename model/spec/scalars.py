@@ -81,6 +81,9 @@ def _finite(text: str, span: Span | None, limits: Limits) -> float:
     value = float(text)
     if math.isinf(value):
         raise SpecError(f"`{text}` is too large for a number", span, hint="infinity is written `.inf`")
+    # The exact value of such a text is a fraction that can be too long for the memory.
+    if value == 0 and any(digit in text.lower().partition("e")[0] for digit in "123456789"):
+        raise SpecError(f"`{text}` is too small for a number", span, hint="write 0")
     return value
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import islice
 
 Scalar = None | bool | int | float | str
 
@@ -13,6 +14,9 @@ _LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _TAB_WIDTH = 4
 _EXCERPT_WIDTH = 100
 _CLIPPED = "..."
+_LONGEST_LINE = 2_000
+_LONGEST_WORD = 200
+_MOST_CANDIDATES = 2_000
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -194,7 +198,10 @@ class SpecError(Exception):
         return SpecError(self.message, self.span, (*self.related, (span, "included here")), self.hint)
 
     def render(self) -> str:
-        """Return the message with its places, source lines, carets and hint, as plain text."""
+        """Return the message with its places, source lines, carets and hint.
+
+        Plain text that is safe on a terminal: what it would act upon is replaced, long lines are cut.
+        """
         spans = [span for span in (self.span, *(place for place, _ in self.related)) if span]
         gutter = max((_gutter_width(span) for span in spans), default=1)
         lines = [f"error: {self.message}"]
@@ -205,16 +212,19 @@ class SpecError(Exception):
             lines += _excerpt(span, gutter, "-->")
         if self.hint is not None:
             lines.append(f"help: {self.hint}")
-        return "\n".join(lines)
+        return "\n".join(_cut(printable(line)) for line in lines)
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
     """Return a hint that names the candidate most like `word`, or None where none is alike.
 
     A candidate that differs in case, dashes or underscores only is preferred to one that is
-    merely close.
+    merely close. Words of more than 200 characters are like nothing: comparing them takes too long.
     """
-    names = list(dict.fromkeys(candidates))
+    if len(word) > _LONGEST_WORD:
+        return None
+    known = dict.fromkeys(islice(candidates, _MOST_CANDIDATES))
+    names = [name for name in known if len(name) <= _LONGEST_WORD]
     folded = [name for name in names if fold_name(name) == fold_name(word) and name != word]
     close = folded or [name for name in get_close_matches(word, names, n=1, cutoff=0.6) if name != word]
     return f"did you mean `{close[0]}`?" if close else None
@@ -246,7 +256,7 @@ def _marked_line(span: Span, gutter: int) -> list[str]:
         return []
     start = min(span.column - 1, len(text))
     end = len(text) if span.end_line > span.line else min(span.end_column - 1, len(text))
-    before, marked, after = (_printable(part) for part in (text[:start], text[start:end], text[end:]))
+    before, marked, after = (printable(part) for part in (text[:start], text[start:end], text[end:]))
     before, marked, after = _clip(before, marked, after)
     blank = " " * gutter
     return [
@@ -256,10 +266,14 @@ def _marked_line(span: Span, gutter: int) -> list[str]:
     ]
 
 
-def _printable(text: str) -> str:
-    """Widen tabs and replace what a terminal would act upon."""
+def printable(text: str) -> str:
+    """Widen tabs and replace what a terminal would act upon, or could not show."""
     widened = text.replace("\t", " " * _TAB_WIDTH)
     return "".join(character if character.isprintable() else _REPLACEMENT for character in widened)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - len(_CLIPPED)] + _CLIPPED
 
 
 def _clip(before: str, marked: str, after: str) -> tuple[str, str, str]:

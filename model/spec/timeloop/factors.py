@@ -10,8 +10,7 @@ from model.mapspace import FactorRule, Relation
 from model.spec.fields import Names, as_int, as_scalar, kind_of, known_name, listing, source_ref
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 
-_OPERATOR = re.compile(r"\s*(<=|>=|==|=|<|>)\s*")
-_GLUED = re.compile(r"([A-Za-z_]\w*?)(\d+)\Z")
+_OPERATOR = re.compile(r" ?(<=|>=|==|=|<|>) ?")
 _FORMS = "write `P=4`, `P<=4` or `P>=4`, in a list, a mapping `{P: 4}` or a text `P=4, Q=2`"
 
 
@@ -69,7 +68,7 @@ def _parts(node: Node) -> Iterator[tuple[str, Node]]:
     if node.value is None:
         return
     # Spaces around an operator belong to the factor; all others separate factors.
-    joined = _OPERATOR.sub(lambda match: match.group(1), node.text)
+    joined = _OPERATOR.sub(lambda match: match.group(1), " ".join(node.text.split()))
     for text in re.split(r"[,\s]+", joined):
         if text:
             yield text, node
@@ -112,9 +111,9 @@ def _split(text: str, node: Node, bounds: Bounds) -> tuple[str, str, str]:
         raise SpecError(message, node.span, hint="put `=` between dimension and factor")
     if fits:
         return fits[0], "=", text[len(fits[0]) :]
-    glued = _GLUED.match(text)
-    if glued:
-        _require_dim(glued.group(1), node, bounds)
+    name = text.rstrip("0123456789")
+    if name != text and name.isidentifier():
+        _require_dim(name, node, bounds)
     raise SpecError(f"`{text}` is not a factor", node.span, hint=_FORMS)
 
 
