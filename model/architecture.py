@@ -9,6 +9,8 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 
+from model.source_ref import SourceRef
+
 MAX_ENERGY_DIGITS = 12
 
 
@@ -56,6 +58,8 @@ class StorageLevel:
         Price of the actions; area of one instance, if known, and its source.
     no_temporal_reuse, rmw_first_update, no_coalesce
         Names of dataspaces whose accesses at this level are counted differently (model.cost).
+    size_source, buffering_source, utilization_source
+        Where capacity, multiple buffering and least utilization are written, if they are.
     """
 
     name: str
@@ -78,6 +82,9 @@ class StorageLevel:
     no_temporal_reuse: frozenset[str] = frozenset()
     rmw_first_update: frozenset[str] = frozenset()
     no_coalesce: frozenset[str] = frozenset()
+    size_source: SourceRef | None = field(default=None, compare=False)
+    buffering_source: SourceRef | None = field(default=None, compare=False)
+    utilization_source: SourceRef | None = field(default=None, compare=False)
 
     @cached_property
     def usable_words(self) -> int | None:
@@ -96,7 +103,8 @@ class Fanout:
     """A spatial fanout: what lies below exists ``mesh_x * mesh_y`` times per instance above.
 
     ``no_multicast`` names the dataspaces that are delivered to every child on their own
-    (Timeloop: spatial ``no_reuse``).
+    (Timeloop: spatial ``no_reuse``). ``mesh_sources`` has the places of the X and the Y axis, or of
+    the node where an axis is not written.
     """
 
     name: str
@@ -104,6 +112,7 @@ class Fanout:
     mesh_y: int = 1
     no_multicast: frozenset[str] = frozenset()
     no_link_transfer: frozenset[str] = frozenset()
+    mesh_sources: tuple[SourceRef, SourceRef] | None = field(default=None, compare=False)
 
     @property
     def size(self) -> int:

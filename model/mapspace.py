@@ -8,17 +8,20 @@ from typing import Literal
 
 from model.architecture import Architecture
 from model.problem import Problem
+from model.source_ref import SourceRef
+
+__all__ = [
+    "FactorRule",
+    "KeepRules",
+    "Mapspace",
+    "ParallelGroup",
+    "Relation",
+    "SourceRef",
+    "SpatialRules",
+    "TemporalRules",
+]
 
 Relation = Literal["=", "<=", ">="]
-
-
-@dataclass(frozen=True, slots=True)
-class SourceRef:
-    """Where a constraint stands in the user's files (1-based line and column)."""
-
-    file: str
-    line: int
-    column: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +76,17 @@ class SpatialRules:
 
 @dataclass(frozen=True)
 class KeepRules:
-    """Dataspaces that a storage level must keep and must bypass; the others are free."""
+    """Dataspaces that a storage level must keep and must bypass; the others are free.
+
+    ``sources`` pairs dataspaces with the places that ask for it, where there are any. ``settled``
+    are those that a ``!Parallel`` has to settle one way or the other: no mapspace leaves them free.
+    """
 
     keep: frozenset[str] = frozenset()
     bypass: frozenset[str] = frozenset()
     source: SourceRef | None = None
+    sources: tuple[tuple[str, SourceRef], ...] = field(default=(), compare=False)
+    settled: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -109,3 +118,4 @@ class Mapspace:
     min_parallelism: Fraction = Fraction(0)
     objectives: tuple[str, ...] = ("edp",)
     notes: tuple[str, ...] = field(default=())
+    min_parallelism_source: SourceRef | None = field(default=None, compare=False)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from model.architecture import Fanout, StorageLevel
-from model.mapspace import ParallelGroup
-from model.spec.fields import as_fraction, check_keys, listing
+from model.mapspace import ParallelGroup, SourceRef
+from model.spec.fields import as_fraction, check_keys, listing, source_ref
 from model.spec.source import Node, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause
 from model.spec.timeloop.context import Context
@@ -172,11 +172,14 @@ def node_of(slot: Slot) -> StorageLevel | Fanout:
         mesh_y=loops.leaf.mesh_y,
         no_multicast=frozenset(loops.no_reuse),
         no_link_transfer=frozenset(loops.no_link_transfer),
+        mesh_sources=(source_ref(loops.leaf.mesh_place("meshX")), source_ref(loops.leaf.mesh_place("meshY"))),
     )
 
 
-def min_parallelism(clauses: Sequence[Clause], assembly: Assembly, context: Context) -> Fraction:
-    """Return the least number of compute units in use that the constraints ask for.
+def min_parallelism(
+    clauses: Sequence[Clause], assembly: Assembly, context: Context
+) -> tuple[Fraction, SourceRef | None]:
+    """Return the least number of compute units in use that the constraints ask for, and where.
 
     They give it as a share of all units, on the innermost storage level or the compute component.
 
@@ -203,7 +206,7 @@ def min_parallelism(clauses: Sequence[Clause], assembly: Assembly, context: Cont
     units = 1
     for slot in assembly.fanouts:
         units *= slot.loops.leaf.fanout
-    return Fraction(0) if found is None else found[0] * units
+    return (Fraction(0), None) if found is None else (found[0] * units, source_ref(found[1]))
 
 
 def _share(value: Node, context: Context) -> Fraction:

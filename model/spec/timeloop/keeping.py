@@ -17,18 +17,27 @@ _KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce")
 
 @dataclass
 class Keeping:
-    """What one level keeps and bypasses; the dictionaries map dataspaces to their places."""
+    """What one level keeps and bypasses; the dictionaries map dataspaces to their places.
+
+    ``settled`` names what a ``!Parallel`` has to settle, whatever else is asked for.
+    """
 
     leaf: Leaf
     keep: dict[str, Span] = field(default_factory=dict)
     bypass: dict[str, Span] = field(default_factory=dict)
     no_coalesce: dict[str, Span] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
 
     def rules(self) -> KeepRules:
         """Return the rules of the canonical mapspace."""
-        spans = (*self.keep.values(), *self.bypass.values())
-        source = source_ref(spans[0]) if spans else None
-        return KeepRules(frozenset(self.keep), frozenset(self.bypass), source)
+        places = {name: source_ref(span) for name, span in (self.keep | self.bypass).items()}
+        return KeepRules(
+            keep=frozenset(self.keep),
+            bypass=frozenset(self.bypass),
+            source=next(iter(places.values()), None),
+            sources=tuple(places.items()),
+            settled=frozenset(self.settled),
+        )
 
     def require(self, verb: str, name: str, span: Span) -> None:
         """Add a dataspace that must be kept or bypassed.
@@ -150,6 +159,8 @@ def _group(
         hint = "keep it in one branch, or in a `!Nothing` branch if it passes by all of them"
         shown = listing(dict.fromkeys((*lost, *barred, *unsaid)))
         raise SpecError(f"no branch of this `!Parallel` keeps {shown}", parallel.span, hint=hint)
+    for leaf in inside if choice else ():
+        keepings[leaf].settled.update(context.dataspaces)
     if choice or not inside:
         return None
     levels = [leaf for leaf in context.tree.leaves if leaf.role == "storage"]

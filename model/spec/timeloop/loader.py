@@ -65,6 +65,8 @@ class LoadOptions:
         Complete spatial permutations as Timeloop's front end does.
     require_mapping
         Refuse specs without the key ``mapping``.
+    refuse_infeasible
+        Refuse constraints that conflict plainly; otherwise the mapspace is empty.
     limits
         Bounds on the text that is read.
     allow_include
@@ -74,6 +76,7 @@ class LoadOptions:
     ignore_sparse: bool = False
     timeloop_padding: bool = False
     require_mapping: bool = False
+    refuse_infeasible: bool = True
     limits: Limits = field(default_factory=Limits)
     allow_include: tuple[Path, ...] = ()
 
@@ -94,6 +97,8 @@ class LoadedSpec:
         The tree's nodes in order, containers and branches included.
     files
         The files that were named.
+    document
+        The joined text as nodes; `model.spec.places` finds the places of the mapspace in it.
     """
 
     mapspace: Mapspace
@@ -101,6 +106,7 @@ class LoadedSpec:
     notes: tuple[str, ...]
     hierarchy: tuple[HierarchyNode, ...]
     files: tuple[Path, ...]
+    document: MappingNode
 
 
 def load_timeloop(
@@ -143,7 +149,8 @@ def load_node(top: MappingNode, files: Sequence[Path], options: LoadOptions) -> 
         raise SpecError("the specs have no key `mapping`", top.span)
     targets = [] if given is None else target_clauses(given, "`mapping`", context)
     assembly = assemble(clauses, context, options.ignore_sparse)
-    check_feasible(assembly.slots, context)
+    if options.refuse_infeasible:
+        check_feasible(assembly.slots, context)
     note_overbooking(clauses, context)
     mapspace = _mapspace(top, clauses, assembly, context)
     mapping = None
@@ -158,6 +165,7 @@ def load_node(top: MappingNode, files: Sequence[Path], options: LoadOptions) -> 
         notes=loaded_notes,
         hierarchy=flattened(context.tree),
         files=tuple(files),
+        document=top,
     )
 
 
@@ -245,6 +253,7 @@ def _mapspace(top: MappingNode, clauses: Sequence[Clause], assembly: Assembly, c
     leaves = [*(slot.loops.leaf for slot in assembly.storages), assembly.compute]
     prices = {leaf.name: priced(leaf, lists, context) for leaf in leaves}
     nodes = [node_of(slot) for slot in assembly.slots]
+    parallelism, parallelism_source = min_parallelism(clauses, assembly, context)
     return Mapspace(
         problem=context.problem,
         architecture=build_architecture(context.tree.name, nodes, assembly.compute, prices),
@@ -252,6 +261,7 @@ def _mapspace(top: MappingNode, clauses: Sequence[Clause], assembly: Assembly, c
         spatial=tuple(slot.spatial for slot in assembly.fanouts if slot.spatial is not None),
         keep=tuple(slot.keeping.rules() for slot in assembly.storages if slot.keeping is not None),
         parallel=assembly.parallel,
-        min_parallelism=min_parallelism(clauses, assembly, context),
+        min_parallelism=parallelism,
         objectives=read_mapper(top.get("mapper"), context),
+        min_parallelism_source=parallelism_source,
     )

@@ -7,7 +7,8 @@ from difflib import SequenceMatcher
 from fractions import Fraction
 
 from model.architecture import StorageLevel
-from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name
+from model.source_ref import SourceRef
+from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name, source_ref
 from model.spec.source import Node, Span, SpecError, fold_name
 from model.spec.timeloop.attributes import Attribute
 from model.spec.timeloop.context import Context
@@ -154,7 +155,17 @@ def read_storage(leaf: Leaf, context: Context, ignore_sparse: bool) -> StorageLe
         network_fill_latency=reader.integer("network_fill_latency", 0, minimum=0) or 0,
         network_drain_latency=reader.integer("network_drain_latency", 0, minimum=0) or 0,
         gating_fanouts=_gating_fanouts(reader, context),
+        size_source=_source(reader, "depth", "entries", "sizeKB"),
+        buffering_source=_source(reader, "multiple_buffering"),
+        utilization_source=_source(reader, "min_utilization"),
     )
+
+
+def _source(reader: _Reader, *names: str) -> SourceRef | None:
+    """Return the place of the first of these attributes that is given."""
+    given = (name for name in names if reader.node(name) is not None)
+    name = next(given, None)
+    return None if name is None else source_ref(reader.place(name))
 
 
 def _is_dram(leaf: Leaf) -> bool:

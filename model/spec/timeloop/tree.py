@@ -76,6 +76,11 @@ class Leaf:
         """Number of instances below one instance above."""
         return self.mesh_x * self.mesh_y
 
+    def mesh_place(self, key: str) -> Span:
+        """Return where ``meshX`` or ``meshY`` is written, or the name of the node if it is not."""
+        written = None if self.spatial is None else self.spatial.get(key)
+        return self.span if written is None else written.span
+
 
 @dataclass(frozen=True)
 class Parallel:
