@@ -11,7 +11,7 @@ import yaml
 
 from model.spec.documents import Document
 from model.spec.limits import Limits
-from model.spec.merging import is_merge_key, merged_mapping
+from model.spec.merging import NO_MERGE_TAG, is_merge_key, merged_mapping, without_merge_tags
 from model.spec.scalars import CORE_TAGS, scalar_node
 from model.spec.source import (
     MappingNode,
@@ -25,6 +25,7 @@ from model.spec.source import (
 )
 
 INCLUDE_TAG = "!include"
+INCLUDE_DIRECTORY_TAG = "!includedir"
 INCLUDED_TAG = "!included"
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class _Composer:
         self._anchors: dict[str, _Anchor] = {}
         self._stack: list[_Frame] = []
         self._root: Node | None = None
+        self._has_merge_tags = False
 
     def compose(self) -> Node | None:
         documents = 0
@@ -125,7 +127,10 @@ class _Composer:
                 self._on_start(event)
             elif isinstance(event, yaml.CollectionEndEvent):
                 self._on_end(event)
-        return self._root
+            self._has_merge_tags |= getattr(event, "tag", None) == NO_MERGE_TAG
+        if self._root is None or not self._has_merge_tags:
+            return self._root
+        return without_merge_tags(self._root)
 
     def _events(self) -> Iterator[yaml.Event]:
         self._check_readable()

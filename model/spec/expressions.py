@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from model.spec.arithmetic import bounded, calculate, container, number, ordered, type_name
 from model.spec.functions import FUNCTIONS
+from model.spec.parts import part_of
 from model.spec.source import ScalarNode, Span, SpecError, did_you_mean
 
 _LONGEST = 2_000
@@ -64,7 +65,7 @@ def evaluate(text_or_node: str | ScalarNode, names: Mapping[str, object]) -> int
     """
     if isinstance(text_or_node, ScalarNode):
         return _evaluate_node(text_or_node, names)
-    return _Evaluator(text_or_node, None, names).result()
+    return Evaluator(text_or_node, None, names).result()
 
 
 def _evaluate_node(node: ScalarNode, names: Mapping[str, object]) -> int | float | str | bool:
@@ -72,16 +73,29 @@ def _evaluate_node(node: ScalarNode, names: Mapping[str, object]) -> int | float
         raise SpecError("a value is missing here", node.span)
     if not isinstance(node.value, str):
         return node.value
-    return _Evaluator(node.value, node.span, names).result()
+    return Evaluator(node.value, node.span, names).result()
 
 
-class _Evaluator:
+class Evaluator:
+    """Walks the syntax tree of one expression; a subclass may understand more kinds of nodes.
+
+    Parameters
+    ----------
+    text
+        The expression.
+    span
+        Its place, of which errors show the part that is wrong.
+    names
+        The values of names.
+    """
+
     def __init__(self, text: str, span: Span | None, names: Mapping[str, object]) -> None:
         self._text = " ".join(text.split("\n")).strip()
         self._span = span
         self._names = names
 
     def result(self) -> int | float | str | bool:
+        """Return the value of the expression."""
         value = self._value(self._parse(), 0)
         if not isinstance(value, (int, float, str)):
             raise SpecError(f"the expression gives {type_name(value)}, not a number or a text", self._span)
@@ -177,17 +191,9 @@ class _Evaluator:
         return self._part(len(before) + 1, len(upto) + 1)
 
     def _part(self, start: int | None, end: int | None) -> Span | None:
-        """Return the span of a part of the text (1-based columns) where the file has it in one line."""
-        span = self._span
-        if span is None or span.source is None or span.rendered is not None or start is None:
-            return span
-        line = span.source.line(span.line) or ""
-        offset = line.find(self._text, span.column - 1, span.end_column - 1)
-        if span.end_line != span.line or offset < 0:
-            return span
-        start = min(start, len(self._text))
-        end = max(start + 1, min(end or start + 1, len(self._text) + 1))
-        return Span(span.file, span.line, offset + start, span.line, offset + end, span.source)
+        """Return the place of a part of the text, given by 1-based columns as `SyntaxError` has them."""
+        first = None if start is None else start - 1
+        return part_of(self._span, self._text, first, None if end is None else end - 1)
 
 
 def _shortened(text: str) -> str:

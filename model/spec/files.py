@@ -11,17 +11,26 @@ from model.spec.limits import Limits
 from model.spec.source import SpecError, did_you_mean, printable
 
 SHIPPED_SPECS = Path(__file__).resolve().parents[2] / "specs"
+SPEC_SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2")
 
 
 @dataclass(frozen=True, slots=True)
 class IncludeRoots:
-    """The directory trees that specs may include files from, resolved."""
+    """The directory trees that specs may include files from, resolved.
+
+    From the trees of `collections` they may include directories, and files that are named as specs.
+    """
 
     directories: tuple[Path, ...]
+    collections: tuple[Path, ...] = ()
 
     def permits(self, path: Path) -> bool:
         """Whether `path` lies in one of the trees once its symbolic links are followed."""
-        return any(resolved(path).is_relative_to(directory) for directory in self.directories)
+        target = resolved(path)
+        if any(target.is_relative_to(directory) for directory in self.directories):
+            return True
+        is_spec = target.is_dir() or target.name.endswith(SPEC_SUFFIXES)
+        return is_spec and any(target.is_relative_to(directory) for directory in self.collections)
 
     def check(self, path: Path) -> None:
         """Raise SpecError unless `path` may be included."""
@@ -33,7 +42,10 @@ class IncludeRoots:
 
 
 def include_roots(
-    paths: Iterable[Path], variables: Mapping[str, object], allow_include: Iterable[Path]
+    paths: Iterable[Path],
+    variables: Mapping[str, object],
+    allow_include: Iterable[Path],
+    levels_above: int = 0,
 ) -> IncludeRoots:
     """Return the directories that may be included from.
 
@@ -41,7 +53,8 @@ def include_roots(
     what `allow_include` names, and for every variable that names an existing file (relative to the
     working directory or to a spec file) the directory of that file and the directory above, because
     layer files share a base file beside their folder. The root of the file system is never one of
-    them unless `allow_include` names it.
+    them unless `allow_include` names it. Files that are named as specs may also come from up to
+    `levels_above` directories above a spec file.
     """
     homes = [home for path in paths for home in (resolved(path.parent), resolved(path).parent)]
     trees = [*homes, SHIPPED_SPECS]
@@ -51,7 +64,8 @@ def include_roots(
             trees += [named.parent, named.parent.parent]
     kept = [tree for tree in trees if tree != tree.parent]
     kept += [resolved(path) for path in allow_include]
-    return IncludeRoots(tuple(dict.fromkeys(kept)))
+    above = [tree for home in homes for tree in home.parents[:levels_above] if tree != tree.parent]
+    return IncludeRoots(tuple(dict.fromkeys(kept)), tuple(dict.fromkeys(above)))
 
 
 def _named_file(value: object, bases: Iterable[Path]) -> Path | None:
@@ -97,6 +111,16 @@ def require(wanted: str, directories: tuple[Path, ...]) -> Path:
     places = ", ".join(dict.fromkeys(display_name(directory) for directory in directories))
     searched = "" if Path(wanted).is_absolute() else f" in {places}"
     raise SpecError(f"there is no file `{wanted}`{searched}", hint=_neighbour_hint(wanted, directories))
+
+
+def files_of(directory: Path) -> list[Path]:
+    """Return what a directory holds, by name; SpecError if it is none or cannot be read."""
+    if not directory.is_dir():
+        raise SpecError(f"{display_name(directory)} is not a directory")
+    try:
+        return sorted(directory.iterdir())
+    except OSError as error:
+        raise SpecError(f"cannot read {display_name(directory)}: {error.strerror}") from None
 
 
 def read_text(path: Path, limits: Limits) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, to_plain
 
 SHALLOW = "<<"
 RECURSIVE = "<<<"
+NO_MERGE_TAG = "!nomerge"
 
 Entry = tuple[ScalarNode, Node]
 
@@ -22,8 +24,8 @@ def merged_mapping(entries: Iterable[Entry], span: Span, tag: str | None) -> Map
 
     ``<<`` adds the keys that the mapping lacks. ``<<<`` does so at every depth: mappings under the
     same key are merged, lists under the same key are joined (own items first), and a scalar that is
-    given stays. Of several sources, an earlier one goes before a later one. Keys that were merged in
-    follow the own ones.
+    given stays, as does any value with the tag ``!nomerge``. Of several sources, an earlier one goes
+    before a later one. Keys that were merged in follow the own ones.
 
     Raises
     ------
@@ -58,11 +60,51 @@ def _fill(target: MappingNode, source: MappingNode, recursive: bool) -> MappingN
 
 
 def _filled_value(own: Node, other: Node | None) -> Node:
+    if own.tag == NO_MERGE_TAG:
+        return own
     if isinstance(own, MappingNode) and isinstance(other, MappingNode):
         return _fill(own, other, recursive=True)
     if isinstance(own, SequenceNode) and isinstance(other, SequenceNode):
         return SequenceNode(own.items + other.items, own.span, own.tag)
     return own
+
+
+def without_merge_tags(root: Node) -> Node:
+    """Return a tree without the tag ``!nomerge``, which has done its work once the tree is merged."""
+    known: dict[int, Node] = {}
+
+    def stripped(node: Node) -> Node:
+        if id(node) not in known:
+            known[id(node)] = _with_children(node, stripped)
+        return known[id(node)]
+
+    return stripped(root)
+
+
+def _with_children(node: Node, change: Callable[[Node], Node]) -> Node:
+    """Return `node` with its children changed, and without the tag ``!nomerge``."""
+    tag = None if node.tag == NO_MERGE_TAG else node.tag
+    if isinstance(node, ScalarNode):
+        return replace(node, tag=tag)
+    if isinstance(node, SequenceNode):
+        return SequenceNode(tuple(change(item) for item in node.items), node.span, tag)
+    return MappingNode(tuple((key, change(value)) for key, value in node.entries), node.span, tag)
+
+
+def join_included(first: Node, second: Node) -> Node:
+    """Return what two files of one directory say: one mapping as `join_specs` joins it, or one list.
+
+    Raises
+    ------
+    SpecError
+        Where one is a list and the other a mapping, or either is a single value.
+    """
+    if isinstance(first, MappingNode) and isinstance(second, MappingNode):
+        return join_specs(first, second)
+    if isinstance(first, SequenceNode) and isinstance(second, SequenceNode):
+        return SequenceNode(first.items + second.items, first.span, first.tag)
+    message = "the files of one directory are all mappings, or all lists"
+    raise SpecError(message, second.span, ((first.span, "the first file"),))
 
 
 def join_specs(first: MappingNode, second: MappingNode) -> MappingNode:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from pathlib import Path
 
-from model.spec.composer import INCLUDE_TAG, INCLUDED_TAG, Resolver, compose
+from model.spec.composer import INCLUDE_DIRECTORY_TAG, INCLUDE_TAG, INCLUDED_TAG, Resolver, compose
 from model.spec.documents import Document
-from model.spec.files import display_name, include_roots
+from model.spec.files import SPEC_SUFFIXES, display_name, files_of, include_roots
 from model.spec.limits import Limits
-from model.spec.merging import join_specs
+from model.spec.merging import join_included, join_specs
 from model.spec.scalars import plain_value
 from model.spec.session import Scope, Session
 from model.spec.source import MappingNode, Node, ScalarNode, SpecError
@@ -24,6 +24,7 @@ def read_files(
     variables: Mapping[str, object] | None = None,
     limits: Limits | None = None,
     allow_include: Iterable[str | Path] = (),
+    levels_above: int = 0,
 ) -> MappingNode:
     """Read spec files and join them by top-level key.
 
@@ -38,6 +39,8 @@ def read_files(
     limits : Limits, optional
     allow_include : iterable of path
         Further directories that may be included from.
+    levels_above : int
+        How many directories above a file's own it may include files from that are named as specs.
 
     Returns
     -------
@@ -53,7 +56,7 @@ def read_files(
     if not tops:
         raise SpecError("no spec file is given")
     values = dict(variables or {})
-    roots = include_roots(tops, values, [Path(path) for path in allow_include])
+    roots = include_roots(tops, values, [Path(path) for path in allow_include], levels_above)
     reader = _Reader(Session(limits or Limits(), roots))
     return reduce(join_specs, [reader.top(path, values) for path in tops])
 
@@ -97,7 +100,10 @@ class _Reader:
 
     def _read(self, scope: Scope) -> tuple[Document, Node | None]:
         text = self._session.read(scope.path)
-        resolvers: dict[str, Resolver] = {INCLUDE_TAG: lambda node: self._include(node, scope)}
+        resolvers: dict[str, Resolver] = {
+            INCLUDE_TAG: lambda node: self._include(node, scope),
+            INCLUDE_DIRECTORY_TAG: lambda node: self._include_directory(node, scope),
+        }
         document = Document.of(display_name(scope.path), text)
         if is_template(scope.path, text):
             document, resolvers[INCLUDED_TAG] = self._render(text, scope)
@@ -111,6 +117,20 @@ class _Reader:
     def _include(self, node: ScalarNode, scope: Scope) -> Node:
         try:
             return self.load(scope.enter(self._session.locate(node.text, scope), self._session.limits))
+        except SpecError as error:
+            raise error.included_at(node.span) from None
+
+    def _include_directory(self, node: ScalarNode, scope: Scope) -> Node:
+        """Return the spec files of a directory, joined in the order of their names."""
+        try:
+            directory = self._session.locate(node.text, scope)
+            paths = [path for path in files_of(directory) if path.name.endswith(SPEC_SUFFIXES)]
+            if not paths:
+                raise SpecError(f"{display_name(directory)} holds no spec files")
+            located = [self._session.locate(str(path.absolute()), scope) for path in paths]
+            return reduce(
+                join_included, [self.load(scope.enter(path, self._session.limits)) for path in located]
+            )
         except SpecError as error:
             raise error.included_at(node.span) from None
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from jinja2 import StrictUndefined, Undefined, nodes
+from jinja2.ext import Extension
 from jinja2.filters import FILTERS
+from jinja2.parser import Parser
 from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from model.spec.arithmetic import OPERATORS, bounded, calculate, total
+from model.spec.functions import FUNCTIONS
 from model.spec.limits import Limits
 from model.spec.session import Session
 
@@ -51,11 +54,15 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
 
     def __init__(self, session: Session) -> None:
         super().__init__(
-            undefined=StrictUndefined, keep_trailing_newline=True, finalize=self._printed, cache_size=0
+            undefined=StrictUndefined,
+            keep_trailing_newline=True,
+            finalize=self._printed,
+            cache_size=0,
+            extensions=(AssertStatement,),
         )
         self._session = session
         self._limits: Limits = session.limits
-        self.globals = {"range": self._range, "namespace": Namespace}
+        self.globals = {"range": self._range, "namespace": Namespace, **_functions()}
         self.filters = {name: FILTERS[name] for name in _PLAIN_FILTERS}
         self.filters |= {"indent": _indent, "replace": self._replace, "round": _round, "sum": _sum}
         self.filters |= {"join": self._join, "string": self._text}
@@ -101,6 +108,10 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
         """Calculate with bounded operands and results."""
         return self.sized(calculate(operator, _defined(left), _defined(right)))
+
+    def fail(self, message: object) -> str:
+        """Stop with the message of an ``assert`` whose condition does not hold (AssertionError)."""
+        raise AssertionError(self._text(message))
 
     def wrap_str_format(self, value: object) -> Callable[..., str] | None:
         """Know no string formatting: its widths are not bounded."""
@@ -152,12 +163,37 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         return text.replace(old, new)
 
 
+class AssertStatement(Extension):
+    """The statement ``{% assert condition, "message" %}``."""
+
+    tags = {"assert"}  # noqa: RUF012 (Jinja2 declares it so)
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        """Turn the statement into a condition whose failure raises the message."""
+        line = next(parser.stream).lineno
+        condition = parser.parse_expression()
+        message: nodes.Expr = nodes.Const("an assertion does not hold")
+        if parser.stream.skip_if("comma"):
+            message = parser.parse_expression()
+        failure = nodes.ExprStmt(_call("fail", message), lineno=line)
+        return nodes.If(nodes.Not(condition), [failure], [], [], lineno=line)
+
+
 class ForeignStatementError(Exception):
     """A template statement that specs do not have, with its line."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
         self.line = line
+
+
+def _functions() -> dict[str, Callable[..., object]]:
+    """Return the functions of expressions that templates may call; `range` is the environment's own."""
+    return {name: _template_function(name) for name in FUNCTIONS if name != "range"}
+
+
+def _template_function(name: str) -> Callable[..., object]:
+    return lambda *arguments: bounded(FUNCTIONS[name](name, [_defined(part) for part in arguments]))
 
 
 def _call(name: str, *arguments: nodes.Expr) -> nodes.Call:

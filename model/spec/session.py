@@ -26,6 +26,8 @@ class Scope:
         Template variables.
     added : tuple of Path
         Directories that templates added to the search path.
+    environment : mapping
+        What ``$NAME`` means in the paths of templates.
     chain : tuple of Path
         The files that included one another down to this one, resolved, this one last.
     """
@@ -34,12 +36,13 @@ class Scope:
     home: Path
     variables: Mapping[str, object] = field(default_factory=dict)
     added: tuple[Path, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
     chain: tuple[Path, ...] = ()
 
     @classmethod
     def top(cls, path: Path, variables: Mapping[str, object]) -> Scope:
         """Return the scope of a file that the user named."""
-        return cls(path, path.parent, variables, (), (files.resolved(path),))
+        return cls(path, path.parent, variables, chain=(files.resolved(path),))
 
     @property
     def directories(self) -> tuple[Path, ...]:

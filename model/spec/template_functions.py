@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from string import Template as StringTemplate
+from types import MappingProxyType
 
 from jinja2 import pass_context
 from jinja2.runtime import Context
@@ -74,22 +76,43 @@ class TemplateFunctions:
             "add_to_path": self._add_to_path,
             "cwd": self._cwd,
             "find_path": self._find_path,
-            "include": pass_context(lambda context, path, key="": self._include(context, path, key)),
-            "include_all": pass_context(lambda context, path, key="": self._include_all(context, path, key)),
-            "include_text": pass_context(lambda context, path: self._include_text(context, path)),
+            "find_paths": self._find_paths,
+            "include": self._include,
+            "include_all": self._include_all,
+            "include_text": self._include_text,
             "path_exists": self._path_exists,
+            "setenv": self._setenv,
         }
 
-    def _include(self, context: Context, path: str, key: str) -> str:
-        inner = self._enter(self._locate(path), context)
+    @pass_context
+    def _include(
+        self,
+        context: Context,
+        path: str,
+        key: str = "",
+        inherit_parse_data: bool = True,
+        **variables: object,
+    ) -> str:
+        inner = self._enter(self._locate(path), context, inherit_parse_data, variables)
         return self._trees.add(subtree(self._load(inner), key))
 
-    def _include_all(self, context: Context, pattern: str, key: str) -> str:
-        trees = [subtree(self._load(self._enter(path, context)), key) for path in self._locate_all(pattern)]
+    @pass_context
+    def _include_all(
+        self,
+        context: Context,
+        pattern: str,
+        key: str = "",
+        inherit_parse_data: bool = True,
+        **variables: object,
+    ) -> str:
+        paths = self._locate_all(pattern)
+        scopes = (self._enter(path, context, inherit_parse_data, variables) for path in paths)
+        trees = [subtree(self._load(scope), key) for scope in scopes]
         parts = [tree.items if isinstance(tree, SequenceNode) else (tree,) for tree in trees]
         items = tuple(item for part in parts for item in part)
         return self._trees.add(SequenceNode(items, trees[0].span))
 
+    @pass_context
     def _include_text(self, context: Context, path: str) -> str:
         return self._splice(self._enter(self._locate(path), context))
 
@@ -106,18 +129,28 @@ class TemplateFunctions:
     def _find_path(self, path: str) -> str:
         return str(self._locate(path).absolute())
 
+    def _find_paths(self, pattern: str) -> list[str]:
+        return [str(path.absolute()) for path in self._locate_all(pattern)]
+
+    def _setenv(self, name: str, value: str) -> str:
+        """Set a name that the paths of this template may use as ``$NAME``; the process does not see it."""
+        if not isinstance(name, str) or not name.isidentifier():
+            raise SpecError(f"`{name}` cannot name a variable")
+        self._scope = replace(self._scope, environment={**self._scope.environment, name: str(value)})
+        return ""
+
     def _path_exists(self, path: str) -> bool:
-        found = find(_path_text(path), self._scope.directories)
+        found = find(self._path_text(path), self._scope.directories)
         if found is not None:
             self._session.roots.check(found)
         return found is not None
 
     def _locate(self, path: str) -> Path:
-        return self._session.locate(_path_text(path), self._scope)
+        return self._session.locate(self._path_text(path), self._scope)
 
     def _locate_all(self, pattern: str) -> list[Path]:
         """Return all files that match, in the order of their names, from the first place that has any."""
-        wanted = _path_text(pattern)
+        wanted = self._path_text(pattern)
         for directory in self._scope.directories:
             paths = self._matches(directory / wanted)
             if paths:
@@ -133,13 +166,18 @@ class TemplateFunctions:
         self._session.roots.check(base)
         return sorted(base.glob(str(Path(*pattern.parts[wild:])))) if base.is_dir() else [base]
 
-    def _enter(self, path: Path, context: Context) -> Scope:
-        """Return the scope of an included file, which sees the variables set so far."""
-        variables = {**self._scope.variables, **context.get_exported()}
-        return replace(self._scope.enter(path, self._session.limits), variables=variables)
+    def _enter(
+        self,
+        path: Path,
+        context: Context,
+        inherit: bool = True,
+        variables: Mapping[str, object] = MappingProxyType({}),
+    ) -> Scope:
+        """Return the scope of an included file, which sees the variables set so far if it inherits them."""
+        inherited = {**self._scope.variables, **context.get_exported()} if inherit else {}
+        return replace(self._scope.enter(path, self._session.limits), variables={**inherited, **variables})
 
-
-def _path_text(path: object) -> str:
-    if not isinstance(path, str) or not without_marks(path).strip():
-        raise SpecError(f"a path is expected, not `{path}`")
-    return without_marks(path).strip()
+    def _path_text(self, path: object) -> str:
+        if not isinstance(path, str) or not without_marks(path).strip():
+            raise SpecError(f"a path is expected, not `{path}`")
+        return StringTemplate(without_marks(path).strip()).safe_substitute(self._scope.environment)
