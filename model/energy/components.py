@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from model.energy.attributes import (
@@ -32,7 +32,7 @@ from model.spec.expressions import evaluate
 from model.spec.source import ScalarNode, Span, did_you_mean
 
 MAX_NESTING = 16
-MAX_COMPONENTS = 100_000
+MAX_COMPONENTS = 50_000
 MAX_ARGUMENT_COMBINATIONS = 4096
 
 _WORD = re.compile(r"[\w.]+")
@@ -165,7 +165,6 @@ class Library:
 
     classes: CompoundClasses
     variables: Mapping[str, object]
-    _built: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
 
     def instantiate(
         self,
@@ -184,7 +183,7 @@ class Library:
         """
         if nesting > MAX_NESTING:
             raise EnergyError(f"the class `{component_class}` contains itself, or is nested too deeply", span)
-        if next(self._built) >= MAX_COMPONENTS:
+        if next(self.classes.built) >= MAX_COMPONENTS:
             raise EnergyError(f"the expansion takes more than {MAX_COMPONENTS} components", span)
         compound = self.classes.by_name.get(component_class)
         if compound is not None:

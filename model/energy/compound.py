@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -90,9 +91,13 @@ class CompoundClass:
 
 @dataclass(frozen=True)
 class CompoundClasses:
-    """The compound classes of a spec by name."""
+    """The compound classes of a spec by name.
+
+    ``built`` counts the components that pricing expands them to, over all components of the spec.
+    """
 
     by_name: Mapping[str, CompoundClass] = field(default_factory=dict)
+    built: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
 
 
 def load_compound_classes(nodes: Iterable[Node]) -> CompoundClasses:

@@ -91,13 +91,13 @@ def as_sequence(node: Node | None, what: str) -> tuple[Node, ...]:
 
 
 def as_name(node: Node, what: str) -> str:
-    """Return the text of a scalar that is not empty.
+    """Return the text of a scalar that is not empty and can be printed.
 
     Raises
     ------
     SpecError
         When `node` is anything else.
     """
-    if not isinstance(node, ScalarNode) or not node.text.strip():
+    if not isinstance(node, ScalarNode) or not node.text.strip() or not node.text.isprintable():
         raise SpecError(f"{what} must be a name", node.span)
     return node.text.strip()

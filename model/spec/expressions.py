@@ -99,6 +99,8 @@ class Evaluator:
         value = self._value(self._parse(), 0)
         if not isinstance(value, (int, float, str)):
             raise SpecError(f"the expression gives {type_name(value)}, not a number or a text", self._span)
+        if isinstance(value, str) and len(value) > _LONGEST:
+            raise SpecError(f"the expression gives a text of more than {_LONGEST} characters", self._span)
         return value
 
     def _parse(self) -> ast.expr:

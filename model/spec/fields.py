@@ -16,6 +16,7 @@ Names = Mapping[str, object]
 NO_NAMES: Names = MappingProxyType({})
 
 MAX_INTEGER = 10**15
+MAX_NAME = 200
 
 
 def source_ref(span: Span) -> SourceRef:
@@ -73,11 +74,16 @@ def as_scalar(node: Node, what: str) -> ScalarNode:
 def as_name(node: Node, what: str) -> str:
     """Return the text of a scalar that names something; SpecError otherwise.
 
-    Plain ``N`` or ``1`` are names as they are written.
+    Plain ``N`` or ``1`` are names as they are written. Names end up on terminals, so they hold nothing
+    that a terminal acts upon.
     """
     text = as_scalar(node, what).text.strip()
     if not text:
         raise SpecError(f"{what} must not be empty", node.span)
+    if len(text) > MAX_NAME:
+        raise SpecError(f"{what} must have at most {MAX_NAME} characters, but has {len(text)}", node.span)
+    if not text.isprintable():
+        raise SpecError(f"{what} must be printable, but is `{text}`", node.span)
     return text
 
 
@@ -134,7 +140,7 @@ def as_int(
 ) -> int:
     """Return a whole number from `minimum` to `maximum`; SpecError otherwise."""
     value = value_of(node, names, what)
-    if isinstance(value, (bool, str)) or not math.isfinite(value) or value != int(value):
+    if isinstance(value, (bool, str)) or not _is_whole(value):
         raise SpecError(f"{what} must be a whole number, but is `{_shown(node, value)}`", node.span)
     number = int(value)
     if minimum is not None and number < minimum:
@@ -144,8 +150,15 @@ def as_int(
     return number
 
 
+def _is_whole(value: float) -> bool:
+    return isinstance(value, int) or (math.isfinite(value) and value == int(value))
+
+
 def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
-    """Return a number exactly as written; a computed float counts as its shortest decimal form."""
+    """Return a number exactly as written; a computed float counts as its shortest decimal form.
+
+    It is zero or from 1e-15 to 1e15 in size; SpecError otherwise.
+    """
     scalar = as_scalar(node, what)
     if isinstance(scalar.value, (int, float)) and not isinstance(scalar.value, bool):
         return _exact(scalar.text, node, what)
@@ -190,9 +203,13 @@ def name_list(node: Node, known: Iterable[str], what: str) -> dict[str, Span]:
 
 def _exact(text: str, node: Node, what: str) -> Fraction:
     try:
-        return Fraction(Decimal(text.replace("_", "")))
+        number = Fraction(Decimal(text.replace("_", "")))
     except (ArithmeticError, ValueError):
         raise SpecError(f"{what} must be a finite number, but is `{text}`", node.span) from None
+    if number and not Fraction(1, MAX_INTEGER) <= abs(number) <= MAX_INTEGER:
+        message = f"{what} must be 0 or from {1 / MAX_INTEGER:g} to {MAX_INTEGER:g} in size, but is `{text}`"
+        raise SpecError(message, node.span)
+    return number
 
 
 def _shown(node: Node, value: object) -> str:

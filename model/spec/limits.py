@@ -31,6 +31,16 @@ class Limits:
         Length of a ``range`` in a template.
     seconds : float
         Time for all templates.
+    dimensions : int
+        Dimensions of a problem, its dataspaces, the ranks of one.
+    components : int
+        Nodes of an architecture, branches included.
+    attributes : int
+        Attributes of a component, inherited ones included; variables.
+    rules : int
+        Factor rules on one dimension at one node.
+    points : int
+        Computes of a problem, words of a dataspace, instances of a component.
     """
 
     file_bytes: int = 8 * MEBI
@@ -44,3 +54,11 @@ class Limits:
     rendered_characters: int = 8 * MEBI
     range_length: int = 100_000
     seconds: float = 5.0
+    dimensions: int = 64
+    components: int = 128
+    attributes: int = 500
+    rules: int = 16
+    points: int = 10**24
+
+
+DEFAULT_LIMITS = Limits()

@@ -17,11 +17,17 @@ WIDTH = 1000
 def report_console() -> Iterator[Console]:
     """Yield a console on stdout; plain text without trailing blanks when piped."""
     if sys.stdout.isatty():
-        yield Console(width=WIDTH, highlight=False, markup=False)
+        yield Console(width=WIDTH, highlight=False, markup=False, emoji=False)
         return
     text = io.StringIO()
     yield Console(
-        file=text, width=WIDTH, color_system=None, force_terminal=False, highlight=False, markup=False
+        file=text,
+        width=WIDTH,
+        color_system=None,
+        force_terminal=False,
+        highlight=False,
+        markup=False,
+        emoji=False,
     )
     for line in text.getvalue().splitlines():
         print(line.rstrip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from solver.result import in_reported_unit
@@ -9,6 +10,7 @@ from solver.result import in_reported_unit
 SIGNIFICANT_DIGITS = 5
 _ENERGY_UNITS = ((10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ"), (1, "pJ"))
 _SCIENTIFIC_FROM = 10**12
+_TOO_LONG_FROM = 10**200
 
 
 def energy_text(picojoules: float | Fraction) -> str:
@@ -37,9 +39,14 @@ def count_text(number: int) -> str:
 
 
 def large_count_text(number: int) -> str:
-    """Return an exact integer, and its order of magnitude where it is hard to read."""
+    """Return an exact integer, and its order of magnitude where it is hard to read.
+
+    Where it does not fit on a line, the order of magnitude alone.
+    """
     if number < _SCIENTIFIC_FROM:
         return count_text(number)
+    if number >= _TOO_LONG_FROM:
+        return f"about 1e{math.floor(math.log10(number))}"
     digits = str(number)
     return f"{number:,} (about {digits[0]}.{digits[1]}e{len(digits) - 1})"
 

@@ -9,9 +9,12 @@ from types import MappingProxyType
 
 from model.spec.expressions import evaluate
 from model.spec.fields import Names
+from model.spec.limits import DEFAULT_LIMITS, Limits
+from model.spec.sizes import check_count
 from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError, to_plain
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_LONGEST_CHAIN = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ def values_of(attributes: Attributes) -> dict[str, object]:
 
 
 def read_attributes(
-    node: MappingNode | None, inherited: Attributes, variables: Names
+    node: MappingNode | None, inherited: Attributes, variables: Names, limits: Limits = DEFAULT_LIMITS
 ) -> dict[str, Attribute]:
     """Evaluate the attributes of a node over those it inherits.
 
@@ -55,11 +58,13 @@ def read_attributes(
     Raises
     ------
     SpecError
-        Attributes that need each other's values.
+        Attributes that need each other's values, or are more than the limits allow.
     """
     attributes = dict(inherited)
     if node is None:
         return attributes
+    names = {*inherited, *node.keys()}
+    check_count(list(names), limits.attributes, "attributes", node.span)
     resolver = _Resolver(node, {**variables, **values_of(inherited)})
     for key, value in node.entries:
         found = resolver.value(key.text)
@@ -92,6 +97,9 @@ class _Resolver:
         if name in self._open:
             chain = " -> ".join((*self._open[self._open.index(name) :], name))
             raise SpecError(f"attributes need each other's values: {chain}", node.span)
+        if len(self._open) >= _LONGEST_CHAIN:
+            message = f"attributes need one another's values in a chain of more than {_LONGEST_CHAIN}"
+            raise SpecError(message, node.span)
         self._open.append(name)
         self._values[name] = self._evaluate(name, node)
         self._open.pop()
@@ -109,8 +117,8 @@ class _Resolver:
         return evaluate(node, names)
 
 
-def read_variables(node: MappingNode | None) -> dict[str, object]:
+def read_variables(node: MappingNode | None, limits: Limits = DEFAULT_LIMITS) -> dict[str, object]:
     """Evaluate the top-level ``variables``; each may use the others."""
     if node is None:
         return {}
-    return values_of(read_attributes(node, NO_ATTRIBUTES, {}))
+    return values_of(read_attributes(node, NO_ATTRIBUTES, {}, limits))

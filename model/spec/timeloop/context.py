@@ -8,6 +8,7 @@ from functools import cached_property
 
 from model.problem import Problem
 from model.spec.fields import Names
+from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.timeloop.attributes import values_of
 from model.spec.timeloop.factors import Bounds
 from model.spec.timeloop.problem import LoadedProblem
@@ -30,6 +31,8 @@ class Context:
         Called with each remark that the user should see.
     timeloop_padding
         Whether an incomplete spatial permutation is completed as Timeloop's front end does.
+    limits
+        How much the spec may ask for.
     """
 
     loaded: LoadedProblem
@@ -37,6 +40,7 @@ class Context:
     variables: Names
     note: Callable[[str], None]
     timeloop_padding: bool = False
+    limits: Limits = DEFAULT_LIMITS
 
     @property
     def problem(self) -> Problem:

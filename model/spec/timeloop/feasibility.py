@@ -121,7 +121,12 @@ def _products(choices: Iterable[frozenset[int]], bound: int) -> list[frozenset[i
     """Return the divisors of `bound` that are products of one choice each, after each step."""
     found: list[frozenset[int]] = []
     reached = frozenset({1})
+    all_divisors = len(divisors(bound))
     for factors in choices:
+        # Nothing is added once all are reached, and none is lost where 1 is allowed.
+        if len(reached) == all_divisors and 1 in factors:
+            found.append(reached)
+            continue
         reached = frozenset(a * b for a in reached for b in factors if bound % (a * b) == 0)
         found.append(reached)
     return found

@@ -12,7 +12,7 @@ from model.mapspace import Mapspace
 from model.spec.fields import as_mapping, as_name, check_keys, listing
 from model.spec.limits import Limits
 from model.spec.reader import read_files
-from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean, printable
 from model.spec.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
 from model.spec.timeloop.attributes import read_variables
 from model.spec.timeloop.clauses import Clause, node_clauses, target_clauses
@@ -158,7 +158,7 @@ def load_node(top: MappingNode, files: Sequence[Path], options: LoadOptions) -> 
         keeping = [clause for clause in targets if clause.kind == "dataspace"]
         settled = assemble([*clauses, *keeping], context, options.ignore_sparse)
         mapping = read_mapping(targets, settled, given.span, context)
-    loaded_notes = tuple(dict.fromkeys(notes))
+    loaded_notes = tuple(dict.fromkeys(map(printable, notes)))
     return LoadedSpec(
         mapspace=replace(mapspace, notes=loaded_notes),
         mapping=mapping,
@@ -216,12 +216,13 @@ def _check_template(top: MappingNode) -> None:
 
 
 def _context(top: MappingNode, files: Sequence[Path], options: LoadOptions, notes: list[str]) -> Context:
-    variables = _variables(top)
+    variables = _variables(top, options.limits)
     find = partial(find_shape, spec_files=files, limits=options.limits)
-    loaded = read_problem(top.require("problem", "the spec"), find, variables, options.ignore_sparse)
-    tree = read_tree(top.require("architecture", "the spec"), variables)
+    problem = top.require("problem", "the spec")
+    loaded = read_problem(problem, find, variables, options.ignore_sparse, options.limits)
+    tree = read_tree(top.require("architecture", "the spec"), variables, options.limits)
     notes.extend(loaded.notes)
-    context = Context(loaded, tree, variables, notes.append, options.timeloop_padding)
+    context = Context(loaded, tree, variables, notes.append, options.timeloop_padding, options.limits)
     for leaf in tree.leaves:
         key = None if "sparse_optimizations" not in leaf.node else leaf.node.key("sparse_optimizations")
         if key is not None and not _is_empty(leaf.node.require("sparse_optimizations")):
@@ -229,13 +230,13 @@ def _context(top: MappingNode, files: Sequence[Path], options: LoadOptions, note
     return context
 
 
-def _variables(top: MappingNode) -> dict[str, object]:
+def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:
     node = top.get("variables")
     if node is None or _is_empty(node):
         return {}
     section = as_mapping(node, "`variables`")
     check_version(section)
-    return {name: value for name, value in read_variables(section).items() if name != "version"}
+    return {name: value for name, value in read_variables(section, limits).items() if name != "version"}
 
 
 def _clauses(top: MappingNode, context: Context) -> list[Clause]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from model.numbers import divisors
 from model.spec.fields import Names, as_int, as_sequence, check_keys, known_name, name_list
+from model.spec.sizes import check_count
 from model.spec.source import MappingNode, Node, SequenceNode, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, Kind, of
 from model.spec.timeloop.context import Context
@@ -88,6 +89,9 @@ def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Conte
         no_link_transfer=_names(nodes, ("no_link_transfer",), context),
         rmw_first_update=_names(nodes, ("rmw_first_update",), context),
     )
+    for dim in context.problem.dims:
+        what = f"rules on {dim} at `{leaf.name}`"
+        check_count(constraints.rules_of(dim), context.limits.rules, what, leaf.span)
     check_contradictions(constraints, context)
     return constraints
 
@@ -96,8 +100,8 @@ def check_contradictions(constraints: LoopConstraints, context: Context) -> None
     """Raise a SpecError if no divisor of some bound satisfies all rules on a dimension."""
     for dim, bound in context.problem.bound.items():
         rules = constraints.rules_of(dim)
-        allowed = [d for d in divisors(bound) if all(rule.rule().allows(d) for rule in rules)]
-        if allowed:
+        asked = [rule.rule() for rule in rules]
+        if any(all(rule.allows(divisor) for rule in asked) for divisor in divisors(bound)):
             continue
         last = rules[-1]
         related = tuple((rule.span, f"`{rule}` here") for rule in rules[:-1] if rule.span != last.span)

@@ -22,6 +22,8 @@ from model.spec.fields import (
     listing,
     one_of,
 )
+from model.spec.limits import DEFAULT_LIMITS, Limits
+from model.spec.sizes import check_count, check_problem
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.version import check_version
 
@@ -68,7 +70,11 @@ class _Shape:
 
 
 def read_problem(
-    node: Node, find_shape: ShapeLookup, names: Names = NO_NAMES, ignore_sparse: bool = False
+    node: Node,
+    find_shape: ShapeLookup,
+    names: Names = NO_NAMES,
+    ignore_sparse: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> LoadedProblem:
     """Read the ``problem`` section.
 
@@ -82,6 +88,8 @@ def read_problem(
         Variables that expressions in the instance may use.
     ignore_sparse
         Whether densities are left out instead of refused.
+    limits
+        How large the problem may be.
 
     Raises
     ------
@@ -91,7 +99,7 @@ def read_problem(
     section = as_mapping(node, "`problem`")
     check_keys(section, _PROBLEM_KEYS, "`problem`")
     check_version(section)
-    shape = _read_shape(section.require("shape", "`problem`"), find_shape)
+    shape = _read_shape(section.require("shape", "`problem`"), find_shape, limits)
     instance = as_mapping(section.require("instance", "`problem`"), "`instance`")
     check_version(instance)
     notes: list[str] = []
@@ -105,13 +113,14 @@ def read_problem(
             raise SpecError(f"`instance` lacks a bound for dimension `{dim}`", instance.span, related)
         bounds[dim] = as_int(fields[dim], f"bound of dimension `{dim}`", names, 1, MAX_BOUND)
         spans[dim] = fields[dim].span
-    dataspaces = _read_dataspaces(shape, coefficients)
+    dataspaces = _read_dataspaces(shape, coefficients, limits)
     used = frozenset[str]().union(*(space.dims for space in dataspaces))
     idle = [dim for dim in shape.dims if dim not in used and bounds[dim] > 1]
     if idle:
         notes.append(f"no dataspace is indexed by dimension {listing(idle)}: its loops only repeat the work")
     name = _problem_name(section, instance, shape)
     problem = Problem(name, tuple(shape.dims), tuple(bounds.values()), dataspaces)
+    check_problem(problem, limits, instance.span)
     return LoadedProblem(problem, spans, tuple(notes))
 
 
@@ -123,14 +132,16 @@ def _problem_name(section: MappingNode, instance: MappingNode, shape: _Shape) ->
     return shape.name or Path(instance.span.file).stem
 
 
-def _read_shape(node: Node, find_shape: ShapeLookup) -> _Shape:
+def _read_shape(node: Node, find_shape: ShapeLookup, limits: Limits) -> _Shape:
     if isinstance(node, ScalarNode):
         node = find_shape(as_name(node, "`shape`"), node.span)
     shape = as_mapping(node, "`shape`")
     check_keys(shape, _SHAPE_KEYS, "`shape`")
     check_version(shape)
     dims: dict[str, Span] = {}
-    for item in as_sequence(shape.require("dimensions", "`shape`"), "`dimensions`").items:
+    dimensions = as_sequence(shape.require("dimensions", "`shape`"), "`dimensions`")
+    check_count(dimensions.items, limits.dimensions, "dimensions", dimensions.span)
+    for item in dimensions.items:
         dim = _identifier(item, "dimension")
         if dim in dims:
             raise SpecError(f"two dimensions are named `{dim}`", item.span, ((dims[dim], "the first"),))
@@ -257,8 +268,9 @@ def _coefficients(
     return values
 
 
-def _read_dataspaces(shape: _Shape, coefficients: dict[str, int]) -> tuple[Dataspace, ...]:
+def _read_dataspaces(shape: _Shape, coefficients: dict[str, int], limits: Limits) -> tuple[Dataspace, ...]:
     node = as_sequence(shape.dataspaces, "`data-spaces`")
+    check_count(node.items, limits.dimensions, "dataspaces", node.span)
     found: dict[str, Dataspace] = {}
     places: dict[str, Span] = {}
     for item in node.items:
@@ -270,6 +282,7 @@ def _read_dataspaces(shape: _Shape, coefficients: dict[str, int]) -> tuple[Datas
             related = ((places[name], "the first"),)
             raise SpecError(f"two dataspaces are named `{name}`", name_node.span, related)
         projection = as_sequence(entry.require("projection", f"dataspace `{name}`"), "`projection`")
+        check_count(projection.items, limits.dimensions, f"ranks of `{name}`", projection.span)
         flag = one_of(entry, ("read-write", "read_write"), "a dataspace")
         found[name] = Dataspace(
             name=name,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from model.energy import GIVEN_KEYS
 from model.spec.fields import Names, as_bool, as_int, as_mapping, as_name, as_sequence, check_keys
+from model.spec.limits import DEFAULT_LIMITS, Limits
+from model.spec.sizes import check_count, check_points
 from model.spec.source import MappingNode, Node, Span, SpecError
 from model.spec.timeloop.attributes import (
     NO_ATTRIBUTES,
@@ -126,6 +129,7 @@ class _Scope:
 
     attributes: Attributes
     variables: Names
+    limits: Limits
     depth: int = 0
     gate: str | None = None
     parallel: Span | None = None
@@ -138,20 +142,22 @@ class _Walk:
     branches: list[tuple[str, int, int]] = field(default_factory=list)
 
 
-def read_tree(node: Node, variables: Names) -> Tree:
+def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> Tree:
     """Read and flatten the ``architecture`` section.
 
     Raises
     ------
     SpecError
-        An unknown tag, key or class; a duplicate name; a fanout inside ``!Parallel``.
+        An unknown tag, key or class; a duplicate name; a fanout inside ``!Parallel``; more nodes,
+        attributes or instances than the limits allow.
     """
     section = as_mapping(node, "`architecture`")
     check_keys(section, ("version", "nodes", "name"), "`architecture`")
     check_version(section)
     walk = _Walk()
-    scope = _Scope(NO_ATTRIBUTES, variables)
+    scope = _Scope(NO_ATTRIBUTES, variables, limits)
     _read_nodes(section.require("nodes", "`architecture`"), scope, walk)
+    check_points(math.prod(leaf.fanout for leaf in walk.leaves), limits, "the instances are", section.span)
     _check_names(walk.leaves)
     given = section.get("name")
     containers = (leaf.name for leaf in walk.leaves if leaf.role == "container")
@@ -171,6 +177,7 @@ def _read_nodes(node: Node, scope: _Scope, walk: _Walk) -> None:
 
 def _read_node(item: Node, scope: _Scope, walk: _Walk) -> Leaf | None:
     """Read one node; a leaf is returned, a branch is walked."""
+    check_count((*walk.leaves, *walk.branches, item), scope.limits.components, "nodes", item.span)
     if item.tag in _BRANCHES:
         branch = as_mapping(item, f"`{item.tag}`")
         check_keys(branch, ("nodes", "name"), f"`{item.tag}`")
@@ -223,7 +230,7 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
         hint = "the number of instances is written as `spatial: {meshX: ..., meshY: ...}`"
         raise SpecError(f"name `{name}` holds a range of instances", name_node.span, hint=hint)
     own_node = _own_attributes(node)
-    attributes = read_attributes(own_node, scope.attributes, scope.variables)
+    attributes = read_attributes(own_node, scope.attributes, scope.variables, scope.limits)
     leaf = Leaf(
         role="container",
         name=name,
