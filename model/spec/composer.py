@@ -237,7 +237,15 @@ class _Composer:
             entries.append((key, value))
         if not any(is_merge_key(key) for key in seen.values()):
             return MappingNode(tuple(entries), span, tag)
+        for key, value in entries:
+            self._check_sources(key, value)
         return merged_mapping(entries, span, tag)
+
+    def _check_sources(self, key: ScalarNode, value: Node) -> None:
+        most = self._limits.merge_sources
+        if is_merge_key(key) and isinstance(value, SequenceNode) and len(value.items) > most:
+            message = f"`{key.text}` of {len(value.items)} mappings; at most {most} are merged"
+            raise SpecError(message, key.span)
 
     def _add(self, node: Node, extent: Extent, span: Span, event: yaml.Event) -> None:
         """Put a finished node into the collection that is open."""

@@ -16,17 +16,23 @@ class Limits:
     file_bytes, total_bytes : int
         Size of one file; of all files read, each as often as it is included.
     nodes : int
-        YAML nodes of a document with every alias written out.
+        YAML nodes of all files together, with every alias written out.
     depth : int
         Nesting of lists and mappings.
+    merge_sources : int
+        Mappings that one merge key joins.
     integer_digits : int
         Digits of a number.
     scalar_characters : int
         Characters of a single value.
     includes, include_depth : int
         Files included in all; files that include one another in a row.
+    template_bytes : int
+        Size of one template, which has to be compiled.
     rendered_characters : int
         Text that templates may print, and the size of any value in one.
+    template_work : int
+        Characters and items of all values that templates make or compare.
     range_length : int
         Length of a ``range`` in a template.
     seconds : float
@@ -44,14 +50,17 @@ class Limits:
     """
 
     file_bytes: int = 8 * MEBI
-    total_bytes: int = 64 * MEBI
-    nodes: int = 500_000
+    total_bytes: int = 32 * MEBI
+    nodes: int = 200_000
     depth: int = 100
+    merge_sources: int = 32
     integer_digits: int = 100
     scalar_characters: int = 10_000
     includes: int = 1_000
     include_depth: int = 20
-    rendered_characters: int = 8 * MEBI
+    template_bytes: int = MEBI // 4
+    rendered_characters: int = 2 * MEBI
+    template_work: int = 16 * MEBI
     range_length: int = 100_000
     seconds: float = 5.0
     dimensions: int = 64

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from pathlib import Path
 
-from model.spec.composer import INCLUDE_DIRECTORY_TAG, INCLUDE_TAG, INCLUDED_TAG, Resolver, compose
+from model.spec.composer import INCLUDE_DIRECTORY_TAG, INCLUDE_TAG, INCLUDED_TAG, Resolver, compose, extent_of
 from model.spec.documents import Document
 from model.spec.files import SPEC_SUFFIXES, display_name, files_of, include_roots
 from model.spec.limits import Limits
@@ -107,7 +107,9 @@ class _Reader:
         document = Document.of(display_name(scope.path), text)
         if is_template(scope.path, text):
             document, resolvers[INCLUDED_TAG] = self._render(text, scope)
-        return document, compose(document, self._session.limits, resolvers)
+        node = compose(document, self._session.limits, resolvers)
+        self._session.count_nodes(0 if node is None else extent_of(node).nodes)
+        return document, node
 
     def _render(self, text: str, scope: Scope) -> tuple[Document, Resolver]:
         from model.spec.templates import TemplateEngine  # noqa: PLC0415 (Jinja2 only where it is needed)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from jinja2 import StrictUndefined, Undefined, nodes
 from jinja2.ext import Extension
@@ -18,7 +20,6 @@ from model.spec.limits import Limits
 from model.spec.session import Session
 
 _LARGEST_PRECISION = 300
-_WIDEST_INDENT = 300
 _PLAIN_FILTERS = (
     *("abs", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int", "items", "last"),
     *("length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "select"),
@@ -40,14 +41,17 @@ _SAFE_ATTRIBUTES: dict[type, tuple[str, ...]] = {
     LoopContext: _LOOP_ATTRIBUTES,
 }
 _PRINTABLE = (str, int, float, list, tuple, Mapping, type(None))
+_SIZED = (str, list, tuple, Mapping)
+_CHARGED_AT_ONCE = 10_000
 _FOREIGN_NODES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
 class SpecEnvironment(ImmutableSandboxedEnvironment):
     """Jinja2 with the filters, attributes and operators that spec templates need, and no others.
 
-    Every loop pass, macro call and printed value is charged to the session; values are bounded in
-    size where they arise, so that no template can fill the memory between two charges.
+    Every loop pass, call and printed value is charged to the session, and so is the size of every value
+    that an operator, a filter, a call or a slice makes or compares. Values are bounded in size where they
+    arise, so that no template can fill the memory or the time between two charges.
     """
 
     intercepted_binops = OPERATORS
@@ -63,9 +67,11 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         self._session = session
         self._limits: Limits = session.limits
         self.globals = {"range": self._range, "namespace": Namespace, **_functions()}
-        self.filters = {name: FILTERS[name] for name in _PLAIN_FILTERS}
-        self.filters |= {"indent": _indent, "replace": self._replace, "round": _round, "sum": _sum}
-        self.filters |= {"join": self._join, "string": self._text}
+        filters: dict[str, Callable[..., object]] = {name: FILTERS[name] for name in _PLAIN_FILTERS}
+        filters |= {"indent": self._indent, "replace": self._replace, "round": _round, "sum": _sum}
+        filters |= {"join": self._join, "string": self._text}
+        self.filters = {name: self._charged(function) for name, function in filters.items()}
+        self.tests = {name: self._charged(function) for name, function in self.tests.items()}
 
     def instrument(self, template: nodes.Template) -> nodes.Template:
         """Put the charges and size checks into a parsed template.
@@ -96,10 +102,31 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         self._session.spend(characters)
 
     def sized(self, value: object) -> object:
-        """Return `value` after its size is checked (OverflowError)."""
-        for _ in _parts(value, self._limits.rendered_characters):
-            pass
+        """Return `value` after its size is checked (OverflowError) and charged."""
+        size = 0
+        for part in _parts(value, self._limits.rendered_characters):
+            size += len(part) + 1 if isinstance(part, _SIZED) else 1
+            if size >= _CHARGED_AT_ONCE:
+                self._session.work(size)
+                size = 0
+        self._session.work(size)
         return value
+
+    def call(self, __context: Context, __obj: object, *args: object, **kwargs: object) -> object:
+        """Call what a template calls, and check and charge what that returns."""
+        return self.sized(super().call(__context, __obj, *args, **kwargs))
+
+    def _charged(self, function: Callable[..., Any]) -> Callable[..., object]:
+        """Return a filter or test whose operands and result are checked and charged."""
+
+        @functools.wraps(function)
+        def charged(*arguments: object, **options: object) -> object:
+            for argument in arguments:
+                if not isinstance(argument, Context):
+                    self.sized(argument)
+            return self.sized(function(*arguments, **options))
+
+        return charged
 
     def concatenated(self, *parts: object) -> str:
         """Return the texts of `parts` one after the other (the operator ``~``)."""
@@ -156,6 +183,14 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
                 raise _too_large(self._limits.rendered_characters)
             yield text
 
+    def _indent(self, text: str, width: int = 4, first: bool = False) -> str:
+        start, *others = str(_defined(text)).split("\n")
+        if width < 0 or width * (len(others) + 1) > self._limits.rendered_characters:
+            raise OverflowError("the indentation is too wide")
+        margin = " " * width
+        lines = [margin + start if first else start, *(margin + line if line else line for line in others)]
+        return "\n".join(lines)
+
     def _replace(self, text: str, old: str, new: str) -> str:
         text, old, new = (str(_defined(part)) for part in (text, old, new))
         if len(text) + text.count(old) * len(new) > self._limits.rendered_characters:
@@ -196,12 +231,12 @@ def _template_function(name: str) -> Callable[..., object]:
     return lambda *arguments: bounded(FUNCTIONS[name](name, [_defined(part) for part in arguments]))
 
 
-def _call(name: str, *arguments: nodes.Expr) -> nodes.Call:
+def _call(name: str, *arguments: nodes.Node) -> nodes.Call:
     return nodes.Call(nodes.EnvironmentAttribute(name), list(arguments), [], None, None)
 
 
 def _check_children(node: nodes.Node) -> None:
-    """Pass every list, dict and ``~`` of a template through the size checks."""
+    """Pass every list, dict, slice, comparison and ``~`` of a template through the size checks."""
     for name, value in node.iter_fields():
         if isinstance(value, nodes.Node):
             setattr(node, name, _checked(value))
@@ -211,11 +246,19 @@ def _check_children(node: nodes.Node) -> None:
 
 def _checked(node: nodes.Node) -> nodes.Node:
     _check_children(node)
+    if isinstance(node, nodes.Compare):
+        node.expr = _sized(node.expr)
+        node.ops = [nodes.Operand(operand.op, _sized(operand.expr)) for operand in node.ops]
+        return node
     if isinstance(node, nodes.Concat):
         return _call("concatenated", *node.nodes).set_lineno(node.lineno)
-    if isinstance(node, (nodes.List, nodes.Dict)) or (isinstance(node, nodes.Tuple) and node.ctx == "load"):
-        return _call("sized", node).set_lineno(node.lineno)
-    return node
+    is_slice = isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice)
+    is_tuple = isinstance(node, nodes.Tuple) and node.ctx == "load"
+    return _sized(node) if is_slice or is_tuple or isinstance(node, (nodes.List, nodes.Dict)) else node
+
+
+def _sized(node: nodes.Node) -> nodes.Node:
+    return _call("sized", node).set_lineno(node.lineno)
 
 
 def _parts(value: object, limit: int) -> Iterator[object]:
@@ -227,7 +270,7 @@ def _parts(value: object, limit: int) -> Iterator[object]:
         weight += 1
         if isinstance(part, int):
             bounded(part)
-        if isinstance(part, (str, list, tuple, Mapping)):
+        if isinstance(part, _SIZED):
             weight += len(part)
         if weight > limit:
             raise _too_large(limit)
@@ -247,15 +290,6 @@ def _defined(value: object) -> object:
     if isinstance(value, Undefined):
         str(value)
     return value
-
-
-def _indent(text: str, width: int = 4, first: bool = False) -> str:
-    if not 0 <= width <= _WIDEST_INDENT:
-        raise OverflowError("the indentation is too wide")
-    start, *others = str(_defined(text)).split("\n")
-    margin = " " * width
-    lines = [margin + start if first else start, *(margin + line if line else line for line in others)]
-    return "\n".join(lines)
 
 
 def _round(value: float, precision: int = 0, method: str = "common") -> float:

@@ -74,7 +74,9 @@ class Session:
         self.roots = roots
         self._bytes = 0
         self._includes = 0
+        self._nodes = 0
         self._printed = 0
+        self._work = 0
         self._deadline = time.monotonic() + limits.seconds
 
     def read(self, path: Path) -> str:
@@ -84,6 +86,12 @@ class Session:
         if self._bytes > self.limits.total_bytes:
             raise SpecError(f"the spec files hold more than {self.limits.total_bytes} bytes in all")
         return text
+
+    def count_nodes(self, nodes: int) -> None:
+        """Count the values that a file holds; SpecError when all files hold too many."""
+        self._nodes += nodes
+        if self._nodes > self.limits.nodes:
+            raise SpecError(f"the spec files hold more than {self.limits.nodes} values in all")
 
     def locate(self, wanted: str, scope: Scope) -> Path:
         """Return the file that a spec names; SpecError where there is none, or it may not be read."""
@@ -99,5 +107,19 @@ class Session:
         self._printed += characters
         if self._printed > self.limits.rendered_characters:
             raise SpecError(f"templates print more than {self.limits.rendered_characters} characters")
+        self.work(0)
+
+    def work(self, size: int) -> None:
+        """Count characters and items that a template makes or looks at; SpecError as for `spend`."""
+        self._work += size
+        if self._work > self.limits.template_work:
+            raise SpecError(f"templates make more than {self.limits.template_work} characters of values")
         if time.monotonic() > self._deadline:
             raise SpecError(f"templates take longer than {self.limits.seconds:g} s")
+
+    def check_template(self, text: str, path: Path) -> None:
+        """Raise a SpecError for a template that is too large to be compiled, or for which no time is left."""
+        if len(text) > self.limits.template_bytes:
+            name = files.display_name(path)
+            raise SpecError(f"{name} is a template of more than {self.limits.template_bytes} bytes")
+        self.work(0)

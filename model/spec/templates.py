@@ -55,6 +55,7 @@ class TemplateEngine:
 
     def _rendered(self, text: str, scope: Scope) -> str:
         """Return the rendered text with marks of where its lines come from."""
+        self._session.check_template(text, scope.path)
         source = SourceText.of(display_name(scope.path), text)
         first = self._marks.register(scope.path, source)
         functions = TemplateFunctions(scope, self._session, self._trees, self._load, self._spliced)
