@@ -23,6 +23,10 @@ FEW = 64
 """Mappings that are priced one by one before the budget is looked at again."""
 
 
+ROUNDING = 1 + 1e-12
+"""Values of doubles this close to each other are compared exactly."""
+
+
 @dataclass(frozen=True)
 class Incumbent:
     """The best mapping so far, and when it was found.
@@ -181,50 +185,52 @@ class Pricing:
     def _chunk(self, batch: MappingBatch) -> tuple[Booleans, Doubles]:
         allowed = self.rules.allows(batch)
         rows = np.flatnonzero(allowed)
-        costs = self._costs(batch.part(rows))
-        allowed[rows] = np.isfinite(costs[:, 0])
-        values = np.full((len(batch), len(self.objectives)), np.inf)
-        values[rows] = costs
+        energy, cycles = np.full(len(batch), np.inf), np.full(len(batch), np.inf)
+        energy[rows], cycles[rows] = self._costs(batch.part(rows))
+        allowed = np.isfinite(energy)
         self.evaluations += len(batch)
         self.valid += int(allowed.sum())
+        figures = {"energy": energy, "latency": cycles, "edp": energy * cycles}
+        values = np.stack([figures[name] for name in self.objectives], axis=1)
         if allowed.any():
-            self._consider(batch, values)
+            self._consider(batch, values[:, 0], energy, cycles)
         return allowed, values
 
-    def _costs(self, batch: MappingBatch) -> Doubles:
-        """Objectives of mappings that break no rule, infinite where they break a limit of the hardware."""
+    def _costs(self, batch: MappingBatch) -> tuple[Doubles, Doubles]:
+        """Energy and cycles of mappings that break no rule, infinite where they break a limit."""
         if self._evaluator is None:
             return self._costs_one_by_one(batch)
         found = self._evaluator.evaluate(batch)
-        figures = {"energy": found.energy, "latency": found.cycles.astype(np.float64), "edp": found.edp}
-        values = np.stack([figures[name] for name in self.objectives], axis=1)
-        return np.where(found.valid[:, None], values, np.inf)
+        return np.where(found.valid, found.energy, np.inf), np.where(found.valid, found.cycles, np.inf)
 
-    def _costs_one_by_one(self, batch: MappingBatch) -> Doubles:
-        values = np.full((len(batch), len(self.objectives)), np.inf)
-        for row in range(len(batch)):
-            found = self._exact(self.rules.mapping(batch, row))
-            values[row] = self._values(found) if found.valid else np.inf
-        return values
+    def _costs_one_by_one(self, batch: MappingBatch) -> tuple[Doubles, Doubles]:
+        found = [self._exact(self.rules.mapping(batch, row)) for row in range(len(batch))]
+        costs = [(each.energy, each.cycles) if each.valid else (np.inf, np.inf) for each in found]
+        energy, cycles = np.array(costs, dtype=np.float64).reshape(len(costs), 2).T
+        return energy, cycles
 
-    def _consider(self, batch: MappingBatch, values: Doubles) -> None:
+    def _consider(self, batch: MappingBatch, scores: Doubles, energy: Doubles, cycles: Doubles) -> None:
         """Make the best mapping of a batch the incumbent, if exact prices say so."""
-        row = int(np.lexsort(values.T[::-1])[0])
-        if self.best is not None and values[row, 0] > float(self.best.values[0]) * (1 + 1e-12):
+        least = float(scores.min())
+        if self.best is not None and least > float(self.best.values[0]) * ROUNDING:
             return
+        near = np.flatnonzero(scores <= least * ROUNDING)
+        pairs, first = np.unique(np.stack([energy[near], cycles[near]]), axis=1, return_index=True)
+        ranked = [self._values(int(pair[0]), int(pair[1])) for pair in pairs.T]
+        row = int(near[first[ranked.index(min(ranked))]])
         mapping = self.rules.mapping(batch, row)
         found = self._exact(mapping)
         if not found.valid:
             raise RuntimeError("the batched and the plain cost model disagree on what is valid")
-        exact = self._values(found)
+        exact = self._values(found.energy, found.cycles)
         if self.best is None or exact < self.best.values:
             self.trace.append(Incumbent(self.seconds, self.evaluations, exact, mapping, found))
 
     def _exact(self, mapping: Mapping) -> Evaluation:
         return evaluate(self.mapspace.problem, self.mapspace.architecture, mapping)
 
-    def _values(self, found: Evaluation) -> tuple[int, ...]:
-        return tuple(objective_value(name, found.energy, found.cycles) for name in self.objectives)
+    def _values(self, energy: int, cycles: int) -> tuple[int, ...]:
+        return tuple(objective_value(name, energy, cycles) for name in self.objectives)
 
 
 def _evaluator(mapspace: Mapspace) -> BatchEvaluator | None:

@@ -1,0 +1,145 @@
+"""Linear-pruned enumeration: all mappings of a small mapspace, in order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import permutations, product
+
+import numpy as np
+
+from model.cost.batch import MappingBatch
+from model.cost.batch.encoding import Booleans, Integers
+from model.mapspace import Mapspace, TemporalRules
+from model.numbers import divisors
+from solver.heuristics.interface import MapperError
+from solver.heuristics.pricing import Pricing
+from solver.heuristics.rules import Rules
+
+BATCH = 4096
+MOST_PER_DIMENSION = 1_000_000
+MOST_FACTORIZATIONS = 1 << 62
+
+
+class LinearPruned:
+    """Prices every mapping, factorization by factorization, leaving out those that cannot matter.
+
+    Factors that break a rule or find no room on a mesh are dropped with all their orders and kept
+    dataspaces, and those that overflow a level with all their orders. Only loops that iterate are put in
+    different orders, and those of the innermost storage level are not: no reuse depends on them. It ends
+    with an optimum once all is seen, which takes forever but in small mapspaces.
+    """
+
+    def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
+        """Enumerate until the end or until the budget is spent; the answer is the best mapping priced."""
+        rules = pricing.rules
+        keeps = _keep_masks(rules)
+        pending: list[MappingBatch] = []
+        for factors in _factorizations(mapspace, rules):
+            for fitting in _fitting(factors, keeps, mapspace, pricing):
+                pending.extend(_with_orders(fitting, mapspace))
+                if sum(map(len, pending)) >= BATCH:
+                    pricing.price_batch(_joined(pending))
+                    pending.clear()
+        if pending:
+            pricing.price_batch(_joined(pending))
+
+
+def _factorizations(mapspace: Mapspace, rules: Rules) -> Iterator[Integers]:
+    """Yield factors that fit the rules of single factors and the meshes, shape ``(n, nodes, dims)``."""
+    splits = [_splits(mapspace, rules, number) for number in range(len(mapspace.problem.dims))]
+    sizes = [len(split) for split in splits]
+    total = math.prod(sizes)
+    if total > MOST_FACTORIZATIONS:
+        raise MapperError("the mapspace has too many factorizations to enumerate")
+    for start in range(0, total, BATCH):
+        chosen = np.unravel_index(np.arange(start, min(start + BATCH, total)), sizes)
+        factors = np.stack([split[rows] for split, rows in zip(splits, chosen, strict=True)], axis=2)
+        yield factors[rules.fits_meshes(factors)]
+
+
+def _splits(mapspace: Mapspace, rules: Rules, number: int) -> Integers:
+    """Ordered factorizations of one dimension's bound within the rules, shape ``(n, nodes)``."""
+    dim, bound = mapspace.problem.dims[number], mapspace.problem.bounds[number]
+    found = np.ones((1, 0), dtype=np.int64)
+    rest = np.array([bound], dtype=np.int64)
+    for own in rules.factor_rules:
+        factors = [f for f in divisors(bound) if all(r.allows(f) for r in own if r.dim == dim)]
+        rows = [np.flatnonzero(rest % factor == 0) for factor in factors]
+        column = np.repeat(np.array(factors, dtype=np.int64), [len(own) for own in rows])
+        taken = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+        found = np.concatenate([found[taken], column[:, None]], axis=1)
+        rest = rest[taken] // column
+        if len(rest) > MOST_PER_DIMENSION:
+            raise MapperError(f"dimension {dim} has too many factorizations to enumerate")
+    complete: Integers = found[rest == 1]
+    return complete
+
+
+def _keep_masks(rules: Rules) -> Booleans:
+    """All choices of what each level keeps, shape ``(masks, levels, dataspaces)``."""
+    spaces = rules.keep_options
+    levels = len(rules.mapspace.architecture.levels)
+    masks = [np.stack(chosen, axis=1) for chosen in product(*spaces)]
+    return np.array(masks, dtype=np.bool_).reshape(len(masks), levels, len(spaces))
+
+
+def _fitting(
+    factors: Integers, keeps: Booleans, mapspace: Mapspace, pricing: Pricing
+) -> Iterator[MappingBatch]:
+    """Yield, per factorization, the mappings in one order that break neither a rule nor a limit."""
+    order = _first_order(mapspace)
+    together = max(1, BATCH // max(1, len(keeps)))
+    for start in range(0, len(factors), together):
+        part = factors[start : start + together]
+        rows = np.repeat(np.arange(len(part)), len(keeps))
+        orders = np.broadcast_to(order, (len(rows), *order.shape))
+        batch = MappingBatch(part[rows], orders, np.tile(keeps, (len(part), 1, 1)))
+        allowed = pricing.price_batch(batch).allowed
+        for row in np.unique(rows[allowed]):
+            yield batch.part(np.flatnonzero(allowed & (rows == row)))
+
+
+def _first_order(mapspace: Mapspace) -> Integers:
+    """The order that the rules say, other dimensions as the problem has them, shape ``(levels, dims)``."""
+    orders = []
+    for rules in mapspace.temporal:
+        middle = [dim for dim in mapspace.problem.dims if dim not in (*rules.inner, *rules.outer)]
+        orders.append([mapspace.problem.dims.index(dim) for dim in (*rules.inner, *middle, *rules.outer)])
+    return np.array(orders, dtype=np.int64)
+
+
+def _with_orders(fitting: MappingBatch, mapspace: Mapspace) -> Iterator[MappingBatch]:
+    """Yield all orders of mappings with the same factors, but for the first one, which is priced already."""
+    levels = mapspace.architecture.storage_indices
+    first = fitting.order[0]
+    choices = [
+        list(_orders(own, fitting.factors[0, position], rules, mapspace.problem.dims))
+        for own, position, rules in zip(first[:-1], levels[:-1], mapspace.temporal[:-1], strict=True)
+    ]
+    orders = product(*choices, [first[-1].tolist()])
+    next(orders)
+    for order in orders:
+        same = np.broadcast_to(np.array(order, dtype=np.int64), fitting.order.shape)
+        yield MappingBatch(fitting.factors, same, fitting.keep)
+
+
+def _orders(
+    order: Integers, factors: Integers, rules: TemporalRules, dims: Sequence[str]
+) -> Iterator[list[int]]:
+    """Yield the orders of one level's loops; those that do not iterate stay where they are."""
+    listed = (*rules.inner, *rules.outer)
+    free = [place for place, d in enumerate(order) if dims[d] not in listed and factors[d] > 1]
+    for chosen in permutations(free):
+        changed = order.tolist()
+        for place, source in zip(free, chosen, strict=True):
+            changed[place] = int(order[source])
+        yield changed
+
+
+def _joined(batches: Sequence[MappingBatch]) -> MappingBatch:
+    return MappingBatch(
+        np.concatenate([batch.factors for batch in batches]),
+        np.concatenate([batch.order for batch in batches]),
+        np.concatenate([batch.keep for batch in batches]),
+    )

@@ -1,0 +1,64 @@
+"""The tiling optimizer of batch normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from model.tiling.backend import Backend
+from model.tiling.operators import INPUTS, OUTPUTS, WEIGHTS, BatchNorm
+from model.tiling.result import Tiling
+from model.tiling.strategy import Strategy
+from solver.heuristics.smaug.enumeration import (
+    CannotTile,
+    Configuration,
+    TileRule,
+    best_strategy,
+    fullest,
+    tile_shapes,
+)
+from solver.heuristics.smaug.plain import plain_tensor
+from solver.heuristics.smaug.sizes import TileShape
+
+
+def tile_batch_norm(operator: BatchNorm, backend: Backend) -> Tiling:
+    """Tile a batch normalisation; raises `CannotTile` if it cannot be tiled."""
+    inputs, weights = (
+        TileShape.aligned(operator.shapes[name], backend.alignment) for name in (INPUTS, WEIGHTS)
+    )
+    vector = backend.vector_size
+    order, capacity = backend.order(operator.name), backend.capacity
+    useful = (1, *(vector for _ in inputs.dims[1:]))
+    for_inputs = best_strategy(INPUTS, inputs, useful, capacity, order)
+    for_weights = best_strategy(WEIGHTS, weights, (4, vector), capacity, order)
+    if len(inputs.dims) == 4 and for_weights is not Strategy.NONE:
+        raise CannotTile(
+            f"after a convolution the weights {list(weights.dims)} must fit whole into {capacity} elements"
+        )
+    tiles = tile_shapes(inputs, for_inputs, TileRule(useful, useful), capacity)
+    if for_weights is Strategy.NONE:
+        candidates = (Configuration(tile, tile, weights) for tile in tiles)
+    else:
+        candidates = _with_cut_weights(tiles, for_inputs, weights, backend)
+    best = fullest(candidates, capacity)
+    assert best.weights is not None  # every configuration of a batch normalisation has some
+    tensors = (
+        plain_tensor(INPUTS, inputs, for_inputs, best.inputs),
+        plain_tensor(WEIGHTS, weights, for_weights, best.weights),
+        plain_tensor(OUTPUTS, inputs, for_inputs, best.outputs),
+    )
+    return Tiling(operator, backend, tensors)
+
+
+def _with_cut_weights(
+    tiles: Iterator[TileShape], for_inputs: Strategy, weights: TileShape, backend: Backend
+) -> Iterator[Configuration]:
+    extent, step = weights.dims[-1], backend.vector_size
+    for tile in tiles:
+        own = range(min(extent, step), extent + 1, step)
+        for channels in (tile.dims[-1],) if for_inputs.cuts("C") else own:
+            cut = weights.shrunk((weights.dims[0], channels))
+            if cut.fits(backend.capacity):
+                yield Configuration(tile, tile, cut)
+            elif for_inputs.cuts("C"):
+                # SMAUG looks at no further tile of inputs here, larger batches of fewer channels included.
+                return
