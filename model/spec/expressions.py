@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import math
 import operator
-import warnings
 from collections.abc import Callable, Mapping
 
 from model.spec.arithmetic import bounded, calculate, container, number, ordered, type_name
 from model.spec.functions import FUNCTIONS
-from model.spec.parts import part_of
 from model.spec.source import ScalarNode, Span, SpecError, did_you_mean
+from model.spec.syntax import LONGEST, ExpressionText
 
-_LONGEST = 2_000
 _DEEPEST = 50
 
 _CONSTANTS: Mapping[str, float] = {"pi": math.pi, "inf": math.inf}
@@ -90,44 +88,25 @@ class Evaluator:
     """
 
     def __init__(self, text: str, span: Span | None, names: Mapping[str, object]) -> None:
-        self._text = " ".join(text.split("\n")).strip()
-        self._span = span
+        self._text = ExpressionText(text, span)
         self._names = names
 
     def result(self) -> int | float | str | bool:
         """Return the value of the expression."""
-        value = self._value(self._parse(), 0)
+        value, span = self._value(self._text.parse(), 0), self._text.span
         if not isinstance(value, (int, float, str)):
-            raise SpecError(f"the expression gives {type_name(value)}, not a number or a text", self._span)
-        if isinstance(value, str) and len(value) > _LONGEST:
-            raise SpecError(f"the expression gives a text of more than {_LONGEST} characters", self._span)
+            raise SpecError(f"the expression gives {type_name(value)}, not a number or a text", span)
+        if isinstance(value, str) and len(value) > LONGEST:
+            raise SpecError(f"the expression gives a text of more than {LONGEST} characters", span)
         return value
-
-    def _parse(self) -> ast.expr:
-        if not self._text:
-            raise SpecError("an expression is missing here", self._span)
-        if len(self._text) > _LONGEST:
-            raise SpecError(f"an expression has at most {_LONGEST} characters", self._span)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return ast.parse(self._text, mode="eval").body
-        except SyntaxError as error:
-            message = f"`{_shortened(self._text)}` is not an expression: {error.msg}"
-            raise SpecError(message, self._part(error.offset, error.end_offset)) from None
-        except ValueError as error:
-            message = f"`{_shortened(self._text)}` is not an expression: {error}"
-            raise SpecError(message, self._span) from None
-        except (RecursionError, MemoryError):
-            raise SpecError("the expression is nested too deep", self._span) from None
 
     def _value(self, node: ast.expr, depth: int) -> object:
         if depth > _DEEPEST:
-            raise SpecError("the expression is nested too deep", self._at(node))
+            raise SpecError("the expression is nested too deep", self._text.at(node))
         try:
             return self._known_value(node, depth + 1)
         except (ArithmeticError, TypeError, ValueError) as error:
-            raise SpecError(f"cannot calculate this: {error}", self._at(node)) from None
+            raise SpecError(f"cannot calculate this: {error}", self._text.at(node)) from None
 
     def _known_value(self, node: ast.expr, depth: int) -> object:  # noqa: PLR0911 (one case per kind of node)
         match node:
@@ -149,7 +128,7 @@ class Evaluator:
                 return [self._value(item, depth) for item in items]
             case ast.Call(func=ast.Name(id=name) as function, args=arguments, keywords=[]):
                 return self._called(name, function, [self._value(argument, depth) for argument in arguments])
-        raise SpecError("this is not allowed in an expression", self._at(node))
+        raise SpecError("this is not allowed in an expression", self._text.at(node))
 
     def _named(self, name: str, node: ast.expr) -> object:
         if name in self._names:
@@ -157,14 +136,14 @@ class Evaluator:
         if name in _CONSTANTS:
             return _CONSTANTS[name]
         if name in FUNCTIONS:
-            raise SpecError(f"`{name}` is a function and needs arguments in parentheses", self._at(node))
+            raise SpecError(f"`{name}` is a function and needs arguments in parentheses", self._text.at(node))
         hint = did_you_mean(name, (*self._names, *_CONSTANTS))
-        raise SpecError(f"`{name}` is not defined here", self._at(node), hint=hint)
+        raise SpecError(f"`{name}` is not defined here", self._text.at(node), hint=hint)
 
     def _called(self, name: str, function: ast.expr, arguments: list[object]) -> object:
         if name not in FUNCTIONS:
             hint = did_you_mean(name, FUNCTIONS)
-            raise SpecError(f"there is no function `{name}`", self._at(function), hint=hint)
+            raise SpecError(f"there is no function `{name}`", self._text.at(function), hint=hint)
         return bounded(FUNCTIONS[name](name, arguments))
 
     def _junction(self, is_or: bool, values: list[ast.expr], depth: int) -> object:
@@ -180,26 +159,12 @@ class Evaluator:
         left = self._value(node.left, depth)
         for symbol, operand in zip(node.ops, node.comparators, strict=True):
             if type(symbol) not in _COMPARISONS:
-                raise SpecError("this comparison is not allowed in an expression", self._at(node))
+                raise SpecError("this comparison is not allowed in an expression", self._text.at(node))
             right = self._value(operand, depth)
             if not _COMPARISONS[type(symbol)](left, right):
                 return False
             left = right
         return True
-
-    def _at(self, node: ast.expr) -> Span | None:
-        before = self._text.encode()[: node.col_offset].decode()
-        upto = self._text.encode()[: node.end_col_offset].decode()
-        return self._part(len(before) + 1, len(upto) + 1)
-
-    def _part(self, start: int | None, end: int | None) -> Span | None:
-        """Return the place of a part of the text, given by 1-based columns as `SyntaxError` has them."""
-        first = None if start is None else start - 1
-        return part_of(self._span, self._text, first, None if end is None else end - 1)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _usable(value: object, name: str) -> object:
