@@ -36,8 +36,7 @@ class IncludeRoots:
         """Raise SpecError unless `path` may be included."""
         if self.permits(path):
             return
-        directory = path if path.is_dir() else path.parent
-        hint = f"if that is meant, allow it: --allow-include {display_name(directory)}"
+        hint = f"if that is meant, allow it: --allow-include {display_name(path.parent)}"
         raise SpecError(f"{display_name(path)} lies outside of the directories of the spec files", hint=hint)
 
 
@@ -51,16 +50,17 @@ def include_roots(
 
     These are the directories of the spec files themselves, the specs that ship with this package,
     what `allow_include` names, and for every variable that names an existing file (relative to the
-    working directory or to a spec file) the directory of that file and the directory above, because
-    layer files share a base file beside their folder. The root of the file system is never one of
-    them unless `allow_include` names it. Files that are named as specs may also come from up to
+    working directory or to a spec file) outside of them the directory of that file and the directory
+    above, because layer files share a base file beside their folder. A symbolic link that such a file
+    is does not count: whoever wrote the specs may have put it there. The root of the file system is
+    never one of them unless `allow_include` names it. Files that are named as specs may also come from up to
     `levels_above` directories above a spec file.
     """
     homes = [home for path in paths for home in (resolved(path.parent), resolved(path).parent)]
     trees = [*homes, SHIPPED_SPECS]
     for value in variables.values():
         named = _named_file(value, [Path.cwd(), *homes])
-        if named is not None:
+        if named is not None and not any(named.is_relative_to(home) for home in homes if home != home.parent):
             trees += [named.parent, named.parent.parent]
     kept = [tree for tree in trees if tree != tree.parent]
     kept += [resolved(path) for path in allow_include]
@@ -72,10 +72,11 @@ def _named_file(value: object, bases: Iterable[Path]) -> Path | None:
     if not isinstance(value, (str, Path)) or not str(value):
         return None
     candidates = (base / value for base in bases)
-    return next((resolved(path) for path in candidates if _is_file(path)), None)
+    return next((resolved(path.parent) / path.name for path in candidates if is_file(path)), None)
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
+    """Whether there is such a file, and nothing keeps from looking."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -90,10 +91,22 @@ def resolved(path: Path) -> Path:
         raise SpecError(f"cannot read {display_name(path)}: {error}") from None
 
 
-def find(wanted: str, directories: Iterable[Path]) -> Path | None:
-    """Return the first existing path: `wanted` itself if absolute, else below each directory."""
-    candidates = (directory / wanted for directory in directories)
-    return next((path for path in candidates if _exists(path)), None)
+def find(wanted: str, directories: Iterable[Path], roots: IncludeRoots) -> Path | None:
+    """Return the first existing path: `wanted` itself if absolute, else below each directory.
+
+    Nothing is told about what lies outside of `roots`, not even whether it exists: SpecError where
+    such a place is left after all others.
+    """
+    outside: list[Path] = []
+    for directory in directories:
+        path = directory / wanted
+        if not roots.permits(path):
+            outside.append(path)
+        elif _exists(path):
+            return path
+    if outside:
+        roots.check(outside[0])
+    return None
 
 
 def _exists(path: Path) -> bool:
@@ -103,9 +116,9 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def require(wanted: str, directories: tuple[Path, ...]) -> Path:
+def require(wanted: str, directories: tuple[Path, ...], roots: IncludeRoots) -> Path:
     """Return what `find` returns; SpecError that says where it was looked for when there is none."""
-    found = find(wanted, directories)
+    found = find(wanted, directories, roots)
     if found is not None:
         return found
     places = ", ".join(dict.fromkeys(display_name(directory) for directory in directories))

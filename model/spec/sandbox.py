@@ -116,7 +116,7 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         """Call what a template calls, and check and charge what that returns."""
         return self.sized(super().call(__context, __obj, *args, **kwargs))
 
-    def _charged(self, function: Callable[..., Any]) -> Callable[..., object]:
+    def _charged(self, function: Any) -> Callable[..., object]:
         """Return a filter or test whose operands and result are checked and charged."""
 
         @functools.wraps(function)
@@ -257,8 +257,10 @@ def _checked(node: nodes.Node) -> nodes.Node:
     return _sized(node) if is_slice or is_tuple or isinstance(node, (nodes.List, nodes.Dict)) else node
 
 
-def _sized(node: nodes.Node) -> nodes.Node:
-    return _call("sized", node).set_lineno(node.lineno)
+def _sized(node: nodes.Node) -> nodes.Call:
+    call = _call("sized", node)
+    call.set_lineno(node.lineno)
+    return call
 
 
 def _parts(value: object, limit: int) -> Iterator[object]:

@@ -98,7 +98,7 @@ class Session:
         self._includes += 1
         if self._includes > self.limits.includes:
             raise SpecError(f"more than {self.limits.includes} files are included")
-        path = files.require(wanted, scope.directories)
+        path = files.require(wanted, scope.directories, self.roots)
         self.roots.check(path)
         return path
 

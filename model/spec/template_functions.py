@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from string import Template as StringTemplate
 from types import MappingProxyType
@@ -13,11 +14,12 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 
 from model.spec.composer import INCLUDED_TAG
-from model.spec.files import find
+from model.spec.files import display_name, find
 from model.spec.line_marks import without_marks
 from model.spec.session import Scope, Session
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
 
+_ANY_DEPTH = "**"
 _WILDCARD = re.compile(r"[*?\[]")
 
 
@@ -140,10 +142,7 @@ class TemplateFunctions:
         return ""
 
     def _path_exists(self, path: str) -> bool:
-        found = find(self._path_text(path), self._scope.directories)
-        if found is not None:
-            self._session.roots.check(found)
-        return found is not None
+        return find(self._path_text(path), self._scope.directories, self._session.roots) is not None
 
     def _locate(self, path: str) -> Path:
         return self._session.locate(self._path_text(path), self._scope)
@@ -160,11 +159,16 @@ class TemplateFunctions:
     def _matches(self, pattern: Path) -> list[Path]:
         """Return the paths that match; only directories that may be included from are searched."""
         wild = next((i for i, part in enumerate(pattern.parts) if _WILDCARD.search(part)), len(pattern.parts))
-        base = Path(*pattern.parts[:wild])
-        if not base.exists():
-            return []
+        base, rest = Path(*pattern.parts[:wild]), pattern.parts[wild:]
         self._session.roots.check(base)
-        return sorted(base.glob(str(Path(*pattern.parts[wild:])))) if base.is_dir() else [base]
+        if ".." in rest or rest.count(_ANY_DEPTH) > 1:
+            raise SpecError(f"a pattern has no `..` behind a wildcard, and `{_ANY_DEPTH}` only once")
+        try:
+            if not rest:
+                return [base] if base.exists() else []
+            return sorted(islice(base.glob(str(Path(*rest))), self._session.limits.includes + 1))
+        except OSError as error:
+            raise SpecError(f"cannot search {display_name(base)}: {error.strerror}") from None
 
     def _enter(
         self,

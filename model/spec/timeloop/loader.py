@@ -217,7 +217,7 @@ def _check_template(top: MappingNode) -> None:
 
 def _context(top: MappingNode, files: Sequence[Path], options: LoadOptions, notes: list[str]) -> Context:
     variables = _variables(top, options.limits)
-    find = partial(find_shape, spec_files=files, limits=options.limits)
+    find = partial(find_shape, spec_files=files, limits=options.limits, allow_include=options.allow_include)
     problem = top.require("problem", "the spec")
     loaded = read_problem(problem, find, variables, options.ignore_sparse, options.limits)
     tree = read_tree(top.require("architecture", "the spec"), variables, options.limits)

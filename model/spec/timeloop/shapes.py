@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from model.spec.fields import as_mapping, listing
+from model.spec.files import include_roots, is_file
 from model.spec.limits import Limits
 from model.spec.reader import read_files
 from model.spec.source import MappingNode, Span, SpecError, did_you_mean
@@ -20,7 +21,9 @@ def shape_directory() -> Path:
     return Path(str(files("specs"))) / "problem-shapes"
 
 
-def find_shape(name: str, span: Span, spec_files: Sequence[Path], limits: Limits) -> MappingNode:
+def find_shape(
+    name: str, span: Span, spec_files: Sequence[Path], limits: Limits, allow_include: Iterable[Path] = ()
+) -> MappingNode:
     """Return the shape called `name`.
 
     Looked up as ``NAME.yaml`` among the shipped shapes, then in ``problem-shapes`` beside each
@@ -29,14 +32,16 @@ def find_shape(name: str, span: Span, spec_files: Sequence[Path], limits: Limits
     Raises
     ------
     SpecError
-        There is no such shape, or its file is malformed.
+        There is no such shape, its file is malformed, or a link out of the directories that may be
+        included from.
     """
     if not _NAME.match(name):
         raise SpecError(f"`{name}` cannot name a problem shape", span)
     beside = [folder for path in spec_files for folder in (path.parent / "problem-shapes", path.parent)]
     for folder in (shape_directory(), *beside):
         path = folder / f"{name}.yaml"
-        if path.is_file():
+        if is_file(path):
+            include_roots(spec_files, {}, allow_include).check(path)
             return _read_shape(path, limits)
     known = sorted(path.stem for path in shape_directory().glob("*.yaml"))
     hint = did_you_mean(name, known) or f"shipped are {listing(known)}"
