@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from solver.cli.options import EXIT_CODES, Commands, add_json, add_search_options, add_spec_command
+from solver.cli.tile_arguments import add_tile
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -102,4 +103,5 @@ ADDERS: dict[str, Callable[[Commands], argparse.ArgumentParser]] = {
     "map": _add_map,
     "evaluate": _add_evaluate,
     "check": _add_check,
+    "tile": add_tile,
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from solver.cli.options import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.cli.output import STDOUT, check_outputs, write_output
 from solver.cli.running import load, load_mapspace, search
+from solver.cli.tile import tile_command
 from solver.result import Status
 
 EXIT_OF_STATUS = {
@@ -80,4 +81,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "map": map_command,
     "evaluate": evaluate_command,
     "check": check_command,
+    "tile": tile_command,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from model.tiling.backend import Backend
 from model.tiling.operators import INPUTS, OUTPUTS, WEIGHTS, BatchNorm
@@ -14,6 +14,7 @@ from solver.heuristics.smaug.enumeration import (
     TileRule,
     best_strategy,
     fullest,
+    growing,
     tile_shapes,
 )
 from solver.heuristics.smaug.plain import plain_tensor
@@ -35,11 +36,7 @@ def tile_batch_norm(operator: BatchNorm, backend: Backend) -> Tiling:
             f"after a convolution the weights {list(weights.dims)} must fit whole into {capacity} elements"
         )
     tiles = tile_shapes(inputs, for_inputs, TileRule(useful, useful), capacity)
-    if for_weights is Strategy.NONE:
-        candidates = (Configuration(tile, tile, weights) for tile in tiles)
-    else:
-        candidates = _with_cut_weights(tiles, for_inputs, weights, backend)
-    best = fullest(candidates, capacity)
+    best = fullest(_configurations(tiles, (for_inputs, for_weights), weights, backend), capacity)
     assert best.weights is not None  # every configuration of a batch normalisation has some
     tensors = (
         plain_tensor(INPUTS, inputs, for_inputs, best.inputs),
@@ -49,16 +46,19 @@ def tile_batch_norm(operator: BatchNorm, backend: Backend) -> Tiling:
     return Tiling(operator, backend, tensors)
 
 
-def _with_cut_weights(
-    tiles: Iterator[TileShape], for_inputs: Strategy, weights: TileShape, backend: Backend
+def _configurations(
+    tiles: Iterator[TileShape], chosen: tuple[Strategy, Strategy], weights: TileShape, backend: Backend
 ) -> Iterator[Configuration]:
-    extent, step = weights.dims[-1], backend.vector_size
+    for_inputs, for_weights = chosen
+    own: Sequence[int] = (weights.dims[-1],)
+    if for_weights is not Strategy.NONE:
+        own = growing(weights.dims[-1], backend.vector_size)
     for tile in tiles:
-        own = range(min(extent, step), extent + 1, step)
-        for channels in (tile.dims[-1],) if for_inputs.cuts("C") else own:
+        follow = for_weights is not Strategy.NONE and for_inputs.cuts("C")
+        for channels in (tile.dims[-1],) if follow else own:
             cut = weights.shrunk((weights.dims[0], channels))
             if cut.fits(backend.capacity):
                 yield Configuration(tile, tile, cut)
-            elif for_inputs.cuts("C"):
+            elif follow:
                 # SMAUG looks at no further tile of inputs here, larger batches of fewer channels included.
                 return

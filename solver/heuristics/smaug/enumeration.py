@@ -95,6 +95,11 @@ def fullest(configurations: Iterable[Configuration], capacity: int) -> Configura
     return best
 
 
+def growing(extent: int, step: int) -> range:
+    """Return the sizes up to `extent` in steps of `step`, beginning with one step or, if less, all."""
+    return range(min(extent, step), extent + 1, step)
+
+
 def _smallest(tensor: TileShape, strategy: Strategy, minimum: Shape) -> float:
     """Estimate the elements of the smallest tile: the share of one item that the minimum makes up.
 
@@ -112,6 +117,10 @@ def _smallest(tensor: TileShape, strategy: Strategy, minimum: Shape) -> float:
         size = tensor.dims[axes.index(axis)]
         elements *= min(minimum[axes.index(axis)], size) / size
     return elements
+
+
+def _aligned(size: int, alignment: int) -> int:
+    return size + -size % alignment
 
 
 def _sizes(extent: int, rule: TileRule, rank: int) -> Sequence[int]:

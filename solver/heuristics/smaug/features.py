@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from model.tiling.backend import Backend
 from model.tiling.strategy import Strategy
+from solver.heuristics.smaug.enumeration import growing
 from solver.heuristics.smaug.sizes import TileShape
 
 
@@ -33,10 +34,10 @@ def weight_tiles(
     """
     channels: Sequence[int] = (inputs.dims[-1],)
     if chosen.weights.cuts("C") and not chosen.inputs.cuts("C"):
-        channels = _growing(weights.dims[-1], backend.num_maccs_per_pe)
+        channels = growing(weights.dims[-1], backend.num_maccs_per_pe)
     features: Sequence[int] = (weights.dims[0],)
     if chosen.weights is not Strategy.NONE:
-        features = _growing(weights.dims[0], backend.num_pes)
+        features = growing(weights.dims[0], backend.num_pes)
     for feature_count in features:
         for channel_count in channels:
             tile = weights.shrunk((feature_count, *weights.dims[1:-1], channel_count))
@@ -53,8 +54,4 @@ def output_features(weights: TileShape, features: int, chosen: Strategies, backe
         return (features,)
     if chosen.weights is not Strategy.NONE or chosen.outputs.cuts("H"):
         return (weights.dims[0],)
-    return _growing(features, backend.num_pes)
-
-
-def _growing(extent: int, step: int) -> range:
-    return range(min(extent, step), extent + 1, step)
+    return growing(features, backend.num_pes)

@@ -1,0 +1,140 @@
+"""How a tensor is cut: the stretches of every rank, and all tiles as their product."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from model.tiling.operators import Shape, Window
+
+NO_WINDOW = Window(1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of a rank: from `start` up to, not including, `stop`."""
+
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.stop - self.start
+
+    def slice(self, origin: int = 0) -> slice:
+        """The stretch as a slice of what begins at `origin`."""
+        return slice(self.start - origin, self.stop - origin)
+
+    def overlap(self, other: Span) -> Span:
+        """The stretch that both cover; its size is at most 0 if there is none."""
+        return Span(max(self.start, other.start), min(self.stop, other.stop))
+
+
+Cut = tuple[Span, ...]
+"""The stretches of one rank, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The tiles of a tensor: one for each choice of a stretch per rank, the last rank fastest."""
+
+    cuts: tuple[Cut, ...]
+
+    @property
+    def counts(self) -> Shape:
+        """Number of stretches of each rank."""
+        return tuple(map(len, self.cuts))
+
+    @property
+    def count(self) -> int:
+        """Number of tiles."""
+        return math.prod(self.counts)
+
+    @property
+    def first(self) -> Shape:
+        """Shape of the first tile."""
+        return tuple(cut[0].size for cut in self.cuts)
+
+    @property
+    def last(self) -> Shape:
+        """Shape of the last tile."""
+        return tuple(cut[-1].size for cut in self.cuts)
+
+    @property
+    def largest(self) -> Shape:
+        """Shape that every tile fits into."""
+        return tuple(max(span.size for span in cut) for cut in self.cuts)
+
+    def indices(self) -> Iterator[Shape]:
+        """Positions of the tiles in order, one number per rank."""
+        return product(*map(range, self.counts))
+
+    def spans(self, index: Shape) -> tuple[Span, ...]:
+        """The stretches of the tile at `index`."""
+        return tuple(cut[position] for cut, position in zip(self.cuts, index, strict=True))
+
+
+def plain_cut(extent: int, tile: int) -> Cut:
+    """Cut `extent` elements into stretches of `tile`; the last one holds the rest."""
+    return tuple(Span(start, min(start + tile, extent)) for start in range(0, extent, tile))
+
+
+def windowed_cut(extent: int, tile: int, window: Window, first: int | None = None) -> Cut:
+    """Cut `extent` elements for a sliding window, so that each window lies in one stretch.
+
+    Neighbours overlap by ``window.halo`` (or leave elements out that no window covers). The first
+    stretch is smaller, as the padding in front of it counts: it ends with a complete window.
+
+    Parameters
+    ----------
+    extent
+        Elements of the rank.
+    tile
+        Elements of a stretch; a whole number of windows fits into it exactly.
+    window
+        What slides along the rank.
+    first
+        Elements of the first stretch, if not those that make it end with a complete window.
+
+    Raises
+    ------
+    ValueError
+        If the stretches would not advance, as one is not larger than the halo.
+    """
+    if tile >= extent:
+        return (Span(0, extent),)
+    if first is None:
+        steps = (tile + window.before - window.field) // window.stride
+        first = window.field + steps * window.stride - window.before
+    spans = [Span(0, first)]
+    while (start := spans[-1].stop - window.halo) < extent and spans[-1].stop < extent:
+        if start <= spans[-1].start:
+            raise ValueError(f"tiles of {tile} do not advance with a halo of {window.halo}")
+        spans.append(Span(start, min(start + tile, extent)))
+    return tuple(spans)
+
+
+def windows_within(span: Span, extent: int, window: Window) -> Span:
+    """Return which windows of a rank of `extent` elements can be computed from `span` alone.
+
+    Padding counts only at the ends of the rank.
+    """
+    last = window.positions(extent)
+    first = 0 if span.start == 0 else -(-(span.start + window.before) // window.stride)
+    if span.stop < extent:
+        last = (span.stop + window.before - window.field) // window.stride + 1
+    return Span(first, last)
+
+
+def plain_grid(shape: Shape, tile: Shape) -> Grid:
+    """Cut a tensor of `shape` into tiles of `tile` that do not overlap."""
+    return Grid(tuple(plain_cut(extent, size) for extent, size in zip(shape, tile, strict=True)))
+
+
+def windowed_grid(shape: Shape, tile: Shape, windows: tuple[Window, Window]) -> Grid:
+    """Cut an NHWC tensor for windows that slide along its rows and columns."""
+    along = (NO_WINDOW, *windows, NO_WINDOW)
+    return Grid(tuple(map(windowed_cut, shape, tile, along)))
