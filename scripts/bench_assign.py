@@ -1,0 +1,155 @@
+"""Time to a proven assignment of methods to layers, and how it grows.
+
+    python scripts/bench_assign.py [--repeats N]
+
+Random costs with a fixed seed: chains of growing length and of growing numbers of methods, series-parallel
+graphs, and dense graphs that are left to CP-SAT. Times include the second-best assignment and the naive
+rules. Prints where an aim is missed, and ends with 1 then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from model.network import Edge, Layer, Network
+from solver.assignment import AssignResult, assign
+from solver.result import Status
+
+LARGEST_COST = 10**6
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network of `layers` x `methods`, and the seconds it may take."""
+
+    graph: str
+    layers: int
+    methods: int
+    aim_s: float | None = None
+
+
+CASES = (
+    Case("chain", 500, 10),
+    Case("chain", 1_000, 10, 0.05),
+    Case("chain", 2_000, 10),
+    Case("chain", 4_000, 10),
+    Case("chain", 50_000, 10),
+    Case("chain", 100_000, 10, 5.0),
+    Case("chain", 100, 100),
+    Case("chain", 100, 200),
+    Case("chain", 100, 400),
+    Case("chain", 100, 800),
+    Case("series-parallel", 500, 10),
+    Case("series-parallel", 1_000, 10, 1.0),
+    Case("series-parallel", 2_000, 10),
+    Case("series-parallel", 200, 20),
+    Case("series-parallel", 200, 40),
+    Case("series-parallel", 200, 80),
+    Case("dense", 6, 4),
+    Case("dense", 8, 4),
+    Case("dense", 10, 4),
+)
+
+
+def chain(count: int, _: random.Random) -> list[tuple[int, int]]:
+    return [(layer, layer + 1) for layer in range(count - 1)]
+
+
+def series_parallel(count: int, source: random.Random) -> list[tuple[int, int]]:
+    """Put layers on edges of one edge (series), or beside them (parallel)."""
+    edges = [(0, 1)]
+    for layer in range(2, count):
+        place = source.randrange(len(edges))
+        start, end = edges[place]
+        if source.random() < 0.5:
+            edges[place] = edges[-1]
+            edges.pop()
+        edges += [(start, layer), (layer, end)]
+    return edges
+
+
+def dense(count: int, _: random.Random) -> list[tuple[int, int]]:
+    return [(source, target) for target in range(count) for source in range(target)]
+
+
+GRAPHS: dict[str, Callable[[int, random.Random], list[tuple[int, int]]]] = {
+    "chain": chain,
+    "series-parallel": series_parallel,
+    "dense": dense,
+}
+
+
+def network(case: Case) -> Network:
+    """Random costs on the case's graph."""
+    costs = np.random.default_rng(0)
+    edges = GRAPHS[case.graph](case.layers, random.Random(0))
+    names = tuple(f"method{k}" for k in range(case.methods))
+    vectors = costs.integers(0, LARGEST_COST, (case.layers, case.methods))
+    matrices = costs.integers(0, LARGEST_COST, (len(edges), case.methods, case.methods))
+    return Network(
+        case.graph,
+        "steps",
+        1,
+        tuple(Layer(f"layer{number}", names, vector) for number, vector in enumerate(vectors)),
+        tuple(Edge(*ends, matrix) for ends, matrix in zip(edges, matrices, strict=True)),
+    )
+
+
+def best_time(work: Callable[[], AssignResult], repeats: int) -> float:
+    """Return the least wall-clock time of some runs, each of them proven."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = work()
+        seconds.append(time.perf_counter() - start)
+        assert result.status is Status.OPTIMAL
+    return min(seconds)
+
+
+def growth(case: Case, before: tuple[Case, float] | None, seconds: float) -> str:
+    """Say what became of the time when layers or methods doubled."""
+    if before is None or before[0].graph != case.graph:
+        return ""
+    sizes = [
+        (now, then) for now, then in ((case.layers, before[0].layers), (case.methods, before[0].methods))
+    ]
+    if sorted(now / then for now, then in sizes) != [1, 2]:
+        return ""
+    what = "layers" if sizes[0][0] > sizes[0][1] else "methods"
+    return f"{what} x 2: time x {seconds / before[1]:.2f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="runs per case, the best one counts (default 3)"
+    )
+    repeats = parser.parse_args(arguments).repeats
+    missed = 0
+    before: tuple[Case, float] | None = None
+    print(f"{'graph':16}{'layers':>8}{'methods':>9}{'seconds':>10}{'aim':>8}")
+    for case in CASES:
+        own = network(case)
+        seconds = best_time(lambda own=own: assign(own), repeats)  # type: ignore[misc]
+        is_missed = case.aim_s is not None and seconds > case.aim_s
+        missed += is_missed
+        aim = "-" if case.aim_s is None else f"{case.aim_s:g}"
+        remark = "MISSED" if is_missed else growth(case, before, seconds)
+        print(f"{case.graph:16}{case.layers:>8,}{case.methods:>9}{seconds:>10.4f}{aim:>8}  {remark}".rstrip())
+        before = (case, seconds)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,30 @@
+"""When to stop, and why."""
+
+from __future__ import annotations
+
+import time
+
+from solver.result import StopCallback, Termination
+
+
+class Clock:
+    """Counts the seconds of a search against its limit, and asks whether it was interrupted."""
+
+    def __init__(self, limit_s: float | None, should_stop: StopCallback | None = None) -> None:
+        self._start = time.monotonic()
+        self._limit = limit_s
+        self._should_stop = should_stop
+        self.termination: Termination | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start."""
+        return time.monotonic() - self._start
+
+    def stop(self) -> bool:
+        """Whether the search must end now."""
+        if self.termination is None and self._limit is not None and self.seconds >= self._limit:
+            self.termination = Termination.TIME_LIMIT
+        if self.termination is None and self._should_stop is not None and self._should_stop():
+            self.termination = Termination.INTERRUPTED
+        return self.termination is not None

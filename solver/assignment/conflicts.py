@@ -1,0 +1,123 @@
+"""Why no assignment exists: forbidden choices that rule each other out, none of them to spare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.network import FORBIDDEN, CostArray, Edge, Layer, Network
+from model.source_ref import SourceRef
+from solver.assignment.clock import Clock
+from solver.assignment.elimination import least_total
+from solver.assignment.instance import Instance
+from solver.assignment.kernel import Request, part_of, solve_kernel
+from solver.assignment.reductions import reduce_instance
+from solver.result import Reason
+
+TIME_LIMIT_S = 10.0
+NOT_REDUCED = "(time ran out: some of these may not matter)"
+
+
+@dataclass(frozen=True, eq=False)
+class _Rule:
+    """What a layer or an edge forbids: its variables, and a table of 1 where it does, else 0."""
+
+    variables: tuple[int, ...]
+    table: CostArray
+    reason: Reason
+
+
+def find_conflict(network: Network) -> tuple[Reason, ...]:
+    """Return layers and edges that leave no assignment together, and would without any one of them.
+
+    Drops ever smaller parts of the rules as long as what remains is infeasible. For a conflict of k
+    out of n rules that takes about k log n trials.
+    """
+    rules = [*_layer_rules(network), *_edge_rules(network)]
+    alone = [rule for rule in rules if rule.table.all()]
+    if alone:
+        return (alone[0].reason,)
+    clock = Clock(TIME_LIMIT_S)
+    size = len(rules)
+    while size > 1 and not clock.stop():
+        size = -(-size // 2)
+        rules = _without_spare(rules, size, clock)
+    reasons = tuple(rule.reason for rule in rules)
+    return (*reasons, Reason(NOT_REDUCED)) if clock.stop() else reasons
+
+
+def _without_spare(rules: Sequence[_Rule], size: int, clock: Clock) -> list[_Rule]:
+    """Drop every run of `size` rules that the conflict does not need."""
+    kept: list[_Rule] = []
+    rest = list(rules)
+    while rest:
+        run, rest = rest[:size], rest[size:]
+        if clock.stop() or not _is_infeasible([*kept, *rest], clock):
+            kept += run
+    return kept
+
+
+def _is_infeasible(rules: Sequence[_Rule], clock: Clock) -> bool:
+    """Whether rules leave no assignment; False as well if time runs out before that is known."""
+    variables = sorted({variable for rule in rules for variable in rule.variables})
+    number = {variable: position for position, variable in enumerate(variables)}
+    sizes = {v: n for rule in rules for v, n in zip(rule.variables, rule.table.shape, strict=True)}
+    vectors = [np.zeros(sizes[variable], dtype=np.int64) for variable in variables]
+    matrices = {}
+    for rule in rules:
+        own = tuple(number[variable] for variable in rule.variables)
+        if len(own) == 1:
+            vectors[own[0]] = rule.table
+        else:
+            matrices[own[0], own[1]] = rule.table
+    reduced = reduce_instance(Instance(vectors, matrices, infinity=1))
+    if least_total(reduced.eliminations):
+        return True
+    parts = (part_of(reduced.instance, kernel) for kernel in reduced.kernels)
+    return any(solve_kernel(part, Request(), clock).bound is None for part in parts)
+
+
+def _layer_rules(network: Network) -> Iterator[_Rule]:
+    for variable, layer in enumerate(network.layers):
+        forbidden = (layer.costs == FORBIDDEN).astype(np.int64)
+        if forbidden.any():
+            yield _Rule((variable,), forbidden, Reason(_layer_text(layer), _places(layer.place)))
+
+
+def _edge_rules(network: Network) -> Iterator[_Rule]:
+    for edge in network.edges:
+        if edge.transition is None:
+            continue
+        forbidden = (edge.transition == FORBIDDEN).astype(np.int64)
+        if not forbidden.any():
+            continue
+        ends, table = (edge.source, edge.target), forbidden
+        if edge.source > edge.target:
+            ends, table = (edge.target, edge.source), forbidden.T
+        yield _Rule(ends, table, Reason(_edge_text(network, edge), _places(edge.place)))
+
+
+def _layer_text(layer: Layer) -> str:
+    allowed = [name for name, cost in zip(layer.methods, layer.costs, strict=True) if cost != FORBIDDEN]
+    if not allowed:
+        return f"layer {layer.name} forbids all of its methods"
+    return f"layer {layer.name} allows only {', '.join(allowed)}"
+
+
+def _edge_text(network: Network, edge: Edge) -> str:
+    assert edge.transition is not None  # only edges that forbid something are named
+    sources, targets = (network.layers[end].methods for end in (edge.source, edge.target))
+    allowed = [f"{sources[k]} to {targets[m]}" for k, m in np.argwhere(edge.transition != FORBIDDEN)]
+    name = network.edge_name(edge)
+    if not allowed:
+        return f"edge {name} forbids all pairs of methods"
+    forbidden = [f"{sources[k]} to {targets[m]}" for k, m in np.argwhere(edge.transition == FORBIDDEN)]
+    if len(forbidden) <= len(allowed):
+        return f"edge {name} forbids {', '.join(forbidden)}"
+    return f"edge {name} allows only {', '.join(allowed)}"
+
+
+def _places(place: SourceRef | None) -> tuple[SourceRef, ...]:
+    return () if place is None else (place,)

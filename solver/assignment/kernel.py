@@ -1,0 +1,246 @@
+"""What no reduction applies to: solved by CP-SAT on exact integers.
+
+A literal per value and per pair of values, tied by the marginals of a local polytope. CP-SAT sees no
+coefficient that is not small: costs are written in digits of a power of two, the digits' sums are tied by
+carries, and minimised from the highest digit down, each proven before the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from model.network import CostArray
+from solver.assignment.clock import Clock
+from solver.assignment.exact_sum import ExactSum, ModelError, new_solver, run
+from solver.assignment.instance import Instance, Pair
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+Choice = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is known about the least total of an instance.
+
+    Parameters
+    ----------
+    choice, total
+        The best assignment found, None if there is none.
+    bound
+        No assignment that was asked for is below it; None is infinite: there is none at all.
+    literals
+        Size of the CP-SAT model.
+    """
+
+    choice: Choice | None
+    total: int | None
+    bound: int | None
+    literals: int = 0
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether value and bound meet, or no assignment exists."""
+        return self.total == self.bound
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which assignments are asked for, and how.
+
+    Parameters
+    ----------
+    limit
+        Only assignments of at most this total; None is any.
+    excluded
+        An assignment that does not count.
+    jobs, seed
+        Workers and seed of CP-SAT.
+    """
+
+    limit: int | None = None
+    excluded: Choice | None = None
+    jobs: int = 1
+    seed: int = 0
+
+
+def part_of(instance: Instance, variables: Sequence[int]) -> Instance:
+    """Return the instance of some variables alone, numbered as in `variables` (ascending)."""
+    number = {variable: position for position, variable in enumerate(variables)}
+    matrices = {(number[i], number[j]): matrix for (i, j), matrix in instance.matrices.items() if i in number}
+    return Instance([instance.vectors[v] for v in variables], matrices, instance.infinity)
+
+
+def price(instance: Instance, choice: Sequence[int]) -> int:
+    """Return the exact total of an assignment; at least `infinity` where it is forbidden."""
+    total = sum(int(vector[k]) for vector, k in zip(instance.vectors, choice, strict=True))
+    return total + sum(int(matrix[choice[i], choice[j]]) for (i, j), matrix in instance.matrices.items())
+
+
+def descend(instance: Instance) -> Choice | None:
+    """Return an assignment that no change of a single value improves, None if it is forbidden."""
+    near: list[list[tuple[int, CostArray]]] = [[] for _ in instance.vectors]
+    for (i, j), matrix in instance.matrices.items():
+        near[i].append((j, matrix))
+        near[j].append((i, matrix.T))
+    choice = [int(vector.argmin()) for vector in instance.vectors]
+    improves = True
+    while improves:
+        improves = False
+        for i, vector in enumerate(instance.vectors):
+            costs = vector + sum(matrix[:, choice[j]] for j, matrix in near[i])
+            best = int(costs.argmin())
+            if costs[best] < costs[choice[i]]:
+                choice[i], improves = best, True
+    return tuple(choice) if price(instance, choice) < instance.infinity else None
+
+
+def solve_kernel(instance: Instance, request: Request, clock: Clock) -> Answer:
+    """Find the least total of a connected instance among the assignments asked for.
+
+    Parameters
+    ----------
+    instance
+        Vectors and matrices.
+    request
+        What is asked for.
+    clock
+        Ends the search early.
+    """
+    start = None if request.excluded is not None else descend(instance)
+    found = Answer(start, None if start is None else price(instance, start), 0)
+    limits = [limit for limit in (request.limit, found.total) if limit is not None]
+    normal, floor = _normalised(instance)
+    if floor >= instance.infinity:
+        return Answer(None, None, None)
+    found = replace(found, bound=floor)
+    if clock.stop():
+        return found
+    window = min(limits) - floor if limits else None
+    model = _Model(normal, window, request)
+    return model.solve(instance, found, floor, clock)
+
+
+def _normalised(instance: Instance) -> tuple[Instance, int]:
+    """Return an instance with zeros in all vectors and rows, and the constant that it costs less."""
+    infinity = instance.infinity
+    vectors = list(instance.vectors)
+    matrices: dict[Pair, CostArray] = {}
+    for (i, j), matrix in instance.matrices.items():
+        rest = matrix
+        for end, axis in ((i, 1), (j, 0)):
+            least = rest.min(axis=axis)
+            vectors[end] = np.minimum(vectors[end] + least, infinity)
+            rest = np.where(rest < infinity, rest - np.expand_dims(least, axis), infinity)
+        matrices[i, j] = rest
+    floor = sum(int(vector.min()) for vector in vectors)
+    vectors = [np.where(vector < infinity, vector - vector.min(), infinity) for vector in vectors]
+    return Instance(vectors, matrices, infinity), floor
+
+
+class _Model:
+    """The CP-SAT model of a normalised instance, for surpluses of at most `window` (None: any)."""
+
+    def __init__(self, instance: Instance, window: int | None, request: Request) -> None:
+        from ortools.sat.python import cp_model  # noqa: PLC0415 (many networks never need it)
+
+        self._cp_model = cp_model
+        self.model = cp_model.CpModel()
+        self._request = request
+        self._most = instance.infinity - 1 if window is None else min(window, instance.infinity - 1)
+        self._priced: list[tuple[cp_model.IntVar, int]] = []
+        self.values = [self._choose(i, vector) for i, vector in enumerate(instance.vectors)]
+        for (i, j), matrix in instance.matrices.items():
+            self._tie(i, j, matrix)
+        if request.excluded is not None:
+            taken = [own.get(k) for own, k in zip(self.values, request.excluded, strict=True)]
+            # Where the window rules one of its values out, the assignment is excluded already.
+            if all(literal is not None for literal in taken):
+                self.model.add(sum(literal for literal in taken if literal is not None) < len(taken))
+
+    def _choose(self, i: int, vector: CostArray) -> dict[int, cp_model.IntVar]:
+        literals = {k: self._literal(f"x{i}_{k}", cost) for k, cost in self._allowed(vector)}
+        self.model.add_exactly_one(literals.values())
+        return literals
+
+    def _tie(self, i: int, j: int, matrix: CostArray) -> None:
+        rows: dict[int, list[cp_model.IntVar]] = {k: [] for k in self.values[i]}
+        columns: dict[int, list[cp_model.IntVar]] = {k: [] for k in self.values[j]}
+        for k, own in rows.items():
+            for m, cost in self._allowed(matrix[k]):
+                if m in columns:
+                    pair = self._literal(f"y{i}_{k}_{j}_{m}", cost)
+                    own.append(pair)
+                    columns[m].append(pair)
+        for sums, literals in ((rows, self.values[i]), (columns, self.values[j])):
+            for k, pairs in sums.items():
+                self.model.add(sum(pairs) == literals[k])
+
+    def _allowed(self, costs: CostArray) -> Iterator[tuple[int, int]]:
+        """Yield the positions whose cost fits into the window."""
+        return ((k, cost) for k, cost in enumerate(costs.tolist()) if cost <= self._most)
+
+    def _literal(self, name: str, cost: int) -> cp_model.IntVar:
+        literal = self.model.new_bool_var(name)
+        self._priced.append((literal, cost))
+        return literal
+
+    def solve(self, instance: Instance, found: Answer, floor: int, clock: Clock) -> Answer:
+        """Minimise digit by digit; `found` is what is known already, `floor` the constant left out."""
+        cp_model = self._cp_model
+        if self._most < 0:
+            return replace(found, bound=None)
+        total = ExactSum(self.model, self._priced)
+        known = 0
+        best = found
+        literals = len(self._priced)
+        for digit in total.digits_down():
+            self._hint(best.choice)
+            self.model.minimize(digit.sum)
+            solver = new_solver(self._request.jobs, self._request.seed)
+            status = run(solver, self.model, clock)
+            if status == cp_model.INFEASIBLE:
+                # Above the limit or excluded; the limit itself was met by what is known.
+                return replace(found, bound=found.total, literals=literals)
+            if status == cp_model.UNKNOWN:
+                break
+            if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+                raise ModelError("CP-SAT calls its model invalid")
+            best = self._better(instance, best, solver)
+            if status == cp_model.FEASIBLE:
+                known += int(max(0.0, solver.best_objective_bound)) * digit.weight
+                break
+            settled = int(solver.value(digit.sum))
+            known += settled * digit.weight
+            self.model.add(digit.sum == settled)
+        bound = floor + known if best.total is None else min(floor + known, best.total)
+        return replace(best, bound=bound, literals=literals)
+
+    def _hint(self, choice: Choice | None) -> None:
+        self.model.clear_hints()  # type: ignore[no-untyped-call]
+        for own, value in zip(self.values, choice or (), strict=False):
+            for k, literal in own.items():
+                self.model.add_hint(literal, k == value)
+
+    def _better(self, instance: Instance, best: Answer, solver: cp_model.CpSolver) -> Answer:
+        choice = tuple(self._chosen(solver, own) for own in self.values)
+        total = price(instance, choice)
+        if total >= instance.infinity or choice == self._request.excluded:
+            raise ModelError("CP-SAT's answer breaks a constraint of the model")
+        return (
+            best
+            if best.total is not None and best.total <= total
+            else replace(best, choice=choice, total=total)
+        )
+
+    @staticmethod
+    def _chosen(solver: cp_model.CpSolver, literals: dict[int, cp_model.IntVar]) -> int:
+        chosen = [k for k, literal in literals.items() if solver.boolean_value(literal)]
+        if len(chosen) != 1:
+            raise ModelError("CP-SAT's answer breaks a constraint of the model")
+        return chosen[0]

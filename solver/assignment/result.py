@@ -1,0 +1,193 @@
+"""What an assignment is asked for, and what it returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from model.network import Network
+from solver.result import Reason, Status, Termination, relative_gap
+
+
+@dataclass(frozen=True, slots=True)
+class AssignOptions:
+    """How to search; none of it changes what the least total is.
+
+    Parameters
+    ----------
+    time_limit_s
+        Seconds after which CP-SAT ends with the best assignment so far; None is no limit. Dynamic
+        programming and reductions always finish.
+    jobs, seed
+        Workers and seed of CP-SAT.
+    """
+
+    time_limit_s: float | None = None
+    jobs: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the ranges; ``ValueError`` says which option is wrong."""
+        if self.time_limit_s is not None and self.time_limit_s < 0:
+            raise ValueError("the time limit must not be negative")
+        if self.jobs < 1:
+            raise ValueError("jobs must be at least 1")
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A method per layer and what it costs.
+
+    Parameters
+    ----------
+    choice
+        Position of the chosen method in each layer's `methods`.
+    execution
+        Steps per layer.
+    transition
+        Steps per edge, in the order of the network's edges.
+    """
+
+    choice: tuple[int, ...]
+    execution: tuple[int, ...]
+    transition: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """All costs together, in steps."""
+        return sum(self.execution) + sum(self.transition)
+
+    def methods(self, network: Network) -> tuple[str, ...]:
+        """Return the name of each layer's method."""
+        return tuple(layer.methods[k] for layer, k in zip(network.layers, self.choice, strict=True))
+
+    def incoming(self, network: Network) -> list[int]:
+        """Return per layer the transitions on the edges that lead to it, in steps."""
+        sums = [0] * len(network.layers)
+        for edge, steps in zip(network.edges, self.transition, strict=True):
+            sums[edge.target] += steps
+        return sums
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A rule that chooses without looking at the transitions, and what it costs.
+
+    Parameters
+    ----------
+    name
+        What it does, for people.
+    total
+        Steps; None where it takes something forbidden.
+    layers_followed
+        Layers that offer what the rule wants; the others take their cheapest method.
+    """
+
+    name: str
+    total: int | None
+    layers_followed: int
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """How the graph was taken apart.
+
+    Parameters
+    ----------
+    structure
+        ``chain``, ``tree``, ``series-parallel`` or ``general``, of the layers that interact.
+    steps
+        Names of layers: a rule (``R0``, ``RI``, ``RII``, or ``split`` for a matrix that couples
+        nothing), the layer that left, and the neighbours it was folded into.
+    kernels
+        Layers of each connected rest that no rule applies to.
+    """
+
+    structure: str
+    steps: tuple[tuple[str, ...], ...]
+    kernels: tuple[tuple[str, ...], ...]
+
+    def count(self, rule: str) -> int:
+        """Return how often a rule was applied."""
+        return sum(step[0] == rule for step in self.steps)
+
+
+@dataclass(frozen=True)
+class AssignResult:
+    """The answer of an assignment.
+
+    Parameters
+    ----------
+    status, termination
+        What is known, and why the search ended.
+    method_used
+        ``chain``: shortest path; ``reductions``: of a tree or series-parallel graph; ``cp-sat``:
+        reductions, and CP-SAT for what they left.
+    network
+        The network; costs below are in its steps.
+    decomposition
+        How the graph was taken apart.
+    best
+        The best assignment found, None if there is none.
+    bound
+        No assignment is below it; None if none is feasible.
+    runner_up
+        The second-best assignment, where known; its total equals the best one's if that is not unique.
+    margin
+        Steps from the best to the second-best total, None unless both are proven, or where there is
+        no other assignment.
+    policies
+        Naive rules to compare with.
+    reasons
+        For INFEASIBLE, layers and edges that rule each other out.
+    seconds
+        Wall-clock time.
+    literals
+        Size of the largest CP-SAT model.
+
+    Raises
+    ------
+    ValueError
+        If status, bound and assignments contradict each other.
+    """
+
+    status: Status
+    termination: Termination
+    method_used: str
+    network: Network
+    decomposition: Decomposition
+    best: Assignment | None = None
+    bound: int | None = None
+    runner_up: Assignment | None = None
+    margin: int | None = None
+    policies: tuple[Policy, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    seconds: float = 0.0
+    literals: int = 0
+
+    def __post_init__(self) -> None:
+        """Hold the statuses apart."""
+        found = self.status in (Status.OPTIMAL, Status.FEASIBLE)
+        if (self.best is not None) != found:
+            raise ValueError(f"{self.status.name} does not fit the presence of an assignment")
+        if self.status is Status.OPTIMAL and self.bound != self.total:
+            raise ValueError("OPTIMAL needs a bound equal to the total")
+        if self.margin is not None and (self.status is not Status.OPTIMAL or self.runner_up is None):
+            raise ValueError("a margin needs a proven best and a runner-up")
+        proven = self.status in (Status.OPTIMAL, Status.INFEASIBLE)
+        if proven != (self.termination is Termination.PROVEN):
+            raise ValueError(f"{self.status.name} does not fit {self.termination.name}")
+
+    @property
+    def total(self) -> int | None:
+        """Total of the best assignment, in steps."""
+        return None if self.best is None else self.best.total
+
+    @property
+    def gap(self) -> float | None:
+        """Relative distance between total and bound, None unless both are known."""
+        return relative_gap(self.total, self.bound)
+
+    def in_unit(self, steps: int | None) -> Fraction | None:
+        """Return a cost in the network's unit, exactly."""
+        return None if steps is None else self.network.in_unit(steps)
