@@ -1,0 +1,121 @@
+"""Irreducible conflicts: constraints that cannot hold together, of which none is there in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from solver.explain.constraints import (
+    Capacity,
+    Constraint,
+    FactorLimit,
+    Keeping,
+    Mesh,
+    Parallelism,
+    SpatialOrder,
+    Split,
+    Utilization,
+    droppable,
+)
+from solver.explain.feasibility import Feasibility, Verdict
+
+LEAST_TELLING_FIRST = (
+    Mesh,
+    Capacity,
+    Utilization,
+    Parallelism,
+    SpatialOrder,
+    Split,
+    Keeping,
+    FactorLimit,
+)
+"""In which order constraints are tried to be left out: a conflict among factors alone says most."""
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Constraints that cannot hold together.
+
+    ``irreducible`` is whether the rest was found feasible without each of them in turn; a search that
+    was stopped may leave some undecided.
+    """
+
+    constraints: tuple[Constraint, ...]
+    irreducible: bool
+
+
+class UnverifiedConflictError(RuntimeError):
+    """Two solves contradict each other: a defect, never an answer."""
+
+
+def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint]) -> Conflict | None:
+    """Return an irreducible conflict among `constraints`, None if they hold together or nobody knows.
+
+    Constraints that cannot be dropped are always asked for, and never part of the conflict. A deletion
+    filter tries to do without whole kinds first, then without each constraint in turn; what it leaves
+    is decided once more by a model that holds nothing else.
+
+    Raises
+    ------
+    UnverifiedConflictError
+        The second model finds a mapping.
+    """
+    given = [c for c in constraints if not droppable(c)]
+    loose = [c for c in constraints if droppable(c)]
+    answer = feasibility.decide([*given, *loose])
+    if answer.verdict is not Verdict.INFEASIBLE:
+        return None
+    open_ = loose
+    for block in _blocks(open_):
+        rest = [c for c in open_ if c not in block]
+        if feasibility.decide([*given, *rest]).verdict is Verdict.INFEASIBLE:
+            open_ = rest
+    open_ = [c for block in _blocks(open_) for c in block]
+    needed: list[Constraint] = []
+    irreducible = True
+    while open_:
+        candidate, rest = open_[0], open_[1:]
+        answer = feasibility.decide([*given, *needed, *rest])
+        if answer.verdict is Verdict.INFEASIBLE:
+            needed = [c for c in needed if c in answer.core]
+            open_ = [c for c in rest if c in answer.core]
+            continue
+        irreducible &= answer.verdict is Verdict.FEASIBLE
+        needed.append(candidate)
+        open_ = rest
+    _verify(feasibility, given, needed)
+    return Conflict(tuple(c for c in constraints if c in needed), irreducible)
+
+
+def find_conflicts(
+    feasibility: Feasibility, constraints: Collection[Constraint], most: int
+) -> tuple[Conflict, ...]:
+    """Return up to `most` conflicts that share no constraint."""
+    return tuple(_disjoint_conflicts(feasibility, list(constraints), most))
+
+
+def _disjoint_conflicts(
+    feasibility: Feasibility, constraints: list[Constraint], most: int
+) -> Iterator[Conflict]:
+    for _ in range(most):
+        conflict = find_conflict(feasibility, constraints)
+        if conflict is None:
+            return
+        yield conflict
+        constraints = [c for c in constraints if c not in conflict.constraints]
+        if not conflict.constraints:
+            return
+
+
+def _blocks(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
+    """Group constraints by kind, those first that the deletion filter tries first."""
+    found = list(constraints)
+    blocks = [[c for c in found if isinstance(c, kind)] for kind in LEAST_TELLING_FIRST]
+    return [block for block in blocks if block]
+
+
+def _verify(feasibility: Feasibility, given: list[Constraint], conflict: list[Constraint]) -> None:
+    """Decide a conflict once more, by a model of its own and another seed."""
+    fresh = feasibility.alone([*given, *conflict])
+    if fresh.decide([*given, *conflict]).verdict is Verdict.FEASIBLE:
+        raise UnverifiedConflictError("a conflict between constraints does not stand up to a second solve")

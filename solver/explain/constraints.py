@@ -1,0 +1,209 @@
+"""A mapspace as a list of constraints, each of which can be dropped, and the rules that hold it together.
+
+A mapping is allowed by a mapspace if and only if every constraint holds, and what the architecture
+itself demands: factors multiply to the bound, the outermost level keeps what it is not told to bypass,
+every dataspace is kept somewhere, and the branches of a ``!Parallel`` share them. Dropping a constraint
+therefore never takes mappings away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from model.architecture import Fanout, StorageLevel
+from model.mapping import Axis
+from model.mapspace import FactorRule, Mapspace, SpatialRules
+from model.source_ref import SourceRef
+
+KeepVerb = Literal["keep", "bypass"]
+
+
+@dataclass(frozen=True)
+class FactorLimit:
+    """A factor rule at a node, given by its position in ``Architecture.nodes``."""
+
+    node: int
+    rule: FactorRule
+
+    @property
+    def sources(self) -> tuple[SourceRef, ...]:
+        """Where it is written."""
+        return _present(self.rule.source)
+
+
+@dataclass(frozen=True)
+class SpatialOrder:
+    """The order of a fanout's loops, which decides together with the split what lies along X."""
+
+    node: int
+    rules: SpatialRules
+
+    @property
+    def sources(self) -> tuple[SourceRef, ...]:
+        """Where it is written."""
+        return _present(self.rules.source)
+
+
+@dataclass(frozen=True)
+class Split:
+    """The number of a fanout's dimensions that lie along X."""
+
+    node: int
+    count: int
+    source: SourceRef | None
+
+    @property
+    def sources(self) -> tuple[SourceRef, ...]:
+        """Where it is written."""
+        return _present(self.source)
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """A dataspace that the storage level `level` must keep, or must bypass.
+
+    ``settled`` by a ``!Parallel``, it cannot be dropped.
+    """
+
+    level: int
+    dataspace: str
+    verb: KeepVerb
+    source: SourceRef | None
+    settled: bool = False
+
+    @property
+    def sources(self) -> tuple[SourceRef, ...]:
+        """Where it is written."""
+        return _present(self.source)
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What the tiles in the storage level `level` may take together."""
+
+    level: int
+    storage: StorageLevel
+
+    @property
+    def words(self) -> int:
+        """The limit in words."""
+        assert self.storage.usable_words is not None
+        return self.storage.usable_words
+
+    @property
+    def sources(self) -> tuple[SourceRef, ...]:
+        """Where it is written."""
+        return _present(self.storage.size_source, self.storage.buffering_source)
+
+
+@dataclass(frozen=True)
+class Utilization:
+    """What the tiles in the storage level `level` must take together at the least."""
+
+    level: int
+    storage: StorageLevel
+
+    @property
+    def words(self) -> int:
+        """The least whole number of words."""
+        assert self.storage.usable_words is not None
+        return -int(-self.storage.usable_words * self.storage.min_utilization // 1)
+
+    @property
+    def sources(self) -> tuple[SourceRef, ...]:
+        """Where it is written."""
+        return _present(self.storage.utilization_source, self.storage.size_source)
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """The number of children of a fanout along one axis."""
+
+    node: int
+    axis: Axis
+    size: int
+    source: SourceRef | None
+
+    @property
+    def sources(self) -> tuple[SourceRef, ...]:
+        """Where it is written."""
+        return _present(self.source)
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """The least number of arithmetic units in use."""
+
+    units: Fraction
+    source: SourceRef | None
+
+    @property
+    def least(self) -> int:
+        """The least whole number of units."""
+        return -int(-self.units // 1)
+
+    @property
+    def sources(self) -> tuple[SourceRef, ...]:
+        """Where it is written."""
+        return _present(self.source)
+
+
+Constraint = FactorLimit | SpatialOrder | Split | Keeping | Capacity | Utilization | Mesh | Parallelism
+
+
+def constraints_of(mapspace: Mapspace) -> tuple[Constraint, ...]:
+    """Return all constraints of `mapspace`: the nodes' from the outermost inwards, then the array's."""
+    return tuple(dict.fromkeys(_constraints(mapspace)))
+
+
+def droppable(constraint: Constraint) -> bool:
+    """Whether a mapspace without `constraint` makes sense."""
+    return not (isinstance(constraint, Keeping) and constraint.settled)
+
+
+def _constraints(mapspace: Mapspace) -> Iterator[Constraint]:
+    levels, fanouts = iter(enumerate(mapspace.temporal)), iter(mapspace.spatial)
+    for position, node in enumerate(mapspace.architecture.nodes):
+        if isinstance(node, Fanout):
+            yield from _of_fanout(position, node, next(fanouts))
+            continue
+        level, rules = next(levels)
+        yield from (FactorLimit(position, rule) for rule in rules.factors)
+        yield from _of_level(mapspace, level, node)
+    if mapspace.min_parallelism > 1:
+        yield Parallelism(mapspace.min_parallelism, mapspace.min_parallelism_source)
+
+
+def _of_fanout(position: int, fanout: Fanout, rules: SpatialRules) -> Iterator[Constraint]:
+    yield from (FactorLimit(position, rule) for rule in rules.factors)
+    if rules.inner or rules.outer:
+        yield SpatialOrder(position, rules)
+    if rules.split is not None:
+        yield Split(position, rules.split, rules.split_source)
+    x, y = fanout.mesh_sources or (None, None)
+    yield Mesh(position, "x", fanout.mesh_x, x)
+    yield Mesh(position, "y", fanout.mesh_y, y)
+
+
+def _of_level(mapspace: Mapspace, level: int, storage: StorageLevel) -> Iterator[Constraint]:
+    rules = mapspace.keep[level]
+    sources = dict(rules.sources)
+    for name in (space.name for space in mapspace.problem.dataspaces):
+        settled, source = name in rules.settled, sources.get(name)
+        # The outermost level keeps what it does not bypass, so asking for it says nothing.
+        if name in rules.keep and (level > 0 or name in rules.bypass):
+            yield Keeping(level, name, "keep", source, settled)
+        if name in rules.bypass:
+            yield Keeping(level, name, "bypass", source, settled)
+    if storage.usable_words is None:
+        return
+    yield Capacity(level, storage)
+    if storage.min_utilization > 0:
+        yield Utilization(level, storage)
+
+
+def _present(*sources: SourceRef | None) -> tuple[SourceRef, ...]:
+    return tuple(source for source in sources if source is not None)

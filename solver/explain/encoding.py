@@ -1,0 +1,362 @@
+"""A mapspace as a CP-SAT model: prime exponents, kept dataspaces, axes, and one literal per constraint.
+
+Factors are vectors of prime exponents, so that perfect factorization is a set of sums. Tables tie a
+vector to the place of its factor among the divisors of the bound, on which rules are comparisons, and
+to the factor itself, cut off above what a limit can tell apart. Tiles and meshes are products of
+those. A limit too large for that is left out of the model; the caller finds out whether an answer
+breaks it, and cuts it off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise, product
+
+from ortools.sat.python import cp_model
+from ortools.sat.python.cp_model_helper import Literal
+
+from model.architecture import Fanout
+from model.mapping import Axis
+from model.mapspace import Mapspace
+from model.numbers import divisors, prime_factors
+from model.problem import Dataspace
+from solver.explain.constraints import (
+    Capacity,
+    Constraint,
+    FactorLimit,
+    Keeping,
+    Mesh,
+    Parallelism,
+    SpatialOrder,
+    Split,
+    Utilization,
+    droppable,
+)
+
+LARGEST_ACTIVITY = (1 << 31) - 1
+"""OR-tools 9.15 can mislead its presolve with larger coefficients (google/or-tools #5293)."""
+
+LARGEST_LIMIT = 1 << 26
+"""Words of a capacity, and children along an axis, up to which the model counts exactly."""
+
+Exponents = tuple[cp_model.IntVar, ...]
+
+
+class EncodingError(RuntimeError):
+    """CP-SAT found the model invalid, or answered outside of it: a defect, never an answer."""
+
+
+class Encoding:
+    """The model of a mapspace's structure under the given constraints.
+
+    Parameters
+    ----------
+    mapspace
+        Problem, nodes and ``!Parallel`` branches; its rules and limits are not looked at.
+    constraints
+        What is to hold, each only where its literal in `literals` is true.
+    """
+
+    def __init__(self, mapspace: Mapspace, constraints: Iterable[Constraint]) -> None:
+        self.mapspace = mapspace
+        self.problem = mapspace.problem
+        self.nodes = mapspace.architecture.nodes
+        self.positions = mapspace.architecture.storage_indices
+        self.dims = tuple(dim for dim, bound in self.problem.bound.items() if bound > 1)
+        self.model = cp_model.CpModel()
+        self.literals: dict[Constraint, cp_model.IntVar] = {}
+        self._indices: dict[Exponents, cp_model.IntVar] = {}
+        self.exponents = self._factorizations()
+        self.tiles = [{dim: self._tile(position, dim) for dim in self.dims} for position in self.positions]
+        self.along_x = {
+            node: {dim: self.model.new_bool_var(f"x{node}_{dim}") for dim in self.problem.dims}
+            for node in mapspace.architecture.fanout_indices
+        }
+        self.keep = [
+            {space.name: self.model.new_bool_var(f"keep{level}_{space.name}") for space in self._spaces}
+            for level in range(len(self.positions))
+        ]
+        self.tenant = self._tenants()
+        for constraint in constraints:
+            self._add(constraint)
+        self._keep_outermost()
+        self._check()
+
+    @property
+    def _spaces(self) -> tuple[Dataspace, ...]:
+        return self.problem.dataspaces
+
+    # ------------------------------------------------------------ structure
+
+    def _factorizations(self) -> dict[tuple[int, str], Exponents]:
+        """Exponents of each node's factor of each dimension, whose sums are those of the bound."""
+        exponents: dict[tuple[int, str], Exponents] = {}
+        for dim in self.dims:
+            primes = prime_factors(self.problem.bound[dim])
+            for node in range(len(self.nodes)):
+                exponents[node, dim] = tuple(
+                    self.model.new_int_var(0, most, f"e{node}_{dim}_{prime}") for prime, most in primes
+                )
+            for place, (_, most) in enumerate(primes):
+                self.model.add(sum(exponents[n, dim][place] for n in range(len(self.nodes))) == most)
+        return exponents
+
+    def _tile(self, position: int, dim: str) -> Exponents:
+        """Exponents of the extent of `dim` in the tile of the storage level at `position`."""
+        found = []
+        for place, (prime, most) in enumerate(prime_factors(self.problem.bound[dim])):
+            extent = self.model.new_int_var(0, most, f"t{position}_{dim}_{prime}")
+            inside = (self.exponents[node, dim][place] for node in range(position, len(self.nodes)))
+            self.model.add(sum(inside) == extent)
+            found.append(extent)
+        return tuple(found)
+
+    def _tenants(self) -> list[dict[str, cp_model.IntVar]]:
+        """Per level, whether a dataspace takes room there.
+
+        A level that does not coalesce it passes its stream on, so with nothing kept farther out it
+        counts as bypassing.
+        """
+        found: list[dict[str, cp_model.IntVar]] = []
+        for level, storage in enumerate(self.mapspace.architecture.levels):
+            own = {}
+            for name, keep in self.keep[level].items():
+                own[name] = self.model.new_bool_var(f"tenant{level}_{name}")
+                if name not in storage.no_coalesce:
+                    self.model.add(own[name] == keep)
+                    continue
+                outside = [tenants[name] for tenants in found]
+                self.model.add_implication(own[name], keep)
+                self.model.add_bool_or([own[name].negated(), *outside])
+                for other in outside:
+                    self.model.add_bool_or([keep.negated(), other.negated(), own[name]])
+            found.append(own)
+        for space in self._spaces:
+            self.model.add_at_least_one(tenants[space.name] for tenants in found)
+        for group in self.mapspace.parallel:
+            for space in self._spaces:
+                branches = sum(self.keep[level][space.name] for level in group.levels)
+                self.model.add(branches <= 1 if group.may_skip else branches == 1)
+        return found
+
+    def _keep_outermost(self) -> None:
+        """The outermost level keeps what nothing tells it to bypass."""
+        rules = [c for c in self.literals if isinstance(c, Keeping)]
+        bypassed = {rule.dataspace for rule in rules if rule.level == 0 and rule.verb == "bypass"}
+        for name, keep in self.keep[0].items():
+            if name not in bypassed:
+                self.model.add(keep == 1)
+
+    # ---------------------------------------------------------- constraints
+
+    def _add(self, constraint: Constraint) -> None:
+        if constraint in self.literals:
+            return
+        literal = self.model.new_bool_var(f"c{len(self.literals)}")
+        self.literals[constraint] = literal
+        if not droppable(constraint):
+            self.model.add(literal == 1)
+        match constraint:
+            case FactorLimit():
+                self._limit_factor(constraint, literal)
+            case SpatialOrder():
+                self._order(constraint, literal)
+            case Split():
+                counted = [
+                    x
+                    for dim, x in self.along_x[constraint.node].items()
+                    if dim not in self._uncounted(constraint.node)
+                ]
+                self.model.add(sum(counted) == min(constraint.count, len(counted))).only_enforce_if(literal)
+            case Keeping():
+                wanted = self.keep[constraint.level][constraint.dataspace]
+                wanted_literal = wanted if constraint.verb == "keep" else wanted.negated()
+                self.model.add_implication(literal, wanted_literal)
+            case Capacity():
+                self._limit_tiles(constraint, literal)
+            case Utilization():
+                self._fill_tiles(constraint, literal)
+            case Mesh():
+                self._limit_mesh(constraint, literal)
+            case Parallelism():
+                self._use_units(constraint, literal)
+
+    def _uncounted(self, node: int) -> frozenset[str]:
+        place = self.mapspace.architecture.fanout_indices.index(node)
+        return self.mapspace.spatial[place].uncounted
+
+    def index(self, exponents: Exponents, dim: str) -> cp_model.IntVar:
+        """Place of a factor among the divisors of the bound of `dim`."""
+        if exponents not in self._indices:
+            count = len(divisors(self.problem.bound[dim]))
+            self._indices[exponents] = self.model.new_int_var(0, count - 1, f"i{len(self._indices)}")
+            self._tie(exponents, dim, self._indices[exponents], list(range(count)))
+        return self._indices[exponents]
+
+    def _value(self, exponents: Exponents, dim: str, most: int) -> cp_model.IntVar:
+        """Return a factor of `dim`; those above `most` read ``most + 1``."""
+        values = [min(divisor, most + 1) for divisor in divisors(self.problem.bound[dim])]
+        value = self.model.new_int_var(1, values[-1], f"v_{dim}")
+        self._tie(exponents, dim, value, values)
+        return value
+
+    def _tie(self, exponents: Exponents, dim: str, variable: cp_model.IntVar, values: Sequence[int]) -> None:
+        """Let `variable` be the entry of `values` that belongs to the divisor with these exponents."""
+        bound = self.problem.bound[dim]
+        primes = [prime for prime, _ in prime_factors(bound)]
+        rows = [
+            (*(_multiplicity(divisor, prime) for prime in primes), value)
+            for divisor, value in zip(divisors(bound), values, strict=True)
+        ]
+        self.model.add_allowed_assignments([*exponents, variable], rows)
+
+    def _limit_factor(self, constraint: FactorLimit, literal: cp_model.IntVar) -> None:
+        rule, own = constraint.rule, divisors(self.problem.bound[constraint.rule.dim])
+        allowed = [place for place, divisor in enumerate(own) if rule.allows(divisor)]
+        if not allowed:
+            self.model.add(literal == 0)
+        elif len(own) > 1:
+            index = self.index(self.exponents[constraint.node, rule.dim], rule.dim)
+            self.model.add_linear_constraint(index, allowed[0], allowed[-1]).only_enforce_if(literal)
+
+    def _order(self, constraint: SpatialOrder, literal: cp_model.IntVar) -> None:
+        """What lies along X is the beginning of the order."""
+        x, rules = self.along_x[constraint.node], constraint.rules
+        ends = {*rules.inner, *rules.outer, *rules.uncounted}
+        loose = [dim for dim in self.problem.dims if dim not in ends]
+        steps = [*([dim] for dim in rules.inner), loose, *([dim] for dim in rules.outer)]
+        filled = [step for step in steps if step]
+        for before, after in pairwise(filled):
+            for first, second in product(before, after):
+                self.model.add_bool_or([x[second].negated(), x[first]]).only_enforce_if(literal)
+
+    def _limit_mesh(self, constraint: Mesh, literal: cp_model.IntVar) -> None:
+        if constraint.size >= min(self.problem.computes, LARGEST_LIMIT):
+            return
+        factors = []
+        for dim in self.dims:
+            value = self._value(self.exponents[constraint.node, dim], dim, constraint.size)
+            along = self._along(constraint.node, dim, constraint.axis)
+            factors.append(self._if(value, constraint.size, (along, literal)))
+        self._product(factors, constraint.size)
+
+    def _along(self, node: int, dim: str, axis: Axis) -> Literal:
+        x = self.along_x[node][dim]
+        return x if axis == "x" else x.negated()
+
+    def _limit_tiles(self, constraint: Capacity, literal: cp_model.IntVar) -> None:
+        limit = constraint.words
+        if limit < 1:
+            nothing = [tenant.negated() for tenant in self.tenant[constraint.level].values()]
+            self.model.add_bool_and(nothing).only_enforce_if(literal)
+        if not 1 <= limit <= self._countable:
+            return
+        values = self._extents(constraint.level, limit)
+        tiles = []
+        for space in self._spaces:
+            tenant = self.tenant[constraint.level][space.name]
+            ranks = [self._if(rank, limit, (tenant, literal)) for rank in _ranks(space, values)]
+            tiles.append(self._if(self._product(ranks, limit), limit, (tenant,), otherwise=0))
+        self.model.add(sum(tiles) <= limit).only_enforce_if(literal)
+
+    def _fill_tiles(self, constraint: Utilization, literal: cp_model.IntVar) -> None:
+        """Some product of smaller extents has to come to the least utilization.
+
+        Extents can be lowered until the product lies below twice the least that is required.
+        """
+        least = constraint.words
+        if not 1 <= least <= self._countable:
+            return
+        values = self._extents(constraint.level, least)
+        tiles = []
+        for space in self._spaces:
+            tenant = self.tenant[constraint.level][space.name]
+            lowered = []
+            for rank in _ranks(space, values):
+                extent = self.model.new_int_var(1, least, f"u_{space.name}")
+                self.model.add(extent <= rank)
+                lowered.append(extent)
+            tiles.append(self._if(self._product(lowered, 2 * least), 2 * least, (tenant,), otherwise=0))
+        self.model.add(sum(tiles) >= least).only_enforce_if(literal)
+
+    @property
+    def _countable(self) -> int:
+        """Words up to which sums of ranks and of tiles stay in range."""
+        weights = (sum(abs(term.coefficient) for term in rank) for s in self._spaces for rank in s.ranks)
+        return min(LARGEST_LIMIT, LARGEST_ACTIVITY // (4 * max(len(self._spaces), 1, *weights)))
+
+    def _extents(self, level: int, most: int) -> dict[str, cp_model.IntVar]:
+        return {dim: self._value(exponents, dim, most) for dim, exponents in self.tiles[level].items()}
+
+    def _use_units(self, constraint: Parallelism, literal: cp_model.IntVar) -> None:
+        """Compare logarithms, rounded; exactly as long as the scale tells `least` from one less."""
+        terms = [
+            (exponent, prime)
+            for (node, dim), own in self.exponents.items()
+            if isinstance(self.nodes[node], Fanout)
+            for exponent, (prime, _) in zip(own, prime_factors(self.problem.bound[dim]), strict=True)
+        ]
+        if not terms:
+            self.model.add(literal == 0)
+            return
+        count = sum(most for bound in self.problem.bounds for _, most in prime_factors(bound))
+        room = LARGEST_ACTIVITY // (4 * max(1.0, math.log(self.problem.computes)) * len(self.nodes))
+        scale = min(2 * (count + 2) * constraint.least, int(room))
+        weights = [round(scale * math.log(prime)) for _, prime in terms]
+        threshold = math.floor(scale * math.log(constraint.least) - count / 2 - 1)
+        total = cp_model.LinearExpr.weighted_sum([exponent for exponent, _ in terms], weights)
+        self.model.add(total >= threshold).only_enforce_if(literal)
+
+    # -------------------------------------------------------------- algebra
+
+    def _if(
+        self,
+        value: cp_model.LinearExprT,
+        most: int,
+        conditions: Sequence[Literal],
+        otherwise: int = 1,
+    ) -> cp_model.IntVar:
+        """Return `value`, at most `most`, where all conditions hold, else `otherwise`."""
+        shadow = self.model.new_int_var(min(otherwise, 1), most, "s")
+        self.model.add(shadow == value).only_enforce_if(*conditions)
+        for condition in conditions:
+            self.model.add(shadow == otherwise).only_enforce_if(condition.negated())
+        return shadow
+
+    def _product(self, factors: Sequence[cp_model.IntVar], most: int) -> cp_model.IntVar:
+        """Return the product of variables, each at least 1; it cannot exceed `most`."""
+        total = self.model.new_constant(1)
+        for factor in factors:
+            following = self.model.new_int_var(1, most, "p")
+            self.model.add_multiplication_equality(following, [total, factor])
+            total = following
+        return total
+
+    def _check(self) -> None:
+        """Assert that no coefficient and no activity leaves the range where presolve is sound."""
+        error = self.model.validate()
+        if error:
+            raise EncodingError(error)
+        largest = [max(map(abs, variable.domain)) for variable in self.model.proto.variables]
+        rows = [constraint.linear for constraint in self.model.proto.constraints if constraint.has_linear()]
+        for row in rows:
+            activity = sum(abs(c) * largest[v] for c, v in zip(row.coeffs, row.vars, strict=True) if v >= 0)
+            if activity > LARGEST_ACTIVITY:
+                raise EncodingError(f"a row's activity of {activity} is not safe")
+
+
+def _ranks(space: Dataspace, extents: dict[str, cp_model.IntVar]) -> list[cp_model.LinearExprT]:
+    """Extent per rank of a tile whose extents per dimension are given; bounds of 1 add nothing."""
+    return [
+        1 + sum(abs(t.coefficient) * (extents[t.dim] - 1) for t in rank if t.dim in extents)
+        for rank in space.ranks
+    ]
+
+
+def _multiplicity(number: int, prime: int) -> int:
+    count = 0
+    while number % prime == 0:
+        number //= prime
+        count += 1
+    return count

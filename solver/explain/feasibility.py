@@ -1,0 +1,294 @@
+"""Whether constraints can hold together: with a mapping that shows it, or a set of them that cannot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from ortools.sat.python import cp_model
+from ortools.sat.python.cp_model_helper import Literal
+
+from model.architecture import StorageLevel
+from model.cost import Evaluation, evaluate
+from model.cost.limits import capacity_violations
+from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
+from model.mapspace import Mapspace
+from model.numbers import divisors, prime_factors
+from solver.explain.constraints import (
+    Capacity,
+    Constraint,
+    FactorLimit,
+    Keeping,
+    Mesh,
+    Parallelism,
+    Utilization,
+    constraints_of,
+)
+from solver.explain.encoding import Encoding, EncodingError
+
+Stop = Callable[[], bool]
+
+SLICE_DETERMINISTIC_S = 0.5
+
+
+class Verdict(Enum):
+    """What is known about a set of constraints."""
+
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A mapping that satisfies all constraints asked for, and what the cost model says about it."""
+
+    mapping: Mapping
+    evaluation: Evaluation
+
+    def factor(self, node: int, dim: str) -> int:
+        """Return the factor of `dim` at a node."""
+        entry = self.mapping.nodes[node]
+        loops = entry.temporal if isinstance(entry, StorageMapping) else entry.spatial
+        return math.prod(loop.bound for loop in loops if loop.dim == dim)
+
+    def along(self, node: int, axis: str) -> int:
+        """Return the children in use along an axis of a fanout."""
+        entry = self.mapping.nodes[node]
+        assert isinstance(entry, FanoutMapping)
+        return math.prod(loop.bound for loop in entry.spatial if loop.axis == axis)
+
+    def words(self, level: int) -> int:
+        """Return what the tiles of a storage level take together."""
+        return self.evaluation.levels[level].tile_words
+
+    @property
+    def units(self) -> int:
+        """Arithmetic units in use."""
+        return self.evaluation.compute_instances
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A verdict with its proof: a witness if feasible, constraints in conflict if not."""
+
+    verdict: Verdict
+    witness: Witness | None = None
+    core: frozenset[Constraint] = frozenset()
+
+
+class Feasibility:
+    """Decides sets of constraints of one mapspace, one CP-SAT model for all of them.
+
+    Parameters
+    ----------
+    mapspace
+        The structure: problem, nodes, branches.
+    constraints
+        What may be asked for; all constraints of `mapspace` if not given.
+    stop
+        Asked between the slices of a solve; once it is true, verdicts are UNKNOWN.
+    seed
+        Of CP-SAT.
+    """
+
+    def __init__(
+        self,
+        mapspace: Mapspace,
+        constraints: Iterable[Constraint] | None = None,
+        stop: Stop = lambda: False,
+        seed: int = 0,
+    ) -> None:
+        self.mapspace = mapspace
+        self._encoding = Encoding(mapspace, constraints_of(mapspace) if constraints is None else constraints)
+        self._stop = stop
+        self._seed = seed
+
+    def alone(self, constraints: Collection[Constraint]) -> Feasibility:
+        """Return a model of these constraints and no others, to be solved along another path."""
+        return Feasibility(self.mapspace, constraints, self._stop, self._seed + 1)
+
+    def decide(self, asked: Collection[Constraint]) -> Answer:
+        """Return whether a mapping satisfies all of `asked`.
+
+        Every answer of CP-SAT is judged by the plain cost model; one that exceeds a limit which the
+        model leaves out is cut off, and the model solved again.
+
+        Raises
+        ------
+        EncodingError
+            CP-SAT answered outside of its model.
+        """
+        model, literals = self._encoding.model, self._encoding.literals
+        model.clear_assumptions()
+        model.add_assumptions([literals[constraint] for constraint in asked])
+        while True:
+            status, solver = self._solve()
+            if status == cp_model.UNKNOWN:
+                return Answer(Verdict.UNKNOWN)
+            if status == cp_model.INFEASIBLE:
+                return Answer(Verdict.INFEASIBLE, core=self._core(solver, asked))
+            witness = self._witness(solver)
+            broken = [constraint for constraint in asked if not holds(constraint, witness)]
+            if not broken:
+                return Answer(Verdict.FEASIBLE, witness)
+            for constraint in broken:
+                self._cut(constraint, solver)
+
+    def _solve(self) -> tuple[cp_model.CpSolverStatus, cp_model.CpSolver]:
+        slice_s = SLICE_DETERMINISTIC_S
+        while not self._stop():
+            solver = cp_model.CpSolver()
+            solver.parameters.num_workers = 1
+            solver.parameters.cp_model_presolve = False
+            solver.parameters.presolve_inclusion_work_limit = 0
+            solver.parameters.random_seed = self._seed
+            solver.parameters.catch_sigint_signal = False
+            solver.parameters.max_deterministic_time = slice_s
+            status = solver.solve(self._encoding.model)
+            if status == cp_model.MODEL_INVALID:
+                raise EncodingError("CP-SAT calls its model invalid")
+            if status != cp_model.UNKNOWN:
+                return status, solver
+            slice_s *= 2
+        return cp_model.UNKNOWN, cp_model.CpSolver()
+
+    def _core(self, solver: cp_model.CpSolver, asked: Collection[Constraint]) -> frozenset[Constraint]:
+        """Return the constraints behind the assumptions that CP-SAT calls contradictory."""
+        named = set(solver.sufficient_assumptions_for_infeasibility())
+        literals = self._encoding.literals
+        return frozenset(constraint for constraint in asked if literals[constraint].index in named)
+
+    def _witness(self, solver: cp_model.CpSolver) -> Witness:
+        """Return the mapping that an answer stands for."""
+        nodes = self.mapspace.architecture.nodes
+        levels = iter(zip(self.mapspace.temporal, self._encoding.keep, strict=True))
+        entries: list[StorageMapping | FanoutMapping] = []
+        for position, node in enumerate(nodes):
+            factors = {dim: self._factor(solver, position, dim) for dim in self._encoding.dims}
+            live = [dim for dim, factor in factors.items() if factor > 1]
+            if not isinstance(node, StorageLevel):
+                entries.append(self._fanout(solver, position, live, factors))
+                continue
+            rules, keep = next(levels)
+            order = _in_order(live, rules.inner, rules.outer)
+            kept = frozenset(name for name, literal in keep.items() if solver.boolean_value(literal))
+            entries.append(StorageMapping(tuple(Loop(dim, factors[dim]) for dim in order), kept))
+        mapping = Mapping(tuple(entries))
+        problem, architecture = self.mapspace.problem, self.mapspace.architecture
+        return Witness(mapping, evaluate(problem, architecture, mapping))
+
+    def _factor(self, solver: cp_model.CpSolver, position: int, dim: str) -> int:
+        primes = prime_factors(self.mapspace.problem.bound[dim])
+        own = self._encoding.exponents[position, dim]
+        return math.prod(p ** solver.value(e) for (p, _), e in zip(primes, own, strict=True))
+
+    def _fanout(
+        self, solver: cp_model.CpSolver, position: int, live: Sequence[str], factors: dict[str, int]
+    ) -> FanoutMapping:
+        axes = self._encoding.along_x[position]
+        x = [SpatialLoop(dim, factors[dim], "x") for dim in live if solver.boolean_value(axes[dim])]
+        y = [SpatialLoop(dim, factors[dim], "y") for dim in live if not solver.boolean_value(axes[dim])]
+        return FanoutMapping((*x, *y))
+
+    # ----------------------------------------------------- limits left out
+
+    def _cut(self, constraint: Constraint, solver: cp_model.CpSolver) -> None:
+        """Exclude an answer that breaks `constraint`, and all that break it for the same reason.
+
+        Tiles only grow with their extents and with the dataspaces kept, products with their factors.
+        """
+        match constraint:
+            case Capacity():
+                escapes = self._smaller_tile(constraint.level, solver)
+            case Utilization():
+                escapes = self._larger_tile(constraint.level, solver)
+            case Mesh():
+                escapes = self._fewer_children(constraint, solver)
+            case Parallelism():
+                escapes = self._more_units(solver)
+            case _:
+                raise EncodingError("CP-SAT's answer breaks a constraint of the model")
+        broken = self._encoding.literals[constraint].negated()
+        self._encoding.model.add_bool_or([broken, *escapes])
+
+    def _smaller_tile(self, level: int, solver: cp_model.CpSolver) -> list[Literal]:
+        tenants = self._encoding.tenant[level].values()
+        leave = [tenant.negated() for tenant in tenants if solver.boolean_value(tenant)]
+        return [
+            *leave,
+            *(self._step(own, dim, -1, solver) for dim, own in self._encoding.tiles[level].items()),
+        ]
+
+    def _larger_tile(self, level: int, solver: cp_model.CpSolver) -> list[Literal]:
+        tenants = self._encoding.tenant[level].values()
+        join: list[Literal] = [tenant for tenant in tenants if not solver.boolean_value(tenant)]
+        return [*join, *(self._step(own, dim, 1, solver) for dim, own in self._encoding.tiles[level].items())]
+
+    def _fewer_children(self, mesh: Mesh, solver: cp_model.CpSolver) -> list[Literal]:
+        escapes: list[Literal] = []
+        for dim in self._encoding.dims:
+            x = self._encoding.along_x[mesh.node][dim]
+            if solver.boolean_value(x) == (mesh.axis == "x"):
+                own = self._encoding.exponents[mesh.node, dim]
+                escapes += [x.negated() if mesh.axis == "x" else x, self._step(own, dim, -1, solver)]
+        return escapes
+
+    def _more_units(self, solver: cp_model.CpSolver) -> list[Literal]:
+        fanouts = self.mapspace.architecture.fanout_indices
+        exponents = self._encoding.exponents
+        return [
+            self._step(exponents[node, dim], dim, 1, solver)
+            for node in fanouts
+            for dim in self._encoding.dims
+        ]
+
+    def _step(
+        self, exponents: tuple[cp_model.IntVar, ...], dim: str, direction: int, solver: cp_model.CpSolver
+    ) -> cp_model.IntVar:
+        """Return a literal that asks for a factor below (-1) or above (1) the answer's."""
+        model = self._encoding.model
+        primes = prime_factors(self.mapspace.problem.bound[dim])
+        factor = math.prod(p ** solver.value(e) for (p, _), e in zip(primes, exponents, strict=True))
+        place = divisors(self.mapspace.problem.bound[dim]).index(factor)
+        index = self._encoding.index(exponents, dim)
+        literal = model.new_bool_var("step")
+        beyond = index <= place - 1 if direction < 0 else index >= place + 1
+        model.add(beyond).only_enforce_if(literal)
+        return literal
+
+
+def holds(constraint: Constraint, witness: Witness) -> bool:
+    """Whether a mapping satisfies `constraint`, by the plain cost model's own rules.
+
+    The order and the split of spatial loops are not looked at: the witness lists no loops of bound 1,
+    which take their place in both.
+    """
+    match constraint:
+        case FactorLimit():
+            return constraint.rule.allows(witness.factor(constraint.node, constraint.rule.dim))
+        case Keeping():
+            entry = [e for e in witness.mapping.nodes if isinstance(e, StorageMapping)][constraint.level]
+            return (constraint.dataspace in entry.keep) == (constraint.verb == "keep")
+        case Capacity() | Utilization():
+            kind = "capacity" if isinstance(constraint, Capacity) else "min_utilization"
+            violations = capacity_violations(constraint.storage, witness.words(constraint.level))
+            return all(violation.kind != kind for violation in violations)
+        case Mesh():
+            return witness.along(constraint.node, constraint.axis) <= constraint.size
+        case Parallelism():
+            return witness.units >= constraint.units
+    return True
+
+
+def _in_order(live: Iterable[str], inner: Sequence[str], outer: Sequence[str]) -> list[str]:
+    """Return the loops in an order that the rules allow, innermost first."""
+    dims = set(live)
+    ends = {*inner, *outer}
+    return [
+        *(dim for dim in inner if dim in dims),
+        *sorted(dims - ends),
+        *(dim for dim in outer if dim in dims),
+    ]

@@ -1,0 +1,154 @@
+"""A mapspace without some of its constraints, again as a mapspace."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+
+from model.architecture import Fanout, Node, StorageLevel
+from model.cost.tiles import tile_words
+from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.numbers import divisors
+from solver.explain.constraints import (
+    Capacity,
+    Constraint,
+    FactorLimit,
+    Keeping,
+    Mesh,
+    Parallelism,
+    SpatialOrder,
+    Split,
+    Utilization,
+)
+
+
+def without(mapspace: Mapspace, dropped: Collection[Constraint]) -> tuple[Mapspace, ...]:
+    """Return mapspaces that together allow what `mapspace` allows without the constraints `dropped`.
+
+    Several are needed where a mapspace cannot leave a choice open: an outermost level keeps or
+    bypasses a dataspace, and a dimension that took no place in a fanout's order lies along X or Y.
+    """
+    limits = _without_limits(mapspace, dropped)
+    temporal = tuple(
+        replace(rules, factors=_factors(rules, position, dropped))
+        for position, rules in zip(mapspace.architecture.storage_indices, mapspace.temporal, strict=True)
+    )
+    fanouts = [
+        list(_spatial_variants(limits, position, rules, dropped))
+        for position, rules in zip(mapspace.architecture.fanout_indices, mapspace.spatial, strict=True)
+    ]
+    keeps = list(_keep_variants(mapspace, dropped))
+    return tuple(
+        replace(limits, temporal=temporal, spatial=spatial, keep=keep)
+        for spatial, keep in product(product(*fanouts), keeps)
+    )
+
+
+def _without_limits(mapspace: Mapspace, dropped: Collection[Constraint]) -> Mapspace:
+    """Lift capacities, meshes and the least parallelism."""
+    nodes: list[Node] = list(mapspace.architecture.nodes)
+    for level, position in enumerate(mapspace.architecture.storage_indices):
+        storage = mapspace.architecture.levels[level]
+        lifted = [type(c) for c in dropped if isinstance(c, Capacity | Utilization) and c.level == level]
+        nodes[position] = _storage(storage, lifted, mapspace)
+    for constraint in dropped:
+        if isinstance(constraint, Mesh):
+            nodes[constraint.node] = _wider(nodes[constraint.node], constraint, mapspace.problem.computes)
+    parallelism = any(isinstance(constraint, Parallelism) for constraint in dropped)
+    return replace(
+        mapspace,
+        architecture=replace(mapspace.architecture, nodes=tuple(nodes)),
+        min_parallelism=Fraction(0) if parallelism else mapspace.min_parallelism,
+    )
+
+
+def _storage(storage: StorageLevel, lifted: Collection[type[Constraint]], mapspace: Mapspace) -> StorageLevel:
+    if Utilization in lifted:
+        storage = replace(storage, min_utilization=Fraction(0))
+    if Capacity not in lifted:
+        return storage
+    if storage.usable_words is None or not storage.min_utilization:
+        return replace(storage, size_words=None)
+    # The least words stay what they were, as a share of room for everything.
+    least = storage.usable_words * storage.min_utilization
+    everything = sum(tile_words(space, mapspace.problem.bound) for space in mapspace.problem.dataspaces)
+    room = max(everything, -int(-least // 1))
+    return replace(
+        storage, size_words=room, multiple_buffering=Fraction(1), min_utilization=Fraction(least, room)
+    )
+
+
+def _wider(node: Node, mesh: Mesh, children: int) -> Node:
+    assert isinstance(node, Fanout)
+    return replace(node, mesh_x=children) if mesh.axis == "x" else replace(node, mesh_y=children)
+
+
+def _factors(
+    rules: TemporalRules | SpatialRules, position: int, dropped: Collection[Constraint]
+) -> tuple[FactorRule, ...]:
+    return tuple(rule for rule in rules.factors if FactorLimit(position, rule) not in dropped)
+
+
+def _spatial_variants(
+    mapspace: Mapspace, position: int, rules: SpatialRules, dropped: Collection[Constraint]
+) -> Iterator[SpatialRules]:
+    counted = [dim for dim in mapspace.problem.dims if dim not in rules.uncounted]
+    own = [c for c in dropped if isinstance(c, SpatialOrder | Split) and c.node == position]
+    ordered = not any(isinstance(c, SpatialOrder) for c in own)
+    split = None if rules.split is None or any(isinstance(c, Split) for c in own) else rules.split
+    rules = replace(
+        rules,
+        factors=_factors(rules, position, dropped),
+        inner=rules.inner if ordered else (),
+        outer=rules.outer if ordered else (),
+        split=None if split is None else min(split, len(counted)),
+    )
+    freed = [dim for dim in mapspace.problem.dims if dim in rules.uncounted and _live(mapspace, rules, dim)]
+    rules = replace(rules, uncounted=rules.uncounted.difference(freed))
+    if rules.split is None and not (rules.inner or rules.outer):
+        yield rules
+        return
+    fanout = mapspace.architecture.nodes[position]
+    assert isinstance(fanout, Fanout)
+    axes = [axis for axis, size in (("x", fanout.mesh_x), ("y", fanout.mesh_y)) if size > 1]
+    for places in product(axes or ["x"], repeat=len(freed)):
+        yield _placed(rules, dict(zip(freed, places, strict=True)))
+
+
+def _live(mapspace: Mapspace, rules: SpatialRules, dim: str) -> bool:
+    own = [rule for rule in rules.factors if rule.dim == dim]
+    return any(
+        factor > 1 and all(r.allows(factor) for r in own) for factor in divisors(mapspace.problem.bound[dim])
+    )
+
+
+def _placed(rules: SpatialRules, axes: dict[str, str]) -> SpatialRules:
+    """Put dimensions along X in front of the order and those along Y behind it, the others as before."""
+    along_x = tuple(dim for dim, axis in axes.items() if axis == "x")
+    along_y = tuple(dim for dim, axis in axes.items() if axis == "y")
+    split = None if rules.split is None else rules.split + len(along_x)
+    return replace(rules, inner=(*along_x, *rules.inner), outer=(*rules.outer, *along_y), split=split)
+
+
+def _keep_variants(mapspace: Mapspace, dropped: Collection[Constraint]) -> Iterator[tuple[KeepRules, ...]]:
+    choices: list[list[KeepRules]] = []
+    for level, rules in enumerate(mapspace.keep):
+        own = [c for c in dropped if isinstance(c, Keeping) and c.level == level]
+        kept = rules.keep.difference(c.dataspace for c in own if c.verb == "keep")
+        freed = [c.dataspace for c in own if c.verb == "bypass"]
+        bypassed = rules.bypass.difference(freed)
+        # The outermost level keeps what it does not bypass: what was bypassed may be either.
+        both = product((False, True), repeat=len(freed)) if level == 0 else [(False,) * len(freed)]
+        choices.append(
+            [
+                replace(
+                    rules,
+                    keep=kept,
+                    bypass=bypassed.union(n for n, again in zip(freed, chosen, strict=True) if again),
+                )
+                for chosen in both
+            ]
+        )
+    yield from product(*choices)
