@@ -28,7 +28,7 @@ class Annealing:
     """
 
     def __init__(
-        self, chains: int = 128, steps: int = 250, hottest: float = 1.0, coldest: float = 0.003
+        self, chains: int = 512, steps: int = 100, hottest: float = 1.0, coldest: float = 0.003
     ) -> None:
         if chains < 1 or steps < 1:
             raise ValueError("chains and steps must be at least 1")

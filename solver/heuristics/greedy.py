@@ -12,58 +12,80 @@ from model.mapspace import Mapspace
 from solver.heuristics.moves import factor_moves, joined, keep_moves, order_moves, valid_starts
 from solver.heuristics.pricing import Pricing
 
-STARTS = 1024
+STARTS = 256
 
 
 class GreedyDescent:
     """Moves the prime factor that helps most into a node, as long as one helps, from the innermost node on.
 
-    At a storage level the orders of the loops above compete as well: every factor that is moved there is
-    tried with what then is the best single change of an order. After the outermost node the kept
-    dataspaces follow, and it begins anew until a whole pass helps no more: a local optimum. It starts
-    where inner tiles are small.
+    With every factor the best single change of a loop order is looked for, at the storage level that it is
+    moved to and at the one above. After the outermost node the kept dataspaces follow, and it begins anew
+    until a whole pass helps no more: a local optimum. The first descent starts where inner tiles are as
+    small as they can be, later ones, as long as the budget lasts, at random.
+
+    Parameters
+    ----------
+    descents
+        Stop after so many; 0 is never.
     """
 
+    def __init__(self, descents: int = 0) -> None:
+        if descents < 0:
+            raise ValueError("descents must not be negative")
+        self._descents = descents
+
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Descend once; the answer is the best mapping priced."""
-        current = _start(mapspace, pricing)
-        score = np.inf
+        """Descend until the budget is spent; the answer is the best mapping priced."""
+        random = np.random.default_rng(pricing.seed)
+        starts = valid_starts(pricing, random, STARTS)
+        outermost = mapspace.architecture.storage_indices[0]
+        smallest = int(np.argmax(np.log(starts.factors[:, outermost]).sum(axis=1)))
+        start = starts.part(np.array([smallest]))
+        done = 0
         while True:
-            for target in reversed(range(len(mapspace.architecture.nodes))):
-                current = _descend(current, mapspace, pricing, target)
-            current = _best_of(joined([current, keep_moves(current, 0, pricing.rules)]), pricing)
-            reached = pricing.price_batch(current).scores[0]
-            if reached >= score:
+            _Descent(mapspace, pricing, start).run()
+            done += 1
+            if done == self._descents:
                 return
-            score = reached
+            start = valid_starts(pricing, random, 1)
 
 
-def _start(mapspace: Mapspace, pricing: Pricing) -> MappingBatch:
-    """Return a mapping with as much as possible in the outermost level."""
-    starts = valid_starts(pricing, np.random.default_rng(pricing.seed), STARTS)
-    outermost = mapspace.architecture.storage_indices[0]
-    return starts.part(np.argsort(-np.log(starts.factors[:, outermost]).sum(axis=1), kind="stable")[:1])
+class _Descent:
+    """One descent: the mapping where it stands, and its score."""
 
+    def __init__(self, mapspace: Mapspace, pricing: Pricing, start: MappingBatch) -> None:
+        self._mapspace = mapspace
+        self._pricing = pricing
+        self._current = start
+        self._score = float(pricing.price_batch(start).scores[0])
 
-def _descend(current: MappingBatch, mapspace: Mapspace, pricing: Pricing, target: int) -> MappingBatch:
-    """Move factors into `target`, and loops of the levels, as long as it helps."""
-    while True:
-        before = pricing.price_batch(current).scores[0]
-        moved = joined([current, factor_moves(current, 0, mapspace, target)])
-        current = _best_of(joined([moved, *_reordered(moved, mapspace, target)]), pricing)
-        if pricing.price_batch(current).scores[0] >= before:
-            return current
+    def run(self) -> None:
+        """Pass over all nodes until a pass does not help."""
+        before = np.inf
+        while self._score < before:
+            before = self._score
+            for target in reversed(range(len(self._mapspace.architecture.nodes))):
+                while self._improve(self._moves_to(target)):
+                    pass
+            self._improve(keep_moves(self._current, 0, self._pricing.rules))
 
+    def _improve(self, candidates: MappingBatch) -> bool:
+        """Step to the best of `candidates` if it is better."""
+        scores = self._pricing.price_batch(candidates).scores
+        best = int(np.argmin(scores)) if len(scores) else 0
+        if not len(scores) or scores[best] >= self._score:
+            return False
+        self._current, self._score = candidates.part(np.array([best])), float(scores[best])
+        return True
 
-def _reordered(moved: MappingBatch, mapspace: Mapspace, target: int) -> Iterator[MappingBatch]:
-    """Yield the mappings with one loop moved, at the level of `target` and the one above it."""
-    nodes = mapspace.architecture.nodes
-    levels = [level for level, at in enumerate(mapspace.architecture.storage_indices) if at <= target]
-    for row in range(len(moved)):
-        for level in levels[-2:] if isinstance(nodes[target], StorageLevel) else levels[-1:]:
-            yield order_moves(moved, row, mapspace, level)
+    def _moves_to(self, target: int) -> MappingBatch:
+        moved = joined([self._current, factor_moves(self._current, 0, self._mapspace, target)])
+        return joined([moved, *self._reordered(moved, target)])
 
-
-def _best_of(candidates: MappingBatch, pricing: Pricing) -> MappingBatch:
-    best = int(np.argmin(pricing.price_batch(candidates).scores))
-    return candidates.part(np.array([best]))
+    def _reordered(self, moved: MappingBatch, target: int) -> Iterator[MappingBatch]:
+        """Yield the mappings with one loop moved, at the level of `target` and the one above it."""
+        architecture = self._mapspace.architecture
+        levels = [level for level, at in enumerate(architecture.storage_indices) if at <= target]
+        near = levels[-2:] if isinstance(architecture.nodes[target], StorageLevel) else levels[-1:]
+        for row in range(len(moved)):
+            yield from (order_moves(moved, row, self._mapspace, level) for level in near)

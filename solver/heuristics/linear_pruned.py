@@ -13,6 +13,7 @@ from model.cost.batch.encoding import Booleans, Integers
 from model.mapspace import Mapspace, TemporalRules
 from model.numbers import divisors
 from solver.heuristics.interface import MapperError
+from solver.heuristics.moves import joined
 from solver.heuristics.pricing import Pricing
 from solver.heuristics.rules import Rules
 
@@ -39,10 +40,10 @@ class LinearPruned:
             for fitting in _fitting(factors, keeps, mapspace, pricing):
                 pending.extend(_with_orders(fitting, mapspace))
                 if sum(map(len, pending)) >= BATCH:
-                    pricing.price_batch(_joined(pending))
+                    pricing.price_batch(joined(pending))
                     pending.clear()
         if pending:
-            pricing.price_batch(_joined(pending))
+            pricing.price_batch(joined(pending))
 
 
 def _factorizations(mapspace: Mapspace, rules: Rules) -> Iterator[Integers]:
@@ -135,11 +136,3 @@ def _orders(
         for place, source in zip(free, chosen, strict=True):
             changed[place] = int(order[source])
         yield changed
-
-
-def _joined(batches: Sequence[MappingBatch]) -> MappingBatch:
-    return MappingBatch(
-        np.concatenate([batch.factors for batch in batches]),
-        np.concatenate([batch.order for batch in batches]),
-        np.concatenate([batch.keep for batch in batches]),
-    )

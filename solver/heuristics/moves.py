@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def valid_starts(pricing: Pricing, random: np.random.Generator, count: int) -> M
     return joined(found).part(slice(count))
 
 
-def joined(batches: list[MappingBatch]) -> MappingBatch:
+def joined(batches: Sequence[MappingBatch]) -> MappingBatch:
     """Put batches one after the other."""
     return MappingBatch(
         np.concatenate([batch.factors for batch in batches]),

@@ -35,8 +35,8 @@ class Rules:
         )
         self.keep_options = tuple(_keep_options(mapspace, space.name) for space in problem.dataspaces)
         self._nested = tuple(_nested_pairs(rules, problem.dims) for rules in mapspace.temporal)
-        self._arrangements = tuple(
-            _Arrangements(fanout, _sets_along_x(rules, problem.dims, problem.bounds))
+        self.arrangements = tuple(
+            Arrangements(fanout, _sets_along_x(rules, problem.dims, problem.bounds))
             for fanout, rules in zip(architecture.fanouts, mapspace.spatial, strict=True)
         )
 
@@ -56,7 +56,7 @@ class Rules:
         """Return an allowed mapping of a batch, without loops of bound 1."""
         problem, architecture = self.mapspace.problem, self.mapspace.architecture
         names = [space.name for space in problem.dataspaces]
-        level, fanout = iter(range(len(architecture.levels))), iter(self._arrangements)
+        level, fanout = iter(range(len(architecture.levels))), iter(self.arrangements)
         entries: list[NodeMapping] = []
         for node, factors in zip(architecture.nodes, batch.factors[row], strict=True):
             if isinstance(node, Fanout):
@@ -73,7 +73,7 @@ class Rules:
         """Which factors, shape ``(mappings, nodes, dims)``, find room on every mesh."""
         fits = np.ones(len(factors), dtype=np.bool_)
         positions = self.mapspace.architecture.fanout_indices
-        for position, arrangements in zip(positions, self._arrangements, strict=True):
+        for position, arrangements in zip(positions, self.arrangements, strict=True):
             fits &= arrangements.first_fitting(factors[:, position]) >= 0
         return fits
 
@@ -100,7 +100,7 @@ class Rules:
 
 
 @dataclass(frozen=True, eq=False)
-class _Arrangements:
+class Arrangements:
     """The sets of dimensions that may lie along X at a fanout, shape ``(sets, dims)``."""
 
     fanout: Fanout
