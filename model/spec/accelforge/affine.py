@@ -1,0 +1,150 @@
+"""Affine expressions of rank variables, and comparisons between them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from model.spec.source import Span, SpecError
+from model.spec.syntax import ExpressionText
+
+LARGEST = 2**31 - 1
+
+_DEEPEST = 50
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``constant + sum of coefficient * rank variable``; no coefficient is zero."""
+
+    constant: int = 0
+    coefficients: Mapping[str, int] = field(default_factory=dict)
+
+    def plus(self, other: Affine, factor: int = 1) -> Affine:
+        """Return this plus `factor` times `other`."""
+        total = dict(self.coefficients)
+        for name, coefficient in other.coefficients.items():
+            total[name] = total.get(name, 0) + factor * coefficient
+        kept = {name: coefficient for name, coefficient in total.items() if coefficient}
+        return Affine(self.constant + factor * other.constant, kept)
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """``affine >= 0``, and where that is asked for."""
+
+    affine: Affine
+    span: Span
+
+
+class NotAffineError(Exception):
+    """A part of an expression that is not affine, with its place."""
+
+    def __init__(self, message: str, span: Span | None) -> None:
+        super().__init__(message)
+        self.span = span
+
+
+def read_affine(text: str, span: Span | None) -> Affine:
+    """Return an affine expression over names.
+
+    Parameters
+    ----------
+    text
+        Sums, differences and products with whole numbers, such as ``2*p + r - 1``.
+    span
+        Its place.
+
+    Raises
+    ------
+    SpecError
+        For anything else, at the part that is wrong.
+    """
+    source = ExpressionText(text, span)
+    try:
+        return _Walker(source).affine(source.parse(), 0)
+    except NotAffineError as error:
+        hint = "an index is a sum of whole numbers times rank variables, such as `2*p + r`"
+        raise SpecError(str(error), error.span, hint=hint) from None
+
+
+def read_constraints(text: str, span: Span) -> tuple[Constraint, ...]:
+    """Return the constraints that a conjunction of affine comparisons stands for.
+
+    Comparisons may be chained (``0 <= m < 128``) and joined by ``and``; ``=`` means equality.
+
+    Raises
+    ------
+    SpecError
+        For what is no expression.
+    NotAffineError
+        For an expression of another kind, which may describe a set all the same.
+    """
+    source = ExpressionText(text, span)
+    return tuple(Constraint(affine, span) for affine in _Walker(source).conjunction(source.parse()))
+
+
+class _Walker:
+    def __init__(self, source: ExpressionText) -> None:
+        self._source = source
+
+    def affine(self, node: ast.expr, depth: int) -> Affine:
+        if depth > _DEEPEST:
+            raise NotAffineError("the expression is nested too deep", self._source.at(node))
+        found = self._affine(node, depth + 1)
+        numbers = (found.constant, *found.coefficients.values())
+        if any(abs(number) > LARGEST for number in numbers):
+            raise NotAffineError(f"numbers above {LARGEST} are not read here", self._source.at(node))
+        return found
+
+    def _affine(self, node: ast.expr, depth: int) -> Affine:  # noqa: PLR0911 (one case per kind of node)
+        match node:
+            case ast.Constant(value=int() as value) if not isinstance(value, bool):
+                return Affine(value)
+            case ast.Name(id=name):
+                return Affine(0, {name: 1})
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return Affine().plus(self.affine(operand, depth), -1)
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                return self.affine(operand, depth)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return self.affine(left, depth).plus(self.affine(right, depth))
+            case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                return self.affine(left, depth).plus(self.affine(right, depth), -1)
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                return self._product(self.affine(left, depth), self.affine(right, depth), node)
+        raise NotAffineError("this is not affine", self._source.at(node))
+
+    def _product(self, left: Affine, right: Affine, node: ast.expr) -> Affine:
+        if left.coefficients and right.coefficients:
+            raise NotAffineError("a product of rank variables is not affine", self._source.at(node))
+        factor, scaled = (left.constant, right) if not left.coefficients else (right.constant, left)
+        return Affine().plus(scaled, factor)
+
+    def conjunction(self, node: ast.expr) -> Iterator[Affine]:
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+            for part in node.values:
+                yield from self.conjunction(part)
+            return
+        if not isinstance(node, ast.Compare):
+            raise NotAffineError("a comparison such as `0 <= m < 128` is expected", self._source.at(node))
+        sides = [self.affine(side, 0) for side in (node.left, *node.comparators)]
+        for symbol, (left, right) in zip(node.ops, pairwise(sides), strict=True):
+            yield from self._comparison(symbol, left, right, node)
+
+    def _comparison(self, symbol: ast.cmpop, left: Affine, right: Affine, node: ast.expr) -> list[Affine]:
+        """Return what is at least zero where ``left symbol right`` holds for whole numbers."""
+        match symbol:
+            case ast.LtE():
+                return [right.plus(left, -1)]
+            case ast.Lt():
+                return [right.plus(left, -1).plus(Affine(-1))]
+            case ast.GtE():
+                return [left.plus(right, -1)]
+            case ast.Gt():
+                return [left.plus(right, -1).plus(Affine(-1))]
+            case ast.Eq():
+                return [right.plus(left, -1), left.plus(right, -1)]
+        raise NotAffineError("this comparison does not bound a range", self._source.at(node))

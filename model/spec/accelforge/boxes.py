@@ -1,0 +1,95 @@
+"""The least box of rank variables that satisfies a set of affine constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from model.spec.accelforge.affine import Affine, Constraint
+from model.spec.source import Span, SpecError
+
+# Bounds that constraints over several variables hand on to one another; real files need two rounds.
+_ROUNDS = 50
+
+
+@dataclass
+class Interval:
+    """The values of a variable from `low` to `high`; None where there is no bound."""
+
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether both ends are known."""
+        return self.low is not None and self.high is not None
+
+
+Box = dict[str, Interval]
+
+
+def tightened(variables: Iterable[str], constraints: Sequence[Constraint]) -> Box:
+    """Return the intervals that the constraints leave to each variable.
+
+    Exact for constraints over single variables. A constraint over several is applied to the
+    intervals of the others, until nothing changes.
+
+    Raises
+    ------
+    SpecError
+        Constraints that no value satisfies, naming two of them.
+    """
+    box: Box = {name: Interval() for name in variables}
+    last: dict[str, Span] = {}
+    for _ in range(_ROUNDS):
+        changed = [_apply(constraint, box, last) for constraint in constraints]
+        if not any(changed):
+            break
+    return box
+
+
+def _apply(constraint: Constraint, box: Box, last: dict[str, Span]) -> bool:
+    """Tighten the interval of each variable of one constraint; say whether that changed any."""
+    affine, changed = constraint.affine, False
+    if not affine.coefficients and affine.constant < 0:
+        raise SpecError("this never holds", constraint.span)
+    for name, coefficient in affine.coefficients.items():
+        rest = _largest(affine, box, skip=name)
+        if rest is None:
+            continue
+        own = box[name]
+        if coefficient > 0:
+            bound = -(rest // coefficient)
+            grows = own.low is None or bound > own.low
+            own.low = bound if grows else own.low
+        else:
+            bound = rest // -coefficient
+            grows = own.high is None or bound < own.high
+            own.high = bound if grows else own.high
+        if own.low is not None and own.high is not None and own.low > own.high:
+            related = ((last[name], "together with this"),) if name in last else ()
+            raise SpecError(f"no value of `{name}` is left", constraint.span, related)
+        if grows:
+            last[name] = constraint.span
+            changed = True
+    return changed
+
+
+def _largest(affine: Affine, box: Mapping[str, Interval], skip: str | None = None) -> int | None:
+    """Return the greatest value in a box, with the variable `skip` left out; None if unbounded."""
+    total = affine.constant
+    for name, coefficient in affine.coefficients.items():
+        if name == skip:
+            continue
+        end = box[name].high if coefficient > 0 else box[name].low
+        if end is None:
+            return None
+        total += coefficient * end
+    return total
+
+
+def cuts(constraint: Constraint, box: Mapping[str, Interval]) -> bool:
+    """Whether some point of a bounded box does not satisfy a constraint."""
+    opposite = Affine().plus(constraint.affine, -1)
+    largest = _largest(opposite, box)
+    return largest is None or largest > 0

@@ -1,0 +1,173 @@
+"""Checks across the Einsums of a cascade: what they say of one tensor or rank variable must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from model.spec.accelforge.einsums import WrittenAccess, WrittenEinsum, WrittenIndex
+from model.spec.accelforge.shapes import RankSize, Shape
+from model.spec.fields import listing
+from model.spec.source import Span, SpecError
+
+
+@dataclass(frozen=True)
+class ShapedEinsum:
+    """An Einsum with the ranges of its rank variables and the sizes of its ranks."""
+
+    written: WrittenEinsum
+    shape: Shape
+    sizes: Mapping[str, RankSize]
+
+    @property
+    def ranges(self) -> dict[str, range]:
+        """The values of each rank variable."""
+        return dict(zip(self.written.rank_variables, self.shape.ranges, strict=True))
+
+    def place_of(self, rank_variable: str) -> Span:
+        """Return where a rank variable is first used."""
+        indices = (index for access in self.written.accesses for index in access.indices)
+        return next(index.span for index in indices if rank_variable in index.affine.coefficients)
+
+
+def check_rank_variables(einsums: Sequence[ShapedEinsum]) -> None:
+    """Raise SpecError where a rank variable has other values in one Einsum than in another."""
+    first: dict[str, tuple[range, ShapedEinsum]] = {}
+    for einsum in einsums:
+        for name, values in einsum.ranges.items():
+            known, other = first.setdefault(name, (values, einsum))
+            if known == values:
+                continue
+            related = ((other.place_of(name), f"{_shown(known)} in Einsum `{other.written.name}`"),)
+            message = (
+                f"inconsistent rank sizes: `{name}` is {_shown(values)} in Einsum `{einsum.written.name}`"
+            )
+            raise SpecError(message, einsum.place_of(name), related)
+
+
+def check_tensors(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) -> None:
+    """Check that all accesses of a tensor agree on its ranks and their sizes.
+
+    Ranks are compared by name, or by position where the names differ. Sizes are those given in
+    `rank_sizes`; where there is none, accesses by single rank variables must have equal ranges.
+
+    Raises
+    ------
+    SpecError
+        Another number of ranks, or sizes that contradict each other.
+    """
+    first: dict[str, tuple[ShapedEinsum, WrittenAccess]] = {}
+    for einsum in einsums:
+        for access in einsum.written.accesses:
+            other, reference = first.setdefault(access.tensor, (einsum, access))
+            for own, known in _paired(access, reference, note):
+                _check_sizes(access.tensor, (einsum, own), (other, known))
+
+
+def _paired(
+    access: WrittenAccess, reference: WrittenAccess, note: Callable[[str], None]
+) -> Iterator[tuple[WrittenIndex, WrittenIndex]]:
+    own = {index.rank: index for index in access.indices}
+    known = {index.rank: index for index in reference.indices}
+    if len(own) != len(known):
+        message = f"tensor `{access.tensor}` has {len(own)} ranks here, but {len(known)} before"
+        raise SpecError(message, access.span, ((reference.span, f"with {listing(known)}"),))
+    if own.keys() == known.keys():
+        return ((own[rank], known[rank]) for rank in own)
+    note(
+        f"{access.span}: tensor `{access.tensor}` has ranks {listing(own)} here, but {listing(known)} at "
+        f"{reference.span}; they are taken for each other in this order"
+    )
+    return zip(access.indices, reference.indices, strict=True)
+
+
+def _check_sizes(
+    tensor: str, here: tuple[ShapedEinsum, WrittenIndex], there: tuple[ShapedEinsum, WrittenIndex]
+) -> None:
+    own, known = (einsum.sizes.get(index.rank) for einsum, index in (here, there))
+    if own is not None and known is not None:
+        if own.size != known.size:
+            message = f"inconsistent rank sizes: rank `{here[1].rank}` of tensor `{tensor}` is {own.size}"
+            raise SpecError(message, own.span, ((known.span, f"but {known.size} before"),))
+        return
+    if own is not None or known is not None:
+        return
+    values, others = _values(*here), _values(*there)
+    if values is not None and others is not None and values != others:
+        message = (
+            f"inconsistent rank sizes: rank `{here[1].rank}` of tensor `{tensor}` is {_shown(values)} here"
+        )
+        hint = f"give rank `{here[1].rank}` a size in `rank_sizes` if only a part of it is accessed"
+        raise SpecError(message, here[1].span, ((there[1].span, f"but {_shown(others)} before"),), hint)
+
+
+def _values(einsum: ShapedEinsum, index: WrittenIndex) -> range | None:
+    """Return the values of a rank's index if it is a rank variable and nothing else."""
+    if index.affine.constant or list(index.affine.coefficients.values()) != [1]:
+        return None
+    return einsum.ranges[next(iter(index.affine.coefficients))]
+
+
+def check_dependencies(einsums: Sequence[WrittenEinsum]) -> None:
+    """Check that each tensor is written once, and that no Einsum waits for itself.
+
+    Raises
+    ------
+    SpecError
+        A tensor with two writers; a cycle of Einsums, with the place of each read on it.
+    """
+    writers: dict[str, tuple[WrittenEinsum, WrittenAccess]] = {}
+    for einsum in einsums:
+        for access in einsum.accesses:
+            if not access.output:
+                continue
+            if access.tensor in writers:
+                related = ((writers[access.tensor][1].span, "the first"),)
+                message = f"tensor `{access.tensor}` is produced by two Einsums"
+                raise SpecError(message, access.span, related)
+            writers[access.tensor] = (einsum, access)
+    done: set[str] = set()
+    for einsum in einsums:
+        _check_chain(einsum, writers, done)
+
+
+def _check_chain(
+    start: WrittenEinsum, writers: Mapping[str, tuple[WrittenEinsum, WrittenAccess]], done: set[str]
+) -> None:
+    """Follow reads to their writers, depth first, without recursion: chains may be long."""
+    path: list[tuple[WrittenEinsum, WrittenAccess | None]] = [(start, None)]
+    pending = [_needed(start, writers, done)]
+    while path:
+        step = next(pending[-1], None)
+        if step is None:
+            done.add(path.pop()[0].name)
+            pending.pop()
+            continue
+        names = [einsum.name for einsum, _ in path]
+        if step[0].name in names:
+            raise _cycle([*path[names.index(step[0].name) :], step])
+        path.append(step)
+        pending.append(_needed(step[0], writers, done))
+
+
+def _needed(
+    einsum: WrittenEinsum, writers: Mapping[str, tuple[WrittenEinsum, WrittenAccess]], done: set[str]
+) -> Iterator[tuple[WrittenEinsum, WrittenAccess]]:
+    """Yield the Einsums that write what an Einsum reads, each with the read."""
+    for access in einsum.accesses:
+        if access.output or access.tensor not in writers:
+            continue
+        writer = writers[access.tensor][0]
+        if writer.name not in done:
+            yield writer, access
+
+
+def _cycle(path: Sequence[tuple[WrittenEinsum, WrittenAccess | None]]) -> SpecError:
+    names = " -> ".join(f"`{einsum.name}`" for einsum, _ in path)
+    reads = [access for _, access in path[1:] if access is not None]
+    related = tuple((access.span, f"`{access.tensor}` is read here") for access in reads[1:])
+    return SpecError(f"cyclic dependency between Einsums: {names}", reads[0].span, related)
+
+
+def _shown(values: range) -> str:
+    return f"{values.start}..{values.stop - 1}"

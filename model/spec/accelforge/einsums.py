@@ -1,0 +1,268 @@
+"""Einsums as they are written: strings such as ``Z[m, n] = A[m, k] * B[k, n]``, and dictionaries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from model.spec.accelforge.affine import Affine, read_affine
+from model.spec.fields import as_bool, as_mapping, as_name, as_scalar, as_sequence, check_keys, kind_of
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
+from model.spec.syntax import part_of
+
+ACCESS_KEYS = ("name", "projection", "output", "bits_per_value", "persistent", "backing_storage_size_scale")
+EINSUM_KEYS = (
+    "name",
+    "einsum",
+    "tensor_accesses",
+    "is_copy_operation",
+    "iteration_space_shape",
+    "rank_sizes",
+    "n_instances",
+    "renames",
+)
+
+_TENSOR = re.compile(r"([A-Za-z_]\w*)\[([^\]]*)\]")
+_NAME = re.compile(r"[A-Za-z_]\w*\Z")
+_RANK = re.compile(r"[A-Z]\w*\Z")
+_RANK_VARIABLE = re.compile(r"[a-z_]\w*\Z")
+
+
+@dataclass(frozen=True)
+class WrittenIndex:
+    """One rank of an access: its name, its index expression, and their place."""
+
+    rank: str
+    affine: Affine
+    span: Span
+
+
+@dataclass(frozen=True)
+class WrittenAccess:
+    """A tensor access; `attributes` hold what else is said of it."""
+
+    tensor: str
+    span: Span
+    indices: tuple[WrittenIndex, ...]
+    output: bool
+    attributes: MappingNode | None = None
+
+    @property
+    def rank_variables(self) -> frozenset[str]:
+        """The rank variables that index the tensor."""
+        return frozenset(name for index in self.indices for name in index.affine.coefficients)
+
+
+@dataclass(frozen=True)
+class WrittenEinsum:
+    """An Einsum; `node` holds its other attributes, None for a bare string."""
+
+    name: str
+    span: Span
+    accesses: tuple[WrittenAccess, ...]
+    node: MappingNode | None = None
+    rank_variables: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Collect the rank variables in the order of their first use."""
+        names = (
+            name for access in self.accesses for index in access.indices for name in index.affine.coefficients
+        )
+        object.__setattr__(self, "rank_variables", tuple(dict.fromkeys(names)))
+
+    def get(self, key: str) -> Node | None:
+        """Return an attribute of the Einsum, None where it is not given."""
+        return None if self.node is None else self.node.get(key)
+
+
+def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
+    """Read a list of Einsums; lists in it are taken for what they hold.
+
+    Raises
+    ------
+    SpecError
+        For what is no Einsum, and for two of one name.
+    """
+    found: dict[str, WrittenEinsum] = {}
+    for item in _flat(as_sequence(node, "`einsums`")):
+        einsum = _read_einsum(item)
+        if einsum.name in found:
+            related = ((found[einsum.name].span, "the first"),)
+            raise SpecError(f"two Einsums are named `{einsum.name}`", einsum.span, related)
+        found[einsum.name] = einsum
+    if not found:
+        raise SpecError("`einsums` must not be empty", node.span)
+    return tuple(found.values())
+
+
+def _flat(node: SequenceNode) -> Iterator[Node]:
+    for item in node.items:
+        if isinstance(item, SequenceNode):
+            yield from _flat(item)
+        else:
+            yield item
+
+
+def _read_einsum(node: Node) -> WrittenEinsum:
+    if isinstance(node, ScalarNode):
+        accesses = _read_text(node)
+        return WrittenEinsum(accesses[-1].tensor, accesses[-1].span, accesses)
+    entry = as_mapping(node, "an Einsum")
+    check_keys(entry, EINSUM_KEYS, "an Einsum")
+    given, text = entry.get("tensor_accesses"), entry.get("einsum")
+    if text is not None:
+        accesses = _read_text(as_scalar(text, "`einsum`"))
+        if given is not None:
+            accesses = _with_attributes(accesses, as_sequence(given, "`tensor_accesses`"))
+    elif given is not None:
+        accesses = tuple(_read_access(item) for item in as_sequence(given, "`tensor_accesses`").items)
+    else:
+        raise SpecError("an Einsum needs `einsum` or `tensor_accesses`", entry.span)
+    name = entry.get("name")
+    if name is None and text is None:
+        raise SpecError("an Einsum with `tensor_accesses` needs a `name`", entry.span)
+    label = accesses[-1].tensor if name is None else as_name(name, "`name` of an Einsum")
+    place = accesses[-1].span if name is None else name.span
+    _check_accesses(label, place, accesses)
+    return WrittenEinsum(label, place, accesses, entry)
+
+
+def _check_accesses(name: str, place: Span, accesses: tuple[WrittenAccess, ...]) -> None:
+    outputs = {access.tensor: access for access in accesses if access.output}
+    if not outputs:
+        message = f"Einsum `{name}` writes no tensor"
+        raise SpecError(message, place, hint="mark one of its tensor_accesses with `output: True`")
+    if len(outputs) < sum(access.output for access in accesses):
+        raise SpecError(f"Einsum `{name}` writes one tensor twice", place)
+    for access in accesses:
+        if not access.output and access.tensor in outputs:
+            message = f"cyclic dependency: Einsum `{name}` reads `{access.tensor}`, which it writes"
+            raise SpecError(message, access.span, ((outputs[access.tensor].span, "written here"),))
+
+
+def _read_text(node: ScalarNode) -> tuple[WrittenAccess, ...]:
+    """Return the accesses of a string: the right side's in reading order, then the output."""
+    text = node.text
+    left, equals, _ = text.partition("=")
+    rest = _TENSOR.sub("", text)
+    if rest.count("=") != 1 or not equals:
+        message = "an Einsum is written `OUTPUT[...] = INPUT[...] * ...`, with one `=`"
+        raise SpecError(message, node.span)
+    if "[" in rest or "]" in rest:
+        raise SpecError("a bracket of this Einsum does not belong to a tensor", node.span)
+    outputs = list(_TENSOR.finditer(left))
+    if len(outputs) != 1 or _TENSOR.sub("", left).strip():
+        place = part_of(node.span, text, 0, len(left.rstrip()))
+        raise SpecError("on the left of `=` there must be one tensor, as in `Z[m, n]`", place)
+    accesses = [_text_access(found, node, output=False) for found in _TENSOR.finditer(text, len(left))]
+    if not accesses:
+        place = part_of(node.span, text, len(left) + 1, len(text))
+        raise SpecError("on the right of `=` there must be a tensor, as in `A[m, k]`", place)
+    return (*accesses, _text_access(outputs[0], node, output=True))
+
+
+def _text_access(found: re.Match[str], node: ScalarNode, output: bool) -> WrittenAccess:
+    place = part_of(node.span, node.text, *found.span(1)) or node.span
+    inner = found.group(2)
+    indices: dict[str, WrittenIndex] = {}
+    start = found.start(2)
+    for entry in inner.split(",") if inner.strip() else ():
+        word = entry.strip()
+        first = start + len(entry) - len(entry.lstrip())
+        span = part_of(node.span, node.text, first, first + max(len(word), 1)) or node.span
+        _add(indices, _text_index(word, span, (node, first)))
+        start += len(entry) + 1
+    return WrittenAccess(found.group(1), place, tuple(indices.values()), output)
+
+
+def _text_index(word: str, span: Span, at: tuple[ScalarNode, int]) -> WrittenIndex:
+    """Read ``m`` or ``RANK: expression``."""
+    rank, colon, expression = word.partition(":")
+    if not colon:
+        return _variable_index(word, span)
+    node, first = at
+    start = first + len(rank) + 1 + len(expression) - len(expression.lstrip())
+    place = part_of(node.span, node.text, start, start + max(len(expression.strip()), 1)) or span
+    return _rank_index(rank.strip(), span, expression.strip(), place)
+
+
+def _variable_index(name: str, span: Span) -> WrittenIndex:
+    """Return the index of a rank named like its rank variable, in upper case."""
+    if not _RANK_VARIABLE.match(name):
+        hint = "rank variables begin with a lower-case letter; an expression is written `RANK: expression`"
+        raise SpecError(f"`{name}` is no rank variable", span, hint=hint)
+    return WrittenIndex(name.upper(), Affine(0, {name: 1}), span)
+
+
+def _rank_index(rank: str, span: Span, expression: str, place: Span) -> WrittenIndex:
+    if not _RANK.match(rank):
+        hint = "ranks begin with an upper-case letter"
+        raise SpecError(f"`{rank}` is no name of a rank", span, hint=hint)
+    affine = read_affine(expression, place)
+    for name in affine.coefficients:
+        if not _RANK_VARIABLE.match(name):
+            hint = "rank variables begin with a lower-case letter"
+            raise SpecError(f"`{name}` is no rank variable", place, hint=hint)
+    return WrittenIndex(rank, affine, place)
+
+
+def _add(indices: dict[str, WrittenIndex], index: WrittenIndex) -> None:
+    if index.rank in indices:
+        related = ((indices[index.rank].span, "the first"),)
+        raise SpecError(f"rank `{index.rank}` is indexed twice in one access", index.span, related)
+    indices[index.rank] = index
+
+
+def _read_access(node: Node) -> WrittenAccess:
+    entry = as_mapping(node, "a tensor access")
+    check_keys(entry, ACCESS_KEYS, "a tensor access")
+    name_node = entry.require("name", "a tensor access")
+    name = as_name(name_node, "`name` of a tensor")
+    if not _NAME.match(name):
+        raise SpecError(f"`{name}` cannot name a tensor", name_node.span, hint="use letters, digits and `_`")
+    output = entry.get("output")
+    return WrittenAccess(
+        tensor=name,
+        span=name_node.span,
+        indices=_read_projection(entry.require("projection", f"tensor access `{name}`")),
+        output=output is not None and as_bool(output, "`output`"),
+        attributes=entry,
+    )
+
+
+def _read_projection(node: Node) -> tuple[WrittenIndex, ...]:
+    if isinstance(node, ScalarNode):
+        raise SpecError(f"`projection` must be a list or a mapping, but is {kind_of(node)}", node.span)
+    indices: dict[str, WrittenIndex] = {}
+    for item in node.items if isinstance(node, SequenceNode) else (node,):
+        if isinstance(item, MappingNode):
+            for key, value in item.entries:
+                scalar = as_scalar(value, f"the index into rank `{key.text}`")
+                _add(indices, _rank_index(key.text, key.span, scalar.text, scalar.span))
+        else:
+            _add(indices, _variable_index(as_name(item, "a rank variable"), item.span))
+    return tuple(indices.values())
+
+
+def _with_attributes(accesses: tuple[WrittenAccess, ...], given: SequenceNode) -> tuple[WrittenAccess, ...]:
+    """Return the accesses of a string with the attributes that a list of them adds."""
+    attributes: dict[str, MappingNode] = {}
+    for item in given.items:
+        entry = as_mapping(item, "a tensor access")
+        check_keys(entry, ACCESS_KEYS, "a tensor access")
+        name_node = entry.require("name", "a tensor access")
+        name = as_name(name_node, "`name` of a tensor")
+        if all(access.tensor != name for access in accesses):
+            raise SpecError(f"`{name}` is no tensor of this Einsum", name_node.span)
+        for key in ("projection", "output"):
+            if key in entry:
+                message = f"`{key}` of `{name}` is already given by `einsum`"
+                raise SpecError(message, entry.key(key).span)
+        if name in attributes:
+            related = ((attributes[name].span, "the first"),)
+            raise SpecError(f"tensor `{name}` is listed twice", name_node.span, related)
+        attributes[name] = entry
+    return tuple(
+        WrittenAccess(a.tensor, a.span, a.indices, a.output, attributes.get(a.tensor)) for a in accesses
+    )

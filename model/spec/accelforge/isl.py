@@ -1,0 +1,81 @@
+"""Iteration spaces that are not boxes, by the integer set library (the optional extra ``isl``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from model.spec.accelforge.affine import Affine, Constraint
+from model.spec.accelforge.boxes import Box, Interval
+from model.spec.source import Span, SpecError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+EXTRA = "isl"
+
+
+def bounding_box(
+    variables: Sequence[str], constraints: Iterable[Constraint], texts: Sequence[tuple[str, Span]]
+) -> tuple[Box, bool]:
+    """Return the least box around a set of integer points, and whether the set fills it.
+
+    Parameters
+    ----------
+    variables
+        The set's dimensions.
+    constraints
+        Affine constraints that hold.
+    texts
+        Further conditions in ISL's notation, with their places.
+
+    Raises
+    ------
+    SpecError
+        The extra is not installed, ISL does not understand a text, or the set is empty.
+    """
+    isl = _library(texts[0][1])
+    result: Any = None
+    everything = f"[{', '.join(variables)}]"
+    known = [_text(constraint.affine) for constraint in constraints]
+    result = _set(isl, everything, " and ".join(known) or "true", texts[0][1])
+    for text, span in texts:
+        condition = re.sub(r"==+", "=", text)
+        result = result.intersect(_set(isl, everything, f"({condition})", span))
+    if result.is_empty():
+        raise SpecError("no point of the iteration space is left", texts[-1][1])
+    box = {name: _interval(result, place) for place, name in enumerate(variables)}
+    if not all(own.is_bounded for own in box.values()):
+        return box, False
+    limits = (f"{own.low} <= {name} <= {own.high}" for name, own in box.items())
+    return box, bool(_set(isl, everything, " and ".join(limits), texts[0][1]).is_equal(result))
+
+
+def _library(span: Span) -> ModuleType:
+    try:
+        import islpy  # type: ignore[import-not-found,unused-ignore] # noqa: PLC0415 (an optional extra)
+    except ImportError:
+        message = "this iteration space is not a box of ranges such as `0 <= m < 128`"
+        hint = f"other sets need the extra `{EXTRA}`: pip install 'tilewright[{EXTRA}]'"
+        raise SpecError(message, span, hint=hint) from None
+    return islpy  # type: ignore[no-any-return,unused-ignore]
+
+
+def _set(isl: ModuleType, everything: str, condition: str, span: Span) -> Any:
+    try:
+        return isl.Set(f"{{ {everything} : {condition} }}")
+    except isl.Error:
+        raise SpecError("ISL does not understand this", span) from None
+
+
+def _text(affine: Affine) -> str:
+    terms = [f"({coefficient}) * {name}" for name, coefficient in affine.coefficients.items()]
+    return " + ".join((*terms, f"({affine.constant})")) + " >= 0"
+
+
+def _interval(points: Any, place: int) -> Interval:
+    low, high = points.dim_min_val(place), points.dim_max_val(place)
+    return Interval(
+        int(low.to_str()) if low.is_int() else None, int(high.to_str()) if high.is_int() else None
+    )

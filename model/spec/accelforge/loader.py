@@ -1,0 +1,286 @@
+"""AccelForge workload files to the canonical workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TypeVar
+
+from model.problem import Term
+from model.spec.accelforge.consistency import (
+    ShapedEinsum,
+    check_dependencies,
+    check_rank_variables,
+    check_tensors,
+)
+from model.spec.accelforge.einsums import WrittenAccess, WrittenEinsum, WrittenIndex, read_einsums
+from model.spec.accelforge.names import RESERVED, Cascade, EinsumNames, TensorRules
+from model.spec.accelforge.renames import Rename, effective_renames, read_renames, read_top_renames
+from model.spec.accelforge.shapes import NO_SIZES, find_shape, read_conditions, read_rank_sizes
+from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, check_keys, listing
+from model.spec.limits import Limits
+from model.spec.reader import read_files
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.spec.timeloop.attributes import Attributes, read_variables
+from model.workload import Einsum, RankIndex, TensorAccess, Workload
+
+SECTIONS = ("workload", "renames", "variables")
+FOREIGN_SECTIONS = ("arch", "mapping", "config", "mapper", "model")
+WORKLOAD_KEYS = (
+    "rank_sizes",
+    "iteration_space_shape",
+    "bits_per_value",
+    "persistent_tensors",
+    "n_instances",
+    "einsums",
+)
+LEVELS_ABOVE = 2
+"""Directories above a workload from which it may include spec files: collections share fragments."""
+
+MOST_INSTANCES = 10**9
+_Fact = TypeVar("_Fact")
+
+
+@dataclass(frozen=True)
+class LoadedWorkload:
+    """A workload, and what the user should know about the reading."""
+
+    workload: Workload
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Section:
+    """The section ``workload``, and what its Einsums inherit from it."""
+
+    node: MappingNode
+    variables: Names
+    sizes: Attributes
+    n_instances: int
+    cascade: Cascade
+    rules: TensorRules
+
+
+@dataclass
+class _Facts:
+    """What is known of each tensor, with the Einsum that said so."""
+
+    bits: dict[str, tuple[int, Span]] = field(default_factory=dict)
+    persistent: dict[str, tuple[bool, Span]] = field(default_factory=dict)
+    scale: dict[str, tuple[Fraction, Span]] = field(default_factory=dict)
+
+
+def load_workload(
+    paths: Iterable[str | Path],
+    variables: Mapping[str, object] | None = None,
+    limits: Limits | None = None,
+    allow_include: Iterable[str | Path] = (),
+) -> LoadedWorkload:
+    """Read a workload from files that are joined by top-level key.
+
+    Parameters
+    ----------
+    paths
+        YAML files and Jinja2 templates. They may include spec files from their own directory and
+        from two directories above.
+    variables
+        Template variables.
+    limits
+        Bounds on the text that is read.
+    allow_include
+        Further directories that may be included from.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input, with its place.
+    """
+    files = [Path(path) for path in paths]
+    top = read_files(files, variables, limits, allow_include, LEVELS_ABOVE)
+    for key, _ in top.entries:
+        if key.text in FOREIGN_SECTIONS:
+            hint = "a workload file holds `workload`, `renames` and `variables`"
+            raise SpecError(f"the section `{key.text}` of AccelForge is not read here", key.span, hint=hint)
+        if key.text not in SECTIONS:
+            hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
+            raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)
+    return read_workload(top, files[0].stem)
+
+
+def read_workload(top: MappingNode, name: str) -> LoadedWorkload:
+    """Read the sections ``workload``, ``renames`` and ``variables`` of a joined spec.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input, with its place.
+    """
+    for key in SECTIONS:
+        _check_tags(top.get(key))
+    notes: list[str] = []
+    section = _read_section(top)
+    check_dependencies(section.cascade.einsums)
+    names = [einsum.name for einsum in section.cascade.einsums]
+    top_renames = read_top_renames(top.get("renames"), names)
+    shaped = [_shaped(einsum, section) for einsum in section.cascade.einsums]
+    check_rank_variables(shaped)
+    check_tensors(shaped, notes.append)
+    facts = _Facts()
+    sets = []
+    for einsum in shaped:
+        written = einsum.written
+        renames = effective_renames(read_renames(written.get("renames")), top_renames, written.name)
+        for rename in renames.values():
+            _check_shadowing(rename, section.cascade)
+        own = EinsumNames(written, section.cascade, renames, section.rules)
+        _collect(own, facts)
+        sets.append(own)
+    einsums = tuple(_einsum(einsum, own, facts, section) for einsum, own in zip(shaped, sets, strict=True))
+    _note_unused(section, shaped, notes)
+    notes += [_partial_note(einsum) for einsum in einsums if not einsum.is_box]
+    return LoadedWorkload(Workload(name, einsums), tuple(dict.fromkeys(notes)))
+
+
+def _check_tags(node: Node | None) -> None:
+    if node is None:
+        return
+    if node.tag is not None:
+        raise SpecError(f"unknown tag `{node.tag}`", node.span)
+    children: Iterable[Node] = ()
+    if isinstance(node, SequenceNode):
+        children = node.items
+    elif isinstance(node, MappingNode):
+        children = (value for _, value in node.entries)
+    for child in children:
+        _check_tags(child)
+
+
+def _read_section(top: MappingNode) -> _Section:
+    node = as_mapping(top.require("workload", "the spec"), "`workload`")
+    check_keys(node, WORKLOAD_KEYS, "`workload`")
+    given = top.get("variables")
+    has_variables = given is not None and not (isinstance(given, ScalarNode) and given.value is None)
+    variables = read_variables(as_mapping(given, "`variables`")) if given and has_variables else {}
+    _, sizes = read_rank_sizes(node.get("rank_sizes"), NO_SIZES, variables)
+    cascade = Cascade(read_einsums(node.require("einsums", "`workload`")))
+    rules = TensorRules(node.get("bits_per_value"), node.get("persistent_tensors"), variables)
+    return _Section(node, variables, sizes, _instances(node.get("n_instances"), variables), cascade, rules)
+
+
+def _instances(node: Node | None, variables: Names) -> int:
+    return 1 if node is None else as_int(node, "`n_instances`", variables, 1, MOST_INSTANCES)
+
+
+def _shaped(einsum: WrittenEinsum, section: _Section) -> ShapedEinsum:
+    known = section.cascade.rank_variables
+    sizes, _ = read_rank_sizes(einsum.get("rank_sizes"), section.sizes, section.variables)
+    everywhere = read_conditions(section.node.get("iteration_space_shape"), known)
+    inherited = tuple(part for part in everywhere if part.variables <= set(einsum.rank_variables))
+    conditions = (*read_conditions(einsum.get("iteration_space_shape"), known), *inherited)
+    return ShapedEinsum(einsum, find_shape(einsum, sizes, conditions), sizes)
+
+
+def _check_shadowing(rename: Rename, cascade: Cascade) -> None:
+    if rename.name in cascade.tensors:
+        related = ((cascade.tensors[rename.name], "the tensor"),)
+        raise SpecError(f"rename `{rename.name}` shadows the tensor of that name", rename.span, related)
+    if rename.name in cascade.rank_variables:
+        raise SpecError(f"rename `{rename.name}` shadows a rank variable", rename.span)
+    if rename.name in RESERVED:
+        raise SpecError(f"`{rename.name}` has a meaning of its own and cannot be a rename", rename.span)
+
+
+def _collect(names: EinsumNames, facts: _Facts) -> None:
+    """Note what an Einsum says of its tensors; SpecError where another one says otherwise."""
+    persistent, bits = names.persistent(), names.bits_per_value()
+    for access in names.einsum.accesses:
+        _agree(facts.bits, access, bits[access.tensor], "bits_per_value")
+        _agree(facts.persistent, access, access.tensor in persistent, "persistent")
+        given = None if access.attributes is None else access.attributes.get("backing_storage_size_scale")
+        if given is None:
+            continue
+        scale = as_fraction(given, "`backing_storage_size_scale`", names.rules.variables)
+        if scale <= 0:
+            raise SpecError("`backing_storage_size_scale` must be positive", given.span)
+        _agree(facts.scale, access, scale, "backing_storage_size_scale")
+
+
+def _agree(known: dict[str, tuple[_Fact, Span]], access: WrittenAccess, value: _Fact, what: str) -> None:
+    first, place = known.setdefault(access.tensor, (value, access.span))
+    if first != value:
+        message = f"`{what}` of tensor `{access.tensor}` is {value} here, but {first} elsewhere"
+        raise SpecError(message, access.span, ((place, "elsewhere"),))
+
+
+def _einsum(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: _Section) -> Einsum:
+    written = shaped.written
+    renamed = {rename: names.rename(rule) for rename, rule in names.renames.items()}
+    copy = written.get("is_copy_operation")
+    is_copy = copy is not None and as_bool(copy, "`is_copy_operation`", section.variables)
+    if is_copy and copy is not None and sum(not access.output for access in written.accesses) != 1:
+        raise SpecError("a copy operation has one input", copy.span, ((written.span, "the Einsum"),))
+    tensors = [access.tensor for access in written.accesses]
+    return Einsum(
+        name=written.name,
+        rank_variables=written.rank_variables,
+        ranges=shaped.shape.ranges,
+        accesses=tuple(_access(access, facts) for access in written.accesses),
+        is_copy_operation=is_copy,
+        n_instances=section.n_instances * _instances(written.get("n_instances"), section.variables),
+        tensor_renames=tuple(
+            (name, _in_order(value.members, tensors))
+            for name, value in renamed.items()
+            if value.kind != "rank variables"
+        ),
+        rank_variable_renames=tuple(
+            (name, _in_order(value.members, written.rank_variables))
+            for name, value in renamed.items()
+            if value.kind != "tensors"
+        ),
+        is_box=shaped.shape.is_box,
+    )
+
+
+def _in_order(members: frozenset[str], order: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in order if name in members))
+
+
+def _access(access: WrittenAccess, facts: _Facts) -> TensorAccess:
+    return TensorAccess(
+        tensor=access.tensor,
+        indices=tuple(_index(index) for index in access.indices),
+        output=access.output,
+        bits_per_value=facts.bits[access.tensor][0],
+        persistent=facts.persistent[access.tensor][0],
+        backing_storage_size_scale=facts.scale.get(access.tensor, (Fraction(1), access.span))[0],
+    )
+
+
+def _index(index: WrittenIndex) -> RankIndex:
+    terms = tuple(Term(name, coefficient) for name, coefficient in index.affine.coefficients.items())
+    return RankIndex(index.rank, terms, index.affine.constant)
+
+
+def _note_unused(section: _Section, shaped: Iterable[ShapedEinsum], notes: list[str]) -> None:
+    """Note sizes and conditions that speak of nothing in the workload."""
+    indices = [index for e in shaped for access in e.written.accesses for index in access.indices]
+    used = {index.rank for index in indices}
+    for name, attribute in section.sizes.items():
+        if name not in used:
+            notes.append(f"{attribute.key}: no tensor has a rank `{name}`; its size has no effect")
+    for part in read_conditions(section.node.get("iteration_space_shape"), section.cascade.rank_variables):
+        if not part.variables <= section.cascade.rank_variables:
+            notes.append(f"{part.span}: no Einsum has this rank variable; `{part.text}` has no effect")
+
+
+def _partial_note(einsum: Einsum) -> str:
+    return (
+        f"Einsum `{einsum.name}` leaves out some points of the box {_box(einsum)}: "
+        "accesses beyond a rank's size, or a space of another shape"
+    )
+
+
+def _box(einsum: Einsum) -> str:
+    return ", ".join(f"{name} {bound}" for name, bound in einsum.bounds.items())

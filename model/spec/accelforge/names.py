@@ -1,0 +1,288 @@
+"""What the names in set expressions mean, for one Einsum of a cascade."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+from model.spec.accelforge.einsums import WrittenEinsum
+from model.spec.accelforge.renames import Rename, Renames
+from model.spec.accelforge.sets import NOTHING, Kind, SetValue, evaluate_number, evaluate_set, set_of
+from model.spec.fields import Names, as_bool, as_int, as_mapping, listing
+from model.spec.source import Node, ScalarNode, Span, SpecError
+
+OTHER = "Other"
+BUILT_IN = ("All", "Tensors", "Nothing", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent")
+RESERVED = (*BUILT_IN, OTHER, "Above")
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_MOST_BITS = 1 << 20
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """All Einsums of a workload as they are written."""
+
+    einsums: Sequence[WrittenEinsum]
+
+    @cached_property
+    def tensors(self) -> dict[str, Span]:
+        """All tensors, with the place where each is first accessed."""
+        found: dict[str, Span] = {}
+        for einsum in self.einsums:
+            for access in einsum.accesses:
+                found.setdefault(access.tensor, access.span)
+        return found
+
+    @cached_property
+    def rank_variables(self) -> frozenset[str]:
+        """All rank variables."""
+        return frozenset(name for einsum in self.einsums for name in einsum.rank_variables)
+
+    @cached_property
+    def intermediates(self) -> frozenset[str]:
+        """Tensors that some Einsum writes and some Einsum reads."""
+        accesses = [access for einsum in self.einsums for access in einsum.accesses]
+        written = frozenset(access.tensor for access in accesses if access.output)
+        return written & frozenset(access.tensor for access in accesses if not access.output)
+
+    @cached_property
+    def shared(self) -> frozenset[str]:
+        """Tensors that more than one Einsum accesses."""
+        users = [frozenset(access.tensor for access in einsum.accesses) for einsum in self.einsums]
+        return frozenset(name for name in self.tensors if sum(name in user for user in users) > 1)
+
+
+@dataclass(frozen=True)
+class TensorRules:
+    """What a workload says of its tensors by set expressions.
+
+    Parameters
+    ----------
+    bits_per_value
+        The section, a mapping of set expressions to bits.
+    persistent_tensors
+        A set expression.
+    variables
+        Names that numbers may use.
+    """
+
+    bits_per_value: Node | None
+    persistent_tensors: Node | None
+    variables: Names
+
+
+@dataclass
+class EinsumNames:
+    """The sets of one Einsum; each is worked out when it is asked for.
+
+    Parameters
+    ----------
+    einsum
+        The Einsum.
+    cascade
+        All Einsums.
+    renames
+        The Einsum's renames.
+    rules
+        What the workload says of its tensors.
+    """
+
+    einsum: WrittenEinsum
+    cascade: Cascade
+    renames: Renames
+    rules: TensorRules
+    _known: dict[str, object] = field(default_factory=dict)
+    _open: list[str] = field(default_factory=list)
+    _other: SetValue | None = None
+
+    def find(self, name: str) -> SetValue | None:
+        """Return the set called `name`, None where there is none."""
+        if name == OTHER:
+            return self._other
+        if name in BUILT_IN:
+            return self._built_in(name)
+        if name in self.renames:
+            return self.rename(self.renames[name])
+        if name in self.cascade.tensors:
+            return set_of({name} & self._tensors, "tensors")
+        if name in self.cascade.rank_variables:
+            return set_of({name} & set(self.einsum.rank_variables), "rank variables")
+        return None
+
+    def candidates(self) -> Iterable[str]:
+        """Return the known names, to suggest one of them."""
+        return (*BUILT_IN, *self.renames, *self.cascade.tensors, *self.cascade.rank_variables)
+
+    def everything(self, kind: Kind | None) -> SetValue:
+        """Return all tensors or all rank variables of the Einsum."""
+        members = self.einsum.rank_variables if kind == "rank variables" else self._tensors
+        return set_of(members, kind or "tensors")
+
+    def attribute(self, value: SetValue, name: str) -> object:
+        """Return ``value.name``; ``TypeError`` where there is none."""
+        accesses = self.einsum.accesses
+        if name == "rank_variables" and value.kind != "rank variables":
+            indexing = (access.rank_variables for access in accesses if access.tensor in value.members)
+            return set_of(frozenset().union(*indexing), "rank variables")
+        if name == "tensors" and value.kind != "tensors":
+            indexed = (access.tensor for access in accesses if value.members & access.rank_variables)
+            return set_of(indexed, "tensors")
+        if name == "bits_per_value" and value.kind == "tensors":
+            if len(value) != 1:
+                raise TypeError(f"`.bits_per_value` takes one tensor, not {len(value)}")
+            return self.bits_per_value()[next(iter(value.members))]
+        raise TypeError(f"there is no `.{name}` of {value.kind or 'the empty set'}")
+
+    @cached_property
+    def _tensors(self) -> frozenset[str]:
+        return frozenset(access.tensor for access in self.einsum.accesses)
+
+    def _built_in(self, name: str) -> SetValue:
+        if name == "Nothing":
+            return NOTHING
+        if name == "Persistent":
+            return set_of(self.persistent(), "tensors")
+        written = frozenset(access.tensor for access in self.einsum.accesses if access.output)
+        members = {
+            "All": self._tensors,
+            "Tensors": self._tensors,
+            "Inputs": self._tensors - written,
+            "Outputs": written,
+            "Intermediates": self._tensors & self.cascade.intermediates,
+            "Shared": self._tensors & self.cascade.shared,
+        }
+        return set_of(members[name], "tensors")
+
+    def rename(self, rename: Rename) -> SetValue:
+        """Return what a rename stands for.
+
+        Raises
+        ------
+        SpecError
+            A source of the other kind, or not as many elements as expected.
+        """
+        return self._once(rename.name, rename.span, lambda: self._renamed(rename))
+
+    def _renamed(self, rename: Rename) -> SetValue:
+        value = evaluate_set(rename.source, self)
+        if value.kind and rename.kind and value.kind != rename.kind:
+            message = f"this gives {value.kind}, but {rename.kind} are renamed here"
+            raise SpecError(message, rename.source.span)
+        if rename.expected_count is not None:
+            self._check_count(rename, rename.expected_count, value)
+        return value
+
+    def _check_count(self, rename: Rename, expected: ScalarNode, value: SetValue) -> None:
+        count = evaluate_number(expected, self)
+        if isinstance(count, bool) or not isinstance(count, int):
+            raise SpecError("`expected_count` must be a whole number", expected.span)
+        if count == len(value):
+            return
+        matched = f"{len(value)} ({listing(sorted(value.members))})" if value.members else "none"
+        roles = (f"{a.tensor} ({'output' if a.output else 'input'})" for a in self.einsum.accesses)
+        related = (
+            (expected.span, f"expected_count is {count} here"),
+            (self.einsum.span, f"the Einsum has {', '.join(roles)}"),
+        )
+        what = f"rename `{rename.name}` of Einsum `{self.einsum.name}`"
+        raise SpecError(
+            f"{what} matches {matched}, but expected_count is {count}",
+            rename.source.span,
+            related,
+            hint=f"give the Einsum a rename `{rename.name}` of its own if another tensor is meant",
+        )
+
+    def persistent(self) -> frozenset[str]:
+        """Return the tensors of the Einsum that stay in their backing storage.
+
+        Raises
+        ------
+        SpecError
+            A set expression that is wrong.
+        """
+        place = self.einsum.span
+        return self._once("Persistent", place, self._persistent)
+
+    def _persistent(self) -> frozenset[str]:
+        node = self.rules.persistent_tensors
+        ruled: frozenset[str] = frozenset()
+        if isinstance(node, ScalarNode) and node.value is not None:
+            ruled = _tensors_in(node, self)
+        elif node is not None and not isinstance(node, ScalarNode):
+            raise SpecError("`persistent_tensors` is a set expression", node.span)
+        for access in self.einsum.accesses:
+            given = None if access.attributes is None else access.attributes.get("persistent")
+            if given is not None:
+                flag = as_bool(given, "`persistent`", self.rules.variables)
+                ruled = ruled | {access.tensor} if flag else ruled - {access.tensor}
+        return ruled
+
+    def bits_per_value(self) -> dict[str, int]:
+        """Return the bits of a value of each tensor.
+
+        Raises
+        ------
+        SpecError
+            Set expressions that overlap, and a tensor that none of them covers.
+        """
+        return self._once("bits_per_value", self.einsum.span, self._bits_per_value)
+
+    def _bits_per_value(self) -> dict[str, int]:
+        ruled = self._ruled_bits()
+        found: dict[str, int] = {}
+        for access in self.einsum.accesses:
+            given = None if access.attributes is None else access.attributes.get("bits_per_value")
+            if given is not None:
+                bits = as_int(given, "`bits_per_value`", self.rules.variables, 1, _MOST_BITS)
+                if found.setdefault(access.tensor, bits) != bits:
+                    raise SpecError(f"`{access.tensor}` has two values of `bits_per_value`", given.span)
+        for access in self.einsum.accesses:
+            if access.tensor not in found and access.tensor not in ruled:
+                hint = "give `workload` an entry such as `bits_per_value: {All: 8}`"
+                raise SpecError(f"tensor `{access.tensor}` has no bits_per_value", access.span, hint=hint)
+        return {**ruled, **found}
+
+    def _ruled_bits(self) -> dict[str, int]:
+        """Return the bits that the workload's set expressions give; those that say `Other` come last."""
+        if self.rules.bits_per_value is None:
+            return {}
+        entries = as_mapping(self.rules.bits_per_value, "`bits_per_value`").entries
+        covered: dict[str, tuple[int, Span]] = {}
+        for last in (False, True):
+            self._other = set_of(self._tensors - covered.keys(), "tensors") if last else None
+            for key, value in entries:
+                if (OTHER in _WORD.findall(key.text)) is last:
+                    self._cover(key, value, covered)
+        self._other = None
+        return {tensor: bits for tensor, (bits, _) in covered.items()}
+
+    def _cover(self, key: ScalarNode, value: Node, covered: dict[str, tuple[int, Span]]) -> None:
+        bits = as_int(value, "`bits_per_value`", self.rules.variables, 1, _MOST_BITS)
+        for tensor in sorted(_tensors_in(key, self)):
+            if tensor in covered:
+                message = f"`bits_per_value` covers tensor `{tensor}` of Einsum `{self.einsum.name}` twice"
+                raise SpecError(message, key.span, ((covered[tensor][1], "the first"),))
+            covered[tensor] = (bits, key.span)
+
+    def _once(self, key: str, place: Span, compute: Callable[[], _Value]) -> _Value:
+        """Return a value, worked out at the first call; SpecError where it needs itself."""
+        if key in self._open:
+            chain = " -> ".join((*self._open[self._open.index(key) :], key))
+            raise SpecError(f"set expressions need each other's values: {chain}", place)
+        if key not in self._known:
+            self._open.append(key)
+            self._known[key] = compute()
+            self._open.pop()
+        return self._known[key]  # type: ignore[return-value]
+
+
+def _tensors_in(node: ScalarNode, names: EinsumNames) -> frozenset[str]:
+    value = evaluate_set(node, names)
+    if value.kind == "rank variables":
+        raise SpecError("this gives rank variables, but tensors are meant here", node.span)
+    return value.members

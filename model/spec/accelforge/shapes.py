@@ -1,0 +1,207 @@
+"""From rank sizes and iteration spaces to the ranges of an Einsum's rank variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from model.spec.accelforge.affine import Affine, Constraint, NotAffineError, read_constraints
+from model.spec.accelforge.boxes import Box, cuts, tightened
+from model.spec.accelforge.einsums import WrittenEinsum, WrittenIndex
+from model.spec.accelforge.isl import bounding_box
+from model.spec.fields import Names, as_int, as_mapping, as_scalar, listing
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.spec.timeloop.attributes import NO_ATTRIBUTES, Attributes, read_attributes
+from model.spec.timeloop.problem import MAX_BOUND
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_ISL_NOTATION = re.compile(r"\b(mod|exists|floor|ceil|or|not|implies)\b|\d\s*[A-Za-z_(]|:|/")
+
+
+@dataclass(frozen=True)
+class RankSize:
+    """The size of a rank, and where it is given."""
+
+    size: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One text of an iteration space shape, and the rank variables it speaks of."""
+
+    text: str
+    span: Span
+    variables: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The ranges of an Einsum's rank variables, and whether all of their combinations are computed."""
+
+    ranges: tuple[range, ...]
+    is_box: bool
+
+
+def read_rank_sizes(
+    node: Node | None, outer: Attributes, variables: Names
+) -> tuple[dict[str, RankSize], Attributes]:
+    """Return the sizes of ranks, those of the workload included, and what an inner section inherits.
+
+    A size may be an expression over other sizes and `variables`.
+
+    Raises
+    ------
+    SpecError
+        For a size that is no positive whole number.
+    """
+    section = None if node is None or _is_null(node) else as_mapping(node, "`rank_sizes`")
+    attributes = read_attributes(section, outer, variables)
+    names = {**variables, **{name: attribute.value for name, attribute in attributes.items()}}
+    sizes = {}
+    for name, attribute in attributes.items():
+        size = as_int(attribute.node, f"the size of rank `{name}`", names, 1, MAX_BOUND)
+        sizes[name] = RankSize(size, attribute.node.span)
+    return sizes, attributes
+
+
+NO_SIZES = NO_ATTRIBUTES
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.value is None
+
+
+def read_conditions(node: Node | None, known: frozenset[str]) -> tuple[Condition, ...]:
+    """Read ``iteration_space_shape``: a list of texts, or a mapping of rank variables to texts.
+
+    Parameters
+    ----------
+    node
+        The section.
+    known
+        All rank variables of the workload.
+
+    Raises
+    ------
+    SpecError
+        For a text that does not speak of its rank variable.
+    """
+    if node is None or _is_null(node):
+        return ()
+    if isinstance(node, MappingNode):
+        return tuple(_condition(value, known, key) for key, value in node.entries)
+    if isinstance(node, SequenceNode):
+        return tuple(_condition(item, known, None) for item in node.items)
+    return (_condition(node, known, None),)
+
+
+def _condition(node: Node, known: frozenset[str], key: ScalarNode | None) -> Condition:
+    scalar = as_scalar(node, "a part of `iteration_space_shape`")
+    words = frozenset(_WORD.findall(scalar.text))
+    if key is not None and key.text not in words:
+        raise SpecError(f"this does not speak of `{key.text}`", scalar.span, ((key.span, "its key"),))
+    own = frozenset() if key is None else {key.text}
+    return Condition(scalar.text, scalar.span, (words & known) | own)
+
+
+def find_shape(
+    einsum: WrittenEinsum, sizes: Mapping[str, RankSize], conditions: tuple[Condition, ...]
+) -> Shape:
+    """Return the ranges of an Einsum's rank variables.
+
+    Every access to a rank with a size limits its index to the rank; what lies beyond is skipped.
+
+    Raises
+    ------
+    SpecError
+        For a rank variable without bounds, bounds that no value satisfies, and a condition that
+        makes the iteration space another shape than a box where ISL is not there to handle it.
+    """
+    indices = [index for access in einsum.accesses for index in access.indices]
+    limits = [limit for index in indices for limit in _limits(index, sizes)]
+    affine: list[Constraint] = []
+    texts: list[tuple[str, Span]] = []
+    for condition in conditions:
+        found = _constraints(condition)
+        if found is None:
+            texts.append((condition.text, condition.span))
+        else:
+            affine += found
+    for constraint in affine:
+        _check_variables(constraint, einsum)
+    box = tightened(einsum.rank_variables, [*limits, *affine])
+    bent = [constraint for constraint in affine if len(constraint.affine.coefficients) > 1]
+    texts += [(_shown(c), c.span) for c in bent if cuts(c, box)]
+    is_box = True
+    if texts:
+        box, is_box = bounding_box(einsum.rank_variables, [*limits, *affine], texts)
+    _check_bounded(einsum, box, sizes)
+    ranges = tuple(_range(box, name, einsum) for name in einsum.rank_variables)
+    return Shape(ranges, is_box and not any(cuts(limit, box) for limit in limits))
+
+
+def _limits(index: WrittenIndex, sizes: Mapping[str, RankSize]) -> tuple[Constraint, ...]:
+    """Return ``0 <= index < size`` for a rank with a size."""
+    if index.rank not in sizes:
+        return ()
+    above = Affine(sizes[index.rank].size - 1).plus(index.affine, -1)
+    if not index.affine.coefficients and (index.affine.constant < 0 or above.constant < 0):
+        related = ((sizes[index.rank].span, f"rank `{index.rank}` ends here"),)
+        raise SpecError(f"this lies outside of rank `{index.rank}`", index.span, related)
+    return Constraint(index.affine, index.span), Constraint(above, index.span)
+
+
+def _constraints(condition: Condition) -> tuple[Constraint, ...] | None:
+    """Return a condition as affine constraints, None where only ISL can tell what it means."""
+    text = re.sub(r"(?<![<>=!])=(?!=)", "==", condition.text)
+    try:
+        return read_constraints(text, condition.span)
+    except NotAffineError as error:
+        if _ISL_NOTATION.search(text) or "%" in text or "!=" in text:
+            return None
+        raise SpecError(str(error), error.span) from None
+    except SpecError:
+        if _ISL_NOTATION.search(text):
+            return None
+        raise
+
+
+def _shown(constraint: Constraint) -> str:
+    """Return an affine constraint in ISL's notation."""
+    terms = (f"{coefficient} * {name}" for name, coefficient in constraint.affine.coefficients.items())
+    return f"{' + '.join(terms)} + {constraint.affine.constant} >= 0"
+
+
+def _check_variables(constraint: Constraint, einsum: WrittenEinsum) -> None:
+    for name in constraint.affine.coefficients:
+        if name not in einsum.rank_variables:
+            hint = did_you_mean(name, einsum.rank_variables) or f"it has {listing(einsum.rank_variables)}"
+            message = f"`{name}` is no rank variable of Einsum `{einsum.name}`"
+            raise SpecError(message, constraint.span, hint=hint)
+
+
+def _check_bounded(einsum: WrittenEinsum, box: Box, sizes: Mapping[str, RankSize]) -> None:
+    for access in einsum.accesses:
+        for index in access.indices:
+            for name in index.affine.coefficients:
+                if not box[name].is_bounded:
+                    raise _unbounded(name, index, sizes)
+
+
+def _unbounded(name: str, index: WrittenIndex, sizes: Mapping[str, RankSize]) -> SpecError:
+    close = did_you_mean(index.rank, sizes)
+    hint = f"give rank `{index.rank}` a size in `rank_sizes`, or limit `{name}` in `iteration_space_shape`"
+    is_single = set(index.affine.coefficients) == {name}
+    what = f"rank `{index.rank}` is undefined: it has no size, and" if is_single else "there is no size:"
+    return SpecError(f"{what} rank variable `{name}` has no bounds", index.span, hint=close or hint)
+
+
+def _range(box: Box, name: str, einsum: WrittenEinsum) -> range:
+    own = box[name]
+    assert own.low is not None
+    assert own.high is not None
+    if own.high - own.low >= MAX_BOUND:
+        raise SpecError(f"`{name}` has more than {MAX_BOUND} values", einsum.span)
+    return range(own.low, own.high + 1)

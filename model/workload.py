@@ -1,0 +1,169 @@
+"""The canonical workload: a cascade of Einsums over named tensors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from model.problem import Term
+
+
+@dataclass(frozen=True, slots=True)
+class RankIndex:
+    """How one rank of a tensor is indexed: the sum of `terms` (rank variables) and `offset`."""
+
+    rank: str
+    terms: tuple[Term, ...]
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class TensorAccess:
+    """One tensor of an Einsum.
+
+    Parameters
+    ----------
+    tensor
+        The tensor's name, the same in all Einsums that access it.
+    indices
+        One per rank.
+    output
+        Whether the Einsum writes the tensor.
+    bits_per_value
+        Size of a value in bits, the same in all Einsums.
+    persistent
+        Whether the tensor stays in its backing storage for the whole workload.
+    backing_storage_size_scale
+        Factor on the room that the tensor takes in its backing storage.
+    """
+
+    tensor: str
+    indices: tuple[RankIndex, ...]
+    output: bool = False
+    bits_per_value: int = 8
+    persistent: bool = False
+    backing_storage_size_scale: Fraction = Fraction(1)
+
+    @cached_property
+    def rank_variables(self) -> frozenset[str]:
+        """The rank variables that index this tensor."""
+        return frozenset(term.dim for index in self.indices for term in index.terms)
+
+
+@dataclass(frozen=True)
+class Einsum:
+    """One Einsum of a workload.
+
+    Parameters
+    ----------
+    name
+        Unique in the workload.
+    rank_variables
+        In the order in which the accesses mention them.
+    ranges
+        The values of each rank variable; with `is_box`, all their combinations are computed.
+    accesses
+        The tensors, at least one of them an output.
+    is_copy_operation
+        Whether the input's values are moved to the outputs as they are.
+    n_instances
+        How often the Einsum runs in all; the workload's own instances are counted in.
+    tensor_renames, rank_variable_renames
+        Further names, each for a set of tensors or of rank variables.
+    is_box
+        False where some combinations of the ranges are left out: accesses beyond a rank's bounds,
+        or an iteration space with another shape.
+    """
+
+    name: str
+    rank_variables: tuple[str, ...]
+    ranges: tuple[range, ...]
+    accesses: tuple[TensorAccess, ...]
+    is_copy_operation: bool = False
+    n_instances: int = 1
+    tensor_renames: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    rank_variable_renames: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    is_box: bool = True
+
+    @cached_property
+    def bounds(self) -> dict[str, int]:
+        """Number of values of each rank variable."""
+        return {name: len(span) for name, span in zip(self.rank_variables, self.ranges, strict=True)}
+
+    @cached_property
+    def tensors(self) -> tuple[str, ...]:
+        """The tensors it accesses, each once."""
+        return tuple(dict.fromkeys(access.tensor for access in self.accesses))
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensors it reads."""
+        return tuple(dict.fromkeys(access.tensor for access in self.accesses if not access.output))
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """The tensors it writes."""
+        return tuple(access.tensor for access in self.accesses if access.output)
+
+    def extent(self, index: RankIndex) -> range:
+        """Return the span of values that a rank's index takes, from the least to the greatest."""
+        low = high = index.offset
+        spans = dict(zip(self.rank_variables, self.ranges, strict=True))
+        for term in index.terms:
+            ends = (term.coefficient * spans[term.dim][0], term.coefficient * spans[term.dim][-1])
+            low, high = low + min(ends), high + max(ends)
+        return range(low, high + 1)
+
+    def size_values(self, access: TensorAccess) -> int:
+        """Return the number of values in the bounding box of what the Einsum accesses of a tensor."""
+        return math.prod(len(self.extent(index)) for index in access.indices)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A cascade of Einsums: what one writes, others may read.
+
+    Parameters
+    ----------
+    name
+        For people.
+    einsums
+        In the order in which they are written.
+    """
+
+    name: str
+    einsums: tuple[Einsum, ...]
+
+    @cached_property
+    def producers(self) -> dict[str, Einsum]:
+        """The Einsum that writes each tensor which is not an input of the workload."""
+        return {tensor: einsum for einsum in self.einsums for tensor in einsum.outputs}
+
+    @cached_property
+    def intermediates(self) -> frozenset[str]:
+        """The tensors that one Einsum writes and another one reads."""
+        read = frozenset(tensor for einsum in self.einsums for tensor in einsum.inputs)
+        return read & self.producers.keys()
+
+    @cached_property
+    def ordered(self) -> tuple[Einsum, ...]:
+        """The Einsums in an order in which each comes after those whose outputs it reads."""
+        done: dict[str, Einsum] = {}
+        waiting = list(self.einsums)
+        while waiting:
+            ready = next(einsum for einsum in waiting if self._needs(einsum) <= done.keys())
+            done[ready.name] = ready
+            waiting.remove(ready)
+        return tuple(done.values())
+
+    def _needs(self, einsum: Einsum) -> set[str]:
+        return {self.producers[tensor].name for tensor in einsum.inputs if tensor in self.producers}
+
+    def einsum(self, name: str) -> Einsum:
+        """Return the Einsum called `name`; ``KeyError`` if there is none."""
+        for einsum in self.einsums:
+            if einsum.name == name:
+                return einsum
+        raise KeyError(name)
