@@ -13,11 +13,13 @@ CHEAPEST = "best method per layer, transitions ignored"
 def naive_policies(network: Network) -> tuple[Policy, ...]:
     """Return what naive rules cost: each layer's cheapest method, and each single method everywhere.
 
-    A layer that does not offer the single method takes its cheapest one.
+    A layer that does not offer the single method takes its cheapest one; a method that no layer has to
+    choose is no rule.
     """
     cheapest = [_cheapest(layer) for layer in network.layers]
     policies = [Policy(CHEAPEST, network.total(cheapest), len(cheapest))]
-    for method in dict.fromkeys(method for layer in network.layers for method in layer.methods):
+    open_layers = [layer for layer in network.layers if len(layer.methods) > 1]
+    for method in dict.fromkeys(method for layer in open_layers for method in layer.methods):
         pick = _picker(method)
         picked = [pick(layer) for layer in network.layers]
         choice = [other if own is None else own for own, other in zip(picked, cheapest, strict=True)]

@@ -1,0 +1,94 @@
+"""The graph of a network: layers with unique names, edges between them, no circle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from model.network.network import find_cycle
+from model.spec.fields import as_mapping, as_name, as_sequence, check_keys, known_name
+from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
+
+CHAIN = "chain"
+
+
+@dataclass(frozen=True)
+class NamedLayer:
+    """A layer's name and its mapping."""
+
+    name: str
+    node: MappingNode
+
+
+@dataclass(frozen=True)
+class NamedEdge:
+    """An edge between layers (positions); `node` is None where ``edges: chain`` implies it."""
+
+    source: int
+    target: int
+    node: MappingNode | None
+    span: Span
+
+
+def read_layers(section: MappingNode, keys: Sequence[str]) -> tuple[NamedLayer, ...]:
+    """Read the list under ``layers``; each is a mapping of `keys` with a name of its own."""
+    layers = as_sequence(section.require("layers", "`network`"), "`layers`")
+    if not layers.items:
+        raise SpecError("`layers` must not be empty", layers.span)
+    found: dict[str, NamedLayer] = {}
+    places: dict[str, Span] = {}
+    for item in layers.items:
+        node = as_mapping(item, "a layer")
+        given = node.require("name", "a layer")
+        name = as_name(given, "the layer's name")
+        if name in found:
+            raise SpecError(f"two layers are named `{name}`", given.span, ((places[name], "the first"),))
+        check_keys(node, keys, f"layer `{name}`")
+        found[name], places[name] = NamedLayer(name, node), given.span
+    return tuple(found.values())
+
+
+def read_edges(
+    section: MappingNode, layers: Sequence[NamedLayer], keys: Sequence[str]
+) -> tuple[NamedEdge, ...]:
+    """Read ``edges``: a list of mappings of `keys`, or ``chain``; without the key there are none."""
+    node = section.get("edges")
+    if node is None:
+        return ()
+    if isinstance(node, ScalarNode):
+        if node.text != CHAIN:
+            hint = f"`edges: {CHAIN}` joins each layer to the next one"
+            raise SpecError("`edges` must be a list", node.span, hint=hint)
+        return tuple(NamedEdge(number, number + 1, None, node.span) for number in range(len(layers) - 1))
+    positions = {layer.name: position for position, layer in enumerate(layers)}
+    edges: dict[tuple[int, int], NamedEdge] = {}
+    for item in as_sequence(node, "`edges`").items:
+        edge = _read_edge(item, positions, keys)
+        ends = (edge.source, edge.target)
+        if ends in edges:
+            raise SpecError("these layers are joined twice", edge.span, ((edges[ends].span, "first here"),))
+        edges[ends] = edge
+    _check_acyclic(layers, edges)
+    return tuple(edges.values())
+
+
+def _read_edge(item: Node, positions: Mapping[str, int], keys: Sequence[str]) -> NamedEdge:
+    node = as_mapping(item, "an edge")
+    check_keys(node, keys, "an edge")
+    source, target = (
+        positions[known_name(node.require(end, "an edge"), positions, "layer")] for end in ("from", "to")
+    )
+    if source == target:
+        raise SpecError("an edge joins two different layers", node.span)
+    return NamedEdge(source, target, node, node.span)
+
+
+def _check_acyclic(layers: Sequence[NamedLayer], edges: Mapping[tuple[int, int], NamedEdge]) -> None:
+    circle = find_cycle(len(layers), list(edges))
+    if not circle:
+        return
+    names = " -> ".join(f"`{layers[position].name}`" for position in circle)
+    places = [edges[ends].span for ends in pairwise(circle)]
+    others = tuple((span, "then this one") for span in places[1:])
+    raise SpecError(f"the edges run in a circle: {names}", places[0], others)

@@ -1,0 +1,63 @@
+"""Network files to a network with costs, or to shapes with the cost model that prices them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.network import Network, ShapedNetwork
+from model.spec.assignment.shapes import Hardware, read_shapes
+from model.spec.assignment.tables import read_tables
+from model.spec.fields import as_mapping, check_keys
+from model.spec.limits import Limits
+from model.spec.reader import read_files
+
+SECTION = "network"
+
+
+@dataclass(frozen=True)
+class LoadedNetwork:
+    """What network files say: either a network with its costs, or shapes and the hardware.
+
+    Parameters
+    ----------
+    network
+        With explicit costs; None where a cost model prices it.
+    shaped, hardware
+        Layers by their shapes, and what prices them; None where costs are explicit.
+    """
+
+    network: Network | None = None
+    shaped: ShapedNetwork | None = None
+    hardware: Hardware | None = None
+
+
+def load_network(
+    paths: Iterable[str | Path],
+    variables: Mapping[str, object] | None = None,
+    allow_include: Iterable[str | Path] = (),
+) -> LoadedNetwork:
+    """Read network files.
+
+    Parameters
+    ----------
+    paths
+        YAML files and Jinja2 templates, joined by top-level key.
+    variables
+        Template variables.
+    allow_include
+        Further directories that templates and includes may read from.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input, with its place.
+    """
+    top = read_files(paths, variables, Limits(), allow_include)
+    check_keys(top, (SECTION,), "a network file")
+    section = as_mapping(top.require(SECTION, "the file"), f"`{SECTION}`")
+    if "cost_model" not in section:
+        return LoadedNetwork(network=read_tables(section))
+    shaped, hardware = read_shapes(section)
+    return LoadedNetwork(shaped=shaped, hardware=hardware)

@@ -1,0 +1,56 @@
+"""Networks with explicit tables of costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from model.network import Cost, EdgeCosts, LayerCosts, Network, build_network
+from model.spec.assignment.costs import read_cost, read_transition
+from model.spec.assignment.graph import NamedEdge, NamedLayer, read_edges, read_layers
+from model.spec.fields import as_mapping, as_name, check_keys, source_ref
+from model.spec.source import MappingNode, SpecError
+
+DEFAULT_UNIT = "units"
+NETWORK_KEYS = ("name", "unit", "layers", "edges")
+LAYER_KEYS = ("name", "methods")
+EDGE_KEYS = ("from", "to", "transition")
+
+
+def read_tables(section: MappingNode) -> Network:
+    """Read a network whose costs are all given."""
+    check_keys(section, NETWORK_KEYS, "`network`")
+    named = read_layers(section, LAYER_KEYS)
+    layers = [_layer(layer) for layer in named]
+    edges = [_edge(edge, layers) for edge in read_edges(section, named, EDGE_KEYS)]
+    unit = section.get("unit")
+    return build_network(
+        network_name(section),
+        DEFAULT_UNIT if unit is None else as_name(unit, "`unit`"),
+        layers,
+        edges,
+    )
+
+
+def network_name(section: MappingNode) -> str:
+    """Return the network's name, empty if it has none."""
+    name = section.get("name")
+    return "" if name is None else as_name(name, "`name`")
+
+
+def _layer(layer: NamedLayer) -> LayerCosts:
+    what = f"layer `{layer.name}`"
+    methods = as_mapping(layer.node.require("methods", what), f"`methods` of {what}")
+    if not methods.entries:
+        raise SpecError(f"{what} offers no method", methods.span)
+    costs = {key.text: read_cost(cost, f"cost of `{key.text}` in {what}") for key, cost in methods.entries}
+    return LayerCosts(layer.name, costs, source_ref(layer.node.span))
+
+
+def _edge(edge: NamedEdge, layers: list[LayerCosts]) -> EdgeCosts:
+    source, target = layers[edge.source], layers[edge.target]
+    given = None if edge.node is None else edge.node.get("transition")
+    transition: Mapping[tuple[str, str], Cost] = {}
+    if given is not None:
+        name = f"`{source.name}` -> `{target.name}`"
+        transition = read_transition(given, name, source.costs, target.costs)
+    return EdgeCosts(source.name, target.name, transition, source_ref(edge.span))

@@ -1,0 +1,141 @@
+"""The systolic array that suits a network best, out of all that a budget of multipliers allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from model.network import CostArray, PricedArrays, ShapedNetwork, SystolicModel, arrays_within
+from solver.assignment.assigner import assign
+from solver.assignment.clock import Clock
+from solver.assignment.result import AssignOptions, AssignResult
+from solver.result import Status, StopCallback, Termination
+
+TOTAL, LAYERS, METHODS = CRITERIA = ("total", "layers", "methods")
+"""What is least: the assignment's total; the layers' cheapest methods, transitions left out; the sum over
+all methods of all layers, as in the published notebook."""
+
+
+@dataclass(frozen=True)
+class ArrayChoice:
+    """An array and the assignment on it.
+
+    Parameters
+    ----------
+    rows, columns
+        Its size.
+    result
+        The assignment. With the criterion ``total``, OPTIMAL and the bound speak of all arrays.
+    criterion
+        Out of `CRITERIA`.
+    value
+        What the criterion comes to on this array, in steps.
+    arrays, assigned
+        Arrays within the budget, and how many of them an assignment was solved for.
+    """
+
+    rows: int
+    columns: int
+    result: AssignResult
+    criterion: str
+    value: int
+    arrays: int
+    assigned: int
+
+
+def choose_array(
+    shaped: ShapedNetwork,
+    model: SystolicModel,
+    budget: int,
+    criterion: str = TOTAL,
+    options: AssignOptions = AssignOptions(),  # noqa: B008 (frozen)
+    should_stop: StopCallback | None = None,
+) -> ArrayChoice:
+    """Choose rows and columns with ``rows * columns <= budget``; among equals, the fewest multipliers.
+
+    Parameters
+    ----------
+    shaped, model
+        What is priced on every array.
+    budget
+        Multipliers (DSPs).
+    criterion
+        Out of `CRITERIA`.
+    options, should_stop
+        As for `assign`, for the whole search.
+    """
+    clock = Clock(options.time_limit_s, should_stop)
+    priced = PricedArrays(shaped, model, *arrays_within(budget))
+    if criterion == TOTAL:
+        return _least_total(priced, options, clock)
+    reduce = np.min if criterion == LAYERS else np.sum
+    values: CostArray = np.sum([reduce(costs, axis=1) for costs in priced.costs], axis=0)
+    place = int(_order(priced, values)[0])
+    result = assign(priced.network(place), _remaining(options, clock), clock.stop)
+    return _choice(priced, place, result, criterion, int(values[place]), 1)
+
+
+def _least_total(priced: PricedArrays, options: AssignOptions, clock: Clock) -> ArrayChoice:
+    """Solve arrays by rising bound until the bound reaches the best total.
+
+    Only execution depends on the array, but for the factor of double buffering. So the cheapest method
+    of every layer, plus the least of all transitions, is a bound.
+    """
+    cheapest: CostArray = np.sum([costs.min(axis=1) for costs in priced.costs], axis=0)
+    bounds = cheapest + priced.buffering * _least_transitions(priced)
+    ranked: list[tuple[int, int, int, int, AssignResult]] = []
+    floors: list[int] = []
+    for place in _order(priced, bounds).tolist():
+        if ranked and bounds[place] > min(ranked)[0]:
+            break
+        if ranked and clock.stop():
+            floors.append(int(bounds[place]))
+            break
+        result = assign(priced.network(place), _remaining(options, clock), clock.stop)
+        floors.append(_known(result.bound))
+        rows, columns = int(priced.rows[place]), int(priced.columns[place])
+        ranked.append((_known(result.total), rows * columns, rows, place, result))
+    total, _, _, place, result = min(ranked)
+    if min(floors) < total:
+        ending = clock.termination or Termination.TIME_LIMIT
+        result = replace(
+            result, status=Status.FEASIBLE, termination=ending, bound=min(floors), runner_up=None, margin=None
+        )
+    return _choice(priced, place, result, TOTAL, total, len(ranked))
+
+
+def _least_transitions(priced: PricedArrays) -> int:
+    """Return a bound on all transitions together, double buffered."""
+    network = priced.network(0)
+    layers = tuple(replace(layer, costs=np.zeros_like(layer.costs)) for layer in network.layers)
+    edges = tuple(
+        replace(edge, transition=matrix)
+        for edge, matrix in zip(network.edges, priced.transitions, strict=True)
+    )
+    return _known(assign(replace(network, layers=layers, edges=edges), AssignOptions(time_limit_s=1.0)).bound)
+
+
+def _order(priced: PricedArrays, values: CostArray) -> CostArray:
+    """Return the arrays by rising value, among equals by multipliers, then by rows."""
+    _, ranks = np.unique(values, return_inverse=True)
+    order: CostArray = np.lexsort((priced.rows, priced.rows * priced.columns, ranks))
+    return order
+
+
+def _known(steps: int | None) -> int:
+    assert steps is not None  # the cost model forbids no method, so there is always an assignment
+    return steps
+
+
+def _remaining(options: AssignOptions, clock: Clock) -> AssignOptions:
+    if options.time_limit_s is None:
+        return options
+    return replace(options, time_limit_s=max(0.0, options.time_limit_s - clock.seconds))
+
+
+def _choice(
+    priced: PricedArrays, place: int, result: AssignResult, criterion: str, value: int, assigned: int
+) -> ArrayChoice:
+    rows, columns = int(priced.rows[place]), int(priced.columns[place])
+    return ArrayChoice(rows, columns, result, criterion, value, len(priced.rows), assigned)
