@@ -1,0 +1,269 @@
+"""The mapping problem in logarithms: products of factors become sums, for one run of CP-SAT."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise, product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from model.architecture import StorageLevel
+from model.cost.batch.encoding import Booleans, Integers
+from model.mapspace import FactorRule, Mapspace
+from model.numbers import prime_factors
+from model.problem import Dataspace
+from solver.heuristics.rules import Rules
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+    Expression = cp_model.LinearExpr | int
+
+LOG_UNIT = 1 << 12
+"""Integer units of one binary logarithm."""
+
+WEIGHT_TOTAL = 1000
+"""What the weights of the objective add up to, about."""
+
+LARGEST_ACTIVITY = (1 << 31) - 1
+"""OR-tools 9.15 can mislead its presolve with larger coefficients (google/or-tools #5293)."""
+
+SHARES = 8
+"""Parts into which a level is divided among the dataspaces it keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What counts how much in the sum of logarithms: filled buffers, cycles, and words moved."""
+
+    utilization: float
+    compute: float
+    traffic: float
+
+
+def units(value: float) -> int:
+    """Binary logarithm in integer units."""
+    return round(math.log2(value) * LOG_UNIT)
+
+
+class LogModel:
+    """Exponents of the primes of all factors, and what the levels, meshes and rules say of them.
+
+    What is left out: sums of tiles (each dataspace has a share of a level, one of a few), overlap of
+    sliding windows, a least utilization, and orders but for which dataspace rests innermost in each level.
+
+    Parameters
+    ----------
+    rules
+        The mapspace.
+    kept
+        Shape ``(levels, dataspaces)``: what each level keeps.
+    weights
+        The objective.
+    """
+
+    def __init__(self, rules: Rules, kept: Booleans, weights: Weights) -> None:
+        from ortools.sat.python import cp_model  # noqa: PLC0415 (takes about a second)
+
+        self.model = cp_model.CpModel()
+        self._rules = rules
+        self._mapspace: Mapspace = rules.mapspace
+        self._kept = kept
+        problem = self._mapspace.problem
+        self._axes = [
+            (dim, prime, most)
+            for dim, bound in enumerate(problem.bounds)
+            for prime, most in prime_factors(bound)
+        ]
+        self._logs = [units(prime) for _, prime, _ in self._axes]
+        self._relevant = [self._axes_of(space) for space in problem.dataspaces]
+        self.exponents = [
+            [
+                self.model.new_int_var(0, most, f"e{node}_{axis}")
+                for axis, (_, _, most) in enumerate(self._axes)
+            ]
+            for node in range(len(self._mapspace.architecture.nodes))
+        ]
+        self._add_factors()
+        self._add_meshes()
+        self.resting = self._add_resting()
+        self._add_objective(weights, self._add_capacities())
+        self._check()
+
+    def _axes_of(self, space: Dataspace) -> frozenset[int]:
+        dims = {self._mapspace.problem.dims.index(dim) for dim in space.dims}
+        return frozenset(axis for axis, (dim, _, _) in enumerate(self._axes) if dim in dims)
+
+    def _log(self, nodes: Sequence[int], axes: Sequence[int] | frozenset[int]) -> Expression:
+        """Logarithm of the product of all factors of some axes at some nodes."""
+        return sum(self.exponents[node][axis] * self._logs[axis] for node in nodes for axis in sorted(axes))
+
+    def _add_factors(self) -> None:
+        for axis, (_, _, most) in enumerate(self._axes):
+            self.model.add(sum(own[axis] for own in self.exponents) == most)
+        for node, rules in enumerate(self._rules.factor_rules):
+            for dim, name in enumerate(self._mapspace.problem.dims):
+                if own := [rule for rule in rules if rule.dim == name]:
+                    self._restrict(node, dim, own)
+
+    def _restrict(self, node: int, dim: int, rules: Sequence[FactorRule]) -> None:
+        axes = [axis for axis, (own, _, _) in enumerate(self._axes) if own == dim]
+        if not axes:
+            return
+        primes = [self._axes[axis][1] for axis in axes]
+        rows = [
+            row
+            for row in product(*(range(self._axes[axis][2] + 1) for axis in axes))
+            if all(rule.allows(math.prod(p**e for p, e in zip(primes, row, strict=True))) for rule in rules)
+        ]
+        self.model.add_allowed_assignments([self.exponents[node][axis] for axis in axes], rows)
+
+    def _add_meshes(self) -> None:
+        """Split the exponents of each fanout into X and Y, with sets along X that the rules allow."""
+        architecture = self._mapspace.architecture
+        for position, arrangements in zip(architecture.fanout_indices, self._rules.arrangements, strict=True):
+            along_x = [self.model.new_bool_var(f"x{position}_{dim}") for dim in self._mapspace.problem.dims]
+            self.model.add_allowed_assignments(along_x, arrangements.along_x.astype(int).tolist())
+            columns = []
+            for axis, (dim, _, most) in enumerate(self._axes):
+                own = self.model.new_int_var(0, most, f"columns{position}_{axis}")
+                self.model.add(own == self.exponents[position][axis]).only_enforce_if(along_x[dim])
+                self.model.add(own == 0).only_enforce_if(along_x[dim].negated())
+                columns.append(own)
+            width = sum(own * log for own, log in zip(columns, self._logs, strict=True))
+            fanout = arrangements.fanout
+            self.model.add(width <= units(fanout.mesh_x + 0.5))
+            self.model.add(
+                self._log([position], range(len(self._axes))) - width <= units(fanout.mesh_y + 0.5)
+            )
+        least = float(self._mapspace.min_parallelism)
+        if least > 1:
+            in_use = self._log(architecture.fanout_indices, range(len(self._axes)))
+            self.model.add(in_use >= units(math.ceil(least) - 0.5))
+
+    def _add_resting(self) -> list[list[cp_model.IntVar]]:
+        """Per storage level, which dataspace its innermost loops leave in place."""
+        spaces = range(len(self._mapspace.problem.dataspaces))
+        levels = range(len(self._mapspace.architecture.levels))
+        resting = [[self.model.new_bool_var(f"rests{level}_{v}") for v in spaces] for level in levels]
+        for literals in resting:
+            self.model.add_exactly_one(literals)
+        return resting
+
+    def _add_capacities(self) -> list[Expression]:
+        """Bound the tiles by shares of the levels; return the logarithms of the tiles."""
+        architecture = self._mapspace.architecture
+        tiles = []
+        for number, (position, level) in enumerate(
+            zip(architecture.storage_indices, architecture.levels, strict=True)
+        ):
+            spaces = np.flatnonzero(self._kept[number]).tolist()
+            if level.usable_words is None or not spaces:
+                continue
+            inside = range(position, len(architecture.nodes))
+            own = [self._log(inside, self._relevant[v]) + self._stretch(inside, v) for v in spaces]
+            tiles.extend(own)
+            rows = _shares(level.usable_words, len(spaces))
+            shares = [
+                self.model.new_int_var(0, max(max(row) for row in rows), f"share{number}_{v}") for v in spaces
+            ]
+            self.model.add_allowed_assignments(shares, rows)
+            for tile, share in zip(own, shares, strict=True):
+                self.model.add(tile <= share)
+        return tiles
+
+    def _stretch(self, inside: range, v: int) -> Expression:
+        """Logarithm of the holes that strides leave in a tile, as soon as its dimension has an extent."""
+        terms = []
+        for term in (term for rank in self._mapspace.problem.dataspaces[v].ranks for term in rank):
+            if abs(term.coefficient) == 1:
+                continue
+            dim = self._mapspace.problem.dims.index(term.dim)
+            axes = [axis for axis, (own, _, _) in enumerate(self._axes) if own == dim]
+            extended = self.model.new_bool_var(f"stretched{inside.start}_{v}_{dim}")
+            for node, axis in product(inside, axes):
+                self.model.add(self.exponents[node][axis] == 0).only_enforce_if(extended.negated())
+            terms.append(units(abs(term.coefficient)) * extended)
+        return sum(terms)
+
+    def _add_objective(self, weights: Weights, tiles: Sequence[Expression]) -> None:
+        architecture = self._mapspace.architecture
+        everything = range(len(self._axes))
+        parallel = self._log(architecture.fanout_indices, everything)
+        terms = [-max(1, round(weights.compute * WEIGHT_TOTAL)) * parallel]
+        if tiles and weights.utilization:
+            terms.append(-max(1, round(weights.utilization * WEIGHT_TOTAL / len(tiles))) * sum(tiles))
+        prices = self._prices()
+        total = sum(prices.values()) or 1.0
+        for (level, v), price in prices.items():
+            weight = round(weights.traffic * WEIGHT_TOTAL * price / total)
+            if weight:
+                terms.append(weight * sum(self._repeats(level, v, outer) for outer in range(level)))
+        self.model.minimize(sum(terms))
+
+    def _prices(self) -> dict[tuple[int, int], float]:
+        """What delivering a dataspace once to a level that keeps it costs, about."""
+        levels = self._mapspace.architecture.levels
+        bound = self._mapspace.problem.bound
+        prices = {}
+        for v, space in enumerate(self._mapspace.problem.dataspaces):
+            keeping = np.flatnonzero(self._kept[:, v]).tolist()
+            words = math.prod(bound[dim] for dim in space.dims)
+            for outer, level in pairwise(keeping):
+                prices[level, v] = words * (_price(levels[outer]) + _price(levels[level]))
+        return prices
+
+    def _repeats(self, level: int, v: int, outer: int) -> cp_model.IntVar:
+        """Logarithm of how often loops of the level `outer` deliver a dataspace anew to `level` in vain."""
+        positions = self._mapspace.architecture.storage_indices
+        idle = [axis for axis in range(len(self._axes)) if axis not in self._relevant[v]]
+        loops = self._log([positions[outer]], idle)
+        most = sum(self._logs[axis] * self._axes[axis][2] for axis in idle)
+        repeats = self.model.new_int_var(0, most, f"repeats{level}_{v}_{outer}")
+        free = self.model.new_bool_var(f"free{level}_{v}_{outer}")
+        self.model.add(repeats >= loops).only_enforce_if(free.negated())
+        self.model.add_implication(free, self.resting[outer][v])
+        for between in positions[outer + 1 : level]:
+            for axis in self._relevant[v]:
+                self.model.add(self.exponents[between][axis] == 0).only_enforce_if(free)
+        return repeats
+
+    def _check(self) -> None:
+        """Raise RuntimeError if CP-SAT calls the model invalid, or an activity is not safe."""
+        if error := self.model.validate():
+            raise RuntimeError(error)
+        proto = self.model.proto
+        largest = [max(abs(value) for value in variable.domain) for variable in proto.variables]
+        rows = [c.linear for c in proto.constraints if c.has_linear()]
+        for row in (*rows, proto.objective):
+            activity = sum(abs(c) * largest[v] for c, v in zip(row.coeffs, row.vars, strict=True) if v >= 0)
+            if activity > LARGEST_ACTIVITY:
+                raise RuntimeError(f"a row's activity of {activity} is not safe")
+
+    def factors(self, value: Callable[[cp_model.IntVar], int]) -> Integers:
+        """Decode a solution, shape ``(nodes, dims)``; `value` returns the value of a variable."""
+        factors = np.ones((len(self.exponents), len(self._mapspace.problem.dims)), dtype=np.int64)
+        for node, exponents in enumerate(self.exponents):
+            for (dim, prime, _), exponent in zip(self._axes, exponents, strict=True):
+                factors[node, dim] *= prime ** value(exponent)
+        return factors
+
+
+def _price(level: StorageLevel) -> float:
+    """Mean energy of moving a word of a level, in the architecture's unit, at least 1."""
+    energy = level.energy
+    return max(1.0, (energy.read + max(energy.fill, energy.update)) / 2 / level.block_size)
+
+
+def _shares(words: int, spaces: int) -> list[tuple[int, ...]]:
+    """Ways to divide a level among `spaces` dataspaces, each gets a part, as logarithms."""
+    parts = max(SHARES, spaces)
+    divisions = []
+    for cuts in combinations(range(1, parts), spaces - 1):
+        ends = (0, *cuts, parts)
+        divisions.append(tuple(max(1, words * (b - a) // parts) for a, b in pairwise(ends)))
+    # A quarter of a word more, so that rounded logarithms do not exclude what just fits.
+    return [tuple(units(share + 0.25) for share in row) for row in divisions]

@@ -1,0 +1,141 @@
+"""A one-shot constrained optimizer: the mapping problem in logarithms, solved once by CP-SAT."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from model.cost.batch import MappingBatch
+from model.cost.batch.encoding import Booleans, Integers
+from model.mapspace import Mapspace, TemporalRules
+from model.problem import Problem
+from solver.heuristics.interface import MapperError
+from solver.heuristics.log_model import LogModel, Weights
+from solver.heuristics.pricing import Pricing
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+COMPUTE_SHARE = {"energy": 0.1, "latency": 0.9, "edp": 0.5}
+"""Weight of the cycles against that of the traffic, by objective."""
+
+MOST_KEEP_MASKS = 4096
+POLL_S = 0.1
+
+
+class LogRelaxation:
+    """Minimises a weighted sum of logarithms: filled buffers, cycles, and words moved.
+
+    Every level keeps what it may while CP-SAT decides; the loops that come out are then priced with all
+    choices of kept dataspaces. All solutions on the way to the best one are priced.
+
+    Parameters
+    ----------
+    utilization
+        Weight of the filled buffers.
+    compute
+        Weight of the cycles, and ``1 - compute`` that of the words moved; None takes what suits the
+        objective.
+    seconds
+        Time limit of CP-SAT, where the budget has none below it.
+    """
+
+    def __init__(
+        self, utilization: float = 0.05, compute: float | None = None, seconds: float = 60.0
+    ) -> None:
+        if utilization < 0 or not 0 <= (compute or 0) <= 1 or seconds <= 0:
+            raise ValueError("weights lie between 0 and 1, and the time limit above 0")
+        self._utilization = utilization
+        self._compute = compute
+        self._seconds = seconds
+
+    def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
+        """Solve the relaxation once, and price what comes out."""
+        if not all(len(options) for options in pricing.rules.keep_options):
+            raise MapperError("the rules of the mapspace leave no mapping")
+        share = COMPUTE_SHARE[pricing.objectives[0]] if self._compute is None else self._compute
+        fullest = [options[np.argmax(options.sum(axis=1))] for options in pricing.rules.keep_options]
+        kept = np.stack(fullest, axis=1)
+        model = LogModel(pricing.rules, kept, Weights(self._utilization, share, 1 - share))
+        solutions = _solve(model, pricing, min(self._seconds, pricing.seconds_left))
+        if not solutions:
+            raise MapperError("the relaxation has no solution, or none was found in time")
+        masks = _keep_masks(pricing.rules.keep_options, kept)
+        for factors, resting in reversed(solutions):
+            order = np.array(
+                [
+                    _order(mapspace.problem, rules, space)
+                    for rules, space in zip(mapspace.temporal, resting, strict=True)
+                ]
+            )
+            rows = len(masks)
+            pricing.price_batch(
+                MappingBatch(np.tile(factors, (rows, 1, 1)), np.tile(order, (rows, 1, 1)), masks)
+            )
+
+
+def _solve(model: LogModel, pricing: Pricing, seconds: float) -> list[tuple[Integers, list[int]]]:
+    """Solutions in the order they were found: factors, and per level the dataspace that rests."""
+    from ortools.sat.python import cp_model  # noqa: PLC0415 (takes about a second)
+
+    found: list[tuple[Integers, list[int]]] = []
+
+    class Collector(cp_model.CpSolverSolutionCallback):
+        """Decodes each solution."""
+
+        def on_solution_callback(self) -> None:
+            """Keep the factors and what rests in each level."""
+            resting = [[self.boolean_value(x) for x in level].index(True) for level in model.resting]
+            found.append((model.factors(self.value), resting))
+
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = pricing.seed
+    solver.parameters.presolve_inclusion_work_limit = 0
+    solver.parameters.catch_sigint_signal = False
+    solver.parameters.max_time_in_seconds = seconds
+    with _stopped_with_budget(solver, pricing):
+        status = solver.solve(model.model, Collector())
+    if status == cp_model.MODEL_INVALID:
+        raise RuntimeError("CP-SAT calls the model invalid")
+    return found
+
+
+@contextmanager
+def _stopped_with_budget(solver: cp_model.CpSolver, pricing: Pricing) -> Iterator[None]:
+    """Stop `solver` once the budget is spent or the user interrupts."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(POLL_S):
+            if pricing.seconds_left <= 0:
+                solver.stop_search()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _keep_masks(options: Sequence[Booleans], fullest: Booleans) -> Booleans:
+    """All choices of kept dataspaces, shape ``(masks, levels, dataspaces)``; if too many, the fullest."""
+    if np.prod([len(own) for own in options], dtype=np.float64) > MOST_KEEP_MASKS:
+        return fullest[None]
+    return np.array([np.stack(chosen, axis=1) for chosen in product(*options)])
+
+
+def _order(problem: Problem, rules: TemporalRules, resting: int) -> list[int]:
+    """Dimensions innermost first: those that leave the resting dataspace in place lie innermost."""
+    moved = {dim: sum(dim in space.dims for space in problem.dataspaces) for dim in problem.dims}
+    rests = problem.dataspaces[resting]
+    middle = [dim for dim in problem.dims if dim not in (*rules.inner, *rules.outer)]
+    middle.sort(key=lambda dim: (dim in rests.dims, moved[dim]))
+    return [problem.dims.index(dim) for dim in (*rules.inner, *middle, *rules.outer)]

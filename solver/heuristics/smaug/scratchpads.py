@@ -1,0 +1,72 @@
+"""Finds the scratchpads of an architecture: where each dataspace is first kept on the chip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from model.mapspace import Mapspace
+from solver.heuristics.interface import MapperError
+
+
+@dataclass(frozen=True)
+class Scratchpads:
+    """Where the tiles lie.
+
+    Parameters
+    ----------
+    level_of
+        Position in ``architecture.levels`` of each dataspace's scratchpad, by the dataspace's name.
+    capacity
+        Words of a tile: what each dataspace gets of the smallest scratchpad, in equal shares.
+    """
+
+    level_of: dict[str, int]
+    capacity: int
+
+
+def find_scratchpads(mapspace: Mapspace) -> Scratchpads:
+    """Return the outermost levels of limited size that may keep each dataspace.
+
+    Raises
+    ------
+    MapperError
+        If a dataspace has none, or it lies below a fanout: then there are more than two levels of tiles.
+    """
+    architecture = mapspace.architecture
+    level_of: dict[str, int] = {}
+    for space in mapspace.problem.dataspaces:
+        allowed = [
+            number
+            for number, level in enumerate(architecture.levels)
+            if number > 0 and level.size_words is not None and space.name not in mapspace.keep[number].bypass
+        ]
+        if not allowed:
+            raise MapperError(f"no level of limited size below the outermost one may keep {space.name}")
+        position = architecture.storage_indices[allowed[0]]
+        if architecture.instances_above(position) > 1:
+            name = architecture.nodes[position].name
+            raise MapperError(
+                f"{space.name} is first kept in {name}, below a fanout: not two levels of tiles"
+            )
+        level_of[space.name] = allowed[0]
+    level_of = _spread(mapspace, level_of)
+    return Scratchpads(level_of, _capacity(mapspace, level_of))
+
+
+def _spread(mapspace: Mapspace, level_of: dict[str, int]) -> dict[str, int]:
+    """Give each dataspace a branch of its own where scratchpads stand side by side."""
+    for group in mapspace.parallel:
+        members = [name for name, number in level_of.items() if number in group.levels]
+        free = list(group.levels)
+        for name in members:
+            fitting = [number for number in free if name not in mapspace.keep[number].bypass]
+            if fitting:
+                level_of = {**level_of, name: fitting[0]}
+                free.remove(fitting[0])
+    return level_of
+
+
+def _capacity(mapspace: Mapspace, level_of: dict[str, int]) -> int:
+    numbers = list(level_of.values())
+    words = {number: mapspace.architecture.levels[number].usable_words or 0 for number in numbers}
+    return min(words[number] // numbers.count(number) for number in numbers)
