@@ -5,18 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from solver.cli.options import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
+from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
 from solver.cli.output import STDOUT, check_outputs, write_output
 from solver.cli.running import load, load_mapspace, search
 from solver.cli.tile import tile_command
-from solver.result import Status
-
-EXIT_OF_STATUS = {
-    Status.OPTIMAL: EXIT_OPTIMAL,
-    Status.FEASIBLE: EXIT_FEASIBLE,
-    Status.INFEASIBLE: EXIT_INFEASIBLE,
-    Status.UNKNOWN: EXIT_UNKNOWN,
-}
 
 
 def map_command(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from solver.result import OBJECTIVES, Options
+from solver.result import OBJECTIVES, Options, Status
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -25,6 +25,13 @@ EXIT_INFEASIBLE = 4
 EXIT_UNKNOWN = 5
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+
+EXIT_OF_STATUS = {
+    Status.OPTIMAL: EXIT_OPTIMAL,
+    Status.FEASIBLE: EXIT_FEASIBLE,
+    Status.INFEASIBLE: EXIT_INFEASIBLE,
+    Status.UNKNOWN: EXIT_UNKNOWN,
+}
 
 EXIT_CODES = f"""\
 exit codes:
@@ -52,14 +59,7 @@ def add_spec_command(commands: Commands, name: str, summary: str) -> argparse.Ar
     parser.add_argument(
         "specs", nargs="+", type=Path, metavar="SPEC", help="YAML files, merged by top-level key"
     )
-    parser.add_argument(
-        "--set",
-        dest="variables",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set a variable of the templates; may be repeated",
-    )
+    add_variables(parser)
     parser.add_argument(
         "--ignore-sparse",
         action="store_true",
@@ -70,6 +70,24 @@ def add_spec_command(commands: Commands, name: str, summary: str) -> argparse.Ar
         action="store_true",
         help="pad incomplete spatial permutations before the split is applied, as Timeloop's front end does",
     )
+    add_includes(parser)
+    return parser
+
+
+def add_variables(parser: argparse.ArgumentParser) -> None:
+    """Add ``--set``."""
+    parser.add_argument(
+        "--set",
+        dest="variables",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set a variable of the templates; may be repeated",
+    )
+
+
+def add_includes(parser: argparse.ArgumentParser) -> None:
+    """Add ``--allow-include``."""
     parser.add_argument(
         "--allow-include",
         dest="include_roots",
@@ -79,7 +97,6 @@ def add_spec_command(commands: Commands, name: str, summary: str) -> argparse.Ar
         metavar="DIR",
         help="let the specs include files from DIR as well; may be repeated",
     )
-    return parser
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
@@ -91,8 +108,20 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
         help=f"one of {', '.join(OBJECTIVES)}, or several with commas between, compared in that order "
         "(default: the spec's optimization_metrics, or edp)",
     )
+    add_effort(parser, "mapping")
     parser.add_argument(
-        "--time-limit", type=seconds, metavar="S", help="stop after S seconds with the best mapping so far"
+        "--memory-limit",
+        type=positive,
+        default=DEFAULTS.memory_limit_mib,
+        metavar="MIB",
+        help="memory for the tables of the search (default: %(default)s MiB)",
+    )
+
+
+def add_effort(parser: argparse.ArgumentParser, sought: str) -> None:
+    """Add time limit, workers and seed; `sought` is what the search returns."""
+    parser.add_argument(
+        "--time-limit", type=seconds, metavar="S", help=f"stop after S seconds with the best {sought} so far"
     )
     parser.add_argument(
         "--jobs",
@@ -103,13 +132,6 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed", type=seed, default=DEFAULTS.seed, metavar="N", help="seed of the solver core"
-    )
-    parser.add_argument(
-        "--memory-limit",
-        type=positive,
-        default=DEFAULTS.memory_limit_mib,
-        metavar="MIB",
-        help="memory for the tables of the search (default: %(default)s MiB)",
     )
 
 
