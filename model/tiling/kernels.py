@@ -92,13 +92,15 @@ def normalise(inputs: Array, weights: Array) -> Array:
     gamma and beta.
     """
     mean, scale, gamma, beta = weights
-    return gamma * ((inputs - mean) * scale) + beta
+    normalised: Array = gamma * ((inputs - mean) * scale) + beta
+    return normalised
 
 
 def softmax(inputs: Array) -> Array:
     """Return the softmax of each row of NC inputs."""
     powers = np.exp(inputs - inputs.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    shares: Array = powers / powers.sum(axis=1, keepdims=True)
+    return shares
 
 
 def _parts(inputs: Array, windows: Windows) -> list[tuple[tuple[int, int], Array]]:

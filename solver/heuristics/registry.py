@@ -21,6 +21,7 @@ BUILT_IN = {
     "greedy": "solver.heuristics.greedy:GreedyDescent",
     "annealing": "solver.heuristics.annealing:Annealing",
     "log-relaxation": "solver.heuristics.log_relaxation:LogRelaxation",
+    "smaug": "solver.heuristics.smaug.mapper:SmaugTiling",
 }
 
 OptionValue = int | float | str

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from model.architecture import Fanout
-from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import Mapspace
+from model.mapping import Axis, FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from model.mapspace import Mapspace, SpatialRules
 from model.numbers import divisors
 from model.tiling.operators import INPUTS, OUTPUTS, WEIGHTS, InnerProduct
 from model.tiling.result import Tiling
@@ -154,17 +154,8 @@ def _nodes(
     """Return loops and kept dataspaces of every node, outermost first."""
     architecture = mapspace.architecture
     innermost = max(tiles)
-    below = [
-        position
-        for position in architecture.fanout_indices
-        if position > architecture.storage_indices[innermost]
-    ]
     left = dict(tiles[innermost])
-    spatial: dict[int, tuple[SpatialLoop, ...]] = {}
-    for position, letters in _spatial_letters(below).items():
-        fanout = architecture.nodes[position]
-        assert isinstance(fanout, Fanout)  # positions are those of fanouts
-        spatial[position] = tuple(_spatial_loops(fanout, letters, left, found))
+    spatial = _spatial(left, found, mapspace, architecture.storage_indices[innermost])
     around = [bounds, *tiles.values()]
     within = [*tiles.values(), dict.fromkeys(bounds, 1)]
     temporal = {
@@ -182,21 +173,48 @@ def _nodes(
     return tuple(nodes)
 
 
-def _spatial_letters(fanouts: list[int]) -> dict[int, str]:
-    """Features go to the outermost fanout, channels to the next; a single one gets both."""
-    if len(fanouts) == 1:
-        return {fanouts[0]: "KC"}
-    return dict(zip(fanouts, "KC", strict=False))
+def _spatial(
+    left: Sizes, found: FoundOperator, mapspace: Mapspace, above: int
+) -> dict[int, tuple[SpatialLoop, ...]]:
+    """Fill the fanouts below the node at `above`, and take the factors out of what is `left` of a tile.
+
+    Features go to the outermost fanout, channels to the next; a single one gets both.
+    """
+    positions = [position for position in mapspace.architecture.fanout_indices if position > above]
+    letters = ("KC",) if len(positions) == 1 else ("K", "C")
+    loops: dict[int, tuple[SpatialLoop, ...]] = {}
+    for position, along in zip(positions, letters, strict=False):
+        rules = mapspace.spatial[mapspace.architecture.fanout_indices.index(position)]
+        fanout = mapspace.architecture.nodes[position]
+        assert isinstance(fanout, Fanout)  # positions are those of fanouts
+        loops[position] = tuple(_spatial_loops(fanout, rules, along, left, found))
+    return loops
 
 
-def _spatial_loops(fanout: Fanout, letters: str, left: Sizes, found: FoundOperator) -> Iterator[SpatialLoop]:
-    """Fill a mesh, X first, and take the factors out of what is `left` of a tile."""
-    along = ((letters[0], "x", fanout.mesh_x), (letters[-1], "y", fanout.mesh_y))
-    for letter, axis, size in along:
-        factor = _divisor_up_to(left.get(letter, 1), size)
+def _spatial_loops(
+    fanout: Fanout, rules: SpatialRules, letters: str, left: Sizes, found: FoundOperator
+) -> Iterator[SpatialLoop]:
+    """Yield loops that fill a mesh, X first, as far as the rules on factors allow."""
+    axes: tuple[tuple[str, Axis, int], ...] = (
+        (letters[0], "x", fanout.mesh_x),
+        (letters[-1], "y", fanout.mesh_y),
+    )
+    used = dict.fromkeys(letters, 1)
+    for letter, axis, size in axes:
+        fitting = [
+            factor
+            for factor in divisors(left.get(letter, 1))
+            if factor <= size and _allowed(rules, found.dims.get(letter), used[letter] * factor)
+        ]
+        factor = max(fitting, default=1)
         if factor > 1:
             left[letter] //= factor
-            yield SpatialLoop(found.dims[letter], factor, "x" if axis == "x" else "y")
+            used[letter] *= factor
+            yield SpatialLoop(found.dims[letter], factor, axis)
+
+
+def _allowed(rules: SpatialRules, dim: str | None, factor: int) -> bool:
+    return all(rule.allows(factor) for rule in rules.factors if rule.dim == dim)
 
 
 def _loops(factors: Sizes, found: FoundOperator) -> tuple[Loop, ...]:

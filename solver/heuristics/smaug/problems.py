@@ -53,7 +53,7 @@ def find_operator(problem: Problem) -> FoundOperator:
     inputs = windowed[0] if windowed else _inputs_of_product(operands)
     weights = operands[1] if operands[0] is inputs else operands[0]
     names = {INPUTS: inputs.name, WEIGHTS: weights.name, OUTPUTS: outputs[0].name}
-    dims = _shared_dims(inputs, weights, outputs[0])
+    dims = _shared_dims(problem, inputs, weights, outputs[0])
     if not windowed:
         return FoundOperator(_inner_product(problem, dims), names, dims)
     windows = [rank for rank in inputs.ranks if len(rank) > 1]
@@ -73,18 +73,26 @@ def _inputs_of_product(operands: Sequence[Dataspace]) -> Dataspace:
     return others[0] if others else operands[0]
 
 
-def _shared_dims(inputs: Dataspace, weights: Dataspace, outputs: Dataspace) -> dict[str, str]:
-    """Return batch, features and channels: the dimensions of exactly two tensors outside of windows."""
-    if inputs.dims & weights.dims & outputs.dims:
+def _shared_dims(
+    problem: Problem, inputs: Dataspace, weights: Dataspace, outputs: Dataspace
+) -> dict[str, str]:
+    """Return batch, features and channels: the dimensions of exactly two tensors outside of windows.
+
+    Dimensions of bound 1 are in nobody's way.
+    """
+    of_inputs, of_weights, of_outputs = (
+        {dim for dim in space.dims if problem.bound[dim] > 1} for space in (inputs, weights, outputs)
+    )
+    if of_inputs & of_weights & of_outputs:
         raise MapperError("a dimension indexes all three tensors (groups or batches of products)")
     in_windows = {term.dim for rank in inputs.ranks if len(rank) > 1 for term in rank}
     found = {
-        "N": (inputs.dims & outputs.dims) - in_windows,
-        "K": weights.dims & outputs.dims,
-        "C": (inputs.dims & weights.dims) - in_windows,
+        "N": (of_inputs & of_outputs) - in_windows,
+        "K": of_weights & of_outputs,
+        "C": (of_inputs & of_weights) - in_windows,
     }
     covered = in_windows.union(*found.values())
-    if any(len(dims) > 1 for dims in found.values()) or (inputs.dims | weights.dims | outputs.dims) - covered:
+    if any(len(dims) > 1 for dims in found.values()) or (of_inputs | of_weights | of_outputs) - covered:
         raise MapperError("SMAUG knows one dimension each for batches, output features and channels")
     return {letter: next(iter(dims)) for letter, dims in found.items() if dims}
 
