@@ -58,11 +58,11 @@ class Limits:
     scalar_characters: int = 10_000
     includes: int = 1_000
     include_depth: int = 20
-    template_bytes: int = MEBI // 4
+    template_bytes: int = MEBI // 16
     rendered_characters: int = 2 * MEBI
     template_work: int = 16 * MEBI
     range_length: int = 100_000
-    seconds: float = 5.0
+    seconds: float = 3.0
     dimensions: int = 64
     components: int = 128
     attributes: int = 500

@@ -1,0 +1,197 @@
+"""Feeds damaged specs to the reader, and counts what becomes of them.
+
+Every input has to load, or to end in a `SpecError` that can be shown, within `--slowest` seconds. What
+loads is checked further: the size of the mapspace is counted, its report printed, its mapping priced,
+and every `--map-every`-th such mapspace is searched for a moment. Anything else is a failure: the input
+is written into the directory `--failures`, and the program ends with 1.
+
+Inputs depend on seed and number alone, not on the number of workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import io
+import multiprocessing
+import re
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from rich.console import Console
+from spec_mutation import Mutator
+
+from model.cost import evaluate
+from model.spec.source import SpecError
+from model.spec.timeloop import LoadedSpec, load_timeloop
+from solver import Options, map_einsum
+from solver.report.text import print_check
+
+CHUNK = 500
+SHOWN = 40
+KIBI_PER_MEBI = 1024
+_VARYING = re.compile(r"`[^`]*`|\d+(\.\d+)?(e[+-]?\d+)?|(?<=: ).*", re.DOTALL)
+
+
+class HangError(Exception):
+    """An input took too long."""
+
+
+@dataclass
+class Tally:
+    """What became of the inputs.
+
+    Parameters
+    ----------
+    outcomes
+        Number of inputs by outcome.
+    slowest_s, slowest
+        The longest time of an input, and its number.
+    failures
+        Number of each input that failed, with the traceback's text.
+    peak_mib
+        Largest resident memory of a worker.
+    """
+
+    outcomes: Counter[str] = field(default_factory=collections.Counter)
+    slowest_s: float = 0.0
+    slowest: int = 0
+    failures: list[tuple[int, str]] = field(default_factory=list)
+    peak_mib: float = 0.0
+
+    def add(self, other: Tally) -> None:
+        """Take in what a chunk of inputs came to."""
+        self.outcomes.update(other.outcomes)
+        self.failures += other.failures
+        self.slowest_s, self.slowest = max((self.slowest_s, self.slowest), (other.slowest_s, other.slowest))
+        self.peak_mib = max(self.peak_mib, other.peak_mib)
+
+
+def examine(path: Path, search: bool) -> str:
+    """Return the outcome of one spec file: what it is refused for, or how far it went."""
+    try:
+        loaded = load_timeloop([path])
+        return _used(loaded, search)
+    except SpecError as error:
+        shown = error.render()
+        unsafe = [character for character in shown if not character.isprintable() and character != "\n"]
+        if unsafe:
+            raise AssertionError(f"the message holds {unsafe[0]!r}") from error
+        return f"refused: {_VARYING.sub('_', error.message)}"
+
+
+def _used(loaded: LoadedSpec, search: bool) -> str:
+    """Do with a spec that loads what the commands would do."""
+    mapspace = loaded.mapspace
+    text = io.StringIO()
+    print_check(Console(file=text, width=200, markup=False, emoji=False, highlight=False), mapspace)
+    assert all(character.isprintable() or character == "\n" for character in text.getvalue())
+    if loaded.mapping is not None:
+        evaluate(mapspace.problem, mapspace.architecture, loaded.mapping, link_transfers=True)
+    if not search:
+        return "loaded" if loaded.mapping is None else "loaded, mapping priced"
+    result = map_einsum(mapspace, Options(time_limit_s=0.2))
+    return f"loaded, searched: {result.status.value}"
+
+
+def fuzz(seed: int, numbers: range, slowest_s: float, map_every: int) -> Tally:
+    """Examine some inputs."""
+    mutator = Mutator(seed)
+    tally = Tally()
+    signal.signal(signal.SIGALRM, _on_alarm)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "spec.yaml"
+        for number in numbers:
+            path.write_bytes(mutator.text(number).encode("utf-8", "surrogatepass"))
+            start = time.perf_counter()
+            signal.setitimer(signal.ITIMER_REAL, slowest_s)
+            try:
+                tally.outcomes[examine(path, number % map_every == 0)] += 1
+            except Exception:
+                tally.failures.append((number, traceback.format_exc()))
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            tally.slowest_s, tally.slowest = max(
+                (tally.slowest_s, tally.slowest), (time.perf_counter() - start, number)
+            )
+    tally.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIBI_PER_MEBI
+    return tally
+
+
+def _on_alarm(_number: int, _frame: FrameType | None) -> None:
+    raise HangError
+
+
+def _fuzz_chunk(arguments: tuple[int, range, float, int]) -> Tally:
+    return fuzz(*arguments)
+
+
+def _chunks(count: int) -> Iterator[range]:
+    for start in range(0, count, CHUNK):
+        yield range(start, min(count, start + CHUNK))
+
+
+def _report(options: argparse.Namespace, tally: Tally, seconds: float) -> str:
+    refused = {text: count for text, count in tally.outcomes.items() if text.startswith("refused")}
+    others = {text: count for text, count in tally.outcomes.items() if text not in refused}
+    lines = [
+        f"inputs {options.count:,}, seed {options.seed}, {seconds:,.0f} s with {options.jobs} workers",
+        f"failures {len(tally.failures)}",
+        f"slowest input {tally.slowest_s:.2f} s (number {tally.slowest})",
+        f"peak memory {tally.peak_mib:,.0f} MiB",
+        *(f"{count:>9,}  {text}" for text, count in sorted(others.items(), key=lambda item: -item[1])),
+        f"{sum(refused.values()):>9,}  refused, for {len(refused)} different reasons; the most frequent:",
+    ]
+    most = sorted(refused.items(), key=lambda item: -item[1])[:SHOWN]
+    return "\n".join([*lines, *(f"{count:>9,}    {text.removeprefix('refused: ')}" for text, count in most)])
+
+
+def _write_failures(directory: Path, seed: int, failures: list[tuple[int, str]]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    mutator = Mutator(seed)
+    for number, text in failures:
+        content = mutator.text(number).encode("utf-8", "surrogatepass")
+        (directory / f"{seed}-{number}.yaml").write_bytes(content)
+        (directory / f"{seed}-{number}.txt").write_text(text)
+
+
+def main() -> int:
+    """Run the fuzzer as the arguments say."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=10_000, help="inputs (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument(
+        "--slowest", type=float, default=5.0, metavar="S", help="seconds that an input may take"
+    )
+    parser.add_argument("--map-every", type=int, default=20, metavar="N", help="search one input in N")
+    parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"), metavar="DIR")
+    options = parser.parse_args()
+    start = time.perf_counter()
+    total = Tally()
+    work = ((options.seed, chunk, options.slowest, options.map_every) for chunk in _chunks(options.count))
+    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+        for tally in pool.imap_unordered(_fuzz_chunk, work):
+            total.add(tally)
+    print(_report(options, total, time.perf_counter() - start))
+    if not total.failures:
+        return 0
+    _write_failures(options.failures, options.seed, total.failures)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

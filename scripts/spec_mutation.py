@@ -1,0 +1,365 @@
+"""Damaged spec texts: shipped specs and small ones that use every feature, mutated as texts and as trees."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from model.spec.composer import compose
+from model.spec.documents import Document
+from model.spec.limits import Limits
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode
+
+SPECS = Path(__file__).resolve().parents[1] / "specs"
+
+SMALL = """\
+variables: {version: 0.4, technology: 45nm, global_cycle_seconds: 1e-9, SIZE: 2**5}
+problem:
+  version: 0.4
+  instance: {C: 4, K: 4, P: 6, R: 3, Ps: 1}
+  shape:
+    name: conv
+    dimensions: [C, K, P, R]
+    coefficients: [{name: Ps, default: 1}]
+    data-spaces:
+    - {name: Weights, projection: [[[C]], [[K]], [[R]]]}
+    - {name: Inputs, projection: [[[C]], [[R], [P, Ps]]]}
+    - {name: Outputs, projection: [[[K]], [[P]]], read-write: true}
+architecture:
+  version: 0.4
+  nodes:
+  - !Component
+    name: DRAM
+    class: DRAM
+    attributes: {type: LPDDR4, width: 64, datawidth: 8, shared_bandwidth: 4}
+  - !Container {name: system, attributes: {technology: 45nm, rows: 8}}
+  - !Component
+    name: buffer
+    class: SRAM
+    attributes: &storage
+      {depth: SIZE * rows, width: 32, datawidth: 8, read_bandwidth: 2.5, multiple_buffering: 2}
+    constraints:
+      dataspace: {keep: [Inputs], bypass: [Weights]}
+      temporal: {factors: "R=3, P<=6", permutation: RP_K}
+  - !Container
+    name: PE
+    spatial: {meshX: 4, meshY: ceil(log2(rows))}
+    constraints: {spatial: {permutation: [K, C], split: 1, factors: [R=1, K<=4], no_reuse: [Weights]}}
+  - !Parallel
+    nodes:
+    - !Component
+      name: weights
+      class: storage
+      subclass: cell
+      attributes: {<<: *storage, depth: 16, entries: 64, power_gated_at: PE}
+      constraints: {dataspace: {keep_only: [Weights]}}
+    - !Nothing {constraints: {dataspace: {keep_only: [Inputs, Outputs]}}}
+  - !Component {name: mac, class: intmac, attributes: {multiplier_width: 8, adder_width: 16}, energy: 0.5}
+components:
+  version: 0.4
+  classes:
+  - name: cell
+    attributes: {depth: must_specify, width: 8, technology: must_specify}
+    subcomponents:
+    - {name: "bits[0..width-1]", class: register, attributes: {width: 1, depth: depth}, area_scale: 1.5}
+    actions:
+    - &access
+      name: read
+      arguments: {lane: 0..1}
+      subcomponents: [{name: "bits[0..width-1]", actions: [{name: read}]}]
+    - {<<: *access, name: write}
+    - {<<: *access, name: leak}
+mapper: {optimization_metrics: [energy, delay], timeout: 5}
+"""
+TABLES = """\
+problem: {shape: gemm, instance: {M: 8, N: 4, K: 6}}
+architecture:
+  nodes:
+  - !Component {name: DRAM, class: DRAM, attributes: {width: 64, datawidth: 8}}
+  - !Component
+    name: buffer
+    class: SRAM
+    attributes: {sizeKB: 0.125, width: 8, datawidth: 8, min_utilization: 0.1}
+  - !Component {name: mac, class: compute}
+ERT:
+  version: 0.4
+  tables:
+  - name: top.DRAM[1..1]
+    actions: [{name: read, energy: 512}, {name: write, arguments: {}, energy: 5.12e+2}]
+  - name: top.buffer[1..1]
+    actions: [{name: read, energy: 1.5}, {name: update, energy: 2}, {name: write, energy: 1}]
+  - {name: "top.mac[1..1]", actions: [{name: compute, energy: 0.5}]}
+ART: {version: 0.4, tables: [{name: "top.buffer[1..1]", area: 1e3}]}
+mapspace: {template: uber}
+constraints:
+  targets: [{target: buffer, type: temporal, maximize_dims: [[M, N]], maximize_dims_capacity: 16}]
+mapping:
+- {target: DRAM, type: temporal, factors: [M=1, N=2, K=6], permutation: [K, N]}
+- {target: buffer, type: temporal, factors: {M: 8, N: 2}, permutation: "M,N"}
+- {target: buffer, type: dataspace, keep: ['*']}
+"""
+TEMPLATE = """\
+{% set sizes = {'M': 8, 'N': 4} %}
+{% macro storage(name, depth) -%}
+- !Component
+  name: {{ name }}
+  class: SRAM
+  attributes: {depth: {{ depth }}, width: 8, datawidth: 8, technology: 45}
+{%- endmacro %}
+problem:
+  shape: gemm
+  instance:
+    K: {{ 2 ** 3 }}
+{% for key, value in sizes | dictsort %}
+    {{ key }}: {{ value if value > 1 else 1 }}
+{% endfor %}
+architecture:
+  nodes:
+  - !Component {name: DRAM, class: DRAM, attributes: {type: LPDDR4, width: 8, datawidth: 8}}
+  {{ storage('buffer' ~ [1, 2] | join('_'), [64, 32] | max) | indent(2) }}
+{% if path_exists('none.yaml') %}
+  - !include none.yaml
+{% endif %}
+  - !Component {name: mac, class: intmac, attributes: {multiplier_width: 8, adder_width: 16, technology: 45}}
+"""
+
+VALUES = (
+    *(
+        "null",
+        "true",
+        "false",
+        "0",
+        "-1",
+        "1",
+        "2",
+        "7",
+        "64",
+        "0.5",
+        "1e-9",
+        "1e300",
+        "1e400",
+        "1e-999999999",
+    ),
+    *(".inf", ".nan", "0b1", "yes"),
+)
+HUGE = tuple(str(number) for number in (10**9, 10**18, 10**30, 2**300, 10**99))
+EXPRESSIONS = """\
+10**10**10
+2**(2**40)
+1/0
+9**9**9
+ceil(log2(0))
+'a'+'b'
+range(10000)
+[1,2]+[3]
+depth
+width*width
+SIZE if 1 else 0
+max([])
+int('9'*99)
+round(1,-300)
+a.b
+__import__
+1if 1else
+{{
+{{ 1 }}
+{{ 'x' * 10**9 }}
+{% for i in range(99999) %}x{% endfor %}
+${x}
+%s%s%n""".splitlines()
+WORDS = (
+    *("*", "~", "R", "P=4", "P=4,3", "P<3", "P<=", "P=inf", "RSP", "_", "DRAM", "buffer", "gemm"),
+    *("../x", "/dev/zero", "[bold]x[/bold]", ":smile:"),
+)
+STRANGE = (
+    *("", "\x1b[31mred", "\x07", "\u202ereverse", "a\u0000b", "\ud800", "\ufeff", "x" * 300, "\u00e9" * 20),
+    *("(" * 50, "not " * 60 + "1", "-" * 90 + "1", "0x" + "f" * 90),
+)
+TEXTS = (*WORDS, *EXPRESSIONS, *STRANGE, *HUGE)
+MARKS = """\
+{{
+}}
+{% if %}
+{% endif %}
+{% set x = [1] %}
+{{ x }}
+{{ [1] | map('abs') | list }}
+{#
+#}
+*storage
+&storage\x20
+*a
+&a\x20
+<<:\x20
+<<<:\x20
+!include x.yaml
+!Component\x20
+!Parallel\x20
+!!int\x20
+!<x>\x20
+%YAML 1.1""".splitlines()
+CONTROLS = ("? ", ": ", "- ", "|\n", ">\n", "---\n", "...\n", "\x00", "\x1b[2J", "\u2028", "\x85", "\ufeff")
+SNIPPETS = (*MARKS, *CONTROLS, *"[]{},#'\\@`\"\t\n\r", *VALUES, *HUGE)
+TAGS = (
+    None,
+    "!Component",
+    "!Container",
+    "!Parallel",
+    "!Hierarchical",
+    "!Nothing",
+    "!Other",
+    "!!int",
+    "!!python/object:os.system",
+)
+
+SMALL_SHARE = 5
+_FLOW = re.compile(r"[][{},\n]")
+
+Tree = tuple[str | None, object]
+"""A tag, and the YAML text of a scalar, a list of trees, or `Pairs` of key text and tree."""
+
+
+class Pairs(list[tuple[str, Tree]]):
+    """The entries of a mapping."""
+
+
+class Mutator:
+    """Makes the same damaged text of the same seed and number, in whatever order."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        layers = sorted((SPECS / "layers").rglob("*.yaml"))
+        whole = [
+            (path.read_text() + "\n" + layers[0].read_text())
+            for path in sorted(SPECS.glob("architectures/*.yaml"))
+        ]
+        self._texts = (*[SMALL, TABLES, TEMPLATE] * SMALL_SHARE, *whole)
+        self._trees = [
+            _tree(compose(Document.of("seed", text), Limits())) for text in self._texts if "{%" not in text
+        ]
+
+    def text(self, number: int) -> str:
+        """Return input `number`."""
+        rng = random.Random(f"{self._seed}:{number}")
+        return self._damaged_tree(rng) if rng.random() < 0.6 else self._damaged_text(rng)
+
+    def _damaged_text(self, rng: random.Random) -> str:
+        text = rng.choice(self._texts)
+        for _ in range(rng.choice((1, 1, 2, 3, 8))):
+            place = rng.randrange(len(text) + 1)
+            end = min(len(text), place + rng.choice((0, 0, 1, 2, 10, 200)))
+            text = text[:place] + _inserted(rng, text) + text[end:]
+        return text
+
+    def _damaged_tree(self, rng: random.Random) -> str:
+        tree = rng.choice(self._trees)
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            places = _places(tree)
+            other = _at(tree, rng.choice(places))
+            tree = _changed(tree, rng.choice(places), lambda old, other=other: _new(rng, old, other))
+        return emitted(tree)
+
+
+def _inserted(rng: random.Random, text: str) -> str:
+    start = rng.randrange(len(text))
+    choices: Sequence[Callable[[], str]] = (
+        lambda: "",
+        lambda: rng.choice(SNIPPETS),
+        lambda: rng.choice(TEXTS),
+        lambda: chr(rng.choice((rng.randrange(128), rng.randrange(0xD800)))),
+        lambda: text[start : start + rng.choice((1, 5, 50, 300))],
+        lambda: rng.choice(SNIPPETS) * rng.choice((2, 50, 3000)),
+    )
+    return rng.choice(choices)()
+
+
+def _tree(node: Node | None) -> Tree:
+    assert node is not None
+    if isinstance(node, ScalarNode):
+        return node.tag, json.dumps(node.text) if node.quoted or _FLOW.search(node.text) else node.text
+    if isinstance(node, SequenceNode):
+        return node.tag, [_tree(item) for item in node.items]
+    assert isinstance(node, MappingNode)
+    return node.tag, Pairs((key.text, _tree(value)) for key, value in node.entries)
+
+
+def _children(tree: Tree) -> list[Tree]:
+    content = tree[1]
+    if isinstance(content, Pairs):
+        return [value for _, value in content]
+    return content if isinstance(content, list) else []
+
+
+def _places(tree: Tree, place: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
+    found = [place]
+    for number, child in enumerate(_children(tree)):
+        found += _places(child, (*place, number))
+    return found
+
+
+def _at(tree: Tree, place: tuple[int, ...]) -> Tree:
+    for number in place:
+        tree = _children(tree)[number]
+    return tree
+
+
+def _changed(tree: Tree, place: tuple[int, ...], change: Callable[[Tree], Tree]) -> Tree:
+    if not place:
+        return change(tree)
+    tag, content = tree
+    first, rest = place[0], place[1:]
+    if isinstance(content, Pairs):
+        pairs = Pairs(content)
+        pairs[first] = (pairs[first][0], _changed(pairs[first][1], rest, change))
+        return tag, pairs
+    assert isinstance(content, list)
+    items = list(content)
+    items[first] = _changed(items[first], rest, change)
+    return tag, items
+
+
+def _new(rng: random.Random, old: Tree, other: Tree) -> Tree:
+    """Return what takes the place of `old`; `other` is some part of the same tree."""
+    tag, content = old
+    deep: Tree = old
+    for _ in range(rng.choice((1, 5, 90, 120))):
+        deep = (None, [deep]) if rng.random() < 0.5 else (None, Pairs([("x", deep)]))
+    choices: list[Tree] = [
+        (tag, rng.choice(VALUES)),
+        (tag, rng.choice(TEXTS)),
+        (tag, json.dumps(rng.choice(TEXTS))),
+        (rng.choice(TAGS), content),
+        (None, []),
+        (tag, [old] * rng.choice((2, 3, 40))),
+        (tag, Pairs()),
+        other,
+        deep,
+    ]
+    if isinstance(content, Pairs) and content:
+        place = rng.randrange(len(content))
+        kept = Pairs(content[:place] + content[place + 1 :])
+        choices += [(tag, kept), (tag, kept)]
+        choices += [
+            (tag, Pairs([*kept, (key, content[place][1])])) for key in (rng.choice(TEXTS), "x", "name")
+        ]
+        choices += [(tag, Pairs([*content, (content[rng.randrange(len(content))][0], other)]))]
+    elif isinstance(content, list) and content:
+        place = rng.randrange(len(content))
+        choices += [(tag, content[:place] + content[place + 1 :]), (tag, [*content, content[place]])]
+        choices += [(tag, rng.sample(content, len(content))), (tag, [*content, other])]
+    return rng.choice(choices)
+
+
+def emitted(tree: Tree) -> str:
+    """Return a tree as YAML text in flow style; texts stand plain or in quotes as they did."""
+    tag, content = tree
+    prefix = "" if tag is None else f"{tag} "
+    if isinstance(content, Pairs):
+        return prefix + "{" + ", ".join(f"{key}: {emitted(value)}" for key, value in content) + "}"
+    if isinstance(content, list):
+        return prefix + "[" + ", ".join(map(emitted, content)) + "]"
+    assert isinstance(content, str)
+    return prefix + content
