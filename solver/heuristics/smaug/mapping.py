@@ -1,7 +1,8 @@
 """From a tiling to a mapping: an outermost level, scratchpads that hold the tiles, and arithmetic.
 
 The outermost level has SMAUG's loops over tiles: batches, rows, columns, features, channels, from the
-outside in. What is within a tile runs at the innermost scratchpad and on the fanouts below.
+outside in; loops over groups lie around them. What is within a tile runs at the innermost scratchpad and
+on the fanouts below.
 
 A mapping has perfect factors. Where a tile does not divide its dimension, or tiles of two tensors
 disagree, the largest divisor that is not larger than any of them is taken: it is the nearest one of those
@@ -40,11 +41,9 @@ class Rounding:
     used: int
 
     def __str__(self) -> str:
-        why = (
-            f"{self.wanted} does not divide {self.bound}"
-            if self.bound % self.wanted
-            else "another tensor's tile is smaller"
-        )
+        why = f"{self.wanted} does not divide {self.bound}"
+        if self.bound % self.wanted == 0:
+            why = "tiles of all tensors share their loops"
         return (
             f"{self.dataspace}: {self.used} of {self.dim} instead of {self.wanted} in a tile, "
             f"the largest divisor that fits, as {why}"
@@ -163,6 +162,7 @@ def _nodes(
         for level, outer, inner in zip((0, *tiles), around, within, strict=True)
     }
     temporal[innermost] = _loops(left, found)
+    temporal[0] += tuple(Loop(dim, mapspace.problem.bound[dim]) for dim in found.groups)
     nodes: list[NodeMapping] = []
     for position, node in enumerate(architecture.nodes):
         if isinstance(node, Fanout):

@@ -27,11 +27,14 @@ class FoundOperator:
         Dimension of the problem by letter: N batch, P and Q rows and columns of outputs, K output
         features, C channels, R and S rows and columns of the filter. Letters without a dimension are
         missing; their size is 1.
+    groups
+        Dimensions that index all tensors: each of their points is an operator of its own.
     """
 
     operator: Convolution | InnerProduct
     dataspaces: dict[str, str]
     dims: dict[str, str]
+    groups: tuple[str, ...] = ()
 
 
 def find_operator(problem: Problem) -> FoundOperator:
@@ -40,8 +43,8 @@ def find_operator(problem: Problem) -> FoundOperator:
     Raises
     ------
     MapperError
-        If it is neither a convolution nor a product of two matrices, or one of a kind that SMAUG's
-        tiling does not know (dilated, grouped, batched).
+        If it is neither a convolution nor a product of two matrices (several side by side, in groups or
+        batches, are in order), or one of a kind that SMAUG's tiling does not know, such as a dilated one.
     """
     outputs = [space for space in problem.dataspaces if space.read_write]
     operands = [space for space in problem.dataspaces if not space.read_write]
@@ -53,9 +56,14 @@ def find_operator(problem: Problem) -> FoundOperator:
     inputs = windowed[0] if windowed else _inputs_of_product(operands)
     weights = operands[1] if operands[0] is inputs else operands[0]
     names = {INPUTS: inputs.name, WEIGHTS: weights.name, OUTPUTS: outputs[0].name}
+    groups = tuple(
+        dim
+        for dim in problem.dims
+        if dim in inputs.dims & weights.dims & outputs[0].dims and problem.bound[dim] > 1
+    )
     dims = _shared_dims(problem, inputs, weights, outputs[0])
     if not windowed:
-        return FoundOperator(_inner_product(problem, dims), names, dims)
+        return FoundOperator(_inner_product(problem, dims), names, dims, groups)
     windows = [rank for rank in inputs.ranks if len(rank) > 1]
     if len(windows) > 2:
         raise MapperError("SMAUG's convolutions have windows along two ranks at most")
@@ -64,7 +72,7 @@ def find_operator(problem: Problem) -> FoundOperator:
         place, offset = _window(problem, rank, outputs[0], weights)
         dims |= {"PQ"[number]: place.dim, "RS"[number]: offset.dim}
         strides = (place.coefficient, 1) if number == 0 else (strides[0], place.coefficient)
-    return FoundOperator(_convolution(problem, dims, strides), names, dims)
+    return FoundOperator(_convolution(problem, dims, strides), names, dims, groups)
 
 
 def _inputs_of_product(operands: Sequence[Dataspace]) -> Dataspace:
@@ -78,13 +86,12 @@ def _shared_dims(
 ) -> dict[str, str]:
     """Return batch, features and channels: the dimensions of exactly two tensors outside of windows.
 
-    Dimensions of bound 1 are in nobody's way.
+    Dimensions of bound 1 are in nobody's way, and those of all three are groups.
     """
+    groups = inputs.dims & weights.dims & outputs.dims
     of_inputs, of_weights, of_outputs = (
-        {dim for dim in space.dims if problem.bound[dim] > 1} for space in (inputs, weights, outputs)
+        {dim for dim in space.dims - groups if problem.bound[dim] > 1} for space in (inputs, weights, outputs)
     )
-    if of_inputs & of_weights & of_outputs:
-        raise MapperError("a dimension indexes all three tensors (groups or batches of products)")
     in_windows = {term.dim for rank in inputs.ranks if len(rank) > 1 for term in rank}
     found = {
         "N": (of_inputs & of_outputs) - in_windows,
