@@ -235,6 +235,13 @@ def fold_name(name: str) -> str:
     return name.casefold().replace("-", "").replace("_", "")
 
 
+def excerpts(spans: Iterable[Span]) -> list[list[str]]:
+    """Return, for each place, the lines that show it: position, source line, carets; all aligned."""
+    places = list(spans)
+    gutter = max((_gutter_width(span) for span in places), default=1)
+    return [_excerpt(span, gutter, "-->") for span in places]
+
+
 def _gutter_width(span: Span) -> int:
     rendered = 0 if span.rendered is None else span.rendered.line
     return len(str(max(span.line, rendered)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from model.spec.places import places_of
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
 from solver.cli.output import STDOUT, check_outputs, write_output
-from solver.cli.running import load, load_mapspace, search
+from solver.cli.running import load, load_mapspace, load_unmapped, search
 from solver.cli.tile import tile_command
 
 
@@ -15,14 +16,16 @@ def map_command(arguments: argparse.Namespace) -> int:
     """Search the best mapping, write and print it."""
     outputs = (arguments.json, arguments.mapping)
     check_outputs(outputs, arguments.specs)
-    mapspace = load_mapspace(arguments)
+    loaded = load_unmapped(arguments)
+    mapspace = loaded.mapspace
     result = search(mapspace, arguments)
     if not arguments.quiet and STDOUT not in outputs:
         from solver.cli.console import report_console  # noqa: PLC0415
         from solver.report.text import print_result  # noqa: PLC0415
 
+        places = places_of(loaded.document) if result.reasons else {}
         with report_console() as console:
-            print_result(console, mapspace, result)
+            print_result(console, mapspace, result, places)
     if arguments.json is not None:
         from solver.report.document import json_text, result_document  # noqa: PLC0415 (only when asked for)
 

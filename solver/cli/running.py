@@ -12,28 +12,40 @@ from model.spec.reader import parse_assignments
 from model.spec.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from solver.cli.interrupt import interruptible
 from solver.cli.progress import live_progress
-from solver.result import Options, Result
+from solver.result import Options, Result, Status
 
 MAPPING_NOTE = "the `mapping` in the specs is no constraint here; `evaluate` prices it"
 
 
-def load(arguments: argparse.Namespace, paths: Sequence[Path], require_mapping: bool) -> LoadedSpec:
+def load(
+    arguments: argparse.Namespace,
+    paths: Sequence[Path],
+    require_mapping: bool,
+    refuse_infeasible: bool = True,
+) -> LoadedSpec:
     """Read specs as the command line says."""
     options = LoadOptions(
         ignore_sparse=arguments.ignore_sparse,
         timeloop_padding=arguments.timeloop_padding,
         require_mapping=require_mapping,
+        refuse_infeasible=refuse_infeasible,
         allow_include=tuple(arguments.include_roots),
     )
     return load_timeloop(paths, parse_assignments(arguments.variables), options)
 
 
-def load_mapspace(arguments: argparse.Namespace) -> Mapspace:
+def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
     """Load a spec for a command that does not price the spec's own mapping, and say so."""
-    loaded = load(arguments, arguments.specs, require_mapping=False)
+    loaded = load(arguments, arguments.specs, require_mapping=False, refuse_infeasible=refuse_infeasible)
     if loaded.mapping is None:
-        return loaded.mapspace
-    return replace(loaded.mapspace, notes=(*loaded.notes, MAPPING_NOTE))
+        return loaded
+    notes = (*loaded.notes, MAPPING_NOTE)
+    return replace(loaded, notes=notes, mapspace=replace(loaded.mapspace, notes=notes))
+
+
+def load_mapspace(arguments: argparse.Namespace) -> Mapspace:
+    """Load the mapspace of a spec; see `load_unmapped`."""
+    return load_unmapped(arguments).mapspace
 
 
 def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
@@ -49,4 +61,9 @@ def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
     )
     units = mapspace.architecture.units_per_pj
     with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
-        return map_einsum(mapspace, options, on_progress=on_progress, should_stop=stop.is_set)
+        result = map_einsum(mapspace, options, on_progress=on_progress, should_stop=stop.is_set)
+        if result.status is not Status.INFEASIBLE:
+            return result
+        from solver.explain import explained  # noqa: PLC0415 (most searches end otherwise)
+
+        return explained(mapspace, result, stop.is_set)

@@ -62,27 +62,22 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
     """
     given = [c for c in constraints if not droppable(c)]
     loose = [c for c in constraints if droppable(c)]
-    answer = feasibility.decide([*given, *loose])
-    if answer.verdict is not Verdict.INFEASIBLE:
+    if feasibility.decide([*given, *loose]).verdict is not Verdict.INFEASIBLE:
         return None
     open_ = loose
     for block in _blocks(open_):
         rest = [c for c in open_ if c not in block]
         if feasibility.decide([*given, *rest]).verdict is Verdict.INFEASIBLE:
             open_ = rest
-    open_ = [c for block in _blocks(open_) for c in block]
+    ordered = [c for block in _blocks(open_) for c in block]
     needed: list[Constraint] = []
     irreducible = True
-    while open_:
-        candidate, rest = open_[0], open_[1:]
-        answer = feasibility.decide([*given, *needed, *rest])
-        if answer.verdict is Verdict.INFEASIBLE:
-            needed = [c for c in needed if c in answer.core]
-            open_ = [c for c in rest if c in answer.core]
+    for place, candidate in enumerate(ordered):
+        verdict = feasibility.decide([*given, *needed, *ordered[place + 1 :]]).verdict
+        if verdict is Verdict.INFEASIBLE:
             continue
-        irreducible &= answer.verdict is Verdict.FEASIBLE
+        irreducible &= verdict is Verdict.FEASIBLE
         needed.append(candidate)
-        open_ = rest
     _verify(feasibility, given, needed)
     return Conflict(tuple(c for c in constraints if c in needed), irreducible)
 
@@ -108,8 +103,11 @@ def _disjoint_conflicts(
 
 
 def _blocks(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
-    """Group constraints by kind, those first that the deletion filter tries first."""
-    found = list(constraints)
+    """Group constraints by kind, those first that the deletion filter tries first.
+
+    What a level bypasses comes before what it keeps, as one follows from the other in a ``!Parallel``.
+    """
+    found = sorted(constraints, key=lambda c: isinstance(c, Keeping) and c.verb == "keep")
     blocks = [[c for c in found if isinstance(c, kind)] for kind in LEAST_TELLING_FIRST]
     return [block for block in blocks if block]
 

@@ -78,10 +78,17 @@ class Encoding:
             for level in range(len(self.positions))
         ]
         self.tenant = self._tenants()
-        for constraint in constraints:
+        for constraint in dict.fromkeys(constraints):
             self._add(constraint)
         self._keep_outermost()
         self._check()
+
+    def literal(self, constraint: Constraint) -> cp_model.IntVar:
+        """Return the literal of `constraint`, which is added to the model if it is new."""
+        if constraint not in self.literals:
+            self._add(constraint)
+            self._check()
+        return self.literals[constraint]
 
     @property
     def _spaces(self) -> tuple[Dataspace, ...]:
@@ -151,8 +158,6 @@ class Encoding:
     # ---------------------------------------------------------- constraints
 
     def _add(self, constraint: Constraint) -> None:
-        if constraint in self.literals:
-            return
         literal = self.model.new_bool_var(f"c{len(self.literals)}")
         self.literals[constraint] = literal
         if not droppable(constraint):

@@ -72,11 +72,10 @@ class Witness:
 
 @dataclass(frozen=True)
 class Answer:
-    """A verdict with its proof: a witness if feasible, constraints in conflict if not."""
+    """A verdict, with a witness if feasible."""
 
     verdict: Verdict
     witness: Witness | None = None
-    core: frozenset[Constraint] = frozenset()
 
 
 class Feasibility:
@@ -87,7 +86,7 @@ class Feasibility:
     mapspace
         The structure: problem, nodes, branches.
     constraints
-        What may be asked for; all constraints of `mapspace` if not given.
+        What will be asked for, among others; all constraints of `mapspace` if not given.
     stop
         Asked between the slices of a solve; once it is true, verdicts are UNKNOWN.
     seed
@@ -121,15 +120,15 @@ class Feasibility:
         EncodingError
             CP-SAT answered outside of its model.
         """
-        model, literals = self._encoding.model, self._encoding.literals
+        model = self._encoding.model
         model.clear_assumptions()
-        model.add_assumptions([literals[constraint] for constraint in asked])
+        model.add_assumptions([self._encoding.literal(constraint) for constraint in asked])
         while True:
             status, solver = self._solve()
             if status == cp_model.UNKNOWN:
                 return Answer(Verdict.UNKNOWN)
             if status == cp_model.INFEASIBLE:
-                return Answer(Verdict.INFEASIBLE, core=self._core(solver, asked))
+                return Answer(Verdict.INFEASIBLE)
             witness = self._witness(solver)
             broken = [constraint for constraint in asked if not holds(constraint, witness)]
             if not broken:
@@ -154,12 +153,6 @@ class Feasibility:
                 return status, solver
             slice_s *= 2
         return cp_model.UNKNOWN, cp_model.CpSolver()
-
-    def _core(self, solver: cp_model.CpSolver, asked: Collection[Constraint]) -> frozenset[Constraint]:
-        """Return the constraints behind the assumptions that CP-SAT calls contradictory."""
-        named = set(solver.sufficient_assumptions_for_infeasibility())
-        literals = self._encoding.literals
-        return frozenset(constraint for constraint in asked if literals[constraint].index in named)
 
     def _witness(self, solver: cp_model.CpSolver) -> Witness:
         """Return the mapping that an answer stands for."""

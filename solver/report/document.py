@@ -9,9 +9,10 @@ from importlib.metadata import version
 from model.architecture import Architecture
 from model.cost.report import Evaluation, LevelCost
 from model.mapping import Mapping
-from model.mapspace import Mapspace, SourceRef
+from model.mapspace import Mapspace
+from solver.report.reasons import reason_document
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Reason, Result, in_reported_unit
+from solver.result import Result, in_reported_unit
 
 Document = dict[str, object]
 
@@ -50,7 +51,7 @@ def result_document(mapspace: Mapspace, result: Result) -> Document:
         "statistics": asdict(result.statistics),
         "energy_sources": _energy_sources(mapspace.architecture),
         "notes": all_notes(mapspace, result),
-        "reasons": [_reason(reason) for reason in result.reasons],
+        "reasons": [reason_document(reason) for reason in result.reasons],
     }
 
 
@@ -118,11 +119,3 @@ def _energy_sources(architecture: Architecture) -> Document:
     sources: Document = {level.name: dict(level.energy.sources) for level in architecture.levels}
     sources[architecture.compute.name] = {"compute": architecture.compute.energy_source}
     return sources
-
-
-def _reason(reason: Reason) -> Document:
-    return {"text": reason.text, "sources": [_place(source) for source in reason.sources]}
-
-
-def _place(source: SourceRef) -> str:
-    return f"{source.file}:{source.line}:{source.column}"

@@ -12,10 +12,12 @@ from model.cost.report import Evaluation, Violation
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.problem import Problem
+from model.spec.places import Places
 from solver.report.document import all_notes
 from solver.report.figures import count_text, objective_text, percent, seconds_text
 from solver.report.hierarchy import hierarchy_table, problem_table, size_table
 from solver.report.loopnest import einsum_text, loop_nest
+from solver.report.reasons import reason_lines
 from solver.report.tables import levels_table, prices_table, totals_table
 from solver.result import Result, Status, Termination
 
@@ -33,15 +35,16 @@ ENDINGS = {
 }
 
 
-def print_result(console: Console, mapspace: Mapspace, result: Result) -> None:
-    """Print mapping, tables, notes and the status line of a search."""
+def print_result(console: Console, mapspace: Mapspace, result: Result, places: Places | None = None) -> None:
+    """Print mapping, tables, notes, reasons and the status line of a search.
+
+    `places` has the text of constraints, for the reasons.
+    """
     if result.mapping is not None and result.evaluation is not None:
         _print_cost(console, mapspace, result.mapping, result.evaluation)
     _print_notes(console, all_notes(mapspace, result))
-    for reason in result.reasons:
-        console.print(reason.text)
-        for source in reason.sources:
-            console.print(f"  {source.file}:{source.line}:{source.column}")
+    for line in reason_lines(result.reasons, places or {}):
+        console.print(line)
     console.print(
         Text.assemble((result.status.value, STYLES[result.status]), " ", "; ".join(status_parts(result)))
     )

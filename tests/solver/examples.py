@@ -16,7 +16,7 @@ from model.mapspace import (
     TemporalRules,
 )
 from model.problem import Dataspace, Problem, Term
-from solver.result import Reason, Result, Statistics, Status, Termination
+from solver.result import Lever, Reason, Result, Shortfall, Statement, Statistics, Status, Termination
 
 WEIGHTS = Dataspace("Weights", ((Term("C"),), (Term("M"),), (Term("R"),)))
 INPUTS = Dataspace("Inputs", ((Term("C"),), (Term("R"), Term("P", 2))))
@@ -115,6 +115,25 @@ INFEASIBLE = Result(
     Termination.PROVEN,
     ("edp",),
     ARCHITECTURE.units_per_pj,
-    reasons=(Reason("the factors of R leave no product of 3", (SourceRef("arch.yaml", 12, 9),)),),
+    reasons=(
+        Reason(
+            "Weights needs 12 words at the least, `weight_spad` holds 8: 4 too few",
+            (SourceRef("arch.yaml", 12, 9), SourceRef("arch.yaml", 14, 5)),
+            constraints=(
+                Statement("`weight_spad` keeps Weights", (SourceRef("arch.yaml", 12, 9),)),
+                Statement("`weight_spad` holds 8 words", (SourceRef("arch.yaml", 14, 5),)),
+            ),
+            irreducible=True,
+            shortfalls=(
+                Shortfall(
+                    "Weights needs 12 words at the least, `weight_spad` holds 8: 4 too few", 12, 8, "words"
+                ),
+            ),
+            levers=(
+                Lever("`weight_spad` bypassing Weights", sources=(SourceRef("arch.yaml", 12, 9),)),
+                Lever("`weight_spad` with 12 words instead of 8", 8, 12, (SourceRef("arch.yaml", 14, 5),)),
+            ),
+        ),
+    ),
 )
 UNKNOWN = Result(Status.UNKNOWN, Termination.INTERRUPTED, ("latency",), ARCHITECTURE.units_per_pj, bound=48)

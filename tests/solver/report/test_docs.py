@@ -4,7 +4,7 @@ import re
 
 from solver.report.document import evaluation_document, result_document
 from tests.conftest import REPOSITORY
-from tests.solver.examples import EVALUATION, MAPPING, MAPSPACE, OPTIMAL
+from tests.solver.examples import EVALUATION, INFEASIBLE, MAPPING, MAPSPACE, OPTIMAL
 
 TEXT = (REPOSITORY / "docs" / "json.md").read_text(encoding="utf-8")
 MAP_PART, EVALUATE_PART = TEXT.split("## `evaluate`")
@@ -19,6 +19,8 @@ def test_keys_of_a_result_are_documented():
     level = document["levels"][0]
     space = next(iter(level["dataspaces"].values()))
     expected = [*document, *level, *(f"dataspaces.NAME.{key}" for key in space), *document["statistics"]]
+    (reason,) = result_document(MAPSPACE, INFEASIBLE)["reasons"]
+    expected += [*reason]
     assert sorted(first_column(MAP_PART)) == sorted(expected)
 
 

@@ -1,0 +1,130 @@
+"""Why no mapping exists: conflicts of constraints, their arithmetic, and what would resolve them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from model.mapspace import Mapspace
+from solver.explain.conflict import Conflict, find_conflicts
+from solver.explain.constraints import (
+    Capacity,
+    Constraint,
+    FactorLimit,
+    Mesh,
+    Parallelism,
+    Utilization,
+    constraints_of,
+    droppable,
+)
+from solver.explain.feasibility import Feasibility, Verdict
+from solver.explain.levers import levers
+from solver.explain.nearest import nearest
+from solver.explain.wording import shortfall, statement_text
+from solver.result import Reason, Result, Shortfall, Statement, Status, StopCallback
+
+MOST_CONFLICTS = 3
+"""Conflicts that share no constraint, of which as many are looked for."""
+
+DEFAULT_TIME_LIMIT_S = 60.0
+
+MOST_TELLING = (Capacity, Utilization, Parallelism, Mesh)
+"""Whose arithmetic makes the headline."""
+
+
+class ContradictionError(RuntimeError):
+    """A mapping exists where the search proved that there is none: a defect, never an answer."""
+
+
+def explain_infeasible(
+    mapspace: Mapspace,
+    should_stop: StopCallback | None = None,
+    time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+) -> tuple[Reason, ...]:
+    """Return why `mapspace` allows no mapping, one reason per conflict; empty if it allows one.
+
+    Parameters
+    ----------
+    should_stop
+        Asked often; once it answers True, what was found so far is returned.
+    time_limit_s
+        Seconds after which the same happens.
+    """
+    end = time.monotonic() + time_limit_s
+
+    def stop() -> bool:
+        return time.monotonic() > end or (should_stop is not None and should_stop())
+
+    constraints = constraints_of(mapspace)
+    feasibility = Feasibility(mapspace, constraints, stop)
+    verdict = feasibility.decide(constraints).verdict
+    if verdict is Verdict.FEASIBLE:
+        return ()
+    conflicts = find_conflicts(feasibility, constraints, MOST_CONFLICTS) if not stop() else ()
+    if not conflicts:
+        return (Reason("the conflict between the constraints was not found in the time given"),)
+    return tuple(_reasons(feasibility, constraints, conflicts))
+
+
+def explained(mapspace: Mapspace, result: Result, should_stop: StopCallback | None = None) -> Result:
+    """Return `result` with reasons if it is INFEASIBLE.
+
+    Raises
+    ------
+    ContradictionError
+        There is a mapping after all.
+    """
+    if result.status is not Status.INFEASIBLE or result.reasons:
+        return result
+    reasons = explain_infeasible(mapspace, should_stop)
+    if not reasons:
+        raise ContradictionError("the search found no mapping, but there is one")
+    return replace(result, reasons=reasons)
+
+
+def _reasons(
+    feasibility: Feasibility, constraints: Collection[Constraint], conflicts: Collection[Conflict]
+) -> Iterator[Reason]:
+    mapspace = feasibility.mapspace
+    for conflict in conflicts:
+        others = {c for other in conflicts if other is not conflict for c in other.constraints}
+        rest = [c for c in constraints if c not in others]
+        given = [c for c in constraints if not droppable(c)]
+        found = tuple(_shortfalls(feasibility, given, conflict.constraints))
+        statements = tuple(Statement(statement_text(c, mapspace), c.sources) for c in conflict.constraints)
+        yield Reason(
+            text=_headline(conflict, found, mapspace),
+            sources=tuple(dict.fromkeys(source for s in statements for source in s.sources)),
+            constraints=statements,
+            irreducible=conflict.irreducible,
+            shortfalls=found,
+            levers=tuple(levers(feasibility, rest, conflict.constraints)),
+        )
+
+
+def _shortfalls(
+    feasibility: Feasibility, given: Collection[Constraint], conflict: Collection[Constraint]
+) -> Iterator[Shortfall]:
+    """Yield the arithmetic of a conflict: what is needed if only its other constraints and `given` hold."""
+    for constraint in (c for kind in MOST_TELLING for c in conflict if isinstance(c, kind)):
+        rest = [*given, *(c for c in conflict if c != constraint)]
+        found = nearest(feasibility, rest, constraint)
+        missing = shortfall(constraint, found, feasibility.mapspace) if found and found.exact else None
+        if missing is not None:
+            yield missing
+
+
+def _headline(conflict: Conflict, shortfalls: Collection[Shortfall], mapspace: Mapspace) -> str:
+    for found in shortfalls:
+        return found.text
+    if not conflict.constraints:
+        return "the hierarchy allows no mapping, whatever the constraints are"
+    limits = [c for c in conflict.constraints if isinstance(c, FactorLimit)]
+    dims = {c.rule.dim for c in limits}
+    if len(limits) == len(conflict.constraints) and len(dims) == 1:
+        (dim,) = dims
+        bound = mapspace.problem.bound[dim]
+        return f"the factors of {dim} that these lines allow cannot have its bound {bound:,} as their product"
+    count = len(conflict.constraints)
+    return "this cannot hold" if count == 1 else f"these {count} constraints cannot hold together"

@@ -1,0 +1,155 @@
+"""Constraints, their arithmetic and their levers in words."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from model.architecture import StorageLevel
+from model.mapspace import FactorRule, Mapspace
+from solver.explain.constraints import (
+    Capacity,
+    Constraint,
+    FactorLimit,
+    Keeping,
+    Mesh,
+    Parallelism,
+    SpatialOrder,
+    Split,
+    Utilization,
+)
+from solver.explain.nearest import Nearest
+from solver.result import Shortfall
+
+
+def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
+    """Return what `constraint` asks for."""
+    match constraint:
+        case FactorLimit(node, rule):
+            text = f"{_rule(rule)} in {_loops(mapspace, node)}"
+        case SpatialOrder(node):
+            text = f"the order of {_loops(mapspace, node)}"
+        case Split(node, count):
+            text = f"split {count}: so many dimensions of `{_node(mapspace, node)}` lie along X"
+        case Keeping(level, dataspace, verb):
+            text = f"`{_level(mapspace, level)}` {'keeps' if verb == 'keep' else 'bypasses'} {dataspace}"
+        case Capacity(_, storage):
+            text = f"`{storage.name}` holds {_words(constraint.words)}{_buffering(storage)}"
+        case Utilization(_, storage):
+            share = (
+                f"min_utilization {_share(storage.min_utilization)} of {_words(storage.usable_words or 0)}"
+            )
+            text = f"`{storage.name}` is to hold {_words(constraint.words)} at the least ({share})"
+        case Mesh(node, axis, size):
+            text = f"`{_node(mapspace, node)}` is {size:,} wide along {axis.upper()} (mesh{axis.upper()})"
+        case Parallelism():
+            units = mapspace.architecture.compute_instances
+            text = f"{constraint.least:,} of {units:,} arithmetic units are to be in use at the least"
+    return text
+
+
+def shortfall(constraint: Constraint, found: Nearest, mapspace: Mapspace) -> Shortfall | None:
+    """Return what the rest of a conflict makes of the number in `constraint`, None if it has none."""
+    value = found.value
+    match constraint:
+        case Capacity(level, storage):
+            limit = constraint.words
+            tiles = found.witness.evaluation.levels[level].dataspaces
+            shown = " + ".join(f"{tile.dataspace} {tile.tile_words:,}" for tile in tiles)
+            demand = (
+                f"{shown} = {_words(value)}"
+                if len(tiles) > 1
+                else f"{tiles[0].dataspace} needs {_words(value)}"
+            )
+            text = f"{demand} at the least, `{storage.name}` holds {limit:,}: {_missing(value - limit)}"
+            return Shortfall(text, value, limit, "words")
+        case Utilization(_, storage):
+            least = constraint.words
+            text = (
+                f"the tiles in `{storage.name}` come to {_words(value)} at the most, min_utilization asks "
+                f"for {least:,}: {_missing(least - value)}"
+            )
+            return Shortfall(text, value, least, "words")
+        case Mesh(node, axis, size):
+            text = (
+                f"`{_node(mapspace, node)}` needs {value:,} children along {axis.upper()} at the least, "
+                f"there are {size:,}: {_missing(value - size)}"
+            )
+            return Shortfall(text, value, size, "children")
+        case Parallelism():
+            least = constraint.least
+            text = (
+                f"{value:,} arithmetic units can be in use at the most, {least:,} are asked for: "
+                f"{_missing(least - value)}"
+            )
+            return Shortfall(text, value, least, "units")
+    return None
+
+
+def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
+    """Return the change of `constraint` to `value` in words; of a capacity, the words of the storage."""
+    match constraint:
+        case FactorLimit(node, rule):
+            changed = FactorRule(rule.dim, rule.relation, value)
+            return f"{_rule(changed)} instead of {_rule(rule)} in {_loops(mapspace, node)}"
+        case Split(node, count):
+            return f"split {value} instead of {count} of `{_node(mapspace, node)}`"
+        case Capacity(_, storage):
+            rows = "" if storage.block_size == 1 else f" (depth {value // storage.block_size:,})"
+            return f"`{storage.name}` with {_words(value)} instead of {storage.size_words or 0:,}{rows}"
+        case Utilization(_, storage):
+            room = storage.usable_words or 1
+            share = _share(Fraction(value, room))
+            was = _share(storage.min_utilization)
+            return f"min_utilization {share} instead of {was} of `{storage.name}` ({_words(value)})"
+        case Mesh(node, axis, size):
+            name = f"mesh{axis.upper()}"
+            return f"{name} {value:,} instead of {size:,} of `{_node(mapspace, node)}`"
+        case Parallelism():
+            units = mapspace.architecture.compute_instances
+            share = _share(Fraction(value, units))
+            return f"{value:,} of {units:,} arithmetic units ({share}) instead of {constraint.least:,}"
+    raise ValueError(f"{type(constraint).__name__} has no value")
+
+
+def without_text(constraint: Constraint, mapspace: Mapspace) -> str:
+    """Return that `constraint` is dropped."""
+    if isinstance(constraint, Keeping):
+        opposite = "bypassing" if constraint.verb == "keep" else "keeping"
+        return f"`{_level(mapspace, constraint.level)}` {opposite} {constraint.dataspace}"
+    return f"without this: {statement_text(constraint, mapspace)}"
+
+
+def _rule(rule: FactorRule) -> str:
+    return f"{rule.dim}{rule.relation}{rule.value}"
+
+
+def _node(mapspace: Mapspace, node: int) -> str:
+    return mapspace.architecture.nodes[node].name
+
+
+def _level(mapspace: Mapspace, level: int) -> str:
+    return mapspace.architecture.levels[level].name
+
+
+def _loops(mapspace: Mapspace, node: int) -> str:
+    spatial = node in mapspace.architecture.fanout_indices
+    return f"the {'spatial' if spatial else 'temporal'} loops of `{_node(mapspace, node)}`"
+
+
+def _words(count: int) -> str:
+    return f"{count:,} word{'' if count == 1 else 's'}"
+
+
+def _missing(gap: int) -> str:
+    return f"{gap:,} too few"
+
+
+def _buffering(storage: StorageLevel) -> str:
+    if storage.multiple_buffering == 1:
+        return ""
+    return f" ({storage.size_words or 0:,} over multiple_buffering {_share(storage.multiple_buffering)})"
+
+
+def _share(share: Fraction) -> str:
+    """Return a fraction with four digits; exactly where that is enough."""
+    return f"{float(share):.4g}"

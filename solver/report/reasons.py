@@ -1,0 +1,97 @@
+"""Why no mapping exists, with the user's own lines: for the terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from model.source_ref import SourceRef
+from model.spec.places import Places
+from model.spec.source import excerpts
+from solver.result import Lever, Reason, Shortfall, Statement
+
+INDENT = "  "
+
+
+def reason_lines(reasons: Sequence[Reason], places: Places) -> Iterator[str]:
+    """Yield the report of an infeasible search, conflict by conflict.
+
+    Parameters
+    ----------
+    places
+        Text of the constraints, where it is known; other places are named only.
+    """
+    for number, reason in enumerate(reasons, start=1):
+        title = "Conflict" if len(reasons) == 1 else f"Conflict {number}"
+        yield f"{title}: {reason.text}"
+        for further in reason.shortfalls[1:]:
+            yield f"{INDENT}{further.text}"
+        yield from _statements(reason.constraints, places)
+        yield from _levers(reason, len(reasons) > 1)
+        yield ""
+
+
+def _statements(statements: Sequence[Statement], places: Places) -> Iterator[str]:
+    """Yield constraints with the lines that ask for them; those of one place stand together."""
+    shown = [source for statement in statements for source in statement.sources]
+    spans = {source: places[source] for source in shown if source in places}
+    texts = dict(zip(spans, excerpts(spans.values()), strict=True))
+    for sources, group in groupby(statements, key=lambda statement: statement.sources):
+        yield from (f"{INDENT}{statement.text}" for statement in group)
+        for source in sources:
+            yield from (f"{INDENT}{line}" for line in texts.get(source, [f" --> {place_text(source)}"]))
+
+
+def _levers(reason: Reason, one_of_several: bool) -> Iterator[str]:
+    if not reason.constraints:
+        return
+    if not reason.irreducible:
+        yield f"{INDENT}(stopped early: perhaps not all of these are needed)"
+    remaining = ", once the other conflicts are resolved" if one_of_several else ""
+    if not reason.levers:
+        yield f"{INDENT}No single change was found that suffices{remaining}."
+        return
+    yield f"{INDENT}Any one of these changes suffices{remaining}:"
+    for lever in reason.levers:
+        where = "".join(f"  ({place_text(source)})" for source in lever.sources)
+        yield f"{INDENT * 2}{lever.text}{where}"
+
+
+def place_text(source: SourceRef) -> str:
+    """Return a place as messages name it."""
+    return f"{source.file}:{source.line}:{source.column}"
+
+
+def reason_document(reason: Reason) -> dict[str, object]:
+    """Return a reason as JSON; docs/json.md lists the keys."""
+    return {
+        "text": reason.text,
+        "sources": [place_text(source) for source in reason.sources],
+        "irreducible": reason.irreducible,
+        "constraints": [_statement(statement) for statement in reason.constraints],
+        "shortfalls": [_shortfall(found) for found in reason.shortfalls],
+        "levers": [_lever(lever) for lever in reason.levers],
+    }
+
+
+def _statement(statement: Statement) -> dict[str, object]:
+    return {"text": statement.text, "sources": [place_text(source) for source in statement.sources]}
+
+
+def _shortfall(found: Shortfall) -> dict[str, object]:
+    return {
+        "text": found.text,
+        "demand": found.demand,
+        "limit": found.limit,
+        "unit": found.unit,
+        "gap": found.gap,
+    }
+
+
+def _lever(lever: Lever) -> dict[str, object]:
+    return {
+        "text": lever.text,
+        "current": lever.current,
+        "needed": lever.needed,
+        "sources": [place_text(source) for source in lever.sources],
+    }
