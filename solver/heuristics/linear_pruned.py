@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from itertools import permutations, product
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from model.cost.batch import MappingBatch
 from model.cost.batch.encoding import Booleans, Integers
 from model.mapspace import Mapspace, TemporalRules
+from model.mapspace_size import mapspace_size
 from model.numbers import divisors
 from solver.heuristics.interface import MapperError
 from solver.heuristics.moves import joined
@@ -18,8 +20,6 @@ from solver.heuristics.pricing import Pricing
 from solver.heuristics.rules import Rules
 
 BATCH = 4096
-MOST_PER_DIMENSION = 1_000_000
-MOST_FACTORIZATIONS = 1 << 62
 
 
 class LinearPruned:
@@ -28,22 +28,47 @@ class LinearPruned:
     Factors that break a rule or find no room on a mesh are dropped with all their orders and kept
     dataspaces, and those that overflow a level with all their orders. Only loops that iterate are put in
     different orders, and those of the innermost storage level are not: no reuse depends on them. It ends
-    with an optimum once all is seen, which takes forever but in small mapspaces.
+    with an optimum once all is seen.
+
+    Parameters
+    ----------
+    largest
+        Mapspaces with more mappings (counted before anything is left out) are refused: the part that can
+        be seen in time says nothing about the rest.
     """
+
+    def __init__(self, largest: int = 100_000_000) -> None:
+        self._largest = largest
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
         """Enumerate until the end or until the budget is spent; the answer is the best mapping priced."""
-        rules = pricing.rules
-        keeps = _keep_masks(rules)
-        pending: list[MappingBatch] = []
-        for factors in _factorizations(mapspace, rules):
-            for fitting in _fitting(factors, keeps, mapspace, pricing):
-                pending.extend(_with_orders(fitting, mapspace))
-                if sum(map(len, pending)) >= BATCH:
-                    pricing.price_batch(joined(pending))
-                    pending.clear()
-        if pending:
-            pricing.price_batch(joined(pending))
+        size = mapspace_size(mapspace).mappings
+        if size > self._largest:
+            raise MapperError(f"the mapspace has {Decimal(size):.1e} mappings, too many to enumerate")
+        for batch in _gathered(_reordered(mapspace, pricing)):
+            pricing.price_batch(batch)
+
+
+def _reordered(mapspace: Mapspace, pricing: Pricing) -> Iterator[MappingBatch]:
+    """Yield what is not priced yet of all mappings that fit."""
+    keeps = _keep_masks(pricing.rules)
+    for factors in _factorizations(mapspace, pricing.rules):
+        for fitting in _fitting(factors, keeps, mapspace, pricing):
+            yield from _with_orders(fitting, mapspace)
+
+
+def _gathered(batches: Iterable[MappingBatch]) -> Iterator[MappingBatch]:
+    """Yield larger batches: small ones cost more time per mapping."""
+    waiting: list[MappingBatch] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += len(batch)
+        if count >= BATCH:
+            yield joined(waiting)
+            waiting, count = [], 0
+    if waiting:
+        yield joined(waiting)
 
 
 def _factorizations(mapspace: Mapspace, rules: Rules) -> Iterator[Integers]:
@@ -51,8 +76,6 @@ def _factorizations(mapspace: Mapspace, rules: Rules) -> Iterator[Integers]:
     splits = [_splits(mapspace, rules, number) for number in range(len(mapspace.problem.dims))]
     sizes = [len(split) for split in splits]
     total = math.prod(sizes)
-    if total > MOST_FACTORIZATIONS:
-        raise MapperError("the mapspace has too many factorizations to enumerate")
     for start in range(0, total, BATCH):
         chosen = np.unravel_index(np.arange(start, min(start + BATCH, total)), sizes)
         factors = np.stack([split[rows] for split, rows in zip(splits, chosen, strict=True)], axis=2)
@@ -71,8 +94,6 @@ def _splits(mapspace: Mapspace, rules: Rules, number: int) -> Integers:
         taken = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
         found = np.concatenate([found[taken], column[:, None]], axis=1)
         rest = rest[taken] // column
-        if len(rest) > MOST_PER_DIMENSION:
-            raise MapperError(f"dimension {dim} has too many factorizations to enumerate")
     complete: Integers = found[rest == 1]
     return complete
 
@@ -112,17 +133,25 @@ def _first_order(mapspace: Mapspace) -> Integers:
 
 def _with_orders(fitting: MappingBatch, mapspace: Mapspace) -> Iterator[MappingBatch]:
     """Yield all orders of mappings with the same factors, but for the first one, which is priced already."""
-    levels = mapspace.architecture.storage_indices
-    first = fitting.order[0]
+    first, factors, dims = fitting.order[0], fitting.factors[0], mapspace.problem.dims
     choices = [
-        list(_orders(own, fitting.factors[0, position], rules, mapspace.problem.dims))
-        for own, position, rules in zip(first[:-1], levels[:-1], mapspace.temporal[:-1], strict=True)
+        np.array(list(_orders(order, factors[position], rules, dims)), dtype=np.int64)
+        for order, position, rules in zip(
+            first[:-1], mapspace.architecture.storage_indices[:-1], mapspace.temporal[:-1], strict=True
+        )
     ]
-    orders = product(*choices, [first[-1].tolist()])
-    next(orders)
-    for order in orders:
-        same = np.broadcast_to(np.array(order, dtype=np.int64), fitting.order.shape)
-        yield MappingBatch(fitting.factors, same, fitting.keep)
+    choices.append(first[-1:])
+    sizes = [len(orders) for orders in choices]
+    total, masks = math.prod(sizes), len(fitting)
+    together = max(1, BATCH // masks)
+    for start in range(1, total, together):
+        chosen = np.unravel_index(np.arange(start, min(start + together, total)), sizes)
+        orders = np.stack([own[rows] for own, rows in zip(choices, chosen, strict=True)], axis=1)
+        yield MappingBatch(
+            np.tile(fitting.factors, (len(orders), 1, 1)),
+            np.repeat(orders, masks, axis=0),
+            np.tile(fitting.keep, (len(orders), 1, 1)),
+        )
 
 
 def _orders(

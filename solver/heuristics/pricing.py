@@ -27,6 +27,10 @@ ROUNDING = 1 + 1e-12
 """Values of doubles this close to each other are compared exactly."""
 
 
+class ContradictionError(RuntimeError):
+    """Two parts of the product disagree on a mapping: a defect, never an answer."""
+
+
 @dataclass(frozen=True)
 class Incumbent:
     """The best mapping so far, and when it was found.
@@ -221,7 +225,7 @@ class Pricing:
         mapping = self.rules.mapping(batch, row)
         found = self._exact(mapping)
         if not found.valid:
-            raise RuntimeError("the batched and the plain cost model disagree on what is valid")
+            raise ContradictionError("the batched and the plain cost model disagree on what is valid")
         exact = self._values(found.energy, found.cycles)
         if self.best is None or exact < self.best.values:
             self.trace.append(Incumbent(self.seconds, self.evaluations, exact, mapping, found))

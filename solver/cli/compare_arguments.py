@@ -1,0 +1,86 @@
+"""The arguments of ``compare``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from solver.cli.options import Commands, add_json, add_search_options, add_spec_command, positive, seconds
+
+DEFAULT_BUDGET_S = 10.0
+
+
+def add_compare(commands: Commands) -> argparse.ArgumentParser:
+    """Add the command."""
+    parser = add_spec_command(commands, "compare", "run heuristic mappers against the proven optimum")
+    add_search_options(parser)
+    add_mapper_options(parser)
+    add_json(parser)
+    parser.add_argument("--csv", type=Path, metavar="OUT", help="write a CSV table (- is stdout)")
+    parser.add_argument(
+        "--plot",
+        type=Path,
+        metavar="OUT",
+        help="draw best value against time into a PNG, SVG or PDF file; needs matplotlib",
+    )
+    parser.set_defaults(quiet=False)
+    return parser
+
+
+def add_mapper_options(parser: argparse.ArgumentParser) -> None:
+    """Add what says which mappers run, and how long."""
+    parser.add_argument(
+        "--mappers",
+        type=names,
+        metavar="LIST",
+        help="names of mappers with commas between (default: all that are known; see docs/compare.md)",
+    )
+    parser.add_argument(
+        "--mapper",
+        dest="own_mappers",
+        action="append",
+        default=[],
+        metavar="MODULE:CLASS",
+        help="a mapper of your own, besides those of --mappers; may be repeated",
+    )
+    parser.add_argument(
+        "--option",
+        dest="mapper_options",
+        action="append",
+        default=[],
+        type=mapper_option,
+        metavar="MAPPER.NAME=VALUE",
+        help="set an option of a mapper, such as random.victory_condition=500; may be repeated",
+    )
+    parser.add_argument(
+        "--budget",
+        type=seconds,
+        default=DEFAULT_BUDGET_S,
+        metavar="S",
+        help="seconds of each mapper (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--evaluations", type=positive, metavar="N", help="mappings that each mapper may price, at most"
+    )
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Read a list of names, each once; an empty text is an empty list."""
+    found = [part.strip() for part in text.split(",")] if text else []
+    if "" in found or len(set(found)) < len(found):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of different names")
+    return tuple(found)
+
+
+def mapper_option(text: str) -> tuple[str, str, int | float | str]:
+    """Read ``MAPPER.NAME=VALUE``; the value is an integer, a number, or a text."""
+    left, equals, value = text.partition("=")
+    mapper, dot, name = left.rpartition(".")
+    if not equals or not dot or not mapper or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form MAPPER.NAME=VALUE")
+    for kind in (int, float):
+        try:
+            return mapper, name, kind(value)
+        except ValueError:
+            continue
+    return mapper, name, value

@@ -1,0 +1,80 @@
+"""What ``compare`` does once the specs are loaded."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+
+from model.mapspace import Mapspace
+from solver.cli.console import report_console
+from solver.cli.interrupt import interruptible
+from solver.cli.options import EXIT_OF_STATUS
+from solver.cli.output import STDOUT, OutputError, write_output
+from solver.cli.progress import live_progress
+from solver.heuristics.comparison import Comparison, compare
+from solver.heuristics.interface import Budget, Mapper, MapperError
+from solver.heuristics.registry import OptionValue, imported_mapper, known_mappers, make_mapper, named_mapper
+from solver.report.comparison import comparison_document, comparisons_csv, print_comparison
+from solver.report.convergence import PlotError, check_plot, draw_convergence
+from solver.report.document import json_text
+from solver.result import Options
+
+
+def run_comparison(mapspace: Mapspace, arguments: argparse.Namespace) -> int:
+    """Prove the optimum, run the mappers, print and write how they did; return the exit code."""
+    try:
+        mappers = chosen_mappers(arguments)
+        check_plot(arguments.plot)
+    except (MapperError, PlotError) as error:
+        raise OutputError(str(error)) from error
+    comparison = compare_as_told(mapspace, mappers, arguments)
+    for outcome in comparison.outcomes:
+        sys.stderr.write(outcome.failure)
+    if STDOUT not in (arguments.json, arguments.csv):
+        with report_console() as console:
+            print_comparison(console, comparison)
+    if arguments.json is not None:
+        write_output(arguments.json, json_text(comparison_document(comparison)))
+    if arguments.csv is not None:
+        write_output(arguments.csv, comparisons_csv([comparison]))
+    if arguments.plot is not None:
+        draw_convergence(comparison, arguments.plot)
+    return EXIT_OF_STATUS[comparison.result.status]
+
+
+def chosen_mappers(arguments: argparse.Namespace) -> list[tuple[str, Mapper]]:
+    """Create the mappers that the arguments name; MapperError where that fails."""
+    named = known_mappers() if arguments.mappers is None else arguments.mappers
+    classes = {name: named_mapper(name) for name in named}
+    classes |= {reference: imported_mapper(reference) for reference in arguments.own_mappers}
+    options = _options_by_mapper(arguments.mapper_options, classes)
+    return [(name, make_mapper(name, create, options[name])) for name, create in classes.items()]
+
+
+def compare_as_told(
+    mapspace: Mapspace, mappers: Sequence[tuple[str, Mapper]], arguments: argparse.Namespace
+) -> Comparison:
+    """Compare as the arguments say, with live progress; an interrupt ends it early."""
+    options = Options(
+        objectives=arguments.objective,
+        time_limit_s=arguments.time_limit,
+        jobs=arguments.jobs,
+        seed=arguments.seed,
+        memory_limit_mib=arguments.memory_limit,
+    )
+    budget = Budget(arguments.budget, arguments.evaluations)
+    units = mapspace.architecture.units_per_pj
+    with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
+        return compare(mapspace, mappers, options, budget, on_progress, stop.is_set)
+
+
+def _options_by_mapper(
+    options: Sequence[tuple[str, str, OptionValue]], mappers: Mapping[str, object]
+) -> dict[str, dict[str, OptionValue]]:
+    found: dict[str, dict[str, OptionValue]] = {name: {} for name in mappers}
+    for mapper, name, value in options:
+        if mapper not in found:
+            raise MapperError(f"option {mapper}.{name}: no mapper {mapper!r} runs")
+        found[mapper][name] = value
+    return found

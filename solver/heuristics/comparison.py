@@ -1,0 +1,226 @@
+"""Mappers against the proven optimum: runs them one by one, and says how far each came and when."""
+
+from __future__ import annotations
+
+import math
+import time
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from model.mapspace import Mapspace
+from solver.heuristics.interface import Budget, BudgetSpent, Mapper, MapperError
+from solver.heuristics.pricing import ContradictionError, Incumbent, Pricing
+from solver.result import Options, Progress, ProgressCallback, Result, Status, StopCallback
+from solver.search import map_einsum
+from solver.search.goal import objective_value
+
+MILESTONES_PERCENT = (10, 1, 0)
+"""Distances from the optimum at which the clock is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A better value of the first objective, and when it was found."""
+
+    seconds: float
+    value: int
+    evaluations: int | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One mapper's run.
+
+    Parameters
+    ----------
+    mapper
+        Its name.
+    seconds, evaluations, valid
+        Time it took, mappings it had priced, and how many of them are allowed.
+    trace
+        The incumbents, each better than the one before.
+    best
+        The last of them, None if no allowed mapping was found.
+    remark
+        What people should know, such as why there is no mapping; empty if there is nothing.
+    failure
+        The traceback of an exception in a mapper, empty without one.
+    """
+
+    mapper: str
+    seconds: float
+    evaluations: int
+    valid: int
+    trace: tuple[Point, ...] = ()
+    best: Incumbent | None = None
+    remark: str = ""
+    failure: str = ""
+
+    @property
+    def value(self) -> int | None:
+        """Exact value of the first objective."""
+        return None if self.best is None else self.best.values[0]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the mappers and the exact search found for one mapspace.
+
+    ``trace`` holds the incumbents that the exact search reported, the last one when it ended.
+    """
+
+    mapspace: Mapspace
+    result: Result
+    trace: tuple[Point, ...]
+    outcomes: tuple[Outcome, ...]
+    budget: Budget
+    seed: int
+
+    @property
+    def proven(self) -> bool:
+        """Whether the reference is the proven optimum, and not just a bound on it."""
+        return self.result.status is Status.OPTIMAL
+
+    @property
+    def reference(self) -> int | None:
+        """What values are compared with: the optimum if it is proven, else the bound, if there is one."""
+        return self.result.bound
+
+    def ratio(self, value: int | None) -> float | None:
+        """Value over the reference; None if either is missing, or the reference is 0 and the value is not."""
+        if value is None or self.reference is None or (self.reference == 0 and value > 0):
+            return None
+        return value / self.reference if self.reference else 1.0
+
+    def first_within(self, trace: Sequence[Point], percent: int) -> float | None:
+        """Seconds until a value was within `percent` of the reference, None if it never was."""
+        if self.reference is None:
+            return None
+        most = self.reference * (100 + percent)
+        return next((point.seconds for point in trace if point.value * 100 <= most), None)
+
+
+def compare(
+    mapspace: Mapspace,
+    mappers: Iterable[tuple[str, Mapper]],
+    options: Options,
+    budget: Budget,
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> Comparison:
+    """Prove the optimum, then run each mapper alone.
+
+    Parameters
+    ----------
+    mapspace
+        What is mapped.
+    mappers
+        Pairs of a name and a mapper.
+    options
+        Of the exact search; objectives and seed go for the mappers as well.
+    budget
+        Of each mapper.
+    on_progress, should_stop
+        As in `solver.map_einsum`; once stopped, the mappers that are left are not run.
+
+    Raises
+    ------
+    ContradictionError
+        If a mapper's mapping is better than what is proven: a defect of the product, never an answer.
+    """
+    result, trace = _prove(mapspace, options, on_progress, should_stop)
+    comparison = Comparison(mapspace, result, trace, (), budget, options.seed)
+    for name, mapper in mappers:
+        if should_stop is not None and should_stop():
+            break
+        outcome = _run(name, mapper, comparison, on_progress, should_stop)
+        _check(outcome, result)
+        comparison = replace(comparison, outcomes=(*comparison.outcomes, outcome))
+    return comparison
+
+
+def geometric_mean(numbers: Iterable[float]) -> float | None:
+    """Return the geometric mean of positive numbers, None if there are none."""
+    logarithms = [math.log(number) for number in numbers]
+    return math.exp(sum(logarithms) / len(logarithms)) if logarithms else None
+
+
+def _prove(
+    mapspace: Mapspace,
+    options: Options,
+    on_progress: ProgressCallback | None,
+    should_stop: StopCallback | None,
+) -> tuple[Result, tuple[Point, ...]]:
+    trace: list[Point] = []
+    first = (options.objectives or mapspace.objectives)[0]
+
+    def listen(progress: Progress) -> None:
+        value = progress.incumbent
+        if progress.objective == first and value is not None and (not trace or value < trace[-1].value):
+            trace.append(Point(progress.seconds, value))
+        if on_progress is not None:
+            on_progress(progress)
+
+    start = time.perf_counter()
+    result = map_einsum(mapspace, options, listen, should_stop)
+    if result.value is not None and (not trace or result.value < trace[-1].value):
+        trace.append(Point(time.perf_counter() - start, result.value))
+    return result, tuple(trace)
+
+
+def _run(
+    name: str,
+    mapper: Mapper,
+    comparison: Comparison,
+    on_progress: ProgressCallback | None,
+    should_stop: StopCallback | None,
+) -> Outcome:
+    objectives = comparison.result.objectives
+
+    def stop() -> bool:
+        if on_progress is not None:
+            incumbent = pricing.best.values[0] if pricing.best else None
+            phase = f"mapper {name}"
+            on_progress(Progress(phase, pricing.seconds, objectives[0], incumbent, comparison.reference))
+        return should_stop is not None and should_stop()
+
+    pricing = Pricing(comparison.mapspace, objectives, comparison.budget, comparison.seed, stop)
+    remark, failure = "", ""
+    try:
+        answer = mapper.find_mapping(comparison.mapspace, pricing)
+        broken = None if answer is None else pricing.offer(answer)
+        remark = f"its answer breaks {broken}" if broken else ""
+    except BudgetSpent:
+        remark = ""
+    except MapperError as error:
+        remark = str(error)
+    except ContradictionError:
+        raise
+    except Exception as error:  # a user's mapper may fail in any way, and the others still count
+        remark, failure = f"failed: {type(error).__name__}: {error}", traceback.format_exc()
+    return Outcome(
+        mapper=name,
+        seconds=pricing.seconds,
+        evaluations=pricing.evaluations,
+        valid=pricing.valid,
+        trace=tuple(Point(own.seconds, own.values[0], own.evaluations) for own in pricing.trace),
+        best=pricing.best,
+        remark=remark,
+        failure=failure,
+    )
+
+
+def _check(outcome: Outcome, result: Result) -> None:
+    """Raise `ContradictionError` if a mapping is better than what the exact search proved."""
+    if outcome.best is None:
+        return
+    if result.status is Status.INFEASIBLE:
+        raise ContradictionError(f"{outcome.mapper} found a mapping where none was proven to exist")
+    if result.bound is not None and outcome.best.values[0] < result.bound:
+        raise ContradictionError(f"{outcome.mapper} found a mapping below the bound of the exact search")
+    if result.status is Status.OPTIMAL and result.evaluation is not None:
+        energy, cycles = result.evaluation.energy, result.evaluation.cycles
+        values = tuple(objective_value(name, energy, cycles) for name in result.objectives)
+        if outcome.best.values < values:
+            raise ContradictionError(f"{outcome.mapper} found a mapping better than the proven optimum")

@@ -1,0 +1,69 @@
+"""A picture of a comparison: best value so far against time, the optimum as a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from solver.heuristics.comparison import Comparison, Point
+from solver.report.comparison import EXACT
+from solver.report.document import UNITS
+from solver.result import in_reported_unit
+
+FORMATS = (".png", ".svg", ".pdf")
+SIZE_INCHES = (8.0, 5.0)
+DOTS_PER_INCH = 150
+
+
+class PlotError(Exception):
+    """A picture cannot be drawn; the message says why."""
+
+
+def check_plot(path: Path | None) -> None:
+    """Raise `PlotError` if a picture cannot be drawn to `path`, before a search takes its time."""
+    if path is None:
+        return
+    if path.suffix.lower() not in FORMATS:
+        raise PlotError(f"{path}: a picture's name ends in {', '.join(FORMATS)}")
+    try:
+        import matplotlib  # noqa: F401, PLC0415 (an optional extra)
+    except ImportError:
+        raise PlotError("--plot needs matplotlib: pip install 'tilewright[plot]'") from None
+
+
+def draw_convergence(comparison: Comparison, path: Path) -> None:
+    """Draw the best value of every mapper so far against time, both on logarithmic axes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an optional extra)
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    result = comparison.result
+    figure = Figure(figsize=SIZE_INCHES, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    runs = [(EXACT, comparison.trace, result.statistics.seconds)]
+    runs += [(own.mapper, own.trace, own.seconds) for own in comparison.outcomes]
+    for name, trace, seconds in runs:
+        if not trace:
+            continue
+        times, values = _steps(comparison, trace, seconds)
+        axes.step(times, values, where="post", label=name, linewidth=2.0 if name == EXACT else 1.2)
+    if comparison.reference:
+        label = "optimum" if comparison.proven else "bound"
+        height = in_reported_unit(result.objective, comparison.reference, result.units_per_pj)
+        axes.axhline(height, color="black", linestyle="--", label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("seconds")
+    axes.set_ylabel(f"{result.objective} ({UNITS[result.objective]})")
+    axes.set_title(f"{comparison.mapspace.problem.name} on {comparison.mapspace.architecture.name}")
+    axes.grid(visible=True, which="both", alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=DOTS_PER_INCH)
+
+
+def _steps(comparison: Comparison, trace: Sequence[Point], seconds: float) -> tuple[list[float], list[float]]:
+    """Times and values of a staircase that goes on to the end of the run."""
+    result = comparison.result
+    times = [point.seconds for point in trace]
+    values = [float(in_reported_unit(result.objective, point.value, result.units_per_pj)) for point in trace]
+    return [*times, max(seconds, times[-1])], [*values, values[-1]]
