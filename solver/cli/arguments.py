@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from solver.cli.compare_arguments import add_compare
 from solver.cli.options import EXIT_CODES, Commands, add_json, add_search_options, add_spec_command
 from solver.cli.tile_arguments import add_tile
 
@@ -103,5 +104,6 @@ ADDERS: dict[str, Callable[[Commands], argparse.ArgumentParser]] = {
     "map": _add_map,
     "evaluate": _add_evaluate,
     "check": _add_check,
+    "compare": add_compare,
     "tile": add_tile,
 }

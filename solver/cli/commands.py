@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from model.spec.places import places_of
+from solver.cli.compare import compare_command
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
 from solver.cli.output import STDOUT, check_outputs, write_output
 from solver.cli.running import load, load_mapspace, load_unmapped, search
@@ -76,5 +77,6 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "map": map_command,
     "evaluate": evaluate_command,
     "check": check_command,
+    "compare": compare_command,
     "tile": tile_command,
 }
