@@ -7,32 +7,67 @@ from typing import TYPE_CHECKING
 
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OPTIMAL
 from solver.cli.output import STDOUT, check_outputs, write_output
-from solver.cli.tile_arguments import described_operator
+from solver.cli.tile_arguments import check_tile_arguments, described_operator
 
 if TYPE_CHECKING:
-    from model.tiling.result import Tiling
+    from solver.report.tiling import TilingReport
 
 
 def tile_command(arguments: argparse.Namespace) -> int:
-    """Tile the operator that the arguments describe; write and print the tiling."""
+    """Tile an operator, or a spec's problem, as the arguments say; write and print the tiling."""
+    check_tile_arguments(arguments)
+    outputs = (arguments.json, arguments.mapping)
+    check_outputs(outputs, arguments.onto or ())
+    report = _tiled(arguments) if arguments.onto is None else _tiled_onto(arguments)
+    if STDOUT not in outputs:
+        from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
+        from solver.report.tiling import print_tiling  # noqa: PLC0415
+
+        with report_console() as console:
+            print_tiling(console, report)
+    if arguments.json is not None:
+        from solver.report.document import json_text  # noqa: PLC0415
+        from solver.report.tiling import tiling_document  # noqa: PLC0415
+
+        write_output(arguments.json, json_text(tiling_document(report)))
+    if arguments.mapping is not None and report.mapped is not None:
+        from solver.report.timeloop_mapping import mapping_yaml  # noqa: PLC0415
+
+        write_output(arguments.mapping, mapping_yaml(report.mapped.targets))
+    return EXIT_INFEASIBLE if report.tiling is None else EXIT_OPTIMAL
+
+
+def _tiled(arguments: argparse.Namespace) -> TilingReport:
     operator = described_operator(arguments)
-    check_outputs((arguments.json,), ())
     from model.spec.backends import load_backend  # noqa: PLC0415 (wrong arguments answer without it)
 
     backend = load_backend(arguments.backend)
-    from solver.cli.console import report_console  # noqa: PLC0415
-    from solver.heuristics.smaug import CannotTile, tile  # noqa: PLC0415
-    from solver.report.document import json_text  # noqa: PLC0415
-    from solver.report.tiling import print_tiling, tiling_document  # noqa: PLC0415
+    from solver.heuristics.smaug import CannotTile, tile  # noqa: PLC0415 (spec errors answer without it)
+    from solver.report.tiling import TilingReport  # noqa: PLC0415
 
-    outcome: Tiling | CannotTile
     try:
-        outcome = tile(operator, backend)
+        return TilingReport(operator.name, backend.name, tile(operator, backend))
     except CannotTile as error:
-        outcome = error
-    if arguments.json != STDOUT:
-        with report_console() as console:
-            print_tiling(console, operator, backend, outcome)
-    if arguments.json is not None:
-        write_output(arguments.json, json_text(tiling_document(operator, backend, outcome)))
-    return EXIT_INFEASIBLE if isinstance(outcome, CannotTile) else EXIT_OPTIMAL
+        return TilingReport(operator.name, backend.name, reason=str(error))
+
+
+def _tiled_onto(arguments: argparse.Namespace) -> TilingReport:
+    from model.spec.backends import load_backend  # noqa: PLC0415 (wrong arguments answer without it)
+    from model.spec.timeloop import load_timeloop  # noqa: PLC0415
+
+    mapspace = load_timeloop(arguments.onto).mapspace
+    backend = load_backend(arguments.backend)
+    from solver.heuristics.interface import MapperError  # noqa: PLC0415 (spec errors answer without numpy)
+    from solver.heuristics.pricing import Pricing  # noqa: PLC0415
+    from solver.heuristics.smaug.mapper import SmaugTiling  # noqa: PLC0415
+    from solver.report.tiling import MappedReport, TilingReport  # noqa: PLC0415
+
+    name = mapspace.problem.name
+    try:
+        tiled = SmaugTiling(backend.num_pes, backend.num_maccs_per_pe).tile(mapspace)
+    except MapperError as error:
+        return TilingReport(name, mapspace.architecture.name, reason=str(error))
+    broken = Pricing(mapspace, mapspace.objectives).offer(tiled.mapped.mapping)
+    remarks = tuple(map(str, tiled.mapped.roundings))
+    mapped = MappedReport(mapspace, tiled.mapped.mapping, remarks, broken)
+    return TilingReport(name, mapspace.architecture.name, tiled.tiling, mapped=mapped)

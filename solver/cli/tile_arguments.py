@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from solver.cli.options import EXIT_CODES, Commands, add_json, positive
 
@@ -22,6 +23,8 @@ REQUIRED = {
 """Operators, and the options that describe them besides ``--input``."""
 
 OPTIONAL = {"convolution": ("stride", "padding"), "pooling": ("stride", "padding")}
+TAKEN = {name: (*options, *OPTIONAL.get(name, ())) for name, options in REQUIRED.items()}
+SHAPES = ("kernel", "ofmaps", "stride", "padding")
 
 
 def add_tile(commands: Commands) -> argparse.ArgumentParser:
@@ -35,11 +38,9 @@ def add_tile(commands: Commands) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--operator", required=True, choices=tuple(REQUIRED), metavar="OP", help=", ".join(REQUIRED)
+        "--operator", choices=tuple(REQUIRED), metavar="OP", help=f"what is tiled: {', '.join(REQUIRED)}"
     )
-    parser.add_argument(
-        "--input", required=True, type=sizes, metavar="SHAPE", help="shape of the inputs: N,H,W,C or N,C"
-    )
+    parser.add_argument("--input", type=sizes, metavar="SHAPE", help="shape of the inputs: N,H,W,C or N,C")
     parser.add_argument(
         "--kernel",
         "--pool",
@@ -71,9 +72,44 @@ def add_tile(commands: Commands) -> argparse.ArgumentParser:
         metavar="NAME|FILE",
         help="a shipped backend or a YAML file (default: %(default)s)",
     )
+    parser.add_argument(
+        "--onto",
+        nargs="+",
+        type=Path,
+        metavar="SPEC",
+        help="instead of an operator: YAML specs with a problem, which is tiled for the scratchpads of their "
+        "architecture (of the backend only the PEs count) and mapped",
+    )
+    parser.add_argument(
+        "--mapping", type=Path, metavar="OUT", help="with --onto: write the mapping as Timeloop v4 YAML"
+    )
     add_json(parser)
     parser.set_defaults(refuse=parser.error)
     return parser
+
+
+def check_tile_arguments(arguments: argparse.Namespace) -> None:
+    """End the program with 2 if options are missing, or have no meaning beside the others."""
+    name = arguments.operator
+    if arguments.onto is not None:
+        given = [
+            option for option in (*SHAPES, "operator", "input") if getattr(arguments, option) is not None
+        ]
+        if given:
+            arguments.refuse(f"--{given[0]} has no meaning with --onto")
+        return
+    if name is None or arguments.input is None:
+        arguments.refuse("either --operator and --input are needed, or --onto")
+    if arguments.mapping is not None:
+        arguments.refuse("--mapping needs --onto: an operator alone has no architecture to map onto")
+    for option in REQUIRED[name]:
+        if getattr(arguments, option) is None:
+            arguments.refuse(f"{name} needs --{option}")
+    for option in SHAPES:
+        if getattr(arguments, option) is not None and option not in TAKEN[name]:
+            arguments.refuse(f"--{option} has no meaning for {name}")
+    if name == "pooling" and arguments.padding == "same":
+        arguments.refuse("pooling has no padding: its windows lie within the inputs")
 
 
 def described_operator(arguments: argparse.Namespace) -> Operator:
@@ -82,15 +118,15 @@ def described_operator(arguments: argparse.Namespace) -> Operator:
     Raises
     ------
     SystemExit
-        With 2, if an option is missing or has no meaning for the operator, or the shapes do not fit.
+        With 2, if the shapes do not fit together.
     """
     from model.tiling.operators import OperatorError  # noqa: PLC0415 (--help answers without it)
 
-    _check_options(arguments)
     try:
         return _operator(arguments)
     except OperatorError as error:
-        _refuse(arguments, str(error))
+        arguments.refuse(str(error))
+        raise AssertionError("the parser's error ends the program") from error
 
 
 def sizes(text: str) -> tuple[int, ...]:
@@ -124,21 +160,3 @@ def _operator(arguments: argparse.Namespace) -> Operator:
     if name == "eltwise":
         return operators.Eltwise(shape)
     return operators.Unary(shape) if name == "unary" else operators.Softmax(shape)
-
-
-def _check_options(arguments: argparse.Namespace) -> None:
-    name = arguments.operator
-    taken = (*REQUIRED[name], *OPTIONAL.get(name, ()))
-    for option in REQUIRED[name]:
-        if getattr(arguments, option) is None:
-            _refuse(arguments, f"{name} needs --{option}")
-    for option in ("kernel", "ofmaps", "stride", "padding"):
-        if getattr(arguments, option) is not None and option not in taken:
-            _refuse(arguments, f"--{option} has no meaning for {name}")
-    if name == "pooling" and arguments.padding == "same":
-        _refuse(arguments, "pooling has no padding: its windows lie within the inputs")
-
-
-def _refuse(arguments: argparse.Namespace, message: str) -> NoReturn:
-    arguments.refuse(message)
-    raise AssertionError("the parser's error ends the program")

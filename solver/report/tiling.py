@@ -2,65 +2,131 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.metadata import version
 
 from rich.console import Console
 from rich.table import Table
 
-from model.tiling.backend import Backend
-from model.tiling.operators import Operator, Shape
+from model.cost import evaluate
+from model.mapping import Mapping
+from model.mapspace import Mapspace
+from model.tiling.operators import Shape
 from model.tiling.result import TensorTiling, Tiling
 from solver.report.document import Document
 from solver.report.figures import count_text, percent
 from solver.report.tables import plain_table
+from solver.report.text import print_evaluation
+from solver.report.timeloop_mapping import Target, mapping_targets
 
 NUMBERS = ("Tiles", "Elements", "Scratchpad")
+HEADINGS = ("Tensor", "Shape", "Strategy", "Tile", "Tiles", "First", "Last", "Elements", "Scratchpad")
 
 
-def print_tiling(console: Console, operator: Operator, backend: Backend, outcome: Tiling | Exception) -> None:
+@dataclass(frozen=True)
+class MappedReport:
+    """A tiling as a mapping.
+
+    Parameters
+    ----------
+    mapspace, mapping
+        The problem, the architecture, and the mapping.
+    remarks
+        Where the mapping's tiles are not those of the tiling.
+    broken
+        What rule of the mapspace or limit of the hardware the mapping breaks, if any.
+    """
+
+    mapspace: Mapspace
+    mapping: Mapping
+    remarks: tuple[str, ...]
+    broken: str | None
+
+    @property
+    def targets(self) -> list[Target]:
+        """The mapping as Timeloop v4 targets."""
+        return mapping_targets(self.mapspace.problem, self.mapspace.architecture, self.mapping)
+
+
+@dataclass(frozen=True)
+class TilingReport:
+    """A tiling of `operator` for `backend` (their names), or the reason why there is none."""
+
+    operator: str
+    backend: str
+    tiling: Tiling | None = None
+    reason: str | None = None
+    mapped: MappedReport | None = None
+
+
+def print_tiling(console: Console, report: TilingReport) -> None:
     """Print strategies, tile shapes and use of the scratchpads, or why there is no tiling."""
-    shape = "x".join(map(str, operator.input))
-    console.print(f"Tiling of {operator.name} {shape} for {backend.name}", style="bold")
-    if not isinstance(outcome, Tiling):
-        console.print(f"It cannot be tiled: {outcome}.")
+    console.print(f"Tiling of {report.operator} for {report.backend}", style="bold")
+    if report.tiling is None:
+        console.print(f"It cannot be tiled: {report.reason}.")
         return
-    console.print(_table(outcome))
-    whole = len(outcome.tensors) * backend.capacity
+    tiling, capacity = report.tiling, report.tiling.backend.capacity
+    console.print(_table(tiling))
+    tensors = len(tiling.tensors)
     console.print(
-        f"In use: {count_text(outcome.total_elements)} of {count_text(whole)} elements, "
-        f"{_share(outcome.total_elements, whole)} of {len(outcome.tensors)} scratchpads "
-        f"of {count_text(backend.spad_bytes)} bytes"
+        f"In use: {count_text(tiling.total_elements)} of {count_text(tensors * capacity)} elements, "
+        f"{percent(tiling.total_elements / (tensors * capacity))} of {tensors} scratchpads "
+        f"of {count_text(capacity)} elements"
     )
-    for note in outcome.notes:
+    for note in tiling.notes:
         console.print(f"note: {note}")
+    if report.mapped is not None:
+        console.print()
+        _print_mapped(console, report.mapped)
 
 
-def tiling_document(operator: Operator, backend: Backend, outcome: Tiling | Exception) -> Document:
-    """Return a tiling as JSON values; without one, `outcome` says why, and its figures are null."""
-    head: Document = {
+def tiling_document(report: TilingReport) -> Document:
+    """Return a tiling as JSON values; without one, all but the reason is null."""
+    tiling, mapped = report.tiling, report.mapped
+    document: Document = {
         "version": version("tilewright"),
-        "operator": operator.name,
-        "backend": backend.name,
-        "spad_elements": backend.capacity,
+        "status": "CANNOT_TILE" if tiling is None else "TILED",
+        "reason": report.reason,
+        "operator": report.operator,
+        "backend": report.backend,
+        "spad_elements": None,
+        "strategies": None,
+        "tiles": None,
+        "total_elements": None,
+        "notes": [],
+        "mapping": None,
     }
-    if not isinstance(outcome, Tiling):
-        nothing = dict.fromkeys(("strategies", "tiles", "total_elements"))
-        return {**head, "status": "CANNOT_TILE", **nothing, "reason": str(outcome), "notes": []}
-    return {
-        **head,
-        "status": "TILED",
-        "strategies": {tensor.name: _strategy(tensor) for tensor in outcome.tensors},
-        "tiles": {tensor.name: _tiles(tensor) for tensor in outcome.tensors},
-        "total_elements": outcome.total_elements,
-        "reason": None,
-        "notes": list(outcome.notes),
+    if tiling is None:
+        return document
+    document |= {
+        "spad_elements": tiling.backend.capacity,
+        "strategies": {tensor.name: _strategy(tensor) for tensor in tiling.tensors},
+        "tiles": {tensor.name: _tiles(tensor) for tensor in tiling.tensors},
+        "total_elements": tiling.total_elements,
+        "notes": list(tiling.notes),
     }
+    if mapped is None:
+        return document
+    notes = [*tiling.notes, *mapped.remarks, *_refusal(mapped)]
+    return {**document, "notes": notes, "mapping": mapped.targets}
+
+
+def _print_mapped(console: Console, mapped: MappedReport) -> None:
+    evaluation = evaluate(mapped.mapspace.problem, mapped.mapspace.architecture, mapped.mapping)
+    print_evaluation(console, mapped.mapspace, mapped.mapping, evaluation)
+    for remark in (*mapped.remarks, *_refusal(mapped)):
+        console.print(f"note: {remark}")
+
+
+def _refusal(mapped: MappedReport) -> tuple[str, ...]:
+    return (
+        () if mapped.broken is None else (f"the spec does not allow this mapping: it breaks {mapped.broken}",)
+    )
 
 
 def _table(tiling: Tiling) -> Table:
-    headings = ("Tensor", "Shape", "Strategy", "Tile", "Tiles", "First", "Last", "Elements", "Scratchpad")
-    table = plain_table(*headings)
-    for column, heading in zip(table.columns, headings, strict=True):
+    table = plain_table(*HEADINGS)
+    for column, heading in zip(table.columns, HEADINGS, strict=True):
         column.justify = "right" if heading in NUMBERS else "left"
     for tensor in tiling.tensors:
         table.add_row(
@@ -72,7 +138,7 @@ def _table(tiling: Tiling) -> Table:
             _shape(tensor.listed.first),
             _shape(tensor.listed.last),
             count_text(tensor.tile_elements),
-            _share(tensor.tile_elements, tiling.backend.capacity),
+            percent(tensor.tile_elements / tiling.backend.capacity),
         )
     return table
 
@@ -95,7 +161,3 @@ def _strategy(tensor: TensorTiling) -> str | None:
 
 def _shape(shape: Shape) -> str:
     return "x".join(map(str, shape))
-
-
-def _share(part: int, whole: int) -> str:
-    return percent(part / whole)
