@@ -73,6 +73,7 @@ def choose_array(
     values: CostArray = np.sum([reduce(costs, axis=1) for costs in priced.costs], axis=0)
     place = int(_order(priced, values)[0])
     result = assign(priced.network(place), _remaining(options, clock), clock.stop)
+    result = replace(result, seconds=clock.seconds)
     return _choice(priced, place, result, criterion, int(values[place]), 1)
 
 
@@ -102,7 +103,7 @@ def _least_total(priced: PricedArrays, options: AssignOptions, clock: Clock) -> 
         result = replace(
             result, status=Status.FEASIBLE, termination=ending, bound=min(floors), runner_up=None, margin=None
         )
-    return _choice(priced, place, result, TOTAL, total, len(ranked))
+    return _choice(priced, place, replace(result, seconds=clock.seconds), TOTAL, total, len(ranked))
 
 
 def _least_transitions(priced: PricedArrays) -> int:

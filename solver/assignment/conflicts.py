@@ -14,10 +14,10 @@ from solver.assignment.elimination import least_total
 from solver.assignment.instance import Instance
 from solver.assignment.kernel import Request, part_of, solve_kernel
 from solver.assignment.reductions import reduce_instance
-from solver.result import Reason
+from solver.result import Reason, Statement
 
 TIME_LIMIT_S = 10.0
-NOT_REDUCED = "(time ran out: some of these may not matter)"
+CONFLICT = "no assignment satisfies all of these"
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +26,10 @@ class _Rule:
 
     variables: tuple[int, ...]
     table: CostArray
-    reason: Reason
+    statement: Statement
 
 
-def find_conflict(network: Network) -> tuple[Reason, ...]:
+def find_conflict(network: Network) -> Reason:
     """Return layers and edges that leave no assignment together, and would without any one of them.
 
     Drops ever smaller parts of the rules as long as what remains is infeasible. For a conflict of k
@@ -38,14 +38,19 @@ def find_conflict(network: Network) -> tuple[Reason, ...]:
     rules = [*_layer_rules(network), *_edge_rules(network)]
     alone = [rule for rule in rules if rule.table.all()]
     if alone:
-        return (alone[0].reason,)
+        return _reason(alone[:1], irreducible=True)
     clock = Clock(TIME_LIMIT_S)
     size = len(rules)
     while size > 1 and not clock.stop():
         size = -(-size // 2)
         rules = _without_spare(rules, size, clock)
-    reasons = tuple(rule.reason for rule in rules)
-    return (*reasons, Reason(NOT_REDUCED)) if clock.stop() else reasons
+    return _reason(rules, irreducible=not clock.stop())
+
+
+def _reason(rules: Sequence[_Rule], irreducible: bool) -> Reason:
+    statements = tuple(rule.statement for rule in rules)
+    sources = tuple(source for statement in statements for source in statement.sources)
+    return Reason(CONFLICT, sources, statements, irreducible)
 
 
 def _without_spare(rules: Sequence[_Rule], size: int, clock: Clock) -> list[_Rule]:
@@ -83,7 +88,7 @@ def _layer_rules(network: Network) -> Iterator[_Rule]:
     for variable, layer in enumerate(network.layers):
         forbidden = (layer.costs == FORBIDDEN).astype(np.int64)
         if forbidden.any():
-            yield _Rule((variable,), forbidden, Reason(_layer_text(layer), _places(layer.place)))
+            yield _Rule((variable,), forbidden, Statement(_layer_text(layer), _places(layer.place)))
 
 
 def _edge_rules(network: Network) -> Iterator[_Rule]:
@@ -96,7 +101,7 @@ def _edge_rules(network: Network) -> Iterator[_Rule]:
         ends, table = (edge.source, edge.target), forbidden
         if edge.source > edge.target:
             ends, table = (edge.target, edge.source), forbidden.T
-        yield _Rule(ends, table, Reason(_edge_text(network, edge), _places(edge.place)))
+        yield _Rule(ends, table, Statement(_edge_text(network, edge), _places(edge.place)))
 
 
 def _layer_text(layer: Layer) -> str:

@@ -139,7 +139,7 @@ class AssignResult:
     policies
         Naive rules to compare with.
     reasons
-        For INFEASIBLE, layers and edges that rule each other out.
+        For INFEASIBLE, one: layers and edges that leave no assignment.
     seconds
         Wall-clock time.
     literals

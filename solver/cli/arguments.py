@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from solver.cli.assign_arguments import add_assign
 from solver.cli.compare_arguments import add_compare
 from solver.cli.options import EXIT_CODES, Commands, add_json, add_search_options, add_spec_command
 from solver.cli.tile_arguments import add_tile
@@ -106,4 +107,5 @@ ADDERS: dict[str, Callable[[Commands], argparse.ArgumentParser]] = {
     "check": _add_check,
     "compare": add_compare,
     "tile": add_tile,
+    "assign": add_assign,
 }

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from model.spec.places import places_of
+from solver.cli.assign import assign_command
 from solver.cli.compare import compare_command
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
 from solver.cli.output import STDOUT, check_outputs, write_output
@@ -79,4 +80,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check": check_command,
     "compare": compare_command,
     "tile": tile_command,
+    "assign": assign_command,
 }

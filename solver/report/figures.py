@@ -71,3 +71,8 @@ def objective_text(objective: str, quantity: int, units_per_pj: int) -> str:
     if objective == "latency":
         return f"{count_text(quantity)} cycles"
     return f"{significant(reported)} pJ*cycles"
+
+
+def cost_text(cost: Fraction) -> str:
+    """Return a cost with up to seven significant digits, without trailing zeros."""
+    return f"{float(cost):.7g}"

@@ -1,0 +1,88 @@
+"""The arguments of ``assign``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from solver.cli.options import (
+    EXIT_CODES,
+    Commands,
+    add_effort,
+    add_includes,
+    add_json,
+    add_variables,
+    positive,
+)
+
+CRITERIA = ("total", "layers", "methods")
+PICTURES = (".png", ".svg", ".pdf")
+DOT = (".dot", ".gv")
+
+
+def add_assign(commands: Commands) -> argparse.ArgumentParser:
+    """Add the command ``assign``."""
+    parser = commands.add_parser(
+        "assign",
+        help="choose a method for every layer of a network, and prove the choice best",
+        description="Choose a method for every layer of a network so that execution and transitions together "
+        "cost the least, and prove it.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "specs",
+        nargs="+",
+        type=Path,
+        metavar="NETWORK",
+        help="YAML files with a network, merged by top-level key",
+    )
+    add_variables(parser)
+    add_includes(parser)
+    parser.add_argument(
+        "--dsp-budget",
+        type=positive,
+        metavar="N",
+        help="choose rows and columns of the systolic array with at most N multipliers",
+    )
+    parser.add_argument(
+        "--array-criterion",
+        choices=CRITERIA,
+        default=CRITERIA[0],
+        help="what the array is chosen by: the total of the best assignment, the sum of the layers' cheapest "
+        "methods, or the sum over all methods (default: %(default)s)",
+    )
+    add_effort(parser, "assignment")
+    add_json(parser)
+    parser.add_argument(
+        "--plot",
+        type=picture,
+        metavar="OUT",
+        help="draw the layered graph with the chosen methods marked (.png, .svg, .pdf; needs matplotlib)",
+    )
+    parser.add_argument(
+        "--show-graph",
+        type=graph,
+        metavar="OUT",
+        help="write the layered graph alone: DOT (.dot, .gv, or - for stdout) or a picture",
+    )
+    parser.add_argument("--decomposition", action="store_true", help="print every step of the decomposition")
+    parser.add_argument("--quiet", action="store_true", help="no report; files and exit code only")
+    return parser
+
+
+def picture(text: str) -> Path:
+    """Read the path of a picture."""
+    return _path(text, PICTURES)
+
+
+def graph(text: str) -> Path:
+    """Read the path of a picture or a DOT file; ``-`` is stdout."""
+    return Path(text) if text == "-" else _path(text, (*DOT, *PICTURES))
+
+
+def _path(text: str, suffixes: tuple[str, ...]) -> Path:
+    if Path(text).suffix.lower() not in suffixes:
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in {', '.join(suffixes)}")
+    return Path(text)

@@ -1,0 +1,150 @@
+"""Assignments for people: a table of layers, totals, naive rules, and how the graph was taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from solver.assignment.array_search import ArrayChoice
+from solver.assignment.result import Assignment, AssignResult, Decomposition
+from solver.report.figures import cost_text, count_text, percent, seconds_text
+from solver.report.reasons import place_text
+from solver.report.tables import NOTHING, plain_table
+from solver.report.text import ENDINGS, STYLES
+from solver.result import Reason, Status
+
+SHORT_DECOMPOSITION = 12
+"""Steps up to which a decomposition is printed in full unasked."""
+
+CRITERIA_TEXT = {
+    "total": "least total of the assignment",
+    "layers": "least sum of the layers' cheapest methods",
+    "methods": "least sum over all methods of all layers",
+}
+
+
+def print_assignment(
+    console: Console, result: AssignResult, array: ArrayChoice | None, all_steps: bool
+) -> None:
+    """Print the result; `all_steps` prints every step of a long decomposition as well."""
+    network = result.network
+    title = f" of {network.name}" if network.name else ""
+    console.print(Text.assemble(("Assignment", "bold"), title, f" (costs in {network.unit})"))
+    if result.best is not None:
+        console.print(_layers_table(result, result.best))
+        console.print(_totals_table(result, result.best))
+    if result.policies:
+        console.print(Text.assemble("\n", ("Naive rules", "bold")))
+        console.print(_policies_table(result))
+    console.print(Text.assemble("\n", ("Decomposition", "bold")))
+    for line in _decomposition_lines(result.decomposition, all_steps):
+        console.print(line)
+    for note in network.notes:
+        console.print(f"note: {note}")
+    if array is not None:
+        tried = f"{count_text(array.arrays)} arrays, {count_text(array.assigned)} assignments solved"
+        console.print(f"note: array chosen by the {CRITERIA_TEXT[array.criterion]}: {tried}")
+    for reason in result.reasons:
+        for line in _reason_lines(reason):
+            console.print(line)
+    status = (result.status.value, STYLES[result.status])
+    console.print(Text.assemble(status, " ", "; ".join(_status_parts(result))))
+
+
+def _layers_table(result: AssignResult, best: Assignment) -> Table:
+    """Return a row per layer: method, costs, and the second-best assignment's method if it differs."""
+    table = plain_table("Layer", "Method")
+    for heading in ("Execution", "Transition"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("Runner-up", no_wrap=True)
+    network = result.network
+    methods = best.methods(network)
+    others = methods if result.runner_up is None else result.runner_up.methods(network)
+    rows = zip(network.layers, methods, best.execution, best.incoming(network), others, strict=True)
+    for layer, method, execution, transition, other in rows:
+        differs = other if other != method else NOTHING
+        table.add_row(layer.name, method, _cost(result, execution), _cost(result, transition), differs)
+    return table
+
+
+def _totals_table(result: AssignResult, best: Assignment) -> Table:
+    """Return the total with its parts, and the runner-up with its margin."""
+    table = Table.grid(padding=(0, 2))
+    table.add_row("Total", _cost(result, best.total))
+    for name, steps in (("execution", sum(best.execution)), ("transition", sum(best.transition))):
+        share = percent(steps / best.total) if best.total else NOTHING
+        table.add_row(f"  {name}", _cost(result, steps), f"{share} of the total")
+    if result.runner_up is not None:
+        table.add_row("Runner-up", _cost(result, result.runner_up.total), _margin_text(result))
+    elif result.status is Status.OPTIMAL:
+        table.add_row("Runner-up", NOTHING, "no other assignment is allowed")
+    return table
+
+
+def _margin_text(result: AssignResult) -> str:
+    if result.margin is None:
+        return "not proven to be the second best"
+    if result.margin == 0:
+        return "as good: the best assignment is not unique"
+    return f"margin {_cost(result, result.margin)}"
+
+
+def _policies_table(result: AssignResult) -> Table:
+    """Return what the naive rules cost, and how much more than the assignment that is."""
+    table = plain_table("Rule")
+    for heading in ("Total", "Over the assignment", "Layers"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    count = count_text(len(result.network.layers))
+    for policy in result.policies:
+        total = "forbidden" if policy.total is None else _cost(result, policy.total)
+        more = NOTHING
+        if policy.total is not None and result.total:
+            more = percent((policy.total - result.total) / result.total)
+        table.add_row(policy.name, total, more, f"{count_text(policy.layers_followed)}/{count}")
+    return table
+
+
+def _decomposition_lines(decomposition: Decomposition, all_steps: bool) -> Iterator[str]:
+    counts = [(rule, decomposition.count(rule)) for rule in ("split", "R0", "RI", "RII")]
+    shown = ", ".join(f"{count_text(count)} {rule}" for rule, count in counts if count)
+    yield f"{decomposition.structure}: {shown}" if shown else decomposition.structure
+    if all_steps or len(decomposition.steps) <= SHORT_DECOMPOSITION:
+        for rule, layer, *others in decomposition.steps:
+            yield f"  {rule:5} {layer}" + (f" into {', '.join(others)}" if others else "")
+    for kernel in decomposition.kernels:
+        yield f"  left to CP-SAT: {', '.join(kernel)}"
+
+
+def _reason_lines(reason: Reason) -> Iterator[str]:
+    yield f"Conflict: {reason.text}"
+    for statement in reason.constraints:
+        places = "".join(f"  ({place_text(source)})" for source in statement.sources)
+        yield f"  {statement.text}{places}"
+    if reason.irreducible and len(reason.constraints) > 1:
+        yield "  Without any one of them there is an assignment."
+    if not reason.irreducible:
+        yield "  (stopped early: perhaps not all of these are needed)"
+
+
+def _status_parts(result: AssignResult) -> Iterator[str]:
+    unit = result.network.unit
+    if result.status is Status.INFEASIBLE:
+        yield "no assignment is allowed"
+    else:
+        parts = [f"bound {_cost(result, result.bound)} {unit}"]
+        if result.total is not None:
+            parts.insert(0, f"total {_cost(result, result.total)} {unit}")
+        if result.gap is not None:
+            parts.append(f"gap {percent(result.gap)}")
+        yield ", ".join(parts)
+    if ENDINGS[result.termination]:
+        yield ENDINGS[result.termination]
+    yield f"by {result.method_used}, {seconds_text(result.seconds)}"
+
+
+def _cost(result: AssignResult, steps: int | None) -> str:
+    cost = result.in_unit(steps)
+    return NOTHING if cost is None else cost_text(cost)

@@ -1,0 +1,144 @@
+"""The layered graph of an assignment: a node per layer and method, between a source and a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from model.network import FORBIDDEN, Network
+from solver.report.figures import cost_text
+
+SOURCE, SINK = "source", "sink"
+
+Place = tuple[int, int]
+"""A node: positions of the layer and of its method."""
+
+
+@dataclass(frozen=True)
+class Arc:
+    """An allowed pair of methods of two layers, its cost, and whether the assignment takes it."""
+
+    tail: Place
+    head: Place
+    cost: Fraction
+    is_chosen: bool
+
+
+@dataclass(frozen=True)
+class LayeredGraph:
+    """A network as a graph of methods.
+
+    In a chain, the least total is the length of a shortest path from source to sink, where a node's
+    cost counts when it is passed. In other graphs an assignment takes one node per layer, and all arcs
+    between those.
+
+    Parameters
+    ----------
+    network
+        The layers and edges.
+    choice
+        The assignment to mark, None for none.
+    """
+
+    network: Network
+    choice: Sequence[int] | None = None
+
+    def nodes(self) -> Iterator[Place]:
+        """Yield the allowed nodes, layer by layer."""
+        for layer, own in enumerate(self.network.layers):
+            for method in np.flatnonzero(own.costs != FORBIDDEN).tolist():
+                yield layer, method
+
+    def cost(self, node: Place) -> Fraction:
+        """Return the execution cost of a node in the network's unit."""
+        return self.network.in_unit(int(self.network.layers[node[0]].costs[node[1]]))
+
+    def label(self, node: Place) -> str:
+        """Return the node's layer and method."""
+        layer = self.network.layers[node[0]]
+        return f"{layer.name} {layer.methods[node[1]]}"
+
+    def is_chosen(self, node: Place) -> bool:
+        """Whether the assignment takes the node."""
+        return self.choice is not None and self.choice[node[0]] == node[1]
+
+    def arcs(self) -> Iterator[Arc]:
+        """Yield the arcs between allowed nodes that no infinite cost forbids."""
+        allowed = set(self.nodes())
+        for edge in self.network.edges:
+            ends = (self.network.layers[edge.source], self.network.layers[edge.target])
+            costs = edge.transition
+            if costs is None:
+                costs = np.zeros((len(ends[0].methods), len(ends[1].methods)), dtype=np.int64)
+            for k, m in np.argwhere(costs != FORBIDDEN).tolist():
+                tail, head = (edge.source, k), (edge.target, m)
+                if tail in allowed and head in allowed:
+                    chosen = self.is_chosen(tail) and self.is_chosen(head)
+                    yield Arc(tail, head, self.network.in_unit(int(costs[k, m])), chosen)
+
+    def arc_count(self) -> int:
+        """Return an upper bound on the number of arcs, without listing them."""
+        sizes = [len(layer.methods) for layer in self.network.layers]
+        return sum(sizes[edge.source] * sizes[edge.target] for edge in self.network.edges)
+
+    def first_layers(self) -> list[int]:
+        """Return the layers that no edge leads to; the source leads to them."""
+        return sorted(set(range(len(self.network.layers))) - {edge.target for edge in self.network.edges})
+
+    def last_layers(self) -> list[int]:
+        """Return the layers that no edge leaves; they lead to the sink."""
+        return sorted(set(range(len(self.network.layers))) - {edge.source for edge in self.network.edges})
+
+    def depths(self) -> list[int]:
+        """Return per layer the number of edges on the longest path that leads to it."""
+        layers = len(self.network.layers)
+        depths, waiting = [0] * layers, [0] * layers
+        onward: list[list[int]] = [[] for _ in range(layers)]
+        for edge in self.network.edges:
+            onward[edge.source].append(edge.target)
+            waiting[edge.target] += 1
+        ready = [layer for layer in range(layers) if not waiting[layer]]
+        for layer in ready:
+            for target in onward[layer]:
+                depths[target] = max(depths[target], depths[layer] + 1)
+                waiting[target] -= 1
+                if not waiting[target]:
+                    ready.append(target)
+        return depths
+
+
+def dot_text(graph: LayeredGraph) -> str:
+    """Return the graph in the DOT language; what the assignment takes is bold."""
+    network = graph.network
+    lines = [f"digraph {_quoted(network.name or 'network')} {{", "  rankdir=LR;", "  node [shape=box];"]
+    lines += [f"  {name} [shape=circle];" for name in (SOURCE, SINK)]
+    for node in graph.nodes():
+        label = f"{graph.label(node)}\n{cost_text(graph.cost(node))} {network.unit}"
+        lines.append(f"  {_name(node)} [label={_quoted(label)}{_mark(graph.is_chosen(node))}];")
+    for arc in graph.arcs():
+        label = f"label={_quoted(cost_text(arc.cost))}{_mark(arc.is_chosen)}"
+        lines.append(f"  {_name(arc.tail)} -> {_name(arc.head)} [{label}];")
+    first, last = set(graph.first_layers()), set(graph.last_layers())
+    for node in graph.nodes():
+        mark = " [style=bold, color=red]" if graph.is_chosen(node) else ""
+        if node[0] in first:
+            lines.append(f"  {SOURCE} -> {_name(node)}{mark};")
+        if node[0] in last:
+            lines.append(f"  {_name(node)} -> {SINK}{mark};")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _name(node: Place) -> str:
+    return f"l{node[0]}m{node[1]}"
+
+
+def _mark(is_chosen: bool) -> str:
+    return ", style=bold, color=red" if is_chosen else ""
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
