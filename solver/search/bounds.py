@@ -8,104 +8,19 @@ in place: the loops in between cancel out. So a running minimum over divisors jo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
 
+from solver.search.boundary import Boundary
 from solver.search.lattice import INFINITY, FloatArray, IntArray
-from solver.search.prices import BoundaryPrice
+from solver.search.rows import CLOSED, Row
 from solver.search.spatial import StageChoice
+from solver.search.steps import SlotStep
 from solver.search.subproblem import Subproblem
-from solver.search.windows import Unrolling
-
-
-def ceil_div(numerator: IntArray, denominator: int) -> IntArray:
-    """Round up ``numerator / denominator``."""
-    return numerator if denominator == 1 else -(-numerator // denominator)
-
-
-@dataclass(frozen=True)
-class Boundary:
-    """The boundary below which a subproblem's level `level` keeps dataspace `place`."""
-
-    sub: Subproblem
-    place: int
-    level: int
-
-    @property
-    def price(self) -> BoundaryPrice:
-        """Energy and load of the words delivered."""
-        return self.sub.prices[self.place][self.level]
-
-    def counts_in(self, members: frozenset[int]) -> bool:
-        """Whether the dataspace is one of `members` and reused at this boundary."""
-        return self.place in members and self.sub.space.reuses(self.place, self.level)
-
-    @cached_property
-    def spread(self) -> int:
-        """Product of the spatial factors above the level that index the dataspace."""
-        return self.sub.above[self.level] // self.sub.unused_above(self.place, self.level)
-
-    @cached_property
-    def least_relevant(self) -> int:
-        """Least words that deliver the dataspace once, in all instances, over the tiles that fit."""
-        return int(self.relevant_words[self.sub.feasible(self.level)].min())
-
-    @cached_property
-    def unrolling(self) -> Unrolling:
-        """Spatial factors of the window dimensions above the level."""
-        return self.sub.unrolling(self.level)
-
-    @property
-    def relevant_words(self) -> IntArray:
-        """Per lattice vector, least words that deliver the dataspace once, in all instances."""
-        return self.sub.space.relevant_words(self.place, self.level, self.unrolling)
-
-    @cached_property
-    def once_words(self) -> int:
-        """Least words delivered per instance when all loops above reuse the dataspace."""
-        return -(-self.least_relevant // self.spread)
-
-    @cached_property
-    def once(self) -> int:
-        """Least energy when all loops above reuse the dataspace."""
-        return self.price.exact(self.once_words)
-
-    def extra(self, words: IntArray) -> IntArray:
-        """Energy by which delivering `words` exceeds the least there can be, at most `INFINITY`."""
-        return np.minimum(self.price.price(words) - self.once, INFINITY)
-
-    def unreused_words(self, tiles: IntArray) -> IntArray:
-        """Least words delivered per instance without reuse in the slot above."""
-        irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
-        return ceil_div(self.relevant_words[tiles] * irrelevant, self.sub.above[self.level])
-
-    def reused(self, level: int, tiles: IntArray, runs: IntArray | None = None) -> IntArray:
-        """Least extra energy when no loop between here and the tile of `level` moves the dataspace.
-
-        What is left is one delivery per iteration of the loops outside of that tile, but for those
-        directly outside that leave it in place too, whose product is `runs`.
-        """
-        irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
-        unused = self.sub.unused_above(self.place, level)
-        outside = ceil_div(irrelevant, unused) if runs is None else -(-irrelevant // (unused * runs))
-        return self.extra(ceil_div(self.least_relevant * outside, self.spread))
-
-    def surplus(self, tiles: IntArray) -> IntArray:
-        """Energy by which reused `tiles` exceed the cheapest tile, at least."""
-        relevant = self.relevant_words[tiles]
-        return np.minimum(self.price.increment((relevant - self.least_relevant) // self.spread), INFINITY)
-
-
-Row = tuple[int, int] | None
-"""A dataspace that is still in place outside of a tile and the innermost level it is due at, or None.
-
-What its boundaries cost, from the tile's level (exclusive) to that level (inclusive), is not in the
-row's figures: it depends on where the dataspace stops being in place.
-"""
 
 
 @dataclass(frozen=True)
@@ -141,11 +56,15 @@ class LatticeBounds:
 
     All tables hold quanta of energy beyond the ``constant``: what the subproblem's mappings share, and
     the least that each boundary costs. Tiles are left out whose own boundary alone reaches `limit`
-    (energy units) with the least cost of all others: they are part of no mapping below it.
+    (energy units) with the least cost of all others: they are part of no mapping below it. A `sharp`
+    run looks at pairs of tiles where windows slide, which takes longer.
     """
 
-    def __init__(self, sub: Subproblem, limit: int, tables: BoundTables | None = None) -> None:
+    def __init__(
+        self, sub: Subproblem, limit: int, tables: BoundTables | None = None, sharp: bool = False
+    ) -> None:
         self.sub = sub
+        self.sharp = sharp
         self.space = sub.space
         self.classes = self.space.reuse_classes
         self.depth = len(self.space.levels)
@@ -163,7 +82,7 @@ class LatticeBounds:
     def _nothing(self, states: int) -> BoundTables:
         """What is left when no mapping is below the limit."""
         loads = np.zeros((self.depth, len(self.sub.base_loads)))
-        return BoundTables(({None: np.full(1, INFINITY, dtype=np.int64)},), (), loads, states)
+        return BoundTables(({CLOSED: np.full(1, INFINITY, dtype=np.int64)},), (), loads, states)
 
     @cached_property
     def constant(self) -> int:
@@ -184,7 +103,7 @@ class LatticeBounds:
     def least(self) -> int:
         """Lower bound on the energy units of every mapping below the limit."""
         waiting = self.sub.leak_per_cycle * (self.least_cycles - self.sub.least_cycles)
-        return self.constant + int(self.inside[0][None][0]) * self.sub.quantum + waiting
+        return self.constant + int(self.inside[0][CLOSED][0]) * self.sub.quantum + waiting
 
     @property
     def least_cycles(self) -> int:
@@ -194,7 +113,7 @@ class LatticeBounds:
     @property
     def empty(self) -> bool:
         """Whether no mapping is below the limit."""
-        return int(self.inside[0][None][0]) >= INFINITY
+        return int(self.inside[0][CLOSED][0]) >= INFINITY
 
     def _boundaries(self, level: int) -> tuple[Boundary, ...]:
         return tuple(
@@ -205,11 +124,14 @@ class LatticeBounds:
 
     def due(self, row: Row, level: int) -> list[Boundary]:
         """Boundaries inside `level` whose cost a row leaves out."""
-        if row is None:
+        if row.place is None:
             return []
-        place, innermost = row
-        found = (b for inner in self.boundaries[level + 1 : innermost + 1] for b in inner)
-        return [b for b in found if b.counts_in(frozenset((place,)))]
+        found = (b for inner in self.boundaries[level + 1 : row.innermost + 1] for b in inner)
+        return [b for b in found if b.counts_in(frozenset((row.place,)))]
+
+    def same_tile(self, level: int, boundary: Boundary) -> bool:
+        """Whether no fanout lies between the tiles of `level` and of a boundary farther in."""
+        return self.sub.above[level] == self.sub.above[boundary.level]
 
     def _run(self, room: int) -> BoundTables:
         tiles, own = self._survivors(room)
@@ -218,7 +140,7 @@ class LatticeBounds:
             return self._nothing(states)
         outside = [0, *accumulate(int(costs.min()) for costs in own)]
         loads_inside = np.zeros((self.depth, len(self.sub.base_loads)))
-        inside: dict[Row, IntArray] = {None: self._innermost(tiles[-1])}
+        inside: dict[Row, IntArray] = {CLOSED: self._innermost(tiles[-1])}
         found: list[dict[Row, IntArray]] = []
         stages: list[StageTables] = []
         for level in reversed(range(1, self.depth)):
@@ -228,7 +150,7 @@ class LatticeBounds:
             loads_inside[level - 1] = loads_inside[level] + self._least_loads(level, stage.tiles)
             found.append(inside)
             stages.append(stage)
-            inside = self._join(level - 1, stage, inside, tiles[level - 1])
+            inside = self._join(level - 1, stage, inside, tiles[level - 1], room - outside[level])
         return BoundTables((inside, *reversed(found)), tuple(reversed(stages)), loads_inside, states)
 
     def _survivors(self, room: int) -> tuple[list[IntArray], list[IntArray]]:
@@ -255,13 +177,11 @@ class LatticeBounds:
         costs = np.zeros((len(self.classes), len(tiles)), dtype=np.int64)
         for b in self.boundaries[level]:
             loose = b.extra(b.unreused_words(tiles))
-            view = self.space.views[b.place]
-            # A produced dataspace's first touches are free, so more words of it need not cost more.
-            surplus = None if view.simple or view.read_write else b.surplus(tiles)
+            surplus = b.surplus(tiles)
             for k, members in enumerate(self.classes):
                 if not b.counts_in(members):
                     costs[k] += loose
-                elif surplus is not None:
+                else:
                     costs[k] += surplus
         return np.minimum(costs, INFINITY)
 
@@ -298,59 +218,44 @@ class LatticeBounds:
         self, tiles: IntArray, own: IntArray, inside: dict[Row, IntArray], room: int
     ) -> tuple[StageTables, dict[Row, IntArray]]:
         """Tables of one level and its rows of bounds, both only for tiles that leave some of `room`."""
+        rows = self._undominated(own, inside, room)
         least = []
         for members, costs in zip(self.classes, own, strict=True):
-            rows = [values for row, values in inside.items() if row is None or row[0] in members]
-            least.append(np.minimum(costs + np.min(rows, axis=0), INFINITY))
+            fitting = [values for row, values in rows.items() if row.fits(members)]
+            least.append(np.minimum(costs + np.min(fitting, axis=0), INFINITY))
         keep = np.min(least, axis=0) < room
         kept = tuple(values[keep] for values in least)
         order = tuple(np.argsort(values, kind="stable") for values in kept)
-        rows_kept = {row: values[keep] for row, values in inside.items()}
-        return StageTables(tiles[keep], own[:, keep], kept, order), rows_kept
+        return StageTables(tiles[keep], own[:, keep], kept, order), {r: v[keep] for r, v in rows.items()}
+
+    def _undominated(self, own: IntArray, inside: dict[Row, IntArray], room: int) -> dict[Row, IntArray]:
+        """The rows without bounds that leave none of `room`, or are no better than a row less open."""
+        rows = {}
+        for row, values in inside.items():
+            fitting = [costs for members, costs in zip(self.classes, own, strict=True) if row.fits(members)]
+            useful = values + np.min(fitting, axis=0, initial=INFINITY) < room
+            if row.waiting:
+                useful &= values < inside.get(replace(row, waiting=frozenset()), INFINITY)
+            if row == CLOSED or useful.any():
+                rows[row] = np.where(useful, values, INFINITY)
+        return rows
 
     def _join(
-        self, level: int, stage: StageTables, inside: dict[Row, IntArray], outer: IntArray
+        self, level: int, stage: StageTables, inside: dict[Row, IntArray], outer: IntArray, room: int
     ) -> dict[Row, IntArray]:
         """Bounds at the tiles `outer` of `level` from those of the stage one level inside."""
-        slot = self.space.slots[level]
         sources, origins = self._unroll(level, stage.tiles)
-        reach = slot.reach(sources, outer)
-        result: dict[Row, IntArray] = {None: np.full(len(outer), INFINITY, dtype=np.int64)}
+        slot = SlotStep(self, level, stage.tiles[origins], sources, outer)
+        result: dict[Row, IntArray] = {CLOSED: np.full(len(outer), INFINITY, dtype=np.int64)}
         for members, costs in zip(self.classes, stage.own, strict=True):
-            here = [b for b in self.boundaries[level + 1] if b.counts_in(members)]
             for row, values in inside.items():
-                if row is not None and row[0] not in members:
+                if not row.fits(members):
                     continue
-                combined = np.minimum(costs + values, INFINITY)[origins]
-                closed = reach.least(combined)
-                for b in (*here, *self.due(row, level + 1)):
-                    closed = np.minimum(closed + b.reused(level, outer), INFINITY)
-                np.minimum(result[None], closed, out=result[None])
-                for key, ended in self._staying(level, row, here):
-                    dims = tuple(sorted(self.space.views[key[0]].irrelevant))
-                    passing = reach.least(combined, dims)
-                    for b in ended:
-                        passing = np.minimum(passing + b.reused(level, outer), INFINITY)
-                    known = result.get(key, INFINITY)
-                    result[key] = np.minimum(passing, known)
+                combined = costs + values
+                combined = np.where(combined < room, combined, INFINITY)[origins]
+                for key, bound in slot.outwards(row, members, combined):
+                    result[key] = np.minimum(bound, result.get(key, INFINITY))
         return result
-
-    def _staying(
-        self, level: int, row: Row, here: list[Boundary]
-    ) -> Iterator[tuple[tuple[int, int], list[Boundary]]]:
-        """Rows outside of the slot of `level`, and the boundaries that are charged because they end in it.
-
-        The row may go on, or end in favour of another dataspace of the class that goes on. The rest of
-        the class is charged nothing: it might go on too.
-        """
-        if level == 0:
-            return
-        if row is not None:
-            yield row, []
-        ended = [b for b in (*here, *self.due(row, level + 1)) if row is not None and b.place == row[0]]
-        for b in here:
-            if row is None or b.place != row[0]:
-                yield (b.place, level + 1), ended
 
     def _unroll(self, level: int, tiles: IntArray) -> tuple[IntArray, IntArray]:
         """All products of `tiles` and a spatial choice below `level`, and the places of their tiles."""

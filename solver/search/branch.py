@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -10,7 +10,9 @@ from solver.search.bounds import LatticeBounds, StageTables
 from solver.search.completion import Skeleton
 from solver.search.goal import Goal
 from solver.search.lattice import INFINITY, BoolArray, FloatArray, IntArray
+from solver.search.loads import LoadBounds
 from solver.search.orders import OrderClass, SlotOrders
+from solver.search.rows import CLOSED
 from solver.search.spatial import StageChoice
 from solver.search.walk import Candidates, Node, NodeState, Walk
 
@@ -25,6 +27,7 @@ class Branching:
         orders: tuple[SlotOrders, ...],
         stop: Callable[[], bool],
         budget: int | None,
+        loads: Sequence[LoadBounds] = (),
     ) -> None:
         self.bounds = bounds
         self.sub = bounds.sub
@@ -33,6 +36,7 @@ class Branching:
         self.orders = orders
         self.stop = stop
         self.budget = budget
+        self.loads = loads
         self.expanded = 0
         # Nodes whose inside the bounds ruled out: nodes in the same state that spent more are ruled out too.
         self._refuted: dict[NodeState, list[Node]] = {}
@@ -44,7 +48,7 @@ class Branching:
         """
         views = self.space.views
         whole = self.space.lattice.size - 1
-        least = int(self.bounds.inside[0][None][0])
+        least = int(self.bounds.inside[0][CLOSED][0])
         in_place, leads = (1,) * len(views), (None,) * len(views)
         root = Node(0, whole, 0, least, self.sub.base_loads, in_place, None, (), (), (), leads)
         yield from self._visit(root)
@@ -172,8 +176,10 @@ class Branching:
             delivered = walk.delivered(boundary)
             energy += boundary.extra(delivered)
             boundary.price.add_loads(delivered, loads)
-        least = np.minimum(energy + walk.inside(self.bounds, level), INFINITY)
+        least = np.minimum(energy + walk.inside(self.bounds, level, candidates.places), INFINITY)
         busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=0.0)
+        for own in self.loads:
+            busiest = np.maximum(busiest, loads[:, own.resource] + own.inside(walk, level) / own.scale)
         keep = keep & (least < self._limit())
         keep &= self.hopeful(least, busiest)
         spans = lattice.extents[candidates.tiles] * np.array(member.factors, dtype=np.int64)

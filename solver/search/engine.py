@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 
@@ -14,7 +14,8 @@ from solver.search.bounds import LatticeBounds
 from solver.search.branch import Branching
 from solver.search.completion import Priced, Skeleton, SkeletonKey
 from solver.search.core import Core, fits_core
-from solver.search.goal import Goal
+from solver.search.goal import UNLIMITED, Goal
+from solver.search.loads import LoadBounds
 from solver.search.orders import slot_orders
 from solver.search.space import KeepMask, keep_masks
 from solver.search.subproblem import Subproblem
@@ -37,15 +38,22 @@ class Counters:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A subproblem in the queue: surveyed (and the next of `rest` follows it), or bounded already."""
+    """A subproblem in the queue: surveyed (and the next of `rest` follows it), or bounded already.
+
+    Once its bounds are sharp, `loads` bounds the load of each bandwidth too.
+    """
 
     sub: Subproblem
     rest: Iterator[tuple[int, Subproblem]]
     bounds: LatticeBounds | None = None
+    loads: tuple[LoadBounds, ...] = ()
 
 
 ROUND = 32
 """Subproblems that are bounded at a time, against the same incumbent, however many workers there are."""
+
+FIRST_NODES = 200
+"""Nodes that are branched before a subproblem's bounds are sharpened."""
 
 Report = Callable[[str, Goal, int | None], None]
 
@@ -99,7 +107,7 @@ class Search:
             if candidate.bounds is None:
                 self._refine(self._round(candidate))
             else:
-                self._exhaust(candidate.bounds)
+                self._exhaust(candidate, candidate.bounds)
             if self.stop():
                 return bound
         return self.goal.incumbent
@@ -157,16 +165,21 @@ class Search:
         for skeleton in islice(branching.skeletons(), 1):
             self._complete(skeleton)
 
-    def _exhaust(self, bounds: LatticeBounds) -> None:
+    def _exhaust(self, candidate: Candidate, bounds: LatticeBounds) -> None:
         """Branch until nothing can improve; what is open after the budget goes to CP-SAT if it is small."""
-        if self._branch(bounds, self.options.branch_nodes) or self.stop():
+        nodes = self.options.branch_nodes
+        if not bounds.sharp:
+            if not self._branch(bounds, min(FIRST_NODES, nodes)) and not self.stop():
+                self._sharpen(candidate)
+            return
+        if self._branch(bounds, nodes, candidate.loads) or self.stop():
             return
         limit = self.goal.energy_limit(bounds.sub.least_cycles)
         rest = LatticeBounds(bounds.sub, limit)
         if rest.empty:
             return
         if not fits_core(rest):
-            self._branch(rest, None)
+            self._branch(bounds, None, candidate.loads)
             return
         core = Core(rest, rest.room(limit), self.options.seed)
         self.counters.core_variables = max(self.counters.core_variables, core.variables)
@@ -175,9 +188,25 @@ class Search:
                 self._complete(skeleton)
         self.counters.core_calls += core.calls
 
-    def _branch(self, bounds: LatticeBounds, budget: int | None) -> bool:
+    def _sharpen(self, candidate: Candidate) -> None:
+        """Bound a subproblem as well as can be; if it stays open it goes back into the queue."""
+        sub = candidate.sub
+        bounds = LatticeBounds(sub, self.goal.energy_limit(sub.least_cycles), sharp=True)
+        if bounds.empty:
+            return
+        loads = []
+        most = self.goal.cycles_limit(bounds.least)
+        for resource in range(len(sub.base_loads)) if most < UNLIMITED else ():
+            loads.append(LoadBounds(sub, resource, most))
+            if loads[-1].empty:
+                return
+        cycles = sub.cycles(np.array([own.least for own in loads]))
+        value = self.goal.value(bounds.least, max(cycles, bounds.least_cycles))
+        self._push(value, Candidate(sub, candidate.rest, bounds, tuple(loads)))
+
+    def _branch(self, bounds: LatticeBounds, budget: int | None, loads: Sequence[LoadBounds] = ()) -> bool:
         """Branch at most `budget` nodes (None: all); return whether that was enough."""
-        branching = Branching(bounds, self.goal, self.orders, self.stop, budget)
+        branching = Branching(bounds, self.goal, self.orders, self.stop, budget, loads)
         for skeleton in branching.skeletons():
             self._complete(skeleton)
         return not branching.exhausted_budget

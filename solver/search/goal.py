@@ -57,6 +57,15 @@ class Goal:
             limit = min(limit, _first_energy_above(self.objective, self.incumbent - 1, cycles))
         return limit
 
+    def cycles_limit(self, energy: int) -> int:
+        """Least cycles that can no longer improve, for a mapping that takes `energy` or more."""
+        limit = UNLIMITED
+        for name, most in self.limits:
+            limit = min(limit, _first_cycles_above(name, most, energy))
+        if self.incumbent is not None:
+            limit = min(limit, _first_cycles_above(self.objective, self.incumbent - 1, energy))
+        return limit
+
     def hopeful(self, energies: FloatArray, cycles: FloatArray) -> BoolArray:
         """Which pairs of lower bounds can still improve; never too strict in spite of rounding."""
         slack = 1 - 1e-12
@@ -76,3 +85,14 @@ def _first_energy_above(objective: str, most: int, cycles: int) -> int:
     if objective == "latency":
         return UNLIMITED if cycles <= most else 0
     return max(0, most // (cycles if objective == "edp" else 1) + 1)
+
+
+def _first_cycles_above(objective: str, most: int, energy: int) -> int:
+    """Least number of cycles at which the objective exceeds `most`, 0 if it always does."""
+    if objective == "latency":
+        return most + 1
+    if energy == 0:
+        return UNLIMITED
+    if objective == "energy":
+        return UNLIMITED if energy <= most else 0
+    return most // energy + 1

@@ -33,12 +33,12 @@ class EnergyTerm:
 
 @dataclass(frozen=True, slots=True)
 class LoadTerm:
-    """``(F * multiplier - minus) * cycles_per_word`` of the shared resource `resource`."""
+    """``(F * multiplier - minus) * share`` cycles of the shared resource `resource`."""
 
     resource: int
     multiplier: int
     minus: int
-    cycles_per_word: float
+    share: Fraction
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class BoundaryPrice:
         """Add the load of `delivered` words to `loads`, shape (len(delivered), resources)."""
         for term in self.loads:
             words = delivered.astype(np.float64) * term.multiplier - term.minus
-            loads[:, term.resource] += np.maximum(words, 0.0) * term.cycles_per_word
+            loads[:, term.resource] += np.maximum(words, 0.0) * float(term.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,4 +204,4 @@ class PriceList:
         for place, resource in enumerate(self.resources):
             share = cycles_per_word(self.levels, resource, action, name)
             if share:
-                yield LoadTerm(place, int(action.multiplier), int(action.minus), float(share))
+                yield LoadTerm(place, int(action.multiplier), int(action.minus), share)

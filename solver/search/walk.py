@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solver.search.bounds import Boundary, LatticeBounds, ceil_div
+from solver.search.boundary import Boundary, ceil_div
+from solver.search.bounds import LatticeBounds
 from solver.search.dataspaces import Component, DataspaceView
-from solver.search.lattice import BoolArray, FloatArray, IntArray
+from solver.search.lattice import INFINITY, BoolArray, FloatArray, IntArray
 from solver.search.orders import Group, OrderClass
+from solver.search.rows import Row, Waiting
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageChoice
+from solver.search.windows import led_words
 
 _SlotMoves = tuple[int, ...]
 """Words per iteration by which each loop of a slot moves a component, in no order."""
@@ -194,7 +197,7 @@ class Walk:
         if component.step(dim) is None:
             return _Lead(c, self.candidates.loops[:, dim], None, None)
         move = self._move(component, dim)
-        return _Lead(c, self.candidates.loops[:, dim], move, self._may_return(place, component, dim))
+        return _Lead(c, self.candidates.loops[:, dim], move, self._may_return(place, c, dim))
 
     def _carried(self, place: int, c: int, least: IntArray) -> IntArray:
         """Words when all loops of this slot leave the dataspace in place."""
@@ -208,21 +211,12 @@ class Walk:
         return words
 
     def _led(self, place: int, c: int, lead: _Lead, least: IntArray) -> IntArray:
-        """Words of all deliveries when `lead` is the innermost loop that moves the dataspace.
-
-        Consecutive tiles overlap along that loop only. A loop farther out that happens to continue
-        the movement or to return to the tile at hand saves its first position at most.
-        """
+        """Words of all deliveries when `lead` is the innermost loop that moves the dataspace."""
         if lead.move is None or lead.may_return is None:
             return least
         tables, tiles = self.space.tables[place], self.candidates.tiles
-        box = tables.boxes[c][tiles]
-        fresh = np.minimum(lead.move, box)
-        share = tables.plain_words[tiles] // (box * lead.count)
-        whole = share * (box + (lead.count - 1) * fresh)
-        saved = np.maximum(least, share * ((lead.count - 1) * fresh))
-        words: IntArray = np.where(lead.may_return, np.minimum(whole, saved), whole)
-        return words
+        plain, box = tables.plain_words[tiles], tables.boxes[c][tiles]
+        return led_words(plain, box, lead.count, lead.move, lead.may_return, least)
 
     def leading(self, candidate: int) -> tuple[tuple[_Lead, ...] | None, ...]:
         """Per dataspace, the loops that may be the innermost ones moving a candidate's tile.
@@ -250,21 +244,22 @@ class Walk:
         moves: IntArray = extent * (self.candidates.member.factors[dim] * (component.step(dim) or 0))
         return moves
 
-    def _may_return(self, place: int, component: Component, dim: int) -> BoolArray:
+    def _may_return(self, place: int, c: int, dim: int) -> BoolArray:
         """Where a farther loop of the component may be compared with an overlapping tile.
 
         Such a loop moves by what all loops of the component inside it add up to, or by the leading
-        loop's movement more. Loops of other components in between rule it out.
+        loop's movement more if tiles overlap. Loops of other components in between rule it out.
         """
-        loops = self.candidates.loops
+        loops, component = self.candidates.loops, self.space.views[place].components[c]
         lead = self._move(component, dim)
+        overlapping = lead < self.space.tables[place].boxes[c][self.candidates.tiles]
         inside = lead.copy()
         possible = np.zeros(len(lead), dtype=np.bool_)
         others = [d for d in component.dims if d != dim]
         for d in others:
             move = self._move(component, d)
-            equal = (move == lead) | (move == 2 * lead) if len(others) == 1 else move <= move + lead
-            possible |= (loops[:, d] > 1) & equal
+            meets = (move == lead) | overlapping & (move == 2 * lead)
+            possible |= (loops[:, d] > 1) & (meets | (len(others) > 1))
             inside += np.where(loops[:, d] > 1, move, 0)
         view = self.space.views[place]
         apart = [d for d in view.relevant if d not in component.dims]
@@ -273,25 +268,51 @@ class Walk:
             for number, farther in enumerate(moves):
                 for summed in _subset_sums(moves[:number] + moves[number + 1 :]):
                     jump = farther - summed - inside
-                    possible |= reached & ((jump == 0) | (jump == lead))
+                    possible |= reached & ((jump == 0) | overlapping & (jump == lead))
             inside = inside + sum(moves)
         return possible
 
-    def inside(self, bounds: LatticeBounds, level: int) -> IntArray:
-        """Lower bound on the energy of all boundaries inside the tiles of `level`."""
-        tables = bounds.inside[level]
-        places, tiles = self.candidates.places, self.candidates.tiles
-        least = tables[None][places]
-        for row, table in tables.items():
-            if row is None:
+    def inside(self, bounds: LatticeBounds, level: int, places: IntArray) -> IntArray:
+        """Lower bound on the energy of all boundaries inside the tiles of `level`, at `places` there."""
+        least = np.full(len(places), INFINITY, dtype=np.int64)
+        for row, table in bounds.inside[level].items():
+            applies = self._applies(row)
+            if not applies.any():
                 continue
-            stays = self._stays(row[0])
-            if stays.any():
-                cost = table[places]
-                for b in bounds.due(row, level):
-                    cost = cost + b.reused(level, tiles, self.runs[row[0]])
-                least = np.where(stays, np.minimum(least, cost), least)
+            cost = table[places]
+            for b in bounds.due(row, level):
+                cost = cost + self._ended(bounds, level, b)
+            for own in row.waiting:
+                cost = cost + self._slid(bounds, level, own)
+            least = np.where(applies, np.minimum(least, cost), least)
         return least
+
+    def _applies(self, row: Row) -> BoolArray:
+        """Candidates whose innermost loop outside goes on as a row has it."""
+        applies = np.ones(len(self.first), dtype=np.bool_) if row.place is None else self._stays(row.place)
+        unmoved = (self.first < 0) & (self.node.signature is None)
+        for own in row.waiting:
+            if own.lead is None:
+                applies = applies & (unmoved | ~self._stays(own.place))
+        return applies
+
+    def _ended(self, bounds: LatticeBounds, level: int, boundary: Boundary) -> IntArray:
+        """What a boundary costs whose dataspace stays in place inside of the candidates' tiles."""
+        tiles = self.candidates.tiles
+        cost = boundary.reused(level, tiles, self.runs[boundary.place])
+        if boundary.sliding and bounds.same_tile(level, boundary):
+            exact = boundary.extra(self.delivered(boundary)) - boundary.surplus(tiles)
+            cost = np.maximum(cost, exact)
+        return cost
+
+    def _slid(self, bounds: LatticeBounds, level: int, own: Waiting) -> IntArray | int:
+        """What a boundary inside costs beyond its least, whose tile no loop inside moves."""
+        boundary = Boundary(bounds.sub, own.place, own.level)
+        if own.lead is not None or not bounds.same_tile(level, boundary):
+            return 0
+        least = boundary.extra(boundary.unreused_words(self.candidates.tiles))
+        surcharge: IntArray = np.maximum(boundary.extra(self.delivered(boundary)) - least, 0)
+        return surcharge
 
     def _stays(self, place: int) -> BoolArray:
         """Candidates whose innermost loop outside leaves dataspace `place` as it is."""

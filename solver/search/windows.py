@@ -10,7 +10,7 @@ import numpy as np
 
 from model.numbers import prime_factors
 from solver.search.dataspaces import Component, DataspaceView, Tables
-from solver.search.lattice import IntArray, Lattice
+from solver.search.lattice import BoolArray, IntArray, Lattice
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,38 @@ def _led_words(
     returning = plain // (box * prime) * ((prime - 1) * fresh)
     alone = math.prod(positions[d] for d in part.dims if d != dim) == 1
     return np.where(count > 1, np.where(alone, row, returning), plain)
+
+
+def led_words(
+    plain: IntArray,
+    box: IntArray,
+    count: IntArray | int,
+    move: IntArray | int,
+    may_return: BoolArray | bool,
+    least: IntArray,
+) -> IntArray:
+    """Words of all deliveries when one loop is the innermost one that moves a component.
+
+    Consecutive tiles overlap along that loop only. A loop farther out that happens to continue the
+    movement, or to return to the tile at hand, saves its first position at most.
+
+    Parameters
+    ----------
+    plain, box
+        Words of all tiles delivered whole, and a tile's extent in the component.
+    count, move
+        Iterations of the loop, and words per iteration by which it moves the component.
+    may_return
+        Whether a loop farther out may be compared with an overlapping tile.
+    least
+        Least words of all deliveries, whatever the loops.
+    """
+    fresh = np.minimum(move, box)
+    share = plain // (box * count)
+    whole = share * (box + (count - 1) * fresh)
+    saved = np.maximum(least, share * ((count - 1) * fresh))
+    words: IntArray = np.where(may_return, np.minimum(whole, saved), whole)
+    return words
 
 
 def relevant_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling) -> IntArray:

@@ -1,0 +1,104 @@
+"""One boundary: what it costs to deliver a dataspace to a level, as far as tiles alone tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from solver.search.lattice import INFINITY, IntArray
+from solver.search.prices import BoundaryPrice
+from solver.search.subproblem import Subproblem
+from solver.search.windows import Unrolling
+
+
+def ceil_div(numerator: IntArray, denominator: int) -> IntArray:
+    """Round up ``numerator / denominator``."""
+    return numerator if denominator == 1 else -(-numerator // denominator)
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The boundary below which a subproblem's level `level` keeps dataspace `place`."""
+
+    sub: Subproblem
+    place: int
+    level: int
+
+    @property
+    def price(self) -> BoundaryPrice:
+        """Energy and load of the words delivered."""
+        return self.sub.prices[self.place][self.level]
+
+    def counts_in(self, members: frozenset[int]) -> bool:
+        """Whether the dataspace is one of `members` and reused at this boundary."""
+        return self.place in members and self.sub.space.reuses(self.place, self.level)
+
+    @cached_property
+    def spread(self) -> int:
+        """Product of the spatial factors above the level that index the dataspace."""
+        return self.sub.above[self.level] // self.sub.unused_above(self.place, self.level)
+
+    @cached_property
+    def least_relevant(self) -> int:
+        """Least words that deliver the dataspace once, in all instances, over the tiles that fit."""
+        return int(self.relevant_words[self.sub.feasible(self.level)].min())
+
+    @cached_property
+    def unrolling(self) -> Unrolling:
+        """Spatial factors of the window dimensions above the level."""
+        return self.sub.unrolling(self.level)
+
+    @property
+    def relevant_words(self) -> IntArray:
+        """Per lattice vector, least words that deliver the dataspace once, in all instances."""
+        return self.sub.space.relevant_words(self.place, self.level, self.unrolling)
+
+    @cached_property
+    def once_words(self) -> int:
+        """Least words delivered per instance when all loops above reuse the dataspace."""
+        return -(-self.least_relevant // self.spread)
+
+    @cached_property
+    def once(self) -> int:
+        """Least energy when all loops above reuse the dataspace."""
+        return self.price.exact(self.once_words)
+
+    def extra(self, words: IntArray) -> IntArray:
+        """Energy by which delivering `words` exceeds the least there can be, at most `INFINITY`."""
+        return np.minimum(self.price.price(words) - self.once, INFINITY)
+
+    def unreused_words(self, tiles: IntArray) -> IntArray:
+        """Least words delivered per instance without reuse in the slot above."""
+        irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
+        return ceil_div(self.relevant_words[tiles] * irrelevant, self.sub.above[self.level])
+
+    def reused(
+        self, level: int, tiles: IntArray, runs: IntArray | None = None, words: IntArray | None = None
+    ) -> IntArray:
+        """Least extra energy when no loop between here and the tile of `level` moves the dataspace.
+
+        What is left is one delivery of `words` (all instances; default: the least) per iteration of the
+        loops outside of that tile, but for those directly outside that leave it in place too, whose
+        product is `runs`.
+        """
+        irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
+        unused = self.sub.unused_above(self.place, level)
+        outside = ceil_div(irrelevant, unused) if runs is None else -(-irrelevant // (unused * runs))
+        return self.extra(ceil_div((self.least_relevant if words is None else words) * outside, self.spread))
+
+    @property
+    def sliding(self) -> bool:
+        """Whether the words delivered depend on which loop is the innermost one that moves the tile."""
+        view = self.sub.space.views[self.place]
+        return bool(view.window_dims) and self.sub.space.reuses(self.place, self.level)
+
+    def surplus(self, tiles: IntArray) -> IntArray:
+        """Energy by which reused `tiles` exceed the cheapest tile, at least."""
+        view = self.sub.space.views[self.place]
+        if view.simple or view.read_write:
+            # A produced dataspace's first touches are free, so more words of it need not cost more.
+            return np.zeros(len(tiles), dtype=np.int64)
+        relevant = self.relevant_words[tiles]
+        return np.minimum(self.price.increment((relevant - self.least_relevant) // self.spread), INFINITY)

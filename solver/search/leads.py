@@ -1,0 +1,225 @@
+"""Sliding windows over one slot whose tiles inside and outside are both known: which loop leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from model.numbers import prime_factors
+from solver.search.dataspaces import Component, DataspaceView
+from solver.search.lattice import BoolArray, IntArray, Slot
+from solver.search.space import SearchSpace
+from solver.search.windows import Unrolling, led_words
+
+MOST_PAIRS = 1 << 20
+"""Pairs of tiles up to which the loops between them are looked at one by one."""
+
+MOST_LED_PAIRS = 1 << 14
+"""Pairs of tiles up to which it is followed outwards which loop leads."""
+
+
+@dataclass(frozen=True)
+class SlotPairs:
+    """All pairs of a tile inside and a tile outside of a slot; arrays of shape (outer, inner).
+
+    Parameters
+    ----------
+    tiles
+        Lattice indices of the tiles inside, before spatial unrolling.
+    sources
+        What one iteration of the slot's loops spans: the same tiles, times a spatial choice.
+    targets
+        The tiles outside.
+    inner
+        Dimensions whose loops are the innermost ones of the slot, in this order, as the user has it.
+    """
+
+    space: SearchSpace
+    slot: Slot
+    tiles: IntArray
+    sources: IntArray
+    targets: IntArray
+    inner: tuple[int, ...]
+    _reached: dict[tuple[int, ...] | None, BoolArray] = field(default_factory=dict)
+    _loops: dict[int, IntArray] = field(default_factory=dict)
+    _leaving: dict[tuple[int, ...], BoolArray] = field(default_factory=dict)
+
+    @property
+    def few(self) -> bool:
+        """Whether there are so few pairs that looking at each is worth its time."""
+        return len(self.sources) * len(self.targets) <= MOST_PAIRS
+
+    def reached(self, dims: tuple[int, ...] | None) -> BoolArray:
+        """Pairs that loops over `dims` (None: any) connect."""
+        if dims not in self._reached:
+            self._reached[dims] = self.slot.leads(self.sources, self.targets, dims)
+        return self._reached[dims]
+
+    def loops(self, dim: int) -> IntArray:
+        """Iterations of the loop over `dim`, where the pair is reached at all."""
+        if dim not in self._loops:
+            extents = self.space.lattice.extents[:, dim]
+            ratios = extents[self.targets][:, None] // extents[self.sources][None, :]
+            self._loops[dim] = np.maximum(ratios, 1)
+        return self._loops[dim]
+
+    def moving(self, dims: Sequence[int]) -> BoolArray:
+        """Pairs with a loop over one of `dims`."""
+        moving = np.zeros((len(self.targets), len(self.sources)), dtype=np.bool_)
+        for d in dims:
+            moving |= self.loops(d) > 1
+        return moving
+
+    def alone(self, place: int) -> Iterator[tuple[int, int, BoolArray]]:
+        """Dimensions along which windows slide, iterations, and the pairs that only such a loop moves."""
+        view = self.space.views[place]
+        if len(self.sources) * len(self.targets) > MOST_LED_PAIRS:
+            return
+        for d in sorted(view.window_dims):
+            only = ~self.moving(sorted(view.relevant - {d})) & self.reached(None)
+            for count in np.unique(self.loops(d)[only]):
+                if count > 1:
+                    yield d, int(count), only & (self.loops(d) == count)
+
+    def ends_lead(self, place: int, dim: int, count: int) -> BoolArray:
+        """Pairs whose loops keep any loop farther out from returning to the tiles of a lead inside.
+
+        The lead ran over `dim`, with `count` iterations, directly inside of the slot. A loop of the
+        slot moves the dataspace elsewhere, and none that may be inside of it returns itself.
+        """
+        view = self.space.views[place]
+        c, component = self._component(view, dim)
+        tiles = self._inside_lead(dim, count)
+        lead = self.space.lattice.extents[tiles, dim] * (component.step(dim) or 0)
+        overlapping = lead < self.space.tables[place].boxes[c][tiles]
+        along = [self.loops(d) > 1 for d in component.dims]
+        meets = np.sum(along, axis=0) > 1
+        for d, moves in zip(component.dims, along, strict=True):
+            jump = self._move(component, d) - lead[None, :]
+            meets |= moves & ((jump == 0) | overlapping[None, :] & (jump == lead[None, :]))
+        again = np.where(self.loops(dim) > 1, self._move(component, dim), 0)
+        beyond = self._beyond(component, dim, lead[None, :] + again, lead[None, :])
+        ends: BoolArray = (self.moving(sorted(view.relevant - set(component.dims))) | beyond) & ~meets
+        return ends
+
+    def _beyond(self, component: Component, dim: int, passed: IntArray, lead: IntArray) -> BoolArray:
+        """Pairs after which no loop farther out can move as far as those so far, or a lead farther.
+
+        So far, only loops over `dim` have moved the component, by `passed` in all.
+        """
+        lattice = self.space.lattice
+        others = [d for d in component.dims if d != dim]
+        beyond = ~self.moving(others)
+        room = np.zeros((len(self.targets), 1), dtype=np.int64)
+        for d in others:
+            bound, step = lattice.bounds[d], component.step(d) or 0
+            extents = lattice.extents[self.targets, d][:, None]
+            prime = min(p for p, _ in prime_factors(bound))
+            beyond &= (extents == bound) | (bound // prime * step < passed)
+            room = room + (bound - extents) * step
+        extents = lattice.extents[self.targets, dim][:, None]
+        farther = extents * (component.step(dim) or 0) - passed - room
+        beyond &= (extents == lattice.bounds[dim]) | (farther > lead)
+        return beyond
+
+    @staticmethod
+    def _component(view: DataspaceView, dim: int) -> tuple[int, Component]:
+        return next((c, component) for c, component in enumerate(view.components) if dim in component.dims)
+
+    def _inside_lead(self, dim: int, count: int) -> IntArray:
+        """The tiles inside of a loop over `dim` with `count` iterations that makes up ``tiles``."""
+        lead = tuple(count if d == dim else 1 for d in range(len(self.space.active)))
+        return self.tiles - self.space.lattice.index(lead)
+
+    def led_twice(self, place: int, dim: int, count: int, unrolling: Unrolling) -> tuple[IntArray, IntArray]:
+        """Words per tile inside if a lead over `dim` ran inside of it: with a return, and without."""
+        view, own, lattice = self.space.views[place], self.space.tables[place], self.space.lattice
+        c, component = self._component(view, dim)
+        tiles = self._inside_lead(dim, count)
+        plain, box = own.plain_words[tiles], own.boxes[c][tiles]
+        move = lattice.extents[tiles, dim] * (component.step(dim) or 0)
+        least = self.space.sliding_words(place, c, unrolling)[tiles]
+        returning, straight = (led_words(plain, box, count, move, may, least) for may in (True, False))
+        return np.minimum(returning, plain), np.minimum(straight, plain)
+
+    def leaving(self, members: frozenset[int]) -> BoolArray:
+        """Pairs whose innermost loop may leave `members`, and no other dataspace, in place."""
+        key = tuple(sorted(members))
+        if key not in self._leaving:
+            self._leaving[key] = self._leaves(members)
+        return self._leaving[key]
+
+    def _leaves(self, members: frozenset[int]) -> BoolArray:
+        dims = range(len(self.space.active))
+        moved = {v.place: v.relevant for v in self.space.views if v.place not in members}
+        fitting = [d for d in dims if all(d in relevant for relevant in moved.values())]
+        possible = self.moving(fitting) | ~self.moving(dims)
+        settled = np.zeros_like(possible)
+        for d in self.inner:
+            moves = self.loops(d) > 1
+            if d not in fitting:
+                possible &= settled | ~moves
+            settled |= moves
+        return possible
+
+    def words(self, place: int, unrolling: Unrolling) -> IntArray:
+        """Least words of all deliveries of tiles that cover dataspace `place` once.
+
+        It holds where a loop of this slot is the innermost one that moves the dataspace.
+        """
+        view, own = self.space.views[place], self.space.tables[place]
+        plain = own.plain_words[self.tiles][None, :]
+        words: IntArray = np.broadcast_to(plain, (len(self.targets), len(self.sources)))
+        for c, component in enumerate(view.components):
+            if not component.sliding:
+                continue
+            least = self.space.sliding_words(place, c, unrolling)[self.tiles][None, :]
+            box = own.boxes[c][self.tiles][None, :]
+            for d in component.dims:
+                led = self._led(view, component, d, plain, box, least)
+                words = np.where(self._leads(view, d), np.minimum(words, led), words)
+        return words
+
+    def _leads(self, view: DataspaceView, dim: int) -> BoolArray:
+        """Where the loop over `dim` may be the innermost one that moves the dataspace."""
+        before = self.inner[: self.inner.index(dim)] if dim in self.inner else self.inner
+        leads: BoolArray = (self.loops(dim) > 1) & ~self.moving([d for d in before if d in view.relevant])
+        return leads
+
+    def _led(
+        self,
+        view: DataspaceView,
+        component: Component,
+        dim: int,
+        plain: IntArray,
+        box: IntArray,
+        least: IntArray,
+    ) -> IntArray:
+        """Words when the loop over `dim` is the innermost one that moves `component`."""
+        if component.step(dim) is None:
+            return least
+        may_return = self._may_return(view, component, dim, box)
+        return led_words(plain, box, self.loops(dim), self._move(component, dim), may_return, least)
+
+    def _move(self, component: Component, dim: int) -> IntArray:
+        extents = self.space.lattice.extents[self.sources, dim]
+        move: IntArray = extents[None, :] * (component.step(dim) or 0)
+        return move
+
+    def _may_return(self, view: DataspaceView, component: Component, dim: int, box: IntArray) -> BoolArray:
+        """Where a loop of the component farther out may be compared with an overlapping tile.
+
+        Loops outside of the slot may, unless a loop of this slot moves the dataspace elsewhere.
+        """
+        lead = self._move(component, dim)
+        apart = self.moving(sorted(view.relevant - set(component.dims)))
+        possible = ~(apart | self._beyond(component, dim, lead, lead))
+        others = [d for d in component.dims if d != dim]
+        for d in others:
+            move = self._move(component, d)
+            continues = (lead < box) & (move == 2 * lead)
+            meets = (move == lead) | continues if len(others) == 1 else np.array(True)
+            possible |= (self.loops(d) > 1) & meets
+        return possible

@@ -1,0 +1,48 @@
+"""What a bound at a tile leaves open about the loops farther in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Waiting(NamedTuple):
+    """A boundary whose windows may still overlap or not, as the loops farther out have it.
+
+    Without a `lead` no loop has moved its tile so far, and the next one does. With one, only the loop
+    over that dimension has, with `times` iterations, and one farther out may return to its tiles.
+    """
+
+    place: int
+    level: int
+    lead: int | None = None
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a bound at a tile leaves open about the loops inside.
+
+    Parameters
+    ----------
+    place
+        A dataspace that is still in place outside of the tile, or None. What its boundaries cost,
+        from the tile's level (exclusive) to level `innermost` (inclusive), is not in the row's figures:
+        it depends on where the dataspace stops being in place.
+    waiting
+        Boundaries whose figures are the least that they cost in any case.
+    """
+
+    place: int | None = None
+    innermost: int = 0
+    waiting: frozenset[Waiting] = frozenset()
+
+    def fits(self, members: frozenset[int]) -> bool:
+        """Whether the next loop outside can leave `members`, and no other dataspace, in place."""
+        if self.place is not None and self.place not in members:
+            return False
+        return not any(own.place in members for own in self.waiting if own.lead is None)
+
+
+CLOSED = Row()
+"""Nothing is in place, nothing is open."""

@@ -1,0 +1,199 @@
+"""One step of the dynamic program: from the tiles inside of a slot to those outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from solver.search.boundary import Boundary, ceil_div
+from solver.search.lattice import INFINITY, BoolArray, IntArray
+from solver.search.leads import SlotPairs
+from solver.search.rows import CLOSED, Row, Waiting
+
+if TYPE_CHECKING:
+    from solver.search.bounds import LatticeBounds
+
+
+class SlotStep:
+    """The step over the loops of level `level`, whose tiles are `outer`.
+
+    ``tiles`` are those of the level inside and ``sources`` the same, times a spatial choice. Where
+    windows slide and the pairs of tiles are few, each pair tells which loops may lead; otherwise the
+    least words over all loops are charged at the tile inside.
+    """
+
+    def __init__(
+        self, bounds: LatticeBounds, level: int, tiles: IntArray, sources: IntArray, outer: IntArray
+    ) -> None:
+        self.bounds = bounds
+        self.level = level
+        self.tiles = tiles
+        self.outer = outer
+        slot = bounds.space.slots[level]
+        rules = bounds.space.mapspace.temporal[level]
+        active = bounds.space.active
+        inner = tuple(active.index(dim) for dim in rules.inner if dim in active)
+        self.pairs = SlotPairs(bounds.space, slot, tiles, sources, outer, inner)
+        self.reach = slot.reach(sources, outer)
+        self._surcharges: dict[Waiting, IntArray] = {}
+        self._known: dict[frozenset[Waiting], list[tuple[frozenset[Waiting], BoolArray]]] = {}
+        self._ended: dict[tuple[int, int], IntArray] = {}
+
+    def outwards(self, row: Row, members: frozenset[int], costs: IntArray) -> Iterator[tuple[Row, IntArray]]:
+        """Rows outside of the slot, with their bounds at the tiles outside.
+
+        Parameters
+        ----------
+        row
+            What is open inside.
+        members
+            Dataspaces that the slot's innermost loop leaves in place.
+        costs
+            Energy inside of each of ``sources``, the boundary of the level inside included.
+        """
+        boundaries = self.bounds.boundaries[self.level + 1]
+        here = [b for b in boundaries if b.counts_in(members)]
+        due = self.bounds.due(row, self.level + 1)
+        slid = [b for b in boundaries if b.sliding and not b.counts_in(members)]
+        waiting = row.waiting | {Waiting(b.place, b.level) for b in slid}
+        keys = [(CLOSED, [*here, *due]), *self._staying(row, here, due)]
+        if not self._pairwise(waiting, (*here, *due)):
+            for key, ended in keys:
+                least = self.reach.least(costs, self._leaving_in_place(key))
+                yield key, np.minimum(least + self._charges(ended), INFINITY)
+            return
+        # Most rows are open at few tiles only.
+        some = np.flatnonzero(costs < INFINITY)
+        if len(some) == 0:
+            return
+        matrix = np.where(self.pairs.leaving(members)[:, some], costs[None, some], INFINITY)
+        for own in waiting:
+            matrix = np.minimum(matrix + self._surcharge(own)[:, some], INFINITY)
+        for key, ended in keys:
+            charged = sum((self._end(b)[:, some] for b in ended if self._slides(b)), start=matrix)
+            charges = self._charges([b for b in ended if not self._slides(b)])
+            reached = self.pairs.reached(self._leaving_in_place(key))[:, some]
+            for left, pairs in self._outcomes(waiting):
+                least = np.where(reached & pairs[:, some], charged, INFINITY).min(axis=1)
+                yield replace(key, waiting=left), np.minimum(least + charges, INFINITY)
+
+    def _pairwise(self, waiting: Iterable[Waiting], ended: Iterable[Boundary]) -> bool:
+        """Whether it is worth while to look at each pair of tiles."""
+        if not self.bounds.sharp or not self.pairs.few:
+            return False
+        slides = any(map(self._slides, ended)) or any(self._same_tile(own) for own in waiting)
+        return slides or bool(self.pairs.inner)
+
+    def _leaving_in_place(self, row: Row) -> tuple[int, ...] | None:
+        """Dimensions whose loops leave a row's dataspace in place, None if there is none."""
+        return None if row.place is None else tuple(sorted(self.bounds.space.views[row.place].irrelevant))
+
+    def _charges(self, ended: Iterable[Boundary]) -> IntArray:
+        """What boundaries cost, at the tiles outside, if their reuse ends here."""
+        charges = np.zeros(len(self.outer), dtype=np.int64)
+        for b in ended:
+            charges = charges + b.reused(self.level, self.outer)
+        return charges
+
+    def _staying(
+        self, row: Row, here: list[Boundary], due: list[Boundary]
+    ) -> Iterator[tuple[Row, list[Boundary]]]:
+        """Rows outside of the slot, and the boundaries that are charged because they end in it.
+
+        The row may go on, or end in favour of another dataspace of the class that goes on. The rest of
+        the class is charged nothing: it might go on too.
+        """
+        if self.level == 0:
+            return
+        if row.place is not None:
+            yield Row(row.place, row.innermost), []
+        ended = [b for b in (*here, *due) if row.place is not None and b.place == row.place]
+        for b in here:
+            if b.place != row.place:
+                yield Row(b.place, self.level + 1), ended
+
+    def _slides(self, boundary: Boundary) -> bool:
+        """Whether the loops of this slot tell what a boundary costs."""
+        return boundary.sliding and self.bounds.same_tile(self.level + 1, boundary)
+
+    def _same_tile(self, own: Waiting) -> bool:
+        return self.bounds.same_tile(self.level + 1, Boundary(self.bounds.sub, own.place, own.level))
+
+    def _outcomes(self, waiting: frozenset[Waiting]) -> list[tuple[frozenset[Waiting], BoolArray]]:
+        """The pairs by what is left waiting outside of them."""
+        if waiting not in self._known:
+            found = [(frozenset[Waiting](), self.pairs.reached(None))]
+            for own in waiting if self.level else ():
+                found = [
+                    (left | kept, pairs & these)
+                    for left, pairs in found
+                    for kept, these in self._left(own)
+                    if (pairs & these).any()
+                ]
+            self._known[waiting] = found
+        return self._known[waiting]
+
+    def _left(self, own: Waiting) -> Iterator[tuple[frozenset[Waiting], BoolArray]]:
+        """What is left of one boundary that waits, and for which pairs."""
+        rest = self.pairs.reached(None)
+        if self._same_tile(own):
+            empty = self.pairs.reached(())
+            yield frozenset((own,)), empty
+            rest = rest & ~empty
+            for dim, count, pairs in self.pairs.alone(own.place) if own.lead is None else ():
+                yield frozenset((Waiting(own.place, own.level, dim, count),)), pairs
+                rest = rest & ~pairs
+        yield frozenset(), rest
+
+    def _surcharge(self, own: Waiting) -> IntArray:
+        """What a boundary that waits costs beyond its least, as the loops of this slot have it."""
+        if own not in self._surcharges:
+            boundary = Boundary(self.bounds.sub, own.place, own.level)
+            if not self._same_tile(own):
+                cost = np.zeros((len(self.outer), len(self.tiles)), dtype=np.int64)
+            elif own.lead is None:
+                cost = self._slide(boundary)
+            else:
+                cost = self._straight(boundary, own.lead, own.times)
+            self._surcharges[own] = cost
+        return self._surcharges[own]
+
+    def _slide(self, boundary: Boundary) -> IntArray:
+        """The surcharge if the innermost loop of this slot, if there is one, moves the tile."""
+        words = self.pairs.words(boundary.place, boundary.unrolling)
+        exact = self._unreused(boundary, self.tiles, words)
+        least = boundary.extra(boundary.unreused_words(self.tiles))[None, :]
+        moved = self.pairs.moving(sorted(self.bounds.space.views[boundary.place].relevant))
+        # If no loop moves the tile the slot is empty, for its innermost loop would.
+        unmoved = np.where(self.pairs.reached(()), 0, INFINITY)
+        surcharge: IntArray = np.where(moved, np.maximum(exact - least, 0), unmoved)
+        return surcharge
+
+    def _straight(self, boundary: Boundary, dim: int, count: int) -> IntArray:
+        """The surcharge if a loop inside leads, and none returns to its tiles."""
+        returning, straight = self.pairs.led_twice(boundary.place, dim, count, boundary.unrolling)
+        least = self._unreused(boundary, self.tiles, returning)
+        exact = self._unreused(boundary, self.tiles, straight)
+        ends = self.pairs.ends_lead(boundary.place, dim, count)
+        surcharge: IntArray = np.where(ends, np.maximum(exact - least, 0)[None, :], 0)
+        return surcharge
+
+    def _unreused(self, boundary: Boundary, tiles: IntArray, words: IntArray) -> IntArray:
+        irrelevant = self.bounds.space.tables[boundary.place].irrelevant_tiles[tiles]
+        return boundary.extra(ceil_div(words * irrelevant, self.bounds.sub.above[boundary.level]))
+
+    def _end(self, boundary: Boundary) -> IntArray:
+        """What a reused boundary costs, beyond its surplus, if its reuse ends in this slot."""
+        key = boundary.place, boundary.level
+        if key not in self._ended:
+            words = self.pairs.words(boundary.place, boundary.unrolling)
+            least = boundary.reused(self.level, self.outer)[:, None]
+            exact = boundary.reused(self.level, self.outer[:, None], words=words)
+            exact = np.maximum(exact - boundary.surplus(self.tiles)[None, :], least)
+            moved = self.pairs.moving(sorted(self.bounds.space.views[boundary.place].relevant))
+            # Where no loop moves the tile its reuse goes on, but for the outermost slot.
+            self._ended[key] = np.where(moved, exact, INFINITY if self.level else least)
+        return self._ended[key]
