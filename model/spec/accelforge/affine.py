@@ -30,6 +30,10 @@ class Affine:
         kept = {name: coefficient for name, coefficient in total.items() if coefficient}
         return Affine(self.constant + factor * other.constant, kept)
 
+    def __str__(self) -> str:
+        terms = (f"{coefficient} * {name}" for name, coefficient in self.coefficients.items())
+        return " + ".join((*terms, str(self.constant)))
+
 
 @dataclass(frozen=True)
 class Constraint:

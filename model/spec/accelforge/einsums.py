@@ -107,7 +107,9 @@ def _flat(node: SequenceNode) -> Iterator[Node]:
 def _read_einsum(node: Node) -> WrittenEinsum:
     if isinstance(node, ScalarNode):
         accesses = _read_text(node)
-        return WrittenEinsum(accesses[-1].tensor, accesses[-1].span, accesses)
+        output = accesses[-1]
+        _check_accesses(output.tensor, output.span, accesses)
+        return WrittenEinsum(output.tensor, output.span, accesses)
     entry = as_mapping(node, "an Einsum")
     check_keys(entry, EINSUM_KEYS, "an Einsum")
     given, text = entry.get("tensor_accesses"), entry.get("einsum")

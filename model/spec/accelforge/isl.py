@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from model.spec.accelforge.affine import Affine, Constraint
+from model.spec.accelforge.affine import Constraint
 from model.spec.accelforge.boxes import Box, Interval
 from model.spec.source import Span, SpecError
 
@@ -38,7 +38,7 @@ def bounding_box(
     isl = _library(texts[0][1])
     result: Any = None
     everything = f"[{', '.join(variables)}]"
-    known = [_text(constraint.affine) for constraint in constraints]
+    known = [f"{constraint.affine} >= 0" for constraint in constraints]
     result = _set(isl, everything, " and ".join(known) or "true", texts[0][1])
     for text, span in texts:
         condition = re.sub(r"==+", "=", text)
@@ -67,11 +67,6 @@ def _set(isl: ModuleType, everything: str, condition: str, span: Span) -> Any:
         return isl.Set(f"{{ {everything} : {condition} }}")
     except isl.Error:
         raise SpecError("ISL does not understand this", span) from None
-
-
-def _text(affine: Affine) -> str:
-    terms = [f"({coefficient}) * {name}" for name, coefficient in affine.coefficients.items()]
-    return " + ".join((*terms, f"({affine.constant})")) + " >= 0"
 
 
 def _interval(points: Any, place: int) -> Interval:

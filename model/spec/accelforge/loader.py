@@ -18,6 +18,7 @@ from model.spec.accelforge.consistency import (
 from model.spec.accelforge.einsums import WrittenAccess, WrittenEinsum, WrittenIndex, read_einsums
 from model.spec.accelforge.names import RESERVED, Cascade, EinsumNames, TensorRules
 from model.spec.accelforge.renames import Rename, effective_renames, read_renames, read_top_renames
+from model.spec.accelforge.sets import SetValue
 from model.spec.accelforge.shapes import NO_SIZES, find_shape, read_conditions, read_rank_sizes
 from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, check_keys, listing
 from model.spec.limits import Limits
@@ -139,7 +140,7 @@ def read_workload(top: MappingNode, name: str) -> LoadedWorkload:
         sets.append(own)
     einsums = tuple(_einsum(einsum, own, facts, section) for einsum, own in zip(shaped, sets, strict=True))
     _note_unused(section, shaped, notes)
-    notes += [_partial_note(einsum) for einsum in einsums if not einsum.is_box]
+    notes += _partial_notes(einsums)
     return LoadedWorkload(Workload(name, einsums), tuple(dict.fromkeys(notes)))
 
 
@@ -232,15 +233,20 @@ def _einsum(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: _S
         tensor_renames=tuple(
             (name, _in_order(value.members, tensors))
             for name, value in renamed.items()
-            if value.kind != "rank variables"
+            if not _renames_rank_variables(names.renames[name], value)
         ),
         rank_variable_renames=tuple(
             (name, _in_order(value.members, written.rank_variables))
             for name, value in renamed.items()
-            if value.kind != "tensors"
+            if _renames_rank_variables(names.renames[name], value)
         ),
         is_box=shaped.shape.is_box,
     )
+
+
+def _renames_rank_variables(rename: Rename, value: SetValue) -> bool:
+    """Whether a rename is of rank variables; an empty set that could be of either kind is of tensors."""
+    return "rank variables" in (rename.kind, value.kind)
 
 
 def _in_order(members: frozenset[str], order: Iterable[str]) -> tuple[str, ...]:
@@ -275,12 +281,9 @@ def _note_unused(section: _Section, shaped: Iterable[ShapedEinsum], notes: list[
             notes.append(f"{part.span}: no Einsum has this rank variable; `{part.text}` has no effect")
 
 
-def _partial_note(einsum: Einsum) -> str:
-    return (
-        f"Einsum `{einsum.name}` leaves out some points of the box {_box(einsum)}: "
-        "accesses beyond a rank's size, or a space of another shape"
-    )
-
-
-def _box(einsum: Einsum) -> str:
-    return ", ".join(f"{name} {bound}" for name, bound in einsum.bounds.items())
+def _partial_notes(einsums: Iterable[Einsum]) -> list[str]:
+    partial = [einsum.name for einsum in einsums if not einsum.is_box]
+    if not partial:
+        return []
+    what = "some combinations of their rank variables are skipped, such as padding beyond a rank's size"
+    return [f"{listing(partial)}: {what}; they are mapped on the box of all combinations"]

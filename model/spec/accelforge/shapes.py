@@ -133,7 +133,7 @@ def find_shape(
         _check_variables(constraint, einsum)
     box = tightened(einsum.rank_variables, [*limits, *affine])
     bent = [constraint for constraint in affine if len(constraint.affine.coefficients) > 1]
-    texts += [(_shown(c), c.span) for c in bent if cuts(c, box)]
+    texts += [(f"{c.affine} >= 0", c.span) for c in bent if cuts(c, box)]
     is_box = True
     if texts:
         box, is_box = bounding_box(einsum.rank_variables, [*limits, *affine], texts)
@@ -166,12 +166,6 @@ def _constraints(condition: Condition) -> tuple[Constraint, ...] | None:
         if _ISL_NOTATION.search(text):
             return None
         raise
-
-
-def _shown(constraint: Constraint) -> str:
-    """Return an affine constraint in ISL's notation."""
-    terms = (f"{coefficient} * {name}" for name, coefficient in constraint.affine.coefficients.items())
-    return f"{' + '.join(terms)} + {constraint.affine.constant} >= 0"
 
 
 def _check_variables(constraint: Constraint, einsum: WrittenEinsum) -> None:

@@ -1,0 +1,34 @@
+"""Workloads written for one test."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from model.spec.accelforge import LoadedWorkload, load_workload
+from model.spec.source import SpecError
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., LoadedWorkload]:
+    """Return a function that loads a text as the file ``w.yaml``."""
+    monkeypatch.chdir(tmp_path)
+
+    def loaded(text: str, **variables: object) -> LoadedWorkload:
+        Path("w.yaml").write_text(text, encoding="utf-8")
+        return load_workload(["w.yaml"], variables)
+
+    return loaded
+
+
+@pytest.fixture
+def refuse(load: Callable[..., LoadedWorkload]) -> Callable[..., SpecError]:
+    """Return a function that loads a bad text and gives its error."""
+
+    def refused(text: str, **variables: object) -> SpecError:
+        with pytest.raises(SpecError) as caught:
+            load(text, **variables)
+        assert caught.value.span is not None
+        return caught.value
+
+    return refused

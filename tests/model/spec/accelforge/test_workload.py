@@ -1,0 +1,314 @@
+"""Workloads: the forms of Einsums, shapes, bits, persistence, and what is refused."""
+
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+
+from model.problem import Term
+from model.spec.accelforge import LoadedWorkload
+from model.spec.source import SpecError
+from model.workload import RankIndex
+
+Load = Callable[..., LoadedWorkload]
+Refuse = Callable[..., SpecError]
+
+HEAD = "workload:\n  bits_per_value: {All: 8}\n"
+MATMUL = HEAD + "  rank_sizes: {M: 4, N: 5, K: 6}\n  einsums:\n"
+VERBOSE = """
+  - name: Z
+    tensor_accesses:
+    - {name: A, projection: [m, k]}
+    - {name: B, projection: {K: k, N: n}}
+    - {name: Z, projection: [m, n], output: True}
+"""
+
+
+@pytest.mark.parametrize(
+    "einsums",
+    [
+        '  - "Z[m, n] = A[m, k] * B[k, n]"\n',
+        "  - Z[m,n] = A[m,k]*B[k,n]\n",
+        '  - {einsum: "Z[ m , n ] = sum(A[m, K: k]) / 3 + B[k, N: n]"}\n',
+        '  - - - "Z[m, n] = A[m, k] * B[k, n]"\n',
+        '  - einsum: "Z[m, n] = A[m, k] * B[k, n]"\n    tensor_accesses: [{name: A, bits_per_value: 8}]\n',
+        VERBOSE,
+        VERBOSE.replace("{K: k, N: n}", "[k, N: n]"),
+    ],
+)
+def test_the_forms_of_an_einsum(load: Load, einsums: str):
+    (einsum,) = load(MATMUL + einsums).workload.einsums
+    assert einsum.name == "Z"
+    assert einsum.rank_variables == ("m", "k", "n")
+    assert einsum.ranges == (range(4), range(6), range(5))
+    assert [(a.tensor, a.output) for a in einsum.accesses] == [("A", False), ("B", False), ("Z", True)]
+    assert [tuple(i.rank for i in a.indices) for a in einsum.accesses] == [("M", "K"), ("K", "N"), ("M", "N")]
+    assert einsum.is_box
+
+
+def test_a_tensor_that_appears_twice_is_accessed_twice(load: Load):
+    (einsum,) = load(MATMUL + '  - "Z[m, n] = A[m, k] * A[M: n, k]"\n').workload.einsums
+    assert [a.tensor for a in einsum.accesses] == ["A", "A", "Z"]
+    assert einsum.bounds == {"m": 4, "k": 6, "n": 4}
+
+
+def test_a_scalar_has_no_ranks(load: Load):
+    (einsum,) = load(MATMUL + '  - "Z[] = A[m] * B[m]"\n').workload.einsums
+    assert einsum.accesses[-1].indices == ()
+    assert einsum.size_values(einsum.accesses[-1]) == 1
+
+
+def test_affine_projections(load: Load):
+    text = HEAD + "  rank_sizes: {H: 58, P: 28, R: 3}\n  einsums:\n"
+    (einsum,) = load(text + '  - "Z[p] = A[H: p * 2 + r - 1] * W[r]"\n').workload.einsums
+    assert einsum.accesses[0].indices == (RankIndex("H", (Term("p", 2), Term("r", 1)), -1),)
+    assert einsum.extent(einsum.accesses[0].indices[0]) == range(-1, 56)
+    assert einsum.bounds == {"p": 28, "r": 3}
+    assert not einsum.is_box
+
+
+def test_a_rank_bounds_the_variables_that_index_it_together(load: Load):
+    text = HEAD + "  rank_sizes: {H: 8, R: 3}\n  einsums:\n"
+    (einsum,) = load(text + '  - "Z[p] = A[H: p + r] * W[r]"\n').workload.einsums
+    assert einsum.ranges == (range(-2, 8), range(3))
+
+
+def test_one_rank_may_be_indexed_by_several_variables(load: Load):
+    text = HEAD + "  rank_sizes: {M: 4, P: 4, E: 2}\n  einsums:\n"
+    einsums = '  - "K[m, e] = X[m] * W[e]"\n  - "QK[m, p] = Q[m, e] * K[M: p, e]"\n'
+    assert len(load(text + einsums).workload.einsums) == 2
+
+
+def test_the_least_of_several_bounds_counts(load: Load):
+    text = HEAD + "  rank_sizes: {M: 4, K: 9}\n  iteration_space_shape: {m: m < 3}\n  einsums:\n"
+    (einsum,) = load(text + '  - "Z[m] = A[K: m]"\n').workload.einsums
+    assert einsum.ranges == (range(3),)
+
+
+def test_iteration_space_shapes(load: Load):
+    text = (
+        HEAD + "  iteration_space_shape: {m: 0 <= m < 4, n: 1 <= n and n <= 7, q: 0 <= q < 2}\n  einsums:\n"
+    )
+    loaded = load(
+        text
+        + '  - {einsum: "Z[m, n] = A[m, k]", iteration_space_shape: [0 <= k < 128*2, k = 5 + m - m + 0*n]}\n'
+    )
+    assert loaded.workload.einsums[0].ranges == (range(4), range(5, 6), range(1, 8))
+    assert any("`0 <= q < 2` has no effect" in note for note in loaded.notes)
+
+
+def test_a_coupled_condition_that_cuts_nothing_needs_no_isl(load: Load, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "islpy", None)
+    text = MATMUL + '  - {einsum: "Z[m, n] = A[m, n]", iteration_space_shape: [m + n <= 7]}\n'
+    assert load(text).workload.einsums[0].is_box
+
+
+@pytest.mark.parametrize(
+    "condition", ["m <= n", "m % 2 = 0", "m mod 2 = 0", "m < 2 or m > 2", "2m < 5", "m != 2"]
+)
+def test_other_sets_name_the_extra_where_it_is_missing(
+    refuse: Refuse, monkeypatch: pytest.MonkeyPatch, condition: str
+):
+    monkeypatch.setitem(sys.modules, "islpy", None)
+    text = MATMUL + f'  - {{einsum: "Z[m, n] = A[m, n]", iteration_space_shape: ["{condition}"]}}\n'
+    error = refuse(text)
+    assert "not a box" in error.message
+    assert "tilewright[isl]" in (error.hint or "")
+    assert error.span.line == 5
+
+
+@pytest.mark.parametrize(
+    ("condition", "bounds", "is_box"),
+    [
+        ("m + 1 <= n", {"m": 4, "n": 4}, False),
+        ("m mod 2 = 0", {"m": 3, "n": 5}, False),
+        ("m < 1 or m = 1", {"m": 2, "n": 5}, True),
+        ("2m < 5", {"m": 3, "n": 5}, True),
+    ],
+)
+def test_isl_finds_the_box_around_other_sets(
+    load: Load, condition: str, bounds: dict[str, int], is_box: bool
+):
+    pytest.importorskip("islpy")
+    text = MATMUL + f'  - {{einsum: "Z[m, n] = A[m, n]", iteration_space_shape: ["{condition}"]}}\n'
+    einsum = load(text).workload.einsums[0]
+    assert einsum.bounds == bounds
+    assert einsum.is_box is is_box
+
+
+def test_isl_errors_have_their_place(refuse: Refuse):
+    pytest.importorskip("islpy")
+    for condition, message in (("exists m", "does not understand"), ("m < 0 or m > 9", "no point")):
+        text = MATMUL + f'  - {{einsum: "Z[m, n] = A[m, n]", iteration_space_shape: ["{condition}"]}}\n'
+        error = refuse(text)
+        assert message in error.message
+        assert error.span.line == 5
+
+
+def test_sizes_are_expressions_over_other_sizes_and_variables(load: Load):
+    text = (
+        "variables: {two: 2}\n" + HEAD + "  rank_sizes: {X: 8, M: ceil(27 / X) * two, N: M + 1}\n  einsums:\n"
+    )
+    loaded = load(text + '  - {einsum: "Z[m, n] = A[m, n]", rank_sizes: {N: N * 2}}\n')
+    assert loaded.workload.einsums[0].bounds == {"m": 8, "n": 18}
+    assert any("`X`; its size has no effect" in note for note in loaded.notes)
+
+
+def test_instances_multiply(load: Load):
+    text = MATMUL.replace("workload:\n", "workload:\n  n_instances: 3\n")
+    loaded = load(text + '  - {einsum: "Z[m] = A[m]", n_instances: 2 * 2}\n  - "Y[n] = B[n]"\n')
+    assert [einsum.n_instances for einsum in loaded.workload.einsums] == [12, 3]
+
+
+def test_bits_per_value(load: Load):
+    text = MATMUL.replace("{All: 8}", "{Outputs: 32, weight: 4, Other: 16}")
+    loaded = load(
+        text
+        + '  - {einsum: "Z[m, n] = A[m, k] * B[k, n]", renames: {weight: B}}\n'
+        + '  - {einsum: "Y[m] = C[m] * D[m]", renames: {weight: D},'
+        + " tensor_accesses: [{name: D, bits_per_value: 2}]}\n"
+    )
+    bits = [{a.tensor: a.bits_per_value for a in e.accesses} for e in loaded.workload.einsums]
+    assert bits == [{"A": 16, "B": 4, "Z": 32}, {"C": 16, "D": 2, "Y": 32}]
+
+
+def test_persistence_and_scale(load: Load):
+    text = MATMUL.replace("workload:\n", "workload:\n  persistent_tensors: Inputs - A\n")
+    loaded = load(
+        text
+        + '  - einsum: "Z[m, n] = A[m, k] * B[k, n] * C[k]"\n'
+        + "    tensor_accesses:\n    - {name: A, persistent: True, backing_storage_size_scale: 0.5}\n"
+        + "    - {name: C, persistent: False}\n"
+    )
+    accesses = loaded.workload.einsums[0].accesses
+    assert [a.persistent for a in accesses] == [True, True, False, False]
+    assert accesses[0].backing_storage_size_scale == Fraction(1, 2)
+
+
+def test_einsums_are_ordered_by_their_dependencies(load: Load):
+    einsums = '  - "Z[m] = Y[m]"\n  - "Y[m] = X[m]"\n  - "V[m] = Y[m]"\n'
+    workload = load(MATMUL + einsums).workload
+    assert [e.name for e in workload.ordered] == ["Y", "Z", "V"]
+    assert workload.intermediates == {"Y"}
+    assert workload.producers["Y"].name == "Y"
+    assert workload.einsum("V").inputs == ("Y",)
+
+
+def test_template_errors_have_the_templates_line(refuse: Refuse):
+    error = refuse("{% set A = 1 %}\nworkload:\n  rank_sizes: {M: {{N_TOKENS}}}\n")
+    assert error.span.line == 3
+    assert "--set N_TOKENS=VALUE" in (error.hint or "")
+
+
+BAD = {
+    "rank `N` is undefined": '  rank_sizes: {M: 4}\n  einsums: ["Z[m, n] = A[m]"]\n',
+    "there is no size": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[H: m + r]"]\n',
+    "no value of `m` is left": '  iteration_space_shape: {m: 4 <= m < 4}\n  einsums: ["Z[m] = A[m]"]\n',
+    "lies outside of rank": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[M: 4] * B[m]"]\n',
+    "is no rank variable of Einsum": "  rank_sizes: {M: 4, N: 2}\n"
+    '  einsums: ["Y[n] = B[n]", {einsum: "Z[m] = A[m]", iteration_space_shape: [n < 1]}]\n',
+    "does not speak of `m`": '  iteration_space_shape: {m: 0 <= n < 4}\n  einsums: ["Z[m] = A[m]"]\n',
+    "a comparison such as": '  iteration_space_shape: {m: m + 4}\n  einsums: ["Z[m] = A[m]"]\n',
+    "at least 1": '  rank_sizes: {M: 0}\n  einsums: ["Z[m] = A[m]"]\n',
+    "whole number": '  rank_sizes: {M: 7 / 2}\n  einsums: ["Z[m] = A[m]"]\n',
+    "need each other's values": '  rank_sizes: {M: N, N: M}\n  einsums: ["Z[m] = A[m]"]\n',
+    "with one `=`": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m] = B[m]"]\n',
+    "there must be one tensor": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] + Y[m] = A[m]"]\n',
+    "on the right": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = 3"]\n',
+    "does not belong to a tensor": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m] + [m"]\n',
+    "is no rank variable": '  rank_sizes: {M: 4}\n  einsums: ["Z[M] = A[m]"]\n',
+    "no name of a rank": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m: m]"]\n',
+    "indexed twice": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m, M: m]"]\n',
+    "two Einsums are named": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m]", "Z[m] = B[m]"]\n',
+    "produced by two Einsums": "  rank_sizes: {M: 4}\n"
+    '  einsums: ["Z[m] = A[m]", {name: Y, einsum: "Z[m] = B[m]"}]\n',
+    "cyclic dependency between Einsums: `X` -> `Z` -> `Y` -> `X`": "  rank_sizes: {M: 4}\n"
+    '  einsums: ["X[m] = Z[m]", "Y[m] = X[m]", "Z[m] = Y[m]"]\n',
+    "cyclic dependency: Einsum `Z` reads `Z`": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = Z[m] + A[m]"]\n',
+    "inconsistent rank sizes: `m` is 0..7": "  rank_sizes: {M: 4}\n"
+    '  einsums: ["Y[m] = A[m]", {einsum: "Z[m] = B[m]", rank_sizes: {M: 8}}]\n',
+    "inconsistent rank sizes: rank `M` of tensor `Y` is 8": "  rank_sizes: {M: 4}\n"
+    '  einsums: ["Y[m] = A[m]", {einsum: "Z[p] = Y[M: p]", rank_sizes: {M: 8, P: 8}}]\n',
+    "inconsistent rank sizes: rank `M` of tensor `Y` is 0..7 here": "  rank_sizes: {N: 4}\n"
+    "  iteration_space_shape: {m: 0 <= m < 4, p: 0 <= p < 8}\n"
+    '  einsums: ["Y[m] = A[m]", "Z[M: p] = Y[M: p]"]\n',
+    "has 1 ranks here, but 2 before": "  rank_sizes: {M: 4, N: 4}\n"
+    '  einsums: ["Y[m, n] = A[m]", "Z[m] = Y[m]"]\n',
+    "covers tensor `A` of Einsum `Z` twice": "  rank_sizes: {M: 4}\n  bits_per_value: {Inputs: 8, A: 4}\n"
+    '  einsums: ["Z[m] = A[m]"]\n',
+    "has no bits_per_value": "  rank_sizes: {M: 4}\n"
+    '  bits_per_value: {Inputs: 8}\n  einsums: ["Z[m] = A[m]"]\n',
+    "`bits_per_value` of tensor `Y` is 8 here, but 4": "  rank_sizes: {M: 4}\n"
+    "  bits_per_value: {Inputs: 8, Outputs: 4}\n"
+    '  einsums: ["Y[m] = A[m]", "Z[m] = Y[m]"]\n',
+    "`persistent` of tensor `Y` is True here, but False": "  rank_sizes: {M: 4}\n"
+    "  persistent_tensors: Inputs\n"
+    '  einsums: ["Y[m] = A[m]", "Z[m] = Y[m]"]\n',
+    "a copy operation has one input": "  rank_sizes: {M: 4}\n"
+    '  einsums: [{einsum: "Z[m] = A[m] * B[m]", is_copy_operation: true}]\n',
+    "unknown key `rank_size`": '  rank_size: {M: 4}\n  einsums: ["Z[m] = A[m]"]\n',
+    "unknown key `shape`": '  rank_sizes: {M: 4}\n  einsums: [{einsum: "Z[m] = A[m]", shape: 3}]\n',
+    "unknown key `bits`": "  rank_sizes: {M: 4}\n  einsums: [{name: Z, tensor_accesses:"
+    " [{name: A, projection: [m], bits: 3}]}]\n",
+    "unknown tag": '  rank_sizes: !Memory {M: 4}\n  einsums: ["Z[m] = A[m]"]\n',
+    "writes no tensor": "  rank_sizes: {M: 4}\n  einsums: [{name: Z, tensor_accesses:"
+    " [{name: A, projection: [m]}]}]\n",
+    "needs a `name`": "  rank_sizes: {M: 4}\n  einsums: [{tensor_accesses:"
+    " [{name: A, projection: [m], output: True}]}]\n",
+    "needs `einsum` or": "  rank_sizes: {M: 4}\n  einsums: [{name: Z}]\n",
+    "already given by `einsum`": "  rank_sizes: {M: 4}\n"
+    '  einsums: [{einsum: "Z[m] = A[m]", tensor_accesses: [{name: A, projection: [m]}]}]\n',
+    "is no tensor of this Einsum": "  rank_sizes: {M: 4}\n"
+    '  einsums: [{einsum: "Z[m] = A[m]", tensor_accesses: [{name: B, persistent: True}]}]\n',
+    "must be a list or a mapping": "  rank_sizes: {M: 4}\n"
+    "  einsums: [{name: Z, tensor_accesses: [{name: A, projection: m, output: True}]}]\n",
+    "must not be empty": "  rank_sizes: {M: 4}\n  einsums: []\n",
+    "lacks the key `einsums`": "  rank_sizes: {M: 4}\n",
+    "must be positive": "  rank_sizes: {M: 4}\n"
+    '  einsums: [{einsum: "Z[m] = A[m]", tensor_accesses: [{name: A, backing_storage_size_scale: 0}]}]\n',
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_what_is_refused_with_its_place(refuse: Refuse, message: str):
+    body = BAD[message]
+    bits = "" if "bits_per_value: {" in body else "  bits_per_value: {All: 8}\n"
+    error = refuse("workload:\n" + bits + body)
+    assert message in error.message
+    assert "^" in error.render()
+
+
+@pytest.mark.parametrize(
+    ("message", "notes"),
+    [
+        ("produced by two Einsums", 1),
+        ("inconsistent rank sizes: rank `M` of tensor `Y` is 8", 1),
+        ("inconsistent rank sizes: `m` is 0..7", 1),
+        ("cyclic dependency between Einsums: `X` -> `Z` -> `Y` -> `X`", 2),
+        ("`bits_per_value` of tensor `Y` is 8 here, but 4", 1),
+    ],
+)
+def test_contradictions_name_both_places(refuse: Refuse, message: str, notes: int):
+    bits = "" if "bits_per_value: {" in BAD[message] else "  bits_per_value: {All: 8}\n"
+    error = refuse("workload:\n" + bits + BAD[message])
+    assert len(error.related) == notes
+
+
+@pytest.mark.parametrize(
+    ("top", "message"),
+    [
+        ("arch: {}\n", "`arch` of AccelForge is not read"),
+        ("mapper: {}\n", "`mapper` of AccelForge"),
+        ("workloads: {}\n", "unknown top-level key"),
+        ("renames: {einsum: []}\n", "unknown key `einsum`"),
+        ("variables: 3\n", "must be a mapping"),
+    ],
+)
+def test_top_level_keys(refuse: Refuse, top: str, message: str):
+    assert message in refuse(top + MATMUL + '  - "Z[m] = A[m]"\n').message
+
+
+def test_ranks_of_other_names_are_compared_by_position_and_noted(load: Load):
+    loaded = load(MATMUL + '  - "Y[m, n] = A[m, n]"\n  - "Z[m, n] = Y[P: m, Q: n]"\n')
+    assert any("ranks `P` and `Q` here, but `M` and `N`" in note for note in loaded.notes)
