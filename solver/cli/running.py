@@ -48,17 +48,22 @@ def load_mapspace(arguments: argparse.Namespace) -> Mapspace:
     return load_unmapped(arguments).mapspace
 
 
-def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
-    """Map an Einsum as the command line says, with live progress; an interrupt ends it early."""
-    from solver.search import map_einsum  # noqa: PLC0415 (spec errors answer without numpy and ortools)
-
-    options = Options(
+def search_options(arguments: argparse.Namespace) -> Options:
+    """Return the options that `add_search_options` reads."""
+    return Options(
         objectives=arguments.objective,
         time_limit_s=arguments.time_limit,
         jobs=arguments.jobs,
         seed=arguments.seed,
         memory_limit_mib=arguments.memory_limit,
     )
+
+
+def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
+    """Map an Einsum as the command line says, with live progress; an interrupt ends it early."""
+    from solver.search import map_einsum  # noqa: PLC0415 (spec errors answer without numpy and ortools)
+
+    options = search_options(arguments)
     units = mapspace.architecture.units_per_pj
     with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
         result = map_einsum(mapspace, options, on_progress=on_progress, should_stop=stop.is_set)

@@ -1,5 +1,15 @@
 """Why nothing fits, and what each constraint costs."""
 
-from solver.explain.explanation import explain_infeasible, explained
+from solver.explain.costs import CostReport, constraint_costs
+from solver.explain.explanation import Diagnosis, diagnose, explain_infeasible, explained
+from solver.explain.feasibility import Verdict
 
-__all__ = ["explain_infeasible", "explained"]
+__all__ = [
+    "CostReport",
+    "Diagnosis",
+    "Verdict",
+    "constraint_costs",
+    "diagnose",
+    "explain_infeasible",
+    "explained",
+]

@@ -15,7 +15,7 @@ from typing import Literal
 
 from model.architecture import Fanout, StorageLevel
 from model.mapping import Axis
-from model.mapspace import FactorRule, Mapspace, SpatialRules
+from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.source_ref import SourceRef
 
 KeepVerb = Literal["keep", "bypass"]
@@ -151,12 +151,34 @@ class Parallelism:
         return _present(self.source)
 
 
+@dataclass(frozen=True)
+class TemporalOrder:
+    """The order of a level's temporal loops. It costs, but never leaves a mapspace empty."""
+
+    level: int
+    rules: TemporalRules
+
+    @property
+    def sources(self) -> tuple[SourceRef, ...]:
+        """Where it is written."""
+        return _present(self.rules.source)
+
+
 Constraint = FactorLimit | SpatialOrder | Split | Keeping | Capacity | Utilization | Mesh | Parallelism
 
 
 def constraints_of(mapspace: Mapspace) -> tuple[Constraint, ...]:
     """Return all constraints of `mapspace`: the nodes' from the outermost inwards, then the array's."""
     return tuple(dict.fromkeys(_constraints(mapspace)))
+
+
+def temporal_orders(mapspace: Mapspace) -> tuple[TemporalOrder, ...]:
+    """Return the orders of temporal loops that `mapspace` asks for."""
+    return tuple(
+        TemporalOrder(level, rules)
+        for level, rules in enumerate(mapspace.temporal)
+        if rules.inner or rules.outer
+    )
 
 
 def droppable(constraint: Constraint) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from model.mapspace import Mapspace
 from solver.explain.conflict import Conflict, find_conflicts
@@ -29,6 +29,8 @@ MOST_CONFLICTS = 3
 
 DEFAULT_TIME_LIMIT_S = 60.0
 
+NOT_FOUND = Reason("the conflict between the constraints was not found in the time given")
+
 MOST_TELLING = (Capacity, Utilization, Parallelism, Mesh)
 """Whose arithmetic makes the headline."""
 
@@ -37,12 +39,20 @@ class ContradictionError(RuntimeError):
     """A mapping exists where the search proved that there is none: a defect, never an answer."""
 
 
-def explain_infeasible(
+@dataclass(frozen=True)
+class Diagnosis:
+    """Whether a mapspace allows a mapping, and if not, why: one reason per conflict."""
+
+    verdict: Verdict
+    reasons: tuple[Reason, ...] = ()
+
+
+def diagnose(
     mapspace: Mapspace,
     should_stop: StopCallback | None = None,
     time_limit_s: float = DEFAULT_TIME_LIMIT_S,
-) -> tuple[Reason, ...]:
-    """Return why `mapspace` allows no mapping, one reason per conflict; empty if it allows one.
+) -> Diagnosis:
+    """Find out whether `mapspace` allows a mapping at all, and why it does not.
 
     Parameters
     ----------
@@ -59,12 +69,28 @@ def explain_infeasible(
     constraints = constraints_of(mapspace)
     feasibility = Feasibility(mapspace, constraints, stop)
     verdict = feasibility.decide(constraints).verdict
-    if verdict is Verdict.FEASIBLE:
-        return ()
-    conflicts = find_conflicts(feasibility, constraints, MOST_CONFLICTS) if not stop() else ()
-    if not conflicts:
-        return (Reason("the conflict between the constraints was not found in the time given"),)
-    return tuple(_reasons(feasibility, constraints, conflicts))
+    if verdict is not Verdict.INFEASIBLE:
+        return Diagnosis(verdict)
+    conflicts = find_conflicts(feasibility, constraints, MOST_CONFLICTS)
+    return Diagnosis(verdict, tuple(_reasons(feasibility, constraints, conflicts)) or (NOT_FOUND,))
+
+
+def explain_infeasible(
+    mapspace: Mapspace,
+    should_stop: StopCallback | None = None,
+    time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+) -> tuple[Reason, ...]:
+    """Return why a mapspace that is known to allow no mapping does not.
+
+    Raises
+    ------
+    ContradictionError
+        There is a mapping after all.
+    """
+    diagnosis = diagnose(mapspace, should_stop, time_limit_s)
+    if diagnosis.verdict is Verdict.FEASIBLE:
+        raise ContradictionError("the search found no mapping, but there is one")
+    return diagnosis.reasons or (NOT_FOUND,)
 
 
 def explained(mapspace: Mapspace, result: Result, should_stop: StopCallback | None = None) -> Result:
@@ -77,10 +103,7 @@ def explained(mapspace: Mapspace, result: Result, should_stop: StopCallback | No
     """
     if result.status is not Status.INFEASIBLE or result.reasons:
         return result
-    reasons = explain_infeasible(mapspace, should_stop)
-    if not reasons:
-        raise ContradictionError("the search found no mapping, but there is one")
-    return replace(result, reasons=reasons)
+    return replace(result, reasons=explain_infeasible(mapspace, should_stop))
 
 
 def _reasons(

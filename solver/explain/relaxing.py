@@ -20,28 +20,33 @@ from solver.explain.constraints import (
     Parallelism,
     SpatialOrder,
     Split,
+    TemporalOrder,
     Utilization,
 )
 
 
-def without(mapspace: Mapspace, dropped: Collection[Constraint]) -> tuple[Mapspace, ...]:
-    """Return mapspaces that together allow what `mapspace` allows without the constraints `dropped`.
+def without(
+    mapspace: Mapspace, dropped: Collection[Constraint], orders: Collection[TemporalOrder] = ()
+) -> tuple[Mapspace, ...]:
+    """Return mapspaces that together allow what `mapspace` allows without `dropped` and `orders`.
 
     Several are needed where a mapspace cannot leave a choice open: an outermost level keeps or
     bypasses a dataspace, and a dimension that took no place in a fanout's order lies along X or Y.
     """
     limits = _without_limits(mapspace, dropped)
-    temporal = tuple(
+    temporal = [
         replace(rules, factors=_factors(rules, position, dropped))
         for position, rules in zip(mapspace.architecture.storage_indices, mapspace.temporal, strict=True)
-    )
+    ]
+    for order in orders:
+        temporal[order.level] = replace(temporal[order.level], inner=(), outer=())
     fanouts = [
         list(_spatial_variants(limits, position, rules, dropped))
         for position, rules in zip(mapspace.architecture.fanout_indices, mapspace.spatial, strict=True)
     ]
     keeps = list(_keep_variants(mapspace, dropped))
     return tuple(
-        replace(limits, temporal=temporal, spatial=spatial, keep=keep)
+        replace(limits, temporal=tuple(temporal), spatial=spatial, keep=keep)
         for spatial, keep in product(product(*fanouts), keeps)
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 
 from model.architecture import StorageLevel
@@ -15,6 +16,7 @@ from solver.explain.constraints import (
     Parallelism,
     SpatialOrder,
     Split,
+    TemporalOrder,
     Utilization,
 )
 from solver.explain.nearest import Nearest
@@ -45,6 +47,22 @@ def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
             units = mapspace.architecture.compute_instances
             text = f"{constraint.least:,} of {units:,} arithmetic units are to be in use at the least"
     return text
+
+
+def clause_text(parts: Iterable[Constraint | TemporalOrder], mapspace: Mapspace) -> str:
+    """Return what several constraints ask for, those on the factors of a node together."""
+    factors: dict[int, list[str]] = {}
+    texts: list[str] = []
+    for part in parts:
+        match part:
+            case FactorLimit(node, rule):
+                factors.setdefault(node, []).append(_rule(rule))
+            case TemporalOrder(level):
+                texts.append(f"the order of the temporal loops of `{_level(mapspace, level)}`")
+            case _:
+                texts.append(statement_text(part, mapspace))
+    limits = (f"{', '.join(rules)} in {_loops(mapspace, node)}" for node, rules in factors.items())
+    return "; ".join((*limits, *texts))
 
 
 def shortfall(constraint: Constraint, found: Nearest, mapspace: Mapspace) -> Shortfall | None:

@@ -1,0 +1,67 @@
+"""The command ``explain``: why nothing fits, or what each constraint costs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from model.spec.places import places_of
+from solver.cli.interrupt import interruptible
+from solver.cli.options import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
+from solver.cli.output import STDOUT, check_outputs, write_output
+from solver.cli.progress import live_progress
+from solver.cli.running import load_unmapped, search_options
+from solver.result import Reason, Status
+
+if TYPE_CHECKING:
+    from model.mapspace import Mapspace
+    from solver.explain import CostReport
+
+
+def explain_command(arguments: argparse.Namespace) -> int:
+    """Diagnose a spec; price its constraints if it allows mappings."""
+    check_outputs((arguments.json,), arguments.specs)
+    loaded = load_unmapped(arguments, refuse_infeasible=False)
+    mapspace = loaded.mapspace
+    reasons, report = _explain(mapspace, arguments)
+    if arguments.json != STDOUT:
+        from solver.cli.console import report_console  # noqa: PLC0415 (spec errors answer without it)
+        from solver.report.constraint_costs import print_costs  # noqa: PLC0415
+        from solver.report.reasons import reason_lines  # noqa: PLC0415
+
+        with report_console() as console:
+            for line in reason_lines(reasons, places_of(loaded.document)):
+                console.print(line)
+            if report is not None:
+                print_costs(console, report)
+            else:
+                console.print("INFEASIBLE no mapping satisfies all constraints")
+    if arguments.json is not None:
+        from solver.report.constraint_costs import explanation_document  # noqa: PLC0415
+        from solver.report.document import json_text  # noqa: PLC0415
+
+        write_output(arguments.json, json_text(explanation_document(mapspace, reasons, report)))
+    if report is None:
+        return EXIT_INFEASIBLE
+    return EXIT_OPTIMAL if report.baseline.mapping is not None else EXIT_UNKNOWN
+
+
+def _explain(
+    mapspace: Mapspace, arguments: argparse.Namespace
+) -> tuple[tuple[Reason, ...], CostReport | None]:
+    """Return the reasons of an infeasible mapspace, or the costs of a feasible one."""
+    from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible  # noqa: PLC0415
+    from solver.search import map_einsum  # noqa: PLC0415
+
+    with (
+        interruptible() as stop,
+        live_progress(mapspace.architecture.units_per_pj, quiet=False) as on_progress,
+    ):
+        diagnosis = diagnose(mapspace, stop.is_set)
+        if diagnosis.verdict is Verdict.INFEASIBLE:
+            return diagnosis.reasons, None
+        report = constraint_costs(mapspace, search_options(arguments), map_einsum, on_progress, stop.is_set)
+        if report.baseline.status is not Status.INFEASIBLE:
+            return (), report
+        # The search proves what the diagnosis could not decide in its time.
+        return explain_infeasible(mapspace, stop.is_set), None

@@ -1,0 +1,164 @@
+"""What constraints cost: the optimum with all of them against the optimum without each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from model.mapspace import Mapspace
+from solver.explain.constraints import (
+    Constraint,
+    FactorLimit,
+    Mesh,
+    TemporalOrder,
+    constraints_of,
+    droppable,
+    temporal_orders,
+)
+from solver.explain.relaxing import without
+from solver.explain.wording import clause_text
+from solver.result import Options, Progress, ProgressCallback, Result, Statement, Status, StopCallback
+
+Search = Callable[[Mapspace, Options, ProgressCallback | None, StopCallback | None], Result]
+
+
+@dataclass(frozen=True)
+class Clause:
+    """Constraints that are written at one place, and are dropped together."""
+
+    constraints: tuple[Constraint, ...]
+    orders: tuple[TemporalOrder, ...] = ()
+
+    def idle(self, mapspace: Mapspace) -> bool:
+        """Whether the clause speaks of dimensions of bound 1 only, whose factors are 1 in any case."""
+        bound = mapspace.problem.bound
+        limits = [c for c in self.constraints if isinstance(c, FactorLimit)]
+        others = len(limits) < len(self.constraints) or bool(self.orders)
+        return not others and all(bound[c.rule.dim] == 1 for c in limits)
+
+
+@dataclass(frozen=True)
+class ClauseCost:
+    """The optimum without one clause.
+
+    Parameters
+    ----------
+    statement
+        The clause.
+    result
+        The best mapping known without it; with a bound on all mappings without it.
+    share
+        By which share the objective of that mapping lies below that of the mapping with all
+        constraints.
+    most
+        No mapping lies further below; None if the optimum with all constraints is not proven, or
+        nothing is known.
+    """
+
+    statement: Statement
+    result: Result
+    share: float
+    most: float | None
+
+    @property
+    def proven(self) -> bool:
+        """Whether the cost is exact."""
+        return self.share == self.most
+
+
+@dataclass(frozen=True)
+class CostReport:
+    """The optimum with all constraints, and the clauses, the dearest first."""
+
+    baseline: Result
+    clauses: tuple[ClauseCost, ...] = ()
+
+
+def constraint_costs(
+    mapspace: Mapspace,
+    options: Options,
+    search: Search,
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> CostReport:
+    """Search the optimum with all constraints, then without each clause.
+
+    The sizes of fanouts are not dropped, as the energy of what is around them depends on them. A
+    capacity is lifted at today's energy per access.
+
+    Parameters
+    ----------
+    options
+        Of each search; the time limit holds for each of them alone.
+    search
+        The search, `solver.search.map_einsum`.
+    """
+    baseline = search(mapspace, options, on_progress, should_stop)
+    if baseline.mapping is None:
+        return CostReport(baseline)
+    found: list[ClauseCost] = []
+    groups = clauses(mapspace)
+    for number, clause in enumerate(groups, start=1):
+        if should_stop is not None and should_stop():
+            break
+        report = _numbered(on_progress, f"{number}/{len(groups)}")
+        spaces = () if clause.idle(mapspace) else without(mapspace, clause.constraints, clause.orders)
+        results = [search(space, options, report, should_stop) for space in spaces]
+        found.append(_cost(_statement(clause, mapspace), baseline, results))
+    return CostReport(baseline, tuple(sorted(found, key=lambda cost: -cost.share)))
+
+
+def clauses(mapspace: Mapspace) -> list[Clause]:
+    """Return the constraints by the places they are written at; those without a place stand alone."""
+    groups: dict[object, Clause] = {}
+    for constraint in constraints_of(mapspace):
+        if not droppable(constraint) or isinstance(constraint, Mesh):
+            continue
+        key = constraint.sources[0] if constraint.sources else constraint
+        group = groups.get(key, Clause(()))
+        groups[key] = replace(group, constraints=(*group.constraints, constraint))
+    for order in temporal_orders(mapspace):
+        place = order.sources[0] if order.sources else order
+        group = groups.get(place, Clause(()))
+        groups[place] = replace(group, orders=(*group.orders, order))
+    return list(groups.values())
+
+
+def _statement(clause: Clause, mapspace: Mapspace) -> Statement:
+    parts = (*clause.constraints, *clause.orders)
+    sources = dict.fromkeys(source for part in parts for source in part.sources[:1])
+    return Statement(clause_text(parts, mapspace), tuple(sources))
+
+
+def _numbered(on_progress: ProgressCallback | None, prefix: str) -> ProgressCallback | None:
+    """Name the clause in front of each phase."""
+    if on_progress is None:
+        return None
+
+    def report(progress: Progress) -> None:
+        on_progress(replace(progress, phase=f"{prefix} {progress.phase}"))
+
+    return report
+
+
+def _cost(statement: Statement, baseline: Result, results: list[Result]) -> ClauseCost:
+    """Compare the results of mapspaces that together are the one without a clause, with today's optimum.
+
+    Today's mapping is still allowed, so the optimum is no worse, and a search that stopped early has
+    found at least that one.
+    """
+    best = min((baseline, *results), key=_value)
+    if all(result.status is Status.INFEASIBLE for result in results):
+        return ClauseCost(statement, baseline, 0.0, 0.0)
+    value = _value(baseline)
+    bounds = [result.bound for result in results if result.status is not Status.INFEASIBLE]
+    known = [bound for bound in bounds if bound is not None]
+    share = (value - _value(best)) / value if value else 0.0
+    if baseline.status is not Status.OPTIMAL or len(known) < len(bounds):
+        return ClauseCost(statement, best, share, None)
+    bound = min(*known, _value(best))
+    return ClauseCost(statement, best, share, (value - bound) / value if value else 0.0)
+
+
+def _value(result: Result) -> float:
+    return float("inf") if result.value is None else result.value

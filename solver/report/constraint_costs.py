@@ -1,0 +1,102 @@
+"""What constraints cost, as a table and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import version
+
+from rich.console import Console
+from rich.table import Table
+
+from model.mapspace import Mapspace
+from solver.explain import CostReport
+from solver.explain.costs import ClauseCost
+from solver.report.document import UNITS, Document
+from solver.report.figures import count_text, energy_text, percent, significant
+from solver.report.reasons import place_text, reason_document
+from solver.report.tables import NOTHING, plain_table
+from solver.result import Reason, Result, Status
+
+LONGEST_TEXT = 70
+
+
+def print_costs(console: Console, report: CostReport) -> None:
+    """Print the table of what each clause costs."""
+    objective = report.baseline.objective
+    console.print(costs_table(report))
+    console.print(f"\nCost: by which share the best {objective} falls without the constraint alone.")
+    if report.baseline.status is not Status.OPTIMAL:
+        console.print("The mapping with all constraints is not proven optimal, so no cost is exact.")
+    elif not all(cost.proven for cost in report.clauses):
+        console.print("Where a search was stopped, the cost lies between the two figures.")
+
+
+def costs_table(report: CostReport) -> Table:
+    """Return the optimum with all constraints, and the one without each, the dearest first."""
+    table = plain_table("Without", "At")
+    for heading in ("Energy", "Cycles", "EDP", "Cost"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_row("(with all constraints)", "", *_figures(report.baseline), NOTHING)
+    for cost in report.clauses:
+        places = ", ".join(place_text(source) for source in cost.statement.sources) or NOTHING
+        table.add_row(_shortened(cost.statement.text), places, *_figures(cost.result), _cost_text(cost))
+    return table
+
+
+def explanation_document(
+    mapspace: Mapspace, reasons: tuple[Reason, ...], report: CostReport | None
+) -> Document:
+    """Return the document of ``explain``; docs/explain.md lists the keys."""
+    baseline = None if report is None else report.baseline
+    return {
+        "version": version("tilewright"),
+        "problem": mapspace.problem.name,
+        "status": Status.INFEASIBLE.value if baseline is None else baseline.status.value,
+        "objective": None if baseline is None else baseline.objective,
+        "units": None if baseline is None else UNITS[baseline.objective],
+        "with_all": None if baseline is None else _outcome(baseline),
+        "without": [] if report is None else [_clause(cost) for cost in report.clauses],
+        "reasons": [reason_document(reason) for reason in reasons],
+        "notes": list(mapspace.notes),
+    }
+
+
+def _figures(result: Result) -> Iterator[str]:
+    evaluation = result.evaluation
+    if evaluation is None:
+        yield from (NOTHING,) * 3
+        return
+    yield energy_text(evaluation.energy_pj)
+    yield count_text(evaluation.cycles)
+    yield significant(evaluation.edp_pj_cycles)
+
+
+def _cost_text(cost: ClauseCost) -> str:
+    if cost.proven:
+        return percent(cost.share)
+    return f"{percent(cost.share)} to {'?' if cost.most is None else percent(cost.most)}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
+
+
+def _clause(cost: ClauseCost) -> Document:
+    return {
+        "text": cost.statement.text,
+        "sources": [place_text(source) for source in cost.statement.sources],
+        "share": cost.share,
+        "most": cost.most,
+        "proven": cost.proven,
+        **_outcome(cost.result),
+    }
+
+
+def _outcome(result: Result) -> Document:
+    evaluation = result.evaluation
+    return {
+        "value": result.reported_value,
+        "energy_pj": None if evaluation is None else evaluation.energy_pj,
+        "cycles": None if evaluation is None else evaluation.cycles,
+        "edp_pj_cycles": None if evaluation is None else evaluation.edp_pj_cycles,
+    }
