@@ -236,9 +236,9 @@ class Mutator:
             (path.read_text() + "\n" + layers[0].read_text())
             for path in sorted(SPECS.glob("architectures/*.yaml"))
         ]
-        self._texts = (*[SMALL, TABLES, TEMPLATE] * SMALL_SHARE, *whole)
+        self.seeds = (*[SMALL, TABLES, TEMPLATE] * SMALL_SHARE, *whole)
         self._trees = [
-            _tree(compose(Document.of("seed", text), Limits())) for text in self._texts if "{%" not in text
+            _tree(compose(Document.of("seed", text), Limits())) for text in self.seeds if "{%" not in text
         ]
 
     def text(self, number: int) -> str:
@@ -247,7 +247,7 @@ class Mutator:
         return self._damaged_tree(rng) if rng.random() < 0.6 else self._damaged_text(rng)
 
     def _damaged_text(self, rng: random.Random) -> str:
-        text = rng.choice(self._texts)
+        text = rng.choice(self.seeds)
         for _ in range(rng.choice((1, 1, 2, 3, 8))):
             place = rng.randrange(len(text) + 1)
             end = min(len(text), place + rng.choice((0, 0, 1, 2, 10, 200)))

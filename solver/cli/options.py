@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from model.spec.limits import Limits
 from solver.result import OBJECTIVES, Options, Status
 
 if TYPE_CHECKING:
@@ -71,6 +73,15 @@ def add_spec_command(commands: Commands, name: str, summary: str) -> argparse.Ar
         help="pad incomplete spatial permutations before the split is applied, as Timeloop's front end does",
     )
     add_includes(parser)
+    parser.add_argument(
+        "--limit",
+        dest="limits",
+        action="append",
+        default=[],
+        type=limit,
+        metavar="NAME=VALUE",
+        help="let the specs ask for more, or for less, such as nodes=1000000; may be repeated",
+    )
     return parser
 
 
@@ -148,6 +159,15 @@ def objectives(text: str) -> tuple[str, ...]:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return names
+
+
+def limit(text: str) -> tuple[str, float]:
+    """Read the name and value of a limit on specs."""
+    name, _, value = text.partition("=")
+    known = {field.name: field.default for field in fields(Limits)}
+    if name not in known:
+        raise argparse.ArgumentTypeError(f"there is no limit {name!r}; known are {', '.join(known)}")
+    return name, seconds(value) if isinstance(known[name], float) else positive(value)
 
 
 def seconds(text: str) -> float:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from model.mapspace import Mapspace
+from model.spec.limits import DEFAULT_LIMITS
 from model.spec.reader import parse_assignments
 from model.spec.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from solver.cli.interrupt import interruptible
@@ -28,7 +29,11 @@ def load(
         ignore_sparse=arguments.ignore_sparse,
         timeloop_padding=arguments.timeloop_padding,
         require_mapping=require_mapping,
+<<<<<<< HEAD
         refuse_infeasible=refuse_infeasible,
+=======
+        limits=replace(DEFAULT_LIMITS, **dict(arguments.limits)),
+>>>>>>> c488d66 (x)
         allow_include=tuple(arguments.include_roots),
     )
     return load_timeloop(paths, parse_assignments(arguments.variables), options)

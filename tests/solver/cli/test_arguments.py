@@ -23,6 +23,11 @@ def test_objectives_are_a_list_in_order():
     assert parse_arguments(["a"]).objective is None
 
 
+def test_limits_have_the_type_of_their_default():
+    parsed = parse_arguments(["a", "--limit", "nodes=5", "--limit", "seconds=2"])
+    assert parsed.limits == [("nodes", 5), ("seconds", 2.0)]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -37,6 +42,10 @@ def test_objectives_are_a_list_in_order():
         (["a", "--memory-limit", "-1"], "'-1' is not a positive integer"),
         (["a", "--seed", "-5"], "'-5' is not an integer from 0 to 2147483647"),
         (["a", "--seed", "2147483648"], "is not an integer from 0"),
+        (["a", "--limit", "node=5"], "there is no limit 'node'"),
+        (["a", "--limit", "nodes"], "'' is not a positive integer"),
+        (["a", "--limit", "nodes=1e6"], "'1e6' is not a positive integer"),
+        (["a", "--limit", "seconds=-1"], "'-1' is not a number of seconds"),
         (["a", "--bogus"], "unrecognized arguments: --bogus"),
         (["check", "a", "--json", "x"], "unrecognized arguments"),
     ],
