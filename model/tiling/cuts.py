@@ -10,6 +10,12 @@ from itertools import product
 from model.tiling.operators import Shape, Window
 
 NO_WINDOW = Window(1, 1)
+MAX_STRETCHES = 1 << 20
+"""Stretches of a rank at most; more would be a mistake, or take the memory."""
+
+
+class TooManyTilesError(ValueError):
+    """A rank would be cut into more than `MAX_STRETCHES` stretches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,13 @@ class Grid:
 
 
 def plain_cut(extent: int, tile: int) -> Cut:
-    """Cut `extent` elements into stretches of `tile`; the last one holds the rest."""
+    """Cut `extent` elements into stretches of `tile`; the last one holds the rest.
+
+    Raises
+    ------
+    TooManyTilesError
+    """
+    _check_number(extent, tile)
     return tuple(Span(start, min(start + tile, extent)) for start in range(0, extent, tile))
 
 
@@ -101,9 +113,11 @@ def windowed_cut(extent: int, tile: int, window: Window, first: int | None = Non
 
     Raises
     ------
+    TooManyTilesError
     ValueError
         If the stretches would not advance, as one is not larger than the halo.
     """
+    _check_number(extent, max(1, tile - window.halo))
     if tile >= extent:
         return (Span(0, extent),)
     if first is None:
@@ -138,3 +152,10 @@ def windowed_grid(shape: Shape, tile: Shape, windows: tuple[Window, Window]) -> 
     """Cut an NHWC tensor for windows that slide along its rows and columns."""
     along = (NO_WINDOW, *windows, NO_WINDOW)
     return Grid(tuple(map(windowed_cut, shape, tile, along)))
+
+
+def _check_number(extent: int, advance: int) -> None:
+    if extent // advance > MAX_STRETCHES:
+        raise TooManyTilesError(
+            f"{extent} elements would be cut into more than {MAX_STRETCHES} tiles along a rank"
+        )

@@ -67,18 +67,18 @@ def tile_shapes(tensor: TileShape, strategy: Strategy, rule: TileRule, capacity:
     axes = AXES_OF_RANKS[len(tensor.dims)]
     order = [axes.index(axis) for axis in ENUMERATION_ORDER if axis in axes]
     choices = [
-        _sizes(tensor.dims[i], rule, i) if strategy.cuts(axes[i]) else (tensor.dims[i],) for i in order
+        _sizes(tensor.dims[rank], rule, rank, capacity) if strategy.cuts(axes[rank]) else (tensor.dims[rank],)
+        for rank in order
     ]
-    last = len(axes) - 1
     stored = [
-        [size + -size % tensor.alignment if i == last else size for size in sizes]
-        for i, sizes in zip(order, choices, strict=True)
+        [_aligned(size, tensor.alignment) if rank == len(axes) - 1 else size for size in sizes]
+        for rank, sizes in zip(order, choices, strict=True)
     ]
     for positions in _positions_within(stored, capacity):
-        dims = [0] * len(axes)
-        for i, sizes, position in zip(order, choices, positions, strict=True):
-            dims[i] = sizes[position]
-        yield TileShape.aligned(tuple(dims), tensor.alignment)
+        dims = {
+            rank: sizes[position] for rank, sizes, position in zip(order, choices, positions, strict=True)
+        }
+        yield TileShape.aligned(tuple(dims[rank] for rank in range(len(axes))), tensor.alignment)
 
 
 def fullest(configurations: Iterable[Configuration], capacity: int) -> Configuration:
@@ -123,8 +123,8 @@ def _aligned(size: int, alignment: int) -> int:
     return size + -size % alignment
 
 
-def _sizes(extent: int, rule: TileRule, rank: int) -> Sequence[int]:
-    return range(min(rule.minimum[rank], extent), extent + 1, rule.step[rank])
+def _sizes(extent: int, rule: TileRule, rank: int, capacity: int) -> Sequence[int]:
+    return range(min(rule.minimum[rank], extent), min(extent, capacity) + 1, rule.step[rank])
 
 
 def _positions_within(factors: Sequence[Sequence[int]], room: int) -> Iterator[tuple[int, ...]]:

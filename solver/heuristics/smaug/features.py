@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from model.tiling.backend import Backend
+from model.tiling.operators import Shape
 from model.tiling.strategy import Strategy
 from solver.heuristics.smaug.enumeration import growing
 from solver.heuristics.smaug.sizes import TileShape
@@ -39,13 +41,12 @@ def weight_tiles(
     if chosen.weights is not Strategy.NONE:
         features = growing(weights.dims[0], backend.num_pes)
     for feature_count in features:
-        for channel_count in channels:
-            tile = weights.shrunk((feature_count, *weights.dims[1:-1], channel_count))
-            if repad and chosen.weights is Strategy.N:
-                tile = TileShape.aligned(tile.dims, tile.alignment)
-            if not tile.fits(backend.capacity):
-                break
-            yield tile
+        sizes = ((feature_count, *weights.dims[1:-1], channel_count) for channel_count in channels)
+        tiles = (_tile(weights, size, chosen, repad) for size in sizes)
+        fitting = list(takewhile(lambda tile: tile.fits(backend.capacity), tiles))
+        if not fitting:
+            return
+        yield from fitting
 
 
 def output_features(weights: TileShape, features: int, chosen: Strategies, backend: Backend) -> Sequence[int]:
@@ -55,3 +56,9 @@ def output_features(weights: TileShape, features: int, chosen: Strategies, backe
     if chosen.weights is not Strategy.NONE or chosen.outputs.cuts("H"):
         return (weights.dims[0],)
     return growing(features, backend.num_pes)
+
+
+def _tile(weights: TileShape, dims: Shape, chosen: Strategies, repad: bool) -> TileShape:
+    if repad and chosen.weights is Strategy.N:
+        return TileShape.aligned(dims, weights.alignment)
+    return weights.shrunk(dims)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from model.tiling.backend import Backend
+from model.tiling.cuts import TooManyTilesError
 from model.tiling.operators import BatchNorm, Convolution, InnerProduct, Operator, Pooling, Softmax
 from model.tiling.result import Tiling
 from solver.heuristics.smaug.batch_norm import tile_batch_norm
 from solver.heuristics.smaug.convolution import tile_convolution
 from solver.heuristics.smaug.elementwise import tile_elementwise, tile_softmax
+from solver.heuristics.smaug.enumeration import CannotTile
 from solver.heuristics.smaug.inner_product import tile_inner_product
 from solver.heuristics.smaug.pooling import tile_pooling
 
@@ -30,8 +32,15 @@ def tile(operator: Operator, backend: Backend) -> Tiling:
     Raises
     ------
     CannotTile
-        If no strategy, or no combination of tile shapes, fits.
+        If no strategy, or no combination of tile shapes, fits, or the tiles are too many to list.
     """
+    try:
+        return _tile(operator, backend)
+    except TooManyTilesError as error:
+        raise CannotTile(str(error)) from error
+
+
+def _tile(operator: Operator, backend: Backend) -> Tiling:
     if isinstance(operator, Convolution):
         return tile_convolution(operator, backend)
     if isinstance(operator, InnerProduct):
