@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -19,7 +19,14 @@ from model.spec.accelforge.einsums import WrittenAccess, WrittenEinsum, WrittenI
 from model.spec.accelforge.names import RESERVED, Cascade, EinsumNames, TensorRules
 from model.spec.accelforge.renames import Rename, effective_renames, read_renames, read_top_renames
 from model.spec.accelforge.sets import SetValue
-from model.spec.accelforge.shapes import NO_SIZES, find_shape, read_conditions, read_rank_sizes
+from model.spec.accelforge.shapes import (
+    NO_SIZES,
+    Condition,
+    RankSize,
+    find_shape,
+    read_conditions,
+    read_rank_sizes,
+)
 from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, check_keys, listing
 from model.spec.limits import Limits
 from model.spec.reader import read_files
@@ -56,9 +63,10 @@ class LoadedWorkload:
 class _Section:
     """The section ``workload``, and what its Einsums inherit from it."""
 
-    node: MappingNode
     variables: Names
-    sizes: Attributes
+    sizes: Mapping[str, RankSize]
+    inherited_sizes: Attributes
+    conditions: tuple[Condition, ...]
     n_instances: int
     cascade: Cascade
     rules: TensorRules
@@ -164,10 +172,17 @@ def _read_section(top: MappingNode) -> _Section:
     given = top.get("variables")
     has_variables = given is not None and not (isinstance(given, ScalarNode) and given.value is None)
     variables = read_variables(as_mapping(given, "`variables`")) if given and has_variables else {}
-    _, sizes = read_rank_sizes(node.get("rank_sizes"), NO_SIZES, variables)
+    sizes, inherited = read_rank_sizes(node.get("rank_sizes"), NO_SIZES, variables)
     cascade = Cascade(read_einsums(node.require("einsums", "`workload`")))
-    rules = TensorRules(node.get("bits_per_value"), node.get("persistent_tensors"), variables)
-    return _Section(node, variables, sizes, _instances(node.get("n_instances"), variables), cascade, rules)
+    return _Section(
+        variables=variables,
+        sizes=sizes,
+        inherited_sizes=inherited,
+        conditions=read_conditions(node.get("iteration_space_shape"), cascade.rank_variables),
+        n_instances=_instances(node.get("n_instances"), variables),
+        cascade=cascade,
+        rules=TensorRules(node.get("bits_per_value"), node.get("persistent_tensors"), variables),
+    )
 
 
 def _instances(node: Node | None, variables: Names) -> int:
@@ -175,12 +190,13 @@ def _instances(node: Node | None, variables: Names) -> int:
 
 
 def _shaped(einsum: WrittenEinsum, section: _Section) -> ShapedEinsum:
-    known = section.cascade.rank_variables
-    sizes, _ = read_rank_sizes(einsum.get("rank_sizes"), section.sizes, section.variables)
-    everywhere = read_conditions(section.node.get("iteration_space_shape"), known)
-    inherited = tuple(part for part in everywhere if part.variables <= set(einsum.rank_variables))
-    conditions = (*read_conditions(einsum.get("iteration_space_shape"), known), *inherited)
-    return ShapedEinsum(einsum, find_shape(einsum, sizes, conditions), sizes)
+    sizes, given = section.sizes, einsum.get("rank_sizes")
+    if given is not None:
+        sizes, _ = read_rank_sizes(given, section.inherited_sizes, section.variables)
+    own = frozenset(einsum.rank_variables)
+    inherited = (condition for condition in section.conditions if condition.variables <= own)
+    shape = read_conditions(einsum.get("iteration_space_shape"), section.cascade.rank_variables)
+    return ShapedEinsum(einsum, find_shape(einsum, sizes, (*shape, *inherited)), sizes)
 
 
 def _check_shadowing(rename: Rename, cascade: Cascade) -> None:
@@ -269,16 +285,17 @@ def _index(index: WrittenIndex) -> RankIndex:
     return RankIndex(index.rank, terms, index.affine.constant)
 
 
-def _note_unused(section: _Section, shaped: Iterable[ShapedEinsum], notes: list[str]) -> None:
+def _note_unused(section: _Section, shaped: Sequence[ShapedEinsum], notes: list[str]) -> None:
     """Note sizes and conditions that speak of nothing in the workload."""
     indices = [index for e in shaped for access in e.written.accesses for index in access.indices]
     used = {index.rank for index in indices}
-    for name, attribute in section.sizes.items():
+    for name, size in section.sizes.items():
         if name not in used:
-            notes.append(f"{attribute.key}: no tensor has a rank `{name}`; its size has no effect")
-    for part in read_conditions(section.node.get("iteration_space_shape"), section.cascade.rank_variables):
-        if not part.variables <= section.cascade.rank_variables:
-            notes.append(f"{part.span}: no Einsum has this rank variable; `{part.text}` has no effect")
+            notes.append(f"{size.span}: no tensor has a rank `{name}`; its size has no effect")
+    variables = {frozenset(einsum.written.rank_variables) for einsum in shaped}
+    for part in section.conditions:
+        if not any(part.variables <= own for own in variables):
+            notes.append(f"{part.span}: no Einsum has these rank variables; `{part.text}` has no effect")
 
 
 def _partial_notes(einsums: Iterable[Einsum]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -53,8 +54,8 @@ class Cascade:
     @cached_property
     def shared(self) -> frozenset[str]:
         """Tensors that more than one Einsum accesses."""
-        users = [frozenset(access.tensor for access in einsum.accesses) for einsum in self.einsums]
-        return frozenset(name for name in self.tensors if sum(name in user for user in users) > 1)
+        users = Counter(name for e in self.einsums for name in {access.tensor for access in e.accesses})
+        return frozenset(name for name, count in users.items() if count > 1)
 
 
 @dataclass(frozen=True)
