@@ -29,11 +29,8 @@ def load(
         ignore_sparse=arguments.ignore_sparse,
         timeloop_padding=arguments.timeloop_padding,
         require_mapping=require_mapping,
-<<<<<<< HEAD
         refuse_infeasible=refuse_infeasible,
-=======
         limits=replace(DEFAULT_LIMITS, **dict(arguments.limits)),
->>>>>>> c488d66 (x)
         allow_include=tuple(arguments.include_roots),
     )
     return load_timeloop(paths, parse_assignments(arguments.variables), options)
