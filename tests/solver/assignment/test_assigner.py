@@ -1,0 +1,151 @@
+"""Assignments of random networks against complete enumeration."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from model.network import Edge, EdgeCosts, Layer, LayerCosts, Network, build_network
+from solver.assignment import AssignOptions, assign
+from solver.result import Status, Termination
+from tests.model.network.dynamap import reference
+from tests.solver.assignment.networks import GENERAL, networks, totals
+
+
+def assert_agrees_with_enumeration(network):
+    best_first = totals(network)
+    result = assign(network)
+    assert result.termination is Termination.PROVEN
+    if not best_first:
+        assert result.status is Status.INFEASIBLE
+        assert result.reasons
+        return
+    assert result.status is Status.OPTIMAL
+    assert result.total == result.bound == best_first[0] == network.total(result.best.choice)
+    if len(best_first) == 1:
+        assert result.runner_up is result.margin is None
+        return
+    assert result.runner_up.choice != result.best.choice
+    assert result.runner_up.total == best_first[1] == network.total(result.runner_up.choice)
+    assert result.margin == best_first[1] - best_first[0]
+
+
+@settings(max_examples=300)
+@given(networks())
+def test_any_graph_agrees_with_enumeration(network):
+    assert_agrees_with_enumeration(network)
+
+
+@settings(max_examples=60, deadline=None)
+@given(networks(GENERAL, most_layers=6))
+def test_dense_graphs_agree_with_enumeration(network):
+    assert_agrees_with_enumeration(network)
+
+
+@pytest.mark.parametrize(
+    ("edges", "structure", "method"),
+    [
+        ((), "chain", "chain"),
+        (((0, 1), (1, 2)), "chain", "chain"),
+        (((0, 1), (2, 1), (3, 1)), "tree", "reductions"),
+        (((0, 1), (0, 2), (1, 3), (2, 3)), "series-parallel", "reductions"),
+        (((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)), "general", "cp-sat"),
+    ],
+)
+def test_structures_are_recognised(edges, structure, method):
+    costs = np.random.default_rng(1)
+    layers = tuple(Layer(str(i), ("a", "b"), costs.integers(0, 9, 2)) for i in range(4))
+    arcs = tuple(Edge(*ends, costs.integers(0, 99, (2, 2))) for ends in edges)
+    result = assign(Network("n", "ms", 1, layers, arcs))
+    assert (result.decomposition.structure, result.method_used) == (structure, method)
+    assert result.total == totals(result.network)[0]
+
+
+def test_published_instance():
+    instance = reference()["inception_3a_instance"]
+    names = {len(algorithms): algorithms for algorithms in instance["node_algorithms"].values()}
+    layers = [
+        LayerCosts(
+            str(node),
+            {
+                names.get(len(costs), [f"copy{k}" for k in range(len(costs))])[k]: Fraction(str(cost))
+                for k, cost in enumerate(costs)
+            },
+        )
+        for node, costs in instance["nodes"].items()
+    ]
+    methods = {layer.name: list(layer.costs) for layer in layers}
+    edges = []
+    for source, target, matrix in instance["edges"]:
+        pairs = [(a, b) for a in methods[str(source)] for b in methods[str(target)]]
+        costs = (Fraction(str(cost)) for cost in matrix)
+        edges.append(EdgeCosts(str(source), str(target), dict(zip(pairs, costs, strict=True))))
+    result = assign(build_network("3a", "ms", layers, edges))
+    assert result.status is Status.OPTIMAL
+    assert result.in_unit(result.total) == Fraction(str(instance["optimum"]["cost"]))
+    chosen = dict(zip(methods, result.best.methods(result.network), strict=True))
+    for node, method in instance["optimum"]["choice"].items():
+        assert chosen[str(node)] == method
+
+
+def dense(count, methods, seed=0, largest=10**6):
+    costs = np.random.default_rng(seed)
+    names = tuple(f"m{k}" for k in range(methods))
+    return Network(
+        "dense",
+        "ms",
+        1,
+        tuple(Layer(f"l{i}", names, costs.integers(0, largest, methods)) for i in range(count)),
+        tuple(
+            Edge(i, j, costs.integers(0, largest, (methods, methods)))
+            for i in range(count)
+            for j in range(i + 1, count)
+        ),
+    )
+
+
+def test_a_time_limit_leaves_an_assignment_with_its_bound():
+    result = assign(dense(20, 6), AssignOptions(time_limit_s=0.5))
+    assert result.status is Status.FEASIBLE
+    assert result.termination is Termination.TIME_LIMIT
+    assert 0 < result.bound < result.total == result.network.total(result.best.choice)
+    assert result.margin is None
+
+
+def test_no_time_at_all_leaves_what_descent_finds():
+    result = assign(dense(6, 4), AssignOptions(time_limit_s=0))
+    assert result.status is Status.FEASIBLE
+    assert result.bound <= result.total
+
+
+def test_an_interrupt_ends_the_search():
+    result = assign(dense(20, 6), should_stop=lambda: True)
+    assert result.status is Status.FEASIBLE
+    assert result.termination is Termination.INTERRUPTED
+
+
+def test_ties_are_told():
+    layers = [LayerCosts("a", {"x": 1, "y": 1})]
+    result = assign(build_network("n", "ms", layers, []))
+    assert result.margin == 0
+    assert result.runner_up.choice != result.best.choice
+
+
+def test_a_long_chain_needs_no_recursion():
+    costs = np.random.default_rng(0)
+    names = ("a", "b", "c")
+    layers = tuple(Layer(str(i), names, costs.integers(0, 99, 3)) for i in range(3000))
+    edges = tuple(Edge(i, i + 1, costs.integers(0, 99, (3, 3))) for i in range(2999))
+    network = Network("n", "ms", 1, layers, edges)
+    result = assign(network)
+    distances = layers[0].costs
+    for layer, edge in zip(layers[1:], edges, strict=True):
+        distances = (distances[:, None] + edge.transition).min(axis=0) + layer.costs
+    assert result.total == distances.min()
+
+
+@pytest.mark.parametrize("options", [{"time_limit_s": -1}, {"jobs": 0}])
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(ValueError, match="must"):
+        AssignOptions(**options)

@@ -1,0 +1,222 @@
+"""Single parts of the solvers: paths, reductions, digits, conflicts, naive rules."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ortools.sat.python import cp_model
+
+from model.network import FORBIDDEN, EdgeCosts, LayerCosts, build_network
+from solver.assignment import AssignOptions, assign
+from solver.assignment.chain import find_paths
+from solver.assignment.clock import Clock
+from solver.assignment.conflicts import find_conflict
+from solver.assignment.exact_sum import LARGEST_ACTIVITY, ExactSum, new_solver, run
+from solver.assignment.instance import Instance
+from solver.assignment.kernel import Request, solve_kernel
+from solver.assignment.policies import CHEAPEST, naive_policies
+from solver.assignment.reductions import reduce_instance, split_matrix
+from solver.result import Status
+from tests.solver.assignment.networks import GENERAL, networks, totals
+
+
+def instance(count, *pairs):
+    matrix = np.array([[0, 1], [2, 5]])
+    return Instance([np.array([0, 1])] * count, dict.fromkeys(pairs, matrix), 1000)
+
+
+@pytest.mark.parametrize(
+    ("own", "paths"),
+    [
+        (instance(1), [[0]]),
+        (instance(4, (0, 2), (1, 2)), [[0, 2, 1], [3]]),
+        (instance(3, (0, 1), (1, 2), (0, 2)), None),
+        (instance(4, (0, 1), (0, 2), (0, 3)), None),
+        (instance(5, (0, 1), (2, 3), (3, 4), (2, 4)), None),
+    ],
+)
+def test_paths(own, paths):
+    assert find_paths(own) == paths
+
+
+def test_reductions_leave_the_kernel_alone():
+    complete = [(i, j) for i in range(4) for j in range(i + 1, 4)]
+    reduced = reduce_instance(instance(7, *complete, (3, 4), (4, 5)))
+    assert [own.variable for own in reduced.eliminations] == [6, 5, 4]
+    assert [len(own.links) for own in reduced.eliminations] == [0, 1, 1]
+    assert reduced.kernels == [[0, 1, 2, 3]]
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=4), st.lists(st.integers(0, 9), min_size=1, max_size=4)
+)
+def test_sums_of_rows_and_columns_split(rows, columns):
+    matrix = np.add.outer(np.array(rows), np.array(columns))
+    own_rows, own_columns = split_matrix(matrix, 1000)
+    assert (np.add.outer(own_rows, own_columns) == matrix).all()
+    assert min(own_rows.min(), own_columns.min()) >= 0
+
+
+def test_other_matrices_do_not_split():
+    assert split_matrix(np.array([[0, 1], [1, 0]]), 1000) is None
+    assert split_matrix(np.array([[1000, 1000], [1, 0]]), 1000) is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 10**30), min_size=2, max_size=3), min_size=1, max_size=4), st.data())
+def test_digits_make_the_least_sum(choices, data):
+    """Choices with a coupling, so that digits pull against each other."""
+    model = cp_model.CpModel()
+    literals = [[model.new_bool_var("") for _ in costs] for costs in choices]
+    for own in literals:
+        model.add_exactly_one(own)
+    first = data.draw(st.integers(0, 1))
+    for own in literals[1:]:
+        model.add(own[first] + literals[0][0] <= 1)
+    terms = [
+        (x, cost)
+        for own, costs in zip(literals, choices, strict=True)
+        for x, cost in zip(own, costs, strict=True)
+    ]
+    allowed = [min(costs) for costs in choices[1:]]
+    barred = [min(cost for k, cost in enumerate(costs) if k != first) for costs in choices[1:]]
+    expected = min(choices[0][0] + sum(barred), min(choices[0][1:]) + sum(allowed))
+    found = 0
+    for digit in ExactSum(model, terms).digits_down():
+        model.minimize(digit.sum)
+        solver = new_solver(1, 0)
+        assert run(solver, model, Clock(None)) == cp_model.OPTIMAL
+        settled = int(solver.value(digit.sum))
+        found += settled * digit.weight
+        model.add(digit.sum == settled)
+    assert found == expected
+    assert_small(model)
+
+
+def assert_small(model):
+    """No row's activity reaches 2^31."""
+    domains = [max(abs(bound) for bound in variable.domain) for variable in model.proto.variables]
+    for constraint in model.proto.constraints:
+        linear = constraint.linear
+        activity = sum(abs(c) * domains[v] for c, v in zip(linear.coeffs, linear.vars, strict=True))
+        assert activity < 1 << 31
+
+
+def test_many_large_costs_stay_small_in_each_digit():
+    model = cp_model.CpModel()
+    terms = [(model.new_bool_var(""), (1 << 60) - 1 - k) for k in range(5000)]
+    digits = list(ExactSum(model, terms).digits_down())
+    assert_small(model)
+    assert digits[-1].weight == 1
+    assert LARGEST_ACTIVITY < 1 << 31
+
+
+@settings(max_examples=30, deadline=None)
+@given(networks(GENERAL, most_layers=5), st.integers(1, 2))
+def test_cp_sat_alone_agrees_with_enumeration(network, jobs):
+    """Whole instances instead of kernels; then the best assignment but one, with a limit on it."""
+    own = Instance.of(network)
+    best_first = totals(network)
+    answer = solve_kernel(own, Request(jobs=jobs), Clock(None))
+    if not best_first:
+        assert answer.choice is answer.bound is None
+        return
+    assert answer.is_proven
+    assert answer.total == best_first[0]
+    limit = best_first[len(best_first) // 2]
+    other = solve_kernel(own, Request(limit=limit, excluded=answer.choice, jobs=jobs), Clock(None))
+    within = [total for total in best_first[1:] if total <= limit]
+    assert other.total == (within[0] if within else None)
+    assert other.is_proven
+
+
+def conflict(layers, edges=()):
+    network = build_network("n", "ms", [LayerCosts(name, costs) for name, costs in layers.items()], edges)
+    assert not totals(network)
+    return [statement.text for statement in find_conflict(network).constraints]
+
+
+def test_a_layer_without_allowed_method_is_named_alone():
+    layers = {"a": {"x": None}, "b": {"x": None, "y": 1}, "c": {"x": None}}
+    assert conflict(layers) == ["layer a forbids all of its methods"]
+
+
+def test_an_edge_without_allowed_pair_is_named():
+    layers = {"a": {"x": 1}, "b": {"x": 1, "y": 1}}
+    edges = [EdgeCosts("b", "a", {("x", "x"): None, ("y", "x"): None})]
+    assert conflict(layers, edges) == ["edge b -> a forbids all pairs of methods"]
+
+
+def test_only_what_matters_is_named():
+    layers = {name: {"x": 1, "y": 1} for name in "abcdefgh"}
+    layers["c"] = {"x": 1, "y": None}
+    layers["h"] = {"x": None, "y": 1}
+    barred = {("x", "x"): None}
+    edges = [EdgeCosts(first, second, barred) for first, second in ("ab", "cd", "gh")]
+    edges += [
+        EdgeCosts("d", "e", {("y", "y"): None}),
+        EdgeCosts("e", "f", {("x", "x"): None, ("x", "y"): None}),
+    ]
+    assert conflict(layers, edges) == [
+        "layer c allows only x",
+        "edge c -> d forbids x to x",
+        "edge d -> e forbids y to y",
+        "edge e -> f forbids x to x, x to y",
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(networks(most_layers=5, most_methods=2))
+def test_conflicts_are_irreducible(network):
+    if totals(network):
+        return
+    reason = find_conflict(network)
+    assert reason.irreducible
+    named = {tuple(statement.text.split()[:4]) for statement in reason.constraints}
+    kept = relaxed(network, lambda words: words not in named)
+    assert not totals(kept)
+    for spared in named:
+        assert totals(relaxed(network, lambda words, spared=spared: words not in named or words == spared))
+
+
+def relaxed(network, forbids_nothing):
+    """The network without the forbidden choices of layers and edges whose first words are so picked."""
+    layers = tuple(
+        replace(own, costs=np.maximum(own.costs, 0)) if forbids_nothing(layer_words(own)) else own
+        for own in network.layers
+    )
+    edges = tuple(
+        replace(own, transition=np.maximum(own.transition, 0))
+        if own.transition is not None and forbids_nothing(edge_words(network, own))
+        else own
+        for own in network.edges
+    )
+    return replace(network, layers=layers, edges=edges)
+
+
+def layer_words(layer):
+    is_closed = (layer.costs == FORBIDDEN).all()
+    return ("layer", layer.name, "forbids", "all") if is_closed else ("layer", layer.name, "allows", "only")
+
+
+def edge_words(network, edge):
+    return ("edge", *network.edge_name(edge).split())
+
+
+def test_naive_rules():
+    network = build_network(
+        "n",
+        "ms",
+        [LayerCosts("a", {"x": 1, "y": 3}), LayerCosts("b", {"y": 5, "z": 2}), LayerCosts("c", {"only": 1})],
+        [EdgeCosts("a", "b", {("x", "z"): 10, ("x", "y"): None})],
+    )
+    assert [(own.name, own.total, own.layers_followed) for own in naive_policies(network)] == [
+        (CHEAPEST, 14, 3),
+        ("x everywhere", 14, 1),
+        ("y everywhere", 9, 2),
+        ("z everywhere", 14, 1),
+    ]
+    assert assign(network, AssignOptions()).total == 6
+    assert assign(network).status is Status.OPTIMAL
