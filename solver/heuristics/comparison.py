@@ -206,7 +206,7 @@ def _run(
         valid=pricing.valid,
         trace=tuple(Point(own.seconds, own.values[0], own.evaluations) for own in pricing.trace),
         best=pricing.best,
-        remark=remark,
+        remark="; ".join(filter(None, (remark, *pricing.notes))),
         failure=failure,
     )
 

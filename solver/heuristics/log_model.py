@@ -14,7 +14,7 @@ from model.architecture import StorageLevel
 from model.cost.batch.encoding import Booleans, Integers
 from model.mapspace import FactorRule, Mapspace
 from model.numbers import prime_factors
-from model.problem import Dataspace
+from model.problem import Dataspace, Term
 from solver.heuristics.rules import Rules
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ def units(value: float) -> int:
 class LogModel:
     """Exponents of the primes of all factors, and what the levels, meshes and rules say of them.
 
-    What is left out: sums of tiles (each dataspace has a share of a level, one of a few), overlap of
-    sliding windows, a least utilization, and orders but for which dataspace rests innermost in each level.
+    What is left out: sums of tiles (each dataspace has a share of a level, one of a few), the words that
+    sliding windows share, a least utilization, and orders but for which dataspace rests innermost in each
+    level.
 
     Parameters
     ----------
@@ -154,9 +155,9 @@ class LogModel:
         return resting
 
     def _add_capacities(self) -> list[Expression]:
-        """Bound the tiles by shares of the levels; return the logarithms of the tiles."""
+        """Bound the tiles by shares of the levels; return the logarithms of the tiles' iterations."""
         architecture = self._mapspace.architecture
-        tiles = []
+        filled: list[Expression] = []
         for number, (position, level) in enumerate(
             zip(architecture.storage_indices, architecture.levels, strict=True)
         ):
@@ -164,38 +165,53 @@ class LogModel:
             if level.usable_words is None or not spaces:
                 continue
             inside = range(position, len(architecture.nodes))
-            own = [self._log(inside, self._relevant[v]) + self._stretch(inside, v) for v in spaces]
-            tiles.extend(own)
             rows = _shares(level.usable_words, len(spaces))
-            shares = [
-                self.model.new_int_var(0, max(max(row) for row in rows), f"share{number}_{v}") for v in spaces
-            ]
+            most = max(max(row) for row in rows)
+            shares = [self.model.new_int_var(0, most, f"share{number}_{v}") for v in spaces]
             self.model.add_allowed_assignments(shares, rows)
-            for tile, share in zip(own, shares, strict=True):
-                self.model.add(tile <= share)
-        return tiles
+            for v, share in zip(spaces, shares, strict=True):
+                ranks = self._mapspace.problem.dataspaces[v].ranks
+                self.model.add(sum(self._extent(inside, rank) for rank in ranks) <= share)
+                filled.append(self._log(inside, self._relevant[v]))
+        return filled
 
-    def _stretch(self, inside: range, v: int) -> Expression:
-        """Logarithm of the holes that strides leave in a tile, as soon as its dimension has an extent."""
-        terms = []
-        for term in (term for rank in self._mapspace.problem.dataspaces[v].ranks for term in rank):
-            if abs(term.coefficient) == 1:
-                continue
-            dim = self._mapspace.problem.dims.index(term.dim)
-            axes = [axis for axis, (own, _, _) in enumerate(self._axes) if own == dim]
-            extended = self.model.new_bool_var(f"stretched{inside.start}_{v}_{dim}")
-            for node, axis in product(inside, axes):
-                self.model.add(self.exponents[node][axis] == 0).only_enforce_if(extended.negated())
-            terms.append(units(abs(term.coefficient)) * extended)
-        return sum(terms)
+    def _extent(self, inside: range, rank: tuple[Term, ...]) -> Expression:
+        """Logarithm of no less than the extent of a tile in one rank.
 
-    def _add_objective(self, weights: Weights, tiles: Sequence[Expression]) -> None:
+        The extent of a sum of k terms is at most the product of their extents, and at most k times the
+        largest: the model chooses which of the two it keeps to.
+        """
+        parts = [self._term(inside, term) for term in rank]
+        if len(parts) == 1:
+            return parts[0]
+        most = sum(self._logs[axis] * own for axis, (_, _, own) in enumerate(self._axes))
+        most += sum(units(abs(term.coefficient)) for term in rank) + units(max(1, len(rank)))
+        extent = self.model.new_int_var(0, most, "extent")
+        by_largest = self.model.new_bool_var("by_largest")
+        self.model.add(extent >= sum(parts)).only_enforce_if(by_largest.negated())
+        for part in parts:
+            self.model.add(extent >= part + units(len(parts))).only_enforce_if(by_largest)
+        return extent
+
+    def _term(self, inside: range, term: Term) -> Expression:
+        """Logarithm of no less than the extent along one dimension; strides count once it has one."""
+        dim = self._mapspace.problem.dims.index(term.dim)
+        axes = [axis for axis, (own, _, _) in enumerate(self._axes) if own == dim]
+        length = self._log(inside, axes)
+        if abs(term.coefficient) == 1:
+            return length
+        extended = self.model.new_bool_var("extended")
+        for node, axis in product(inside, axes):
+            self.model.add(self.exponents[node][axis] == 0).only_enforce_if(extended.negated())
+        return length + units(abs(term.coefficient)) * extended
+
+    def _add_objective(self, weights: Weights, filled: Sequence[Expression]) -> None:
         architecture = self._mapspace.architecture
         everything = range(len(self._axes))
         parallel = self._log(architecture.fanout_indices, everything)
         terms = [-max(1, round(weights.compute * WEIGHT_TOTAL)) * parallel]
-        if tiles and weights.utilization:
-            terms.append(-max(1, round(weights.utilization * WEIGHT_TOTAL / len(tiles))) * sum(tiles))
+        if filled and weights.utilization:
+            terms.append(-max(1, round(weights.utilization * WEIGHT_TOTAL / len(filled))) * sum(filled))
         prices = self._prices()
         total = sum(prices.values()) or 1.0
         for (level, v), price in prices.items():

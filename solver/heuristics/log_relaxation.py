@@ -32,7 +32,7 @@ class LogRelaxation:
     """Minimises a weighted sum of logarithms: filled buffers, cycles, and words moved.
 
     Every level keeps what it may while CP-SAT decides; the loops that come out are then priced with all
-    choices of kept dataspaces. All solutions on the way to the best one are priced.
+    choices of kept dataspaces. All solutions on the way to the best one are priced as they are found.
 
     Parameters
     ----------
@@ -45,9 +45,7 @@ class LogRelaxation:
         Time limit of CP-SAT, where the budget has none below it.
     """
 
-    def __init__(
-        self, utilization: float = 0.05, compute: float | None = None, seconds: float = 60.0
-    ) -> None:
+    def __init__(self, utilization: float = 0.1, compute: float | None = None, seconds: float = 60.0) -> None:
         if utilization < 0 or not 0 <= (compute or 0) <= 1 or seconds <= 0:
             raise ValueError("weights lie between 0 and 1, and the time limit above 0")
         self._utilization = utilization
@@ -62,48 +60,65 @@ class LogRelaxation:
         fullest = [options[np.argmax(options.sum(axis=1))] for options in pricing.rules.keep_options]
         kept = np.stack(fullest, axis=1)
         model = LogModel(pricing.rules, kept, Weights(self._utilization, share, 1 - share))
-        solutions = _solve(model, pricing, min(self._seconds, pricing.seconds_left))
-        if not solutions:
+        decoder = _Decoder(mapspace, pricing, _keep_masks(pricing.rules.keep_options, kept))
+        if not _solve(model, decoder, pricing, min(self._seconds, pricing.seconds_left)):
             raise MapperError("the relaxation has no solution, or none was found in time")
-        masks = _keep_masks(pricing.rules.keep_options, kept)
-        for factors, resting in reversed(solutions):
-            order = np.array(
-                [
-                    _order(mapspace.problem, rules, space)
-                    for rules, space in zip(mapspace.temporal, resting, strict=True)
-                ]
-            )
-            rows = len(masks)
-            pricing.price_batch(
-                MappingBatch(np.tile(factors, (rows, 1, 1)), np.tile(order, (rows, 1, 1)), masks)
-            )
 
 
-def _solve(model: LogModel, pricing: Pricing, seconds: float) -> list[tuple[Integers, list[int]]]:
-    """Solutions in the order they were found: factors, and per level the dataspace that rests."""
+class _Decoder:
+    """Prices what a solution of the model stands for."""
+
+    def __init__(self, mapspace: Mapspace, pricing: Pricing, masks: Booleans) -> None:
+        self._mapspace = mapspace
+        self._pricing = pricing
+        self._masks = masks
+
+    def price(self, factors: Integers, resting: Sequence[int]) -> None:
+        """Price factors of shape ``(nodes, dims)``, with the dataspace that rests in each level."""
+        problem, temporal = self._mapspace.problem, self._mapspace.temporal
+        order = [_order(problem, rules, space) for rules, space in zip(temporal, resting, strict=True)]
+        rows = len(self._masks)
+        self._pricing.price_batch(
+            MappingBatch(np.tile(factors, (rows, 1, 1)), np.tile(np.array(order), (rows, 1, 1)), self._masks)
+        )
+
+
+def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, seconds: float) -> bool:
+    """Price every solution as CP-SAT finds it; return whether there was one."""
     from ortools.sat.python import cp_model  # noqa: PLC0415 (takes about a second)
 
-    found: list[tuple[Integers, list[int]]] = []
+    class Listener(cp_model.CpSolverSolutionCallback):
+        """Keeps exceptions for later: they must not pass through the solver."""
 
-    class Collector(cp_model.CpSolverSolutionCallback):
-        """Decodes each solution."""
+        def __init__(self) -> None:
+            super().__init__()
+            self.solutions = 0
+            self.raised: Exception | None = None
 
         def on_solution_callback(self) -> None:
-            """Keep the factors and what rests in each level."""
+            """Price one solution."""
+            self.solutions += 1
             resting = [[self.boolean_value(x) for x in level].index(True) for level in model.resting]
-            found.append((model.factors(self.value), resting))
+            try:
+                decoder.price(model.factors(self.value), resting)
+            except Exception as error:  # raised again once the solver has returned
+                self.raised = error
+                self.stop_search()
 
-    solver = cp_model.CpSolver()
+    solver, listener = cp_model.CpSolver(), Listener()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = pricing.seed
     solver.parameters.presolve_inclusion_work_limit = 0
     solver.parameters.catch_sigint_signal = False
+    solver.parameters.linearization_level = 2  # the linear relaxation proves what branching does not
     solver.parameters.max_time_in_seconds = seconds
     with _stopped_with_budget(solver, pricing):
-        status = solver.solve(model.model, Collector())
+        status = solver.solve(model.model, listener)
     if status == cp_model.MODEL_INVALID:
         raise RuntimeError("CP-SAT calls the model invalid")
-    return found
+    if listener.raised is not None:
+        raise listener.raised
+    return listener.solutions > 0
 
 
 @contextmanager

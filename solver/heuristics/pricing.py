@@ -101,6 +101,7 @@ class Pricing:
         self.evaluations = 0
         self.valid = 0
         self.trace: list[Incumbent] = []
+        self.notes: list[str] = []
         self._should_stop = should_stop
         self._evaluator = _evaluator(mapspace)
         self._start = time.perf_counter()
@@ -121,6 +122,10 @@ class Pricing:
     def best(self) -> Incumbent | None:
         """The best mapping that was priced."""
         return self.trace[-1] if self.trace else None
+
+    def note(self, text: str) -> None:
+        """Add a remark that people read beside the result."""
+        self.notes.append(text)
 
     def check_budget(self) -> None:
         """Raise `BudgetSpent` if nothing is left; for mappers that compute long between prices."""

@@ -86,10 +86,14 @@ def make_mapper(name: str, create: MapperClass, options: Mapping[str, OptionValu
         For an option that the class does not have, or a value that it refuses.
     """
     parameters = inspect.signature(create).parameters
-    for option in options:
+    for option, value in options.items():
         if option not in parameters:
             known = f"it has {', '.join(parameters)}" if parameters else "it has none"
             raise MapperError(f"mapper {name!r} has no option {option!r}; {known}")
+        default = parameters[option].default
+        if isinstance(default, int | float) and not isinstance(value, int | type(default)):
+            kind = "an integer" if isinstance(default, int) else "a number"
+            raise MapperError(f"option {option!r} of mapper {name!r} is {kind}, not {value!r}")
     try:
         return create(**options)
     except (TypeError, ValueError) as error:
