@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from model.architecture import StorageLevel
 from model.cost.tiles import tile_words
 from model.mapspace import SpatialRules
 from model.numbers import divisors
+from model.problem import Dataspace
+from model.spec.fields import source_ref
 from model.spec.source import Span, SpecError
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor
 from model.spec.timeloop.keeping import Keeping
 from model.spec.timeloop.loops import LoopConstraints
 from model.spec.timeloop.rules import axis_of
-
-_MAX_PLACES = 6
+from model.spec.timeloop.shrinking import irreducible
 
 
 @dataclass(frozen=True)
@@ -39,25 +40,43 @@ class Slot:
     keeping: Keeping | None = None
     spatial: SpatialRules | None = None
 
-    def room(self, dim: str, context: Context) -> int:
-        """Return the largest factor of `dim` that the axes of the fanout have room for."""
-        leaf = self.loops.leaf
-        if self.spatial is None:
-            return context.problem.bound[dim]
-        axis = axis_of(self.spatial, dim, context)
-        sizes = {"x": leaf.mesh_x, "y": leaf.mesh_y}
-        return max(sizes.values()) if axis is None else sizes[axis]
 
-    def allowed(self, dim: str, context: Context) -> frozenset[int]:
-        """Return the factors of `dim` that the rules and the axes allow."""
-        rules = [factor.rule() for factor in self.loops.rules_of(dim)]
-        most = self.room(dim, context)
-        factors = (d for d in divisors(context.problem.bound[dim]) if d <= most)
-        return frozenset(factor for factor in factors if all(rule.allows(factor) for rule in rules))
+@dataclass(frozen=True, eq=False)
+class _Demand:
+    """What one place of the spec demands of the factor of a dimension at a node.
+
+    Parameters
+    ----------
+    most
+        The largest factor that there is room for, None for a rule.
+    factor
+        The rule.
+    """
+
+    slot: Slot
+    dim: str
+    span: Span
+    text: str
+    most: int | None = None
+    factor: Factor | None = None
+
+    def allows(self, factor: int) -> bool:
+        """Whether the place allows `factor`."""
+        if self.factor is not None:
+            return self.factor.rule().allows(factor)
+        return self.most is None or factor <= self.most
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """A dataspace that a level must keep, and the place that says so."""
+
+    space: Dataspace
+    span: Span
 
 
 def check_feasible(slots: Sequence[Slot], context: Context) -> None:
-    """Raise a SpecError for constraints that conflict plainly.
+    """Raise a SpecError for constraints that conflict plainly; it names places none of which is to spare.
 
     Checked are fixed factors against the mesh of their fanout, for each dimension whether factors
     that the nodes allow can have the bound as their product, and for each storage level whether
@@ -71,13 +90,19 @@ def check_feasible(slots: Sequence[Slot], context: Context) -> None:
     for slot in slots:
         if slot.spatial is not None:
             _check_mesh(slot, slot.spatial, context)
-    least: list[dict[str, int]] = [{} for _ in slots]
-    for dim, bound in context.problem.bound.items():
-        for place, extent in enumerate(_least_extents(dim, bound, slots, context)):
-            least[place][dim] = extent
-    for slot, extents in zip(slots, least, strict=True):
-        if slot.level is not None and slot.keeping is not None:
-            _check_capacity(slot.level, slot.keeping, extents, context)
+    asked = {
+        dim: [demand for slot in slots for demand in _demands(slot, dim, context)]
+        for dim in context.problem.dims
+    }
+    for dim, own in asked.items():
+        if not _reachable(dim, slots, own, context):
+            raise _unreachable(dim, slots, own, context)
+    extents = {dim: _least_extents(dim, slots, own, context) for dim, own in asked.items()}
+    demands = [demand for own in asked.values() for demand in own]
+    for place, slot in enumerate(slots):
+        here = {dim: least[place] for dim, least in extents.items()}
+        if slot.level is not None and slot.keeping is not None and not _fits(slot, here, context):
+            raise _too_small(place, slots, demands, context)
 
 
 def _check_mesh(slot: Slot, rules: SpatialRules, context: Context) -> None:
@@ -91,26 +116,75 @@ def _check_mesh(slot: Slot, rules: SpatialRules, context: Context) -> None:
         along = [factor for dim, factor in asked.items() if axes[dim] == axis]
         limits.append((f"mesh{axis.upper()} {size}", size, along))
     for name, size, factors in limits:
-        product = math.prod(factor.value for factor in factors)
-        if product <= size:
+        if math.prod(factor.value for factor in factors) <= size:
             continue
-        assert leaf.spatial is not None
-        shown = " * ".join(str(factor) for factor in factors)
-        total = "" if len(factors) == 1 else f" = {product}"
-        places = [(leaf.spatial.span, f"`{leaf.name}` is {leaf.mesh_x} x {leaf.mesh_y}")]
-        if slot.loops.split is not None:
-            places.append((slot.loops.split[1], "the split between its axes"))
-        message = f"the spatial factors {shown}{total} exceed {name} of `{leaf.name}`"
-        raise SpecError(message, factors[-1].span, tuple(places))
+        raise _too_wide(slot, name, size, factors)
 
 
-def _least_extents(dim: str, bound: int, slots: Sequence[Slot], context: Context) -> list[int]:
+def _too_wide(slot: Slot, name: str, size: int, factors: Sequence[Factor]) -> SpecError:
+    """Return the error for factors whose product exceeds `size`, as few of them as exceed it."""
+    leaf = slot.loops.leaf
+    assert leaf.spatial is not None
+    few = irreducible(
+        sorted(factors, key=lambda factor: -factor.value),
+        lambda rest: math.prod(factor.value for factor in rest) > size,
+    )
+    shown = [factor for factor in factors if factor in few]
+    product = math.prod(factor.value for factor in shown)
+    total = "" if len(shown) == 1 else f" = {product}"
+    places = [(leaf.spatial.span, f"`{leaf.name}` is {leaf.mesh_x} x {leaf.mesh_y}")]
+    places += [(factor.span, f"`{factor}` is asked for here") for factor in shown[:-1]]
+    if slot.loops.split is not None:
+        places.append((slot.loops.split[1], "the split between its axes"))
+    text = " * ".join(map(str, shown))
+    message = f"the spatial factors {text}{total} exceed {name} of `{leaf.name}`"
+    return SpecError(message, shown[-1].span, tuple(places))
+
+
+def _demands(slot: Slot, dim: str, context: Context) -> Iterator[_Demand]:
+    """Yield what a node demands of the factor of `dim`: the rules, then the room that it has."""
+    loops, leaf = slot.loops, slot.loops.leaf
+    for factor in loops.rules_of(dim):
+        yield _Demand(slot, dim, factor.span, f"`{factor}` at `{leaf.name}`", factor=factor)
+    if slot.spatial is None or leaf.spatial is None:
+        return
+    sizes = {"x": leaf.mesh_x, "y": leaf.mesh_y}
+    widest = max(sizes.values())
+    mesh = f"`{leaf.name}` is {leaf.mesh_x} x {leaf.mesh_y}"
+    yield _Demand(slot, dim, leaf.spatial.span, mesh, most=widest)
+    axis = axis_of(slot.spatial, dim, context)
+    if axis is not None and loops.split is not None and sizes[axis] < widest:
+        split = f"the split lays {dim} along {axis.upper()} of `{leaf.name}`, {sizes[axis]} wide"
+        yield _Demand(slot, dim, loops.split[1], split, most=sizes[axis])
+
+
+def _allowed(
+    dim: str, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context
+) -> list[frozenset[int]]:
+    """Return for each slot the factors of `dim` that the demands allow."""
+    own: dict[int, list[_Demand]] = {id(slot): [] for slot in slots}
+    for demand in demands:
+        if demand.dim == dim:
+            own[id(demand.slot)].append(demand)
+    factors = divisors(context.problem.bound[dim])
+    return [
+        frozenset(f for f in factors if all(demand.allows(f) for demand in here)) for here in own.values()
+    ]
+
+
+def _reachable(dim: str, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context) -> bool:
+    bound = context.problem.bound[dim]
+    return bound in _products(_allowed(dim, slots, demands, context), bound)[-1]
+
+
+def _least_extents(
+    dim: str, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context
+) -> list[int]:
     """Return for each slot the least extent of `dim` that it and the nodes inside it can have."""
-    allowed = [slot.allowed(dim, context) for slot in slots]
+    bound = context.problem.bound[dim]
+    allowed = _allowed(dim, slots, demands, context)
     inside = _products(reversed(allowed), bound)[::-1]
     outside = [frozenset({1}), *_products(allowed, bound)[:-1]]
-    if bound not in inside[0]:
-        raise _unreachable(dim, bound, slots, allowed, inside[0], context)
     return [
         min(extent for extent in inner if bound // extent in outer)
         for inner, outer in zip(inside, outside, strict=True)
@@ -121,64 +195,76 @@ def _products(choices: Iterable[frozenset[int]], bound: int) -> list[frozenset[i
     """Return the divisors of `bound` that are products of one choice each, after each step."""
     found: list[frozenset[int]] = []
     reached = frozenset({1})
-    all_divisors = len(divisors(bound))
     for factors in choices:
-        # Nothing is added once all are reached, and none is lost where 1 is allowed.
-        if len(reached) == all_divisors and 1 in factors:
-            found.append(reached)
-            continue
         reached = frozenset(a * b for a in reached for b in factors if bound % (a * b) == 0)
         found.append(reached)
     return found
 
 
-def _unreachable(
-    dim: str,
-    bound: int,
-    slots: Sequence[Slot],
-    allowed: Sequence[frozenset[int]],
-    reached: frozenset[int],
-    context: Context,
-) -> SpecError:
+def _unreachable(dim: str, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context) -> SpecError:
     """Say why no factors of `dim` multiply to its bound."""
-    places = list(_rule_places(dim, slots))
-    meshes = [(s.loops.leaf.span, f"mesh of `{s.loops.leaf.name}`") for s in slots if s.level is None]
-    bound_place = (context.bounds.spans[dim], f"{dim} is {bound} here")
-    first = places[0][0] if places else bound_place[0]
-    related = (bound_place, *places[1:], *meshes)[:_MAX_PLACES]
+    bound = context.problem.bound[dim]
+    few = irreducible(demands, lambda rest: not _reachable(dim, slots, rest, context))
+    # Rules come first: they are what people change before the hardware.
+    places = sorted(few, key=lambda demand: demand.factor is None)
+    first = places[0].span
+    named = ((demand.span, demand.text) for demand in places[1:])
+    related = ((context.bounds.spans[dim], f"{dim} is {bound} here"), *named)
+    allowed = _allowed(dim, slots, few, context)
     if all(factors == {1} for factors in allowed):
         return SpecError(f"{dim} is {bound}, but its factor is fixed to 1 at every node", first, related)
     if any(not factors for factors in allowed):
-        place = next(i for i, factors in enumerate(allowed) if not factors)
-        name = slots[place].loops.leaf.name
+        name = next(s.loops.leaf.name for s, factors in zip(slots, allowed, strict=True) if not factors)
         return SpecError(f"no divisor of {dim} = {bound} is allowed at `{name}`", first, related)
+    reached = _products(allowed, bound)[-1]
     shown = "none that divides it" if not reached else f"{max(reached)} at most"
     message = f"the factors allowed for {dim} cannot reach its bound {bound}: their product is {shown}"
     return SpecError(message, first, related)
 
 
-def _rule_places(dim: str, slots: Sequence[Slot]) -> Iterable[tuple[Span, str]]:
-    for slot in slots:
-        rules: tuple[Factor, ...] = slot.loops.rules_of(dim)
-        for rule in rules:
-            yield rule.span, f"`{rule}` at `{slot.loops.leaf.name}`"
+def _kept_words(kept: Iterable[_Kept], extents: Mapping[str, int]) -> dict[str, int]:
+    return {part.space.name: tile_words(part.space, extents) for part in kept}
 
 
-def _check_capacity(
-    level: StorageLevel, keeping: Keeping, extents: Mapping[str, int], context: Context
-) -> None:
-    """Raise a SpecError if the least tiles of the dataspaces that must be kept do not fit."""
-    if level.usable_words is None:
-        return
-    kept = [space for space in context.problem.dataspaces if space.name in keeping.keep]
-    tiles = {space.name: tile_words(space, extents) for space in kept}
-    total = sum(tiles.values())
-    if total <= level.usable_words:
-        return
-    shown = " + ".join(f"{name} {words}" for name, words in tiles.items())
-    capacity = f"{level.usable_words} words"
+def _kept(slot: Slot, context: Context) -> list[_Kept]:
+    assert slot.keeping is not None
+    return [_Kept(context.problem.dataspace(name), span) for name, span in slot.keeping.keep.items()]
+
+
+def _fits(slot: Slot, extents: Mapping[str, int], context: Context) -> bool:
+    """Whether the tiles of what a storage level must keep fit with these extents."""
+    assert slot.level is not None
+    usable = slot.level.usable_words
+    return usable is None or sum(_kept_words(_kept(slot, context), extents).values()) <= usable
+
+
+def _too_small(place: int, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context) -> SpecError:
+    """Say why the least tiles do not fit into the storage level at `place`."""
+    level, keeping = slots[place].level, slots[place].keeping
+    assert level is not None
+    assert keeping is not None
+    usable = level.usable_words or 0
+
+    def tiles(parts: Sequence[_Demand | _Kept]) -> dict[str, int]:
+        """Return the words of the least tiles, as far as these parts demand them."""
+        asked = [part for part in parts if isinstance(part, _Demand)]
+        dims = context.problem.dims
+        extents = {dim: _least_extents(dim, slots, asked, context)[place] for dim in dims}
+        return _kept_words((part for part in parts if isinstance(part, _Kept)), extents)
+
+    parts: list[_Demand | _Kept] = [*_kept(slots[place], context), *demands]
+    few = irreducible(parts, lambda rest: sum(tiles(rest).values()) > usable)
+    shown = tiles(few)
+    arithmetic = " + ".join(f"{name} {words}" for name, words in shown.items())
+    capacity = f"{usable} words"
     if level.multiple_buffering != 1:
         capacity += f" ({level.size_words} over multiple_buffering {level.multiple_buffering})"
-    related = tuple((keeping.keep[name], f"`{name}` is kept here") for name in tiles)
-    message = f"`{level.name}` cannot hold the least tiles: {shown} = {total} words, in {capacity}"
-    raise SpecError(message, keeping.leaf.span, related)
+    related = [(part.span, f"`{part.space.name}` is kept here") for part in few if isinstance(part, _Kept)]
+    related += [(part.span, part.text) for part in few if isinstance(part, _Demand)]
+    written = (attribute.node.span for attribute in keeping.leaf.attributes.values())
+    related += [(span, "the capacity") for span in written if source_ref(span) == level.size_source][:1]
+    total = sum(shown.values())
+    message = f"`{level.name}` cannot hold the least tiles: {arithmetic} = {total} words, in {capacity}"
+    needed = sum(tiles(parts).values())
+    hint = f"the least tiles of all that it must keep take {needed} words"
+    return SpecError(message, keeping.leaf.span, tuple(related), None if needed == total else hint)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from model.numbers import divisors
 from model.spec.fields import Names, as_int, as_sequence, check_keys, known_name, name_list
@@ -13,6 +14,7 @@ from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, Kind, of
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor, read_factors
 from model.spec.timeloop.permutation import Permutation, read_permutation
+from model.spec.timeloop.shrinking import irreducible
 from model.spec.timeloop.tree import Leaf
 
 _ITERATION_KEYS = (
@@ -100,15 +102,21 @@ def check_contradictions(constraints: LoopConstraints, context: Context) -> None
     """Raise a SpecError if no divisor of some bound satisfies all rules on a dimension."""
     for dim, bound in context.problem.bound.items():
         rules = constraints.rules_of(dim)
-        asked = [rule.rule() for rule in rules]
-        if any(all(rule.allows(divisor) for rule in asked) for divisor in divisors(bound)):
+        if not _contradict(bound, rules):
             continue
+        rules = tuple(irreducible(rules, partial(_contradict, bound)))
         last = rules[-1]
         related = tuple((rule.span, f"`{rule}` here") for rule in rules[:-1] if rule.span != last.span)
         related = (*related, (context.bounds.spans[dim], f"{dim} is {bound} here"))
         shown = " and ".join(f"`{rule}`" for rule in dict.fromkeys(rules))
         message = f"no divisor of {dim} = {bound} satisfies {shown}"
         raise SpecError(message, last.span, related)
+
+
+def _contradict(bound: int, rules: Sequence[Factor]) -> bool:
+    """Whether no divisor of `bound` satisfies all rules."""
+    asked = [rule.rule() for rule in rules]
+    return not any(all(rule.allows(divisor) for rule in asked) for divisor in divisors(bound))
 
 
 def _refuse_remainders(node: MappingNode) -> None:

@@ -34,7 +34,6 @@ def test_a_dimension_fixed_to_one_everywhere():
         "C is 4 here",
         "`C=1` at `PE`",
         "`C=1` at `spad`",
-        "mesh of `PE`",
     ]
 
 
@@ -54,8 +53,9 @@ def test_factors_that_cannot_reach_the_bound(dram, array, spad, reason):
 
 def test_the_mesh_limits_what_is_reached():
     assert load(text_with("[K<=2]", "[]", "[K<=1]")).mapspace.spatial[0].factors == ()
-    error = failure(text_with("[K<=1]", "[]", "[K<=1]"))
-    assert error.related[-1][1] == "mesh of `PE`"
+    error = failure(text_with("[K<=1, K<=2]", "[K>=2]", "[K<=1]"))
+    assert [text for _, text in error.related] == ["K is 8 here", "`K<=1` at `spad`", "`PE` is 4 x 2"]
+    assert marked(error) == "K<=1"
 
 
 def test_what_lies_outside_raises_the_least_tile():
@@ -66,7 +66,22 @@ def test_what_lies_outside_raises_the_least_tile():
         MAC,
     )
     error = failure(spec(arch=architecture(*nodes)))
-    assert "Weights 3 + Inputs 18 + Outputs 16 = 37 words, in 32 words" in error.message
+    assert "Weights 1 + Inputs 16 + Outputs 16 = 33 words, in 32 words" in error.message
+    assert error.hint == "the least tiles of all that it must keep take 37 words"
+    assert [text for _, text in error.related][3:] == ["`P=1` at `DRAM`", "the capacity"]
+
+
+def test_only_the_factors_that_exceed_the_mesh_are_named():
+    error = failure(text_with("[]", "[R=3, C=4, K=2]", "[]"))
+    assert error.message == "the spatial factors R=3 * C=4 = 12 exceed the 8 instances of `PE`"
+    assert marked(error) == "C=4"
+    assert [text for _, text in error.related] == ["`PE` is 4 x 2", "`R=3` is asked for here"]
+
+
+def test_plain_conflicts_load_when_they_are_not_refused():
+    text = text_with("[C=1]", "[C=1]", "[C=1]")
+    loaded = load(text, refuse_infeasible=False)
+    assert [rule.value for rule in loaded.mapspace.temporal[0].factors] == [1]
 
 
 def test_multiple_buffering_is_shown_in_the_arithmetic():

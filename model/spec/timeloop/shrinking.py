@@ -1,0 +1,41 @@
+"""From all that is asked for to what is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+Part = TypeVar("Part")
+
+
+def irreducible(parts: Sequence[Part], conflict: Callable[[Sequence[Part]], bool]) -> list[Part]:
+    """Return parts that still conflict, of which none can be left out.
+
+    Halves are tried before single parts (Junker's QuickXplain), so that few of many parts are found
+    with few trials.
+
+    Parameters
+    ----------
+    parts
+        All parts, in conflict. Earlier ones are kept where later ones can be left out instead.
+    conflict
+        Whether parts conflict; leaving more of them out never makes a conflict.
+    """
+    all_parts = list(parts)
+    found = _needed([], False, all_parts, conflict)
+    return [part for part in all_parts if any(part is other for other in found)]
+
+
+def _needed(
+    given: list[Part], grown: bool, parts: list[Part], conflict: Callable[[Sequence[Part]], bool]
+) -> list[Part]:
+    """Return what of `parts` is needed for a conflict besides `given`, which has just `grown` or not."""
+    if (grown and conflict(given)) or not parts:
+        return []
+    if len(parts) == 1:
+        return parts
+    middle = len(parts) // 2
+    first, second = parts[:middle], parts[middle:]
+    from_second = _needed([*given, *first], True, second, conflict)
+    from_first = _needed([*given, *from_second], bool(from_second), first, conflict)
+    return [*from_first, *from_second]
