@@ -45,6 +45,11 @@ def load_backend(name_or_file: str) -> Backend:
         key: as_int(node.require(key, "`backend`"), f"`{key}`", minimum=0 if key == "alignment" else 1)
         for key in SIZES
     }
+    if sizes["spad_bytes"] < sizes["element_bytes"]:
+        message = (
+            f"a scratchpad of {sizes['spad_bytes']} bytes holds no element of {sizes['element_bytes']} bytes"
+        )
+        raise SpecError(message, node.require("spad_bytes").span)
     return Backend(
         name=as_name(node.require("name", "`backend`"), "`name`"),
         preference=_preference(node.get("preference")),
