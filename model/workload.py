@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from model.problem import Term
+from model.source_ref import SourceRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class Einsum:
     is_box
         False where some combinations of the ranges are left out: accesses beyond a rank's bounds,
         or an iteration space with another shape.
+    source
+        Where it is written.
     """
 
     name: str
@@ -86,6 +89,7 @@ class Einsum:
     tensor_renames: tuple[tuple[str, tuple[str, ...]], ...] = ()
     rank_variable_renames: tuple[tuple[str, tuple[str, ...]], ...] = ()
     is_box: bool = True
+    source: SourceRef | None = None
 
     @cached_property
     def bounds(self) -> dict[str, int]:

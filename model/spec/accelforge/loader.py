@@ -27,7 +27,7 @@ from model.spec.accelforge.shapes import (
     read_conditions,
     read_rank_sizes,
 )
-from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, check_keys, listing
+from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, check_keys, listing, source_ref
 from model.spec.limits import Limits
 from model.spec.reader import read_files
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
@@ -257,6 +257,7 @@ def _einsum(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: _S
             if _renames_rank_variables(names.renames[name], value)
         ),
         is_box=shaped.shape.is_box,
+        source=source_ref(written.span),
     )
 
 

@@ -33,6 +33,8 @@ class Context:
         Whether an incomplete spatial permutation is completed as Timeloop's front end does.
     limits
         How much the spec may ask for.
+    idle_levels
+        Whether a level may keep nothing, as it may where the problem is one of a whole network.
     """
 
     loaded: LoadedProblem
@@ -41,6 +43,7 @@ class Context:
     note: Callable[[str], None]
     timeloop_padding: bool = False
     limits: Limits = DEFAULT_LIMITS
+    idle_levels: bool = False
 
     @property
     def problem(self) -> Problem:

@@ -48,11 +48,11 @@ def read_factors(node: Node, bounds: Bounds, names: Names) -> tuple[Factor, ...]
         A malformed factor, an unknown dimension, an imperfect factor (``P=4,3``), ``<`` or ``>``,
         or a value that the bound cannot have.
     """
-    factors = [_checked(*part, bounds=bounds, names=names) for part in _parts(node)]
+    factors = [_checked(*part, bounds=bounds, names=names) for part in factor_texts(node)]
     return tuple(factors)
 
 
-def _parts(node: Node) -> Iterator[tuple[str, Node]]:
+def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
     """Yield the factors as texts, each with the node it stands in."""
     if isinstance(node, MappingNode):
         for key, value in node.entries:

@@ -22,7 +22,7 @@ from model.spec.timeloop.hierarchy import HierarchyNode, flattened
 from model.spec.timeloop.mapper import read_mapper
 from model.spec.timeloop.mapping import read_mapping
 from model.spec.timeloop.pricing import build_architecture, priced, read_price_lists
-from model.spec.timeloop.problem import read_problem
+from model.spec.timeloop.problem import LoadedProblem, read_problem
 from model.spec.timeloop.rules import temporal_rules
 from model.spec.timeloop.shapes import find_shape
 from model.spec.timeloop.tags import check_tags
@@ -138,11 +138,17 @@ def load_timeloop(
     return load_node(top, files, options)
 
 
-def load_node(top: MappingNode, files: Sequence[Path], options: LoadOptions) -> LoadedSpec:
-    """Read a joined spec; see `load_timeloop`."""
+def load_node(
+    top: MappingNode, files: Sequence[Path], options: LoadOptions, problem: LoadedProblem | None = None
+) -> LoadedSpec:
+    """Read a joined spec; see `load_timeloop`.
+
+    `problem` goes in the place of the section of that name. It may lack dataspaces that the
+    architecture has levels for, so a level may keep nothing.
+    """
     notes: list[str] = []
     _check_sections(top, options, notes)
-    context = _context(top, files, options, notes)
+    context = _context(top, files, options, notes, problem)
     clauses = _clauses(top, context)
     given = top.get("mapping")
     if given is None and options.require_mapping:
@@ -215,14 +221,30 @@ def _check_template(top: MappingNode) -> None:
         raise SpecError("only the mapspace template `uber` (perfect factors) is modelled", template.span)
 
 
-def _context(top: MappingNode, files: Sequence[Path], options: LoadOptions, notes: list[str]) -> Context:
+def _context(
+    top: MappingNode,
+    files: Sequence[Path],
+    options: LoadOptions,
+    notes: list[str],
+    problem: LoadedProblem | None,
+) -> Context:
     variables = _variables(top, options.limits)
     find = partial(find_shape, spec_files=files, limits=options.limits, allow_include=options.allow_include)
-    problem = top.require("problem", "the spec")
-    loaded = read_problem(problem, find, variables, options.ignore_sparse, options.limits)
+    loaded = problem
+    if loaded is None:
+        section = top.require("problem", "the spec")
+        loaded = read_problem(section, find, variables, options.ignore_sparse, options.limits)
     tree = read_tree(top.require("architecture", "the spec"), variables, options.limits)
     notes.extend(loaded.notes)
-    context = Context(loaded, tree, variables, notes.append, options.timeloop_padding, options.limits)
+    context = Context(
+        loaded=loaded,
+        tree=tree,
+        variables=variables,
+        note=notes.append,
+        timeloop_padding=options.timeloop_padding,
+        limits=options.limits,
+        idle_levels=problem is not None,
+    )
     for leaf in tree.leaves:
         key = None if "sparse_optimizations" not in leaf.node else leaf.node.key("sparse_optimizations")
         if key is not None and not _is_empty(leaf.node.require("sparse_optimizations")):

@@ -1,0 +1,40 @@
+"""What a whole network asks for: one mapspace per Einsum, and how often each runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from model.mapspace import Mapspace
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One Einsum of a network on an architecture.
+
+    Parameters
+    ----------
+    name
+        Unique in the network.
+    mapspace
+        Problem, architecture and constraints, with the names of the Einsum. Its words have the size
+        of the Einsum's values, and its capacities are what persistent tensors leave.
+    n_instances
+        How often it runs; energy and latency count as often.
+    is_copy
+        Whether it only hands its input on where that is stored already: nothing moves then, and
+        nothing is computed.
+    """
+
+    name: str
+    mapspace: Mapspace
+    n_instances: int = 1
+    is_copy: bool = False
+
+
+@dataclass(frozen=True)
+class Network:
+    """The layers of a network, in the order in which they are written, and notes for people."""
+
+    name: str
+    layers: tuple[Layer, ...]
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,171 @@
+"""An architecture's constraints in terms of one Einsum: its tensors and rank variables for their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from model.spec.cascade.naming import Naming
+from model.spec.fields import as_mapping, as_scalar, listing
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
+from model.spec.timeloop.factors import factor_texts
+
+TENSOR_LISTS = (
+    "keep",
+    "bypass",
+    "keep_only",
+    "bypass_only",
+    "no_coalesce",
+    "no_reuse",
+    "no_temporal_reuse",
+    "no_link_transfer",
+    "rmw_first_update",
+    "no_iteration_over_dataspaces",
+    "must_iterate_over_dataspaces",
+)
+TENSOR_SCALES = "per_dataspace_bandwidth_consumption_scale"
+FACTORS = ("factors", "factors_only")
+
+_RELATION = re.compile(r"\s*(<=|>=|==|=|<|>)")
+_SEPARATOR = re.compile(r"[,\s]+")
+_EVERYTHING = "*"
+
+
+@dataclass
+class Resolver:
+    """Rewrites nodes for one Einsum.
+
+    Parameters
+    ----------
+    naming
+        What names mean.
+    absent
+        Dimensions that the constraints name and the Einsum does not have, in the order in which
+        they come up: they count as dimensions of bound 1.
+    """
+
+    naming: Naming
+    absent: dict[str, ScalarNode] = field(default_factory=dict)
+
+    def resolved(self, node: Node) -> Node:
+        """Return a section with all names of tensors and dimensions in it replaced.
+
+        Raises
+        ------
+        SpecError
+            For a tensor that no Einsum of the workload knows, and for a factor other than 1 of a
+            name that means several rank variables.
+        """
+        if isinstance(node, SequenceNode):
+            return replace(node, items=tuple(self.resolved(item) for item in node.items))
+        if isinstance(node, MappingNode):
+            entries = tuple((key, self._entry(key.text, value)) for key, value in node.entries)
+            return MappingNode(entries, node.span, node.tag)
+        return node
+
+    def _entry(self, key: str, value: Node) -> Node:
+        if key in TENSOR_LISTS:
+            return self._tensors(value)
+        if key == TENSOR_SCALES:
+            return self._scales(value)
+        if key in FACTORS:
+            return self._factors(value)
+        if key == "permutation":
+            return self._order(value)
+        if key == "maximize_dims":
+            return self._groups(value)
+        return self.resolved(value)
+
+    def _tensors(self, node: Node) -> Node:
+        items = node.items if isinstance(node, SequenceNode) else (node,)
+        found: dict[str, Node] = {}
+        for item in items:
+            scalar = as_scalar(item, "a tensor")
+            names = (_EVERYTHING,) if scalar.text == _EVERYTHING else self._dataspaces(scalar)
+            for name in names:
+                found.setdefault(name, _word(name, scalar))
+        return SequenceNode(tuple(found.values()), node.span)
+
+    def _dataspaces(self, scalar: ScalarNode) -> tuple[str, ...]:
+        found = self.naming.tensors(scalar.text)
+        if found is not None:
+            return found
+        names = self.naming.tensor_names
+        hint = did_you_mean(scalar.text, names) or f"Einsum `{self.naming.einsum.name}` has {listing(names)}"
+        raise SpecError(f"`{scalar.text}` is no tensor or rename of the workload", scalar.span, hint=hint)
+
+    def _scales(self, node: Node) -> Node:
+        section = as_mapping(node, f"`{TENSOR_SCALES}`")
+        entries = [
+            (_word(name, key), value) for key, value in section.entries for name in self._dataspaces(key)
+        ]
+        return MappingNode(tuple(entries), node.span)
+
+    def _factors(self, node: Node) -> Node:
+        items: list[Node] = []
+        for text, place in factor_texts(node):
+            name, rest = _split_factor(text)
+            dims = self._dims(name, place)
+            if len(dims) > 1 and rest not in ("=1", "==1", "<=1"):
+                message = f"`{name}` means {listing(dims)} here; only a factor of 1 speaks of all of them"
+                raise SpecError(message, place.span)
+            items += [_word(f"{dim}{rest}", place) for dim in dims]
+        return SequenceNode(tuple(items), node.span)
+
+    def _order(self, node: Node) -> Node:
+        items = [
+            _word(dim, place)
+            for name, place in _order_names(node, self._is_dim)
+            for dim in ((name,) if name == "_" else self._dims(name, place))
+        ]
+        return SequenceNode(tuple(items), node.span)
+
+    def _groups(self, node: Node) -> Node:
+        if isinstance(node, SequenceNode):
+            items = []
+            for item in node.items:
+                if isinstance(item, SequenceNode):
+                    items.append(self._groups(item))
+                else:
+                    scalar = as_scalar(item, "a dimension")
+                    items += [_word(dim, scalar) for dim in self._dims(scalar.text, scalar)]
+            return SequenceNode(tuple(items), node.span)
+        return node
+
+    def _is_dim(self, name: str) -> bool:
+        return bool(self.naming.dims(name)) or name in self.absent or self.naming.knows_dim(name)
+
+    def _dims(self, name: str, place: Node) -> tuple[str, ...]:
+        """Return what a name means here; a name that means nothing becomes a dimension of bound 1."""
+        found = self.naming.dims(name)
+        if found or not name.isidentifier():
+            return found or (name,)
+        self.absent.setdefault(name, _word(name, place))
+        return (name,)
+
+
+def _split_factor(text: str) -> tuple[str, str]:
+    """Split ``P<=4`` or ``P4`` into the name and the rest, which then begins with a relation."""
+    match = _RELATION.search(text)
+    if match:
+        return text[: match.start()].strip(), "".join(text[match.start() :].split())
+    name = text.rstrip("0123456789")
+    return (name, f"={text[len(name) :]}") if name != text else (text, "")
+
+
+def _order_names(node: Node, is_dim: Callable[[str], bool]) -> Iterator[tuple[str, Node]]:
+    """Yield the names of a permutation; in a text without separators each character is one."""
+    if isinstance(node, SequenceNode):
+        yield from ((as_scalar(item, "a dimension").text, item) for item in node.items)
+        return
+    text = as_scalar(node, "`permutation`").text.strip()
+    if _SEPARATOR.search(text):
+        words = [word for word in _SEPARATOR.split(text) if word]
+    else:
+        words = [text] if is_dim(text) else list(text)
+    yield from ((word, node) for word in words)
+
+
+def _word(text: str, place: Node) -> ScalarNode:
+    return ScalarNode(text, text, True, place.span)

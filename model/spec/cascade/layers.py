@@ -1,0 +1,129 @@
+"""From a workload and the nodes of an architecture to one mapspace per Einsum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from model.architecture import StorageLevel
+from model.cascade import Layer, Network
+from model.mapspace import Mapspace
+from model.spec.cascade.constraints import Resolver
+from model.spec.cascade.naming import Naming, dataspace_names, problem_of
+from model.spec.cascade.reservations import persistent_bits, reserved_bits
+from model.spec.cascade.words import in_values
+from model.spec.fields import listing
+from model.spec.source import MappingNode, Span, SpecError
+from model.spec.timeloop.loader import CONSTRAINT_SECTIONS, LoadOptions, load_node
+from model.spec.timeloop.problem import LoadedProblem
+from model.workload import Einsum, Workload
+
+RESOLVED_SECTIONS = ("architecture", *CONSTRAINT_SECTIONS)
+
+
+def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], options: LoadOptions) -> Network:
+    """Return the layers of a workload on an architecture.
+
+    Parameters
+    ----------
+    workload
+        The Einsums.
+    top
+        A joined Timeloop spec without a problem. Its constraints may name tensors and rank variables
+        of the workload, and renames of both.
+    files, options
+        As `model.spec.timeloop.load_timeloop` takes them.
+
+    Raises
+    ------
+    SpecError
+        For an architecture that cannot be used, and for names that no Einsum knows.
+    """
+    notes: list[str] = []
+    reserved = persistent_bits(workload)
+    layers = tuple(
+        _layer(Naming(einsum, workload), top, files, options, reserved, notes) for einsum in workload.einsums
+    )
+    return Network(workload.name, layers, tuple(dict.fromkeys(notes)))
+
+
+def _layer(
+    naming: Naming,
+    top: MappingNode,
+    files: Sequence[Path],
+    options: LoadOptions,
+    reserved: dict[str, int],
+    notes: list[str],
+) -> Layer:
+    einsum = naming.einsum
+    resolver = Resolver(naming)
+    entries = tuple(
+        (key, resolver.resolved(value) if key.text in RESOLVED_SECTIONS else value)
+        for key, value in top.entries
+    )
+    problem = problem_of(einsum, resolver.absent)
+    spans = dict.fromkeys(problem.dims, _place(einsum))
+    own = MappingNode(entries, top.span, top.tag)
+    loaded = load_node(own, files, options, LoadedProblem(problem, spans, ()))
+    notes += loaded.notes
+    unknown = {name: node for name, node in resolver.absent.items() if not naming.knows_dim(name)}
+    if unknown:
+        place = next(iter(unknown.values())).span
+        notes.append(f"{place}: {listing(unknown)}: no rank variable has this name; its bound is 1")
+    if einsum.is_copy_operation:
+        _check_copy(loaded.mapspace, naming)
+    mapspace = _with_reservation(_in_values(loaded.mapspace, einsum, notes), einsum, reserved, top)
+    return Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances, einsum.is_copy_operation)
+
+
+def _place(einsum: Einsum) -> Span:
+    source = einsum.source
+    if source is None:
+        return Span(einsum.name, 1, 1, 1, 2)
+    return Span(source.file, source.line, source.column, source.line, source.column + 1)
+
+
+def _check_copy(mapspace: Mapspace, naming: Naming) -> None:
+    """Refuse a copy between different backing storages: only the outermost level backs tensors."""
+    bypassed = mapspace.keep[0].bypass & frozenset(dataspace_names(naming.einsum))
+    if bypassed:
+        level = mapspace.architecture.levels[0].name
+        message = (
+            f"copy operation `{naming.einsum.name}`: `{level}` does not keep {listing(sorted(bypassed))}, "
+            "and copies between different levels are not modelled"
+        )
+        raise SpecError(message, _place(naming.einsum))
+
+
+def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[str]) -> Mapspace:
+    bits = {access.tensor: access.bits_per_value for access in einsum.accesses}
+    widest = max(bits.values())
+    if len(set(bits.values())) > 1:
+        shown = ", ".join(f"`{tensor}` {count}" for tensor, count in bits.items())
+        what = f"Einsum `{einsum.name}` has values of several sizes (bits: {shown})"
+        notes.append(f"{what}; each is taken to have {widest}")
+    return replace(mapspace, architecture=in_values(mapspace.architecture, widest))
+
+
+def _with_reservation(
+    mapspace: Mapspace, einsum: Einsum, reserved: dict[str, int], top: MappingNode
+) -> Mapspace:
+    """Return the mapspace with the outermost level as persistent tensors leave it."""
+    architecture = mapspace.architecture
+    outermost = architecture.nodes[0]
+    assert isinstance(outermost, StorageLevel)
+    bits = reserved_bits(einsum, reserved)
+    if outermost.size_words is None or bits == 0:
+        return mapspace
+    words = -(-bits // outermost.word_bits)
+    if words >= outermost.size_words:
+        capacity = f"{outermost.size_words:,} of {outermost.word_bits} bits"
+        message = (
+            f"while Einsum `{einsum.name}` runs, persistent tensors take {words:,} words of "
+            f"`{outermost.name}`, which holds {capacity}"
+        )
+        raise SpecError(message, top.span)
+    level = replace(outermost, size_words=outermost.size_words - words)
+    nodes = (level, *architecture.nodes[1:])
+    return replace(mapspace, architecture=replace(architecture, nodes=nodes))

@@ -1,0 +1,161 @@
+"""Files to a network: a workload, or layers in Timeloop's form, on an architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from model.cascade import Layer, Network
+from model.spec.accelforge.loader import LEVELS_ABOVE, read_workload
+from model.spec.cascade.layers import network_of
+from model.spec.files import SPEC_SUFFIXES, display_name, files_of
+from model.spec.merging import join_specs
+from model.spec.reader import read_files
+from model.spec.source import MappingNode, SpecError
+from model.spec.timeloop.loader import LoadOptions, load_node
+
+WORKLOAD_SECTIONS = ("workload", "renames")
+MAPPING_NOTE = "the `mapping` of the architecture is no constraint for the layers of a network"
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The files of a network by what they hold."""
+
+    workloads: tuple[Path, ...]
+    layers: tuple[tuple[Path, MappingNode], ...]
+    architectures: tuple[Path, ...]
+
+
+def load_network(
+    paths: Iterable[str | Path],
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> Network:
+    """Read a network and the architecture that it is to be mapped on.
+
+    Parameters
+    ----------
+    paths
+        Files with `workload` or `renames` make up an AccelForge workload. A file with `problem` is
+        one layer in Timeloop's form; a directory stands for its spec files, in the order of their
+        names. All other files make up the architecture.
+    variables
+        Template variables, the same for all files.
+    options
+        How to read them.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input; for a workload and layers at once, and for neither.
+    """
+    options = options or LoadOptions()
+    values = dict(variables or {})
+    given = _classified([Path(path) for path in paths], values, options)
+    if given.workloads and given.layers:
+        shown = display_name(given.layers[0][0])
+        raise SpecError(f"{shown} is a layer of Timeloop's form; give a workload or layers, not both")
+    if given.workloads:
+        return _cascade(given, values, options)
+    if not given.layers:
+        hint = "a file with `workload:`, files with `problem:`, or a directory of such"
+        raise SpecError("no workload and no layers are given", hint=hint)
+    return _layers(given, values, options)
+
+
+def _classified(paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions) -> _Given:
+    workloads: list[Path] = []
+    layers: list[tuple[Path, MappingNode]] = []
+    architectures: list[Path] = []
+    for path in _files(paths):
+        top = _top(path, variables, options)
+        if any(key in top for key in WORKLOAD_SECTIONS):
+            workloads.append(path)
+        elif "problem" in top:
+            layers.append((path, top))
+        else:
+            architectures.append(path)
+    return _Given(tuple(workloads), tuple(layers), tuple(architectures))
+
+
+def _top(path: Path, variables: Mapping[str, object], options: LoadOptions) -> MappingNode:
+    """Read one file; only a workload may include files from above its own directory."""
+    try:
+        return read_files([path], variables, options.limits, options.allow_include)
+    except SpecError:
+        top = read_files([path], variables, options.limits, options.allow_include, LEVELS_ABOVE)
+        if any(key in top for key in WORKLOAD_SECTIONS):
+            return top
+        raise
+
+
+def _files(paths: Iterable[Path]) -> Iterable[Path]:
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        inside = [file for file in files_of(path) if file.name.endswith(SPEC_SUFFIXES)]
+        if not inside:
+            raise SpecError(f"{display_name(path)} holds no spec files")
+        yield from inside
+
+
+def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> Network:
+    """Read a workload's own sections by AccelForge's rules, and all others by Timeloop's."""
+    top = read_files(given.workloads, variables, options.limits, options.allow_include, LEVELS_ABOVE)
+    name = given.workloads[0].stem
+    loaded = read_workload(top, name)
+    rest = tuple((key, value) for key, value in top.entries if key.text not in WORKLOAD_SECTIONS)
+    own = MappingNode(rest, top.span, top.tag)
+    notes: list[str] = []
+    files = (*given.workloads, *given.architectures)
+    spec = _without_mapping(_on_architecture(own, given, variables, options), notes)
+    network = network_of(loaded.workload, spec, files, replace(options, refuse_infeasible=False))
+    return Network(name, network.layers, tuple(dict.fromkeys((*loaded.notes, *notes, *network.notes))))
+
+
+def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> Network:
+    """Read each layer with the architecture."""
+    notes: list[str] = []
+    names = _names([path for path, _ in given.layers])
+    layers = []
+    for name, (path, top) in zip(names, given.layers, strict=True):
+        spec = _without_mapping(_on_architecture(top, given, variables, options), notes)
+        files = (path, *given.architectures)
+        loaded = load_node(spec, files, replace(options, refuse_infeasible=False))
+        notes += loaded.notes
+        layers.append(Layer(name, replace(loaded.mapspace, notes=())))
+    parents = dict.fromkeys(path.absolute().parent.name for path, _ in given.layers)
+    return Network(" and ".join(parents), tuple(layers), tuple(dict.fromkeys(notes)))
+
+
+def _on_architecture(
+    top: MappingNode, given: _Given, variables: Mapping[str, object], options: LoadOptions
+) -> MappingNode:
+    """Join what a network's file says with the architecture, unless it brings its own."""
+    if given.architectures:
+        others = read_files(given.architectures, variables, options.limits, options.allow_include)
+        return join_specs(others, top)
+    if "architecture" in top:
+        return top
+    raise SpecError("no architecture is given", hint="add a file with `architecture:`")
+
+
+def _without_mapping(top: MappingNode, notes: list[str]) -> MappingNode:
+    if "mapping" not in top:
+        return top
+    notes.append(f"{top.key('mapping').span}: {MAPPING_NOTE}")
+    return MappingNode(tuple(e for e in top.entries if e[0].text != "mapping"), top.span, top.tag)
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Return the files' names without suffixes, with as many directories as tell them apart."""
+    resolved = [path.absolute() for path in paths]
+    names = [path.name.split(".")[0] for path in resolved]
+    depth = 1
+    while len(set(names)) < len(names) and depth < max(len(path.parts) for path in resolved):
+        depth += 1
+        names = ["/".join((*path.parts[-depth:-1], path.name.split(".")[0])) for path in resolved]
+    return [f"{name}#{place}" if names.count(name) > 1 else name for place, name in enumerate(names, 1)]

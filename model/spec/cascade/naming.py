@@ -1,0 +1,126 @@
+"""What the names in an architecture's constraints mean for one Einsum of a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from model.problem import Dataspace, Problem, Term
+from model.workload import Einsum, Workload
+
+CONVENTIONAL = {"Weights": "weight", "Inputs": "input", "Outputs": "output"}
+"""Dataspaces of Timeloop's usual shapes, and the renames that workloads have in their place."""
+
+
+def dataspace_names(einsum: Einsum) -> tuple[str, ...]:
+    """Return a name per access: the tensor's, with a number where it is accessed again."""
+    taken = set(einsum.tensors)
+    names: list[str] = []
+    for access in einsum.accesses:
+        name, number = access.tensor, 1
+        while name in names:
+            number += 1
+            candidate = f"{access.tensor}_{number}"
+            name = name if candidate in taken else candidate
+        names.append(name)
+    return tuple(names)
+
+
+def problem_of(einsum: Einsum, further_dims: Iterable[str] = ()) -> Problem:
+    """Return an Einsum as a canonical problem over the box of its rank variables.
+
+    Rank variables become dimensions and tensor accesses dataspaces; the outputs are read-write. An
+    index that does not change has no rank. `further_dims` are dimensions of bound 1 behind them.
+    """
+    spaces = tuple(
+        Dataspace(
+            name=name,
+            ranks=tuple(
+                tuple(Term(term.dim, term.coefficient) for term in index.terms)
+                for index in access.indices
+                if index.terms
+            ),
+            read_write=access.output,
+        )
+        for name, access in zip(dataspace_names(einsum), einsum.accesses, strict=True)
+    )
+    further = tuple(further_dims)
+    bounds = (*einsum.bounds.values(), *(1 for _ in further))
+    return Problem(einsum.name, (*einsum.rank_variables, *further), bounds, spaces)
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Names of one Einsum, beside those that only other Einsums of the workload have."""
+
+    einsum: Einsum
+    workload: Workload
+
+    def tensors(self, name: str) -> tuple[str, ...] | None:
+        """Return the dataspaces that `name` means here, None if no Einsum knows it.
+
+        A rename of the Einsum goes before a tensor, and this before the set of that name (``All``).
+        ``Weights``, ``Inputs`` and ``Outputs`` mean the renames ``weight``, ``input`` and
+        ``output`` where there are any.
+        """
+        for spelling in (name, CONVENTIONAL.get(name, name)):
+            if spelling in self._tensor_renames:
+                return self._dataspaces(self._tensor_renames[spelling])
+        if name in self.einsum.tensors:
+            return self._dataspaces((name,))
+        if name in self._sets:
+            return self._dataspaces(self._sets[name])
+        return () if self._is_elsewhere(name) else None
+
+    def dims(self, name: str) -> tuple[str, ...]:
+        """Return the rank variables that `name` means here, none if it is no name of the Einsum's."""
+        renames = dict(self.einsum.rank_variable_renames)
+        if name in renames:
+            return renames[name]
+        return (name,) if name in self.einsum.rank_variables else ()
+
+    def knows_dim(self, name: str) -> bool:
+        """Whether some Einsum of the workload has a rank variable or a rename `name`."""
+        return any(
+            name in einsum.rank_variables or name in dict(einsum.rank_variable_renames)
+            for einsum in self.workload.einsums
+        )
+
+    @property
+    def tensor_names(self) -> tuple[str, ...]:
+        """All names of tensors that an architecture can use for this Einsum."""
+        return (*self._tensor_renames, *self.einsum.tensors, *self._sets)
+
+    @cached_property
+    def _tensor_renames(self) -> Mapping[str, tuple[str, ...]]:
+        return dict(self.einsum.tensor_renames)
+
+    @cached_property
+    def _sets(self) -> Mapping[str, tuple[str, ...]]:
+        own = self.einsum.tensors
+        users = [set(einsum.tensors) for einsum in self.workload.einsums]
+        persistent = {access.tensor for access in self.einsum.accesses if access.persistent}
+        return {
+            "All": own,
+            "Tensors": own,
+            "Nothing": (),
+            "Inputs": self.einsum.inputs,
+            "Outputs": self.einsum.outputs,
+            "Intermediates": tuple(name for name in own if name in self.workload.intermediates),
+            "Shared": tuple(name for name in own if sum(name in user for user in users) > 1),
+            "Persistent": tuple(name for name in own if name in persistent),
+        }
+
+    def _dataspaces(self, tensors: Iterable[str]) -> tuple[str, ...]:
+        """Return the dataspaces of tensors; one that is accessed twice has two."""
+        wanted = frozenset(tensors)
+        pairs = zip(dataspace_names(self.einsum), self.einsum.accesses, strict=True)
+        return tuple(name for name, access in pairs if access.tensor in wanted)
+
+    def _is_elsewhere(self, name: str) -> bool:
+        spelling = CONVENTIONAL.get(name, name)
+        return any(
+            name in einsum.tensors or spelling in dict(einsum.tensor_renames)
+            for einsum in self.workload.einsums
+        )
