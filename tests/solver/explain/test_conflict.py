@@ -1,0 +1,86 @@
+"""Conflicts are conflicts, and none of their constraints is there in vain: by complete enumeration."""
+
+from dataclasses import replace
+
+import pytest
+
+from model.mapspace import FactorRule, KeepRules, TemporalRules
+from solver.explain.conflict import UnverifiedConflictError, find_conflict, find_conflicts
+from solver.explain.constraints import constraints_of
+from solver.explain.feasibility import Answer, Feasibility, Verdict
+from tests.solver.explain.enumeration import all_but, allows_a_mapping, feasible_without, some_mapspaces
+from tests.solver.explain.test_feasibility import copies
+
+INFEASIBLE = [m for m in some_mapspaces(43, 110) if not allows_a_mapping(m)]
+
+
+def conflict_of(mapspace):
+    return find_conflict(Feasibility(mapspace), constraints_of(mapspace))
+
+
+def test_there_are_enough_of_them():
+    assert len(INFEASIBLE) > 20
+
+
+@pytest.mark.parametrize("mapspace", INFEASIBLE)
+def test_conflicts_are_irreducible(mapspace):
+    conflict = conflict_of(mapspace)
+    assert conflict.irreducible
+    rest = all_but(mapspace, conflict.constraints)
+    assert feasible_without(mapspace, rest) is not True
+    for constraint in conflict.constraints:
+        # None: too many mappings to try, all tried ones breaking some limit.
+        assert feasible_without(mapspace, [*rest, constraint]) is not False
+        without_it = [c for c in conflict.constraints if c != constraint]
+        assert Feasibility(mapspace).decide(without_it).verdict is Verdict.FEASIBLE
+
+
+@pytest.mark.parametrize("mapspace", INFEASIBLE[:12])
+def test_conflicts_share_no_constraint_and_are_all_there_are(mapspace):
+    found = find_conflicts(Feasibility(mapspace), constraints_of(mapspace), most=100)
+    named = [constraint for conflict in found for constraint in conflict.constraints]
+    assert len(named) == len(set(named))
+    assert feasible_without(mapspace, named) is not False
+
+
+def test_what_holds_together_is_no_conflict():
+    mapspace = next(m for m in some_mapspaces(43, 110) if allows_a_mapping(m))
+    assert conflict_of(mapspace) is None
+
+
+def test_a_conflict_among_factors_is_preferred_to_one_with_hardware():
+    rules = (FactorRule("D0", "=", 2), FactorRule("D0", "=", 4))
+    conflict = conflict_of(copies((4,), 1, 1, tile_rules=rules))
+    assert [constraint.rule for constraint in conflict.constraints] == list(rules)
+
+
+def test_settled_branches_are_never_blamed():
+    mapspace = copies((4,), 6, 1, tile_rules=(FactorRule("D0", "=", 1),))
+    settled = KeepRules(frozenset({"A", "Z"}), settled=frozenset({"A", "Z"}))
+    kinds = {type(c).__name__ for c in conflict_of(mapspace).constraints}
+    fixed = {
+        type(c).__name__ for c in conflict_of(replace(mapspace, keep=(KeepRules(), settled))).constraints
+    }
+    assert kinds - fixed == {"Keeping"}
+
+
+def test_a_stopped_search_does_not_claim_irreducibility():
+    mapspace = INFEASIBLE[0]
+    budget = iter([False] * 3)
+    feasibility = Feasibility(mapspace, stop=lambda: next(budget, True))
+    conflict = find_conflict(feasibility, constraints_of(mapspace))
+    assert conflict is None or not conflict.irreducible
+
+
+def test_a_conflict_that_a_second_solve_refutes_is_not_reported(monkeypatch):
+    mapspace = copies((4,), 100, 1, tile_rules=(FactorRule("D0", "=", 2),))
+    feasibility = Feasibility(mapspace)
+    monkeypatch.setattr(feasibility, "decide", lambda asked: Answer(Verdict.INFEASIBLE))
+    with pytest.raises(UnverifiedConflictError):
+        find_conflict(feasibility, constraints_of(mapspace))
+
+
+def test_orders_of_temporal_loops_are_no_part_of_conflicts():
+    mapspace = copies((4, 4), 1, 1)
+    ordered = replace(mapspace, temporal=(TemporalRules(inner=("D0",)), TemporalRules(outer=("D0",))))
+    assert constraints_of(mapspace) == constraints_of(ordered)

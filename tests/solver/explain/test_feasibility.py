@@ -1,0 +1,138 @@
+"""Verdicts on constraints, against complete enumeration and against the search."""
+
+from fractions import Fraction
+from random import Random
+
+import pytest
+
+from model.architecture import Architecture, Compute, Fanout, StorageLevel
+from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.problem import Dataspace, Problem, Term
+from solver.explain import encoding
+from solver.explain.constraints import Capacity, Parallelism, constraints_of
+from solver.explain.encoding import EncodingError
+from solver.explain.feasibility import Feasibility, Verdict, holds
+from solver.result import Options, Status
+from solver.search import map_einsum
+from tests.solver.explain.enumeration import allows_a_mapping, feasible_without, some_mapspaces
+
+VERDICT = {True: Verdict.FEASIBLE, False: Verdict.INFEASIBLE}
+MAPSPACES = some_mapspaces(41, 60)
+
+
+def decide(mapspace, dropped=()):
+    asked = [constraint for constraint in constraints_of(mapspace) if constraint not in dropped]
+    return Feasibility(mapspace).decide(asked)
+
+
+def test_the_mapspaces_are_of_both_kinds():
+    verdicts = [allows_a_mapping(mapspace) for mapspace in MAPSPACES]
+    assert min(verdicts.count(True), verdicts.count(False)) > 10
+
+
+@pytest.mark.parametrize("mapspace", MAPSPACES)
+def test_enumeration_agrees(mapspace):
+    assert decide(mapspace).verdict is VERDICT[allows_a_mapping(mapspace)]
+
+
+@pytest.mark.parametrize("mapspace", MAPSPACES[:40])
+def test_enumeration_agrees_on_limits_that_are_left_to_cuts(mapspace, monkeypatch):
+    monkeypatch.setattr(encoding, "LARGEST_LIMIT", 0)
+    assert decide(mapspace).verdict is VERDICT[allows_a_mapping(mapspace)]
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_enumeration_agrees_when_some_constraints_are_dropped(seed):
+    random = Random(seed)
+    mapspace = random.choice(MAPSPACES)
+    dropped = [constraint for constraint in constraints_of(mapspace) if random.random() < 0.2]
+    truth = feasible_without(mapspace, dropped)
+    if truth is not None:
+        assert decide(mapspace, dropped).verdict is VERDICT[truth]
+
+
+@pytest.mark.parametrize("mapspace", MAPSPACES[:40])
+def test_the_search_agrees(mapspace):
+    infeasible = map_einsum(mapspace, Options(objectives=("energy",))).status is Status.INFEASIBLE
+    assert (decide(mapspace).verdict is Verdict.INFEASIBLE) == infeasible
+
+
+@pytest.mark.parametrize("mapspace", MAPSPACES)
+def test_a_witness_satisfies_all_constraints(mapspace):
+    witness = decide(mapspace).witness
+    if witness is not None:
+        assert witness.evaluation.valid
+        assert all(holds(constraint, witness) for constraint in constraints_of(mapspace))
+
+
+def copies(bounds, words, mesh, units=0, tile_rules=()):
+    """A copy of a tensor with one dimension per bound, from DRAM through a buffer and a fanout."""
+    dims = tuple(f"D{place}" for place in range(len(bounds)))
+    ranks = tuple((Term(dim),) for dim in dims)
+    return Mapspace(
+        Problem("copy", dims, bounds, (Dataspace("A", ranks), Dataspace("Z", ranks, read_write=True))),
+        Architecture(
+            "row",
+            (StorageLevel("DRAM"), StorageLevel("buffer", size_words=words), Fanout("PE", mesh)),
+            Compute("mac"),
+        ),
+        temporal=(TemporalRules(tile_rules), TemporalRules()),
+        spatial=(SpatialRules(),),
+        keep=(KeepRules(), KeepRules(frozenset({"A", "Z"}))),
+        min_parallelism=Fraction(units),
+    )
+
+
+@pytest.mark.parametrize("extent", [2**12, 2**16 * 3])
+@pytest.mark.parametrize(("spare", "verdict"), [(0, Verdict.FEASIBLE), (-1, Verdict.INFEASIBLE)])
+def test_large_tiles_are_counted_to_the_word(extent, spare, verdict):
+    # Above LARGEST_LIMIT words, the larger of the two is left to cuts.
+    rules = tuple(FactorRule(dim, "=", 1) for dim in ("D0", "D1"))
+    mapspace = copies((extent, extent), 2 * extent**2 + spare, 1, tile_rules=rules)
+    (capacity,) = (c for c in constraints_of(mapspace) if isinstance(c, Capacity))
+    assert decide(mapspace).verdict is verdict
+    assert decide(mapspace, [capacity]).verdict is Verdict.FEASIBLE
+
+
+@pytest.mark.parametrize("units", [2**10 * 3**5, 2**20 * 3**9])
+@pytest.mark.parametrize(("more", "verdict"), [(0, Verdict.FEASIBLE), (1, Verdict.INFEASIBLE)])
+def test_many_units_are_counted_one_by_one(units, more, verdict):
+    # The scale of the logarithms tells the smaller of the two from one more; the larger is left to cuts.
+    mapspace = copies((units,), 10**12, 2 * units, units + more)
+    assert decide(mapspace).verdict is verdict
+
+
+def test_a_storage_without_room_keeps_nothing():
+    mapspace = copies((4,), 1, 1)
+    node = StorageLevel("buffer", size_words=1, multiple_buffering=Fraction(2))
+    capacity = Capacity(1, node)
+    others = [c for c in constraints_of(mapspace) if not isinstance(c, Capacity)]
+    assert Feasibility(mapspace).decide([*others, capacity]).verdict is Verdict.INFEASIBLE
+    assert Feasibility(mapspace).decide([capacity]).verdict is Verdict.FEASIBLE
+
+
+def test_a_stopped_solve_decides_nothing():
+    feasibility = Feasibility(MAPSPACES[0], stop=lambda: True)
+    assert feasibility.decide(constraints_of(MAPSPACES[0])).verdict is Verdict.UNKNOWN
+
+
+def test_a_wrong_answer_of_cp_sat_is_caught(monkeypatch):
+    mapspace = copies((4,), 100, 1, tile_rules=(FactorRule("D0", "=", 2),))
+    feasibility = Feasibility(mapspace)
+    monkeypatch.setattr(feasibility, "_factor", lambda solver, position, dim: 4 if position == 1 else 1)
+    with pytest.raises(EncodingError, match="breaks a constraint"):
+        feasibility.decide(constraints_of(mapspace))
+
+
+def test_row_activities_stay_in_range(monkeypatch):
+    monkeypatch.setattr(encoding, "LARGEST_ACTIVITY", 3)
+    with pytest.raises(EncodingError, match="activity"):
+        Feasibility(copies((16,), 100, 4))
+
+
+def test_parallelism_without_fanouts_is_impossible():
+    mapspace = copies((4,), 100, 1)
+    assert Feasibility(mapspace).decide([Parallelism(Fraction(2), None)]).verdict is Verdict.FEASIBLE
+    single = Architecture("single", mapspace.architecture.nodes[:2], mapspace.architecture.compute)
+    alone = Mapspace(mapspace.problem, single, mapspace.temporal, (), mapspace.keep)
+    assert Feasibility(alone).decide([Parallelism(Fraction(2), None)]).verdict is Verdict.INFEASIBLE
