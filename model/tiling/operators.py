@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from model.tiling.strategy import AXES_OF_RANKS
+
 Shape = tuple[int, ...]
 Padding = Literal["same", "valid"]
 
@@ -64,7 +66,7 @@ class Convolution:
 
     def __post_init__(self) -> None:
         """Refuse shapes without any output."""
-        _check_positive(self.name, 4, self.input, (*self.kernel, self.ofmaps, *self.stride))
+        _check_positive(self.name, (4,), self.input, (*self.kernel, self.ofmaps, *self.stride))
         _check_windows(self.name, self.input, self.windows)
 
     @property
@@ -98,7 +100,7 @@ class InnerProduct:
 
     def __post_init__(self) -> None:
         """Refuse shapes without any output."""
-        _check_positive(self.name, 2, self.input, (self.outputs,))
+        _check_positive(self.name, (2,), self.input, (self.outputs,))
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -119,7 +121,7 @@ class Pooling:
 
     def __post_init__(self) -> None:
         """Refuse shapes without any output."""
-        _check_positive(self.name, 4, self.input, (*self.pool, *self.stride))
+        _check_positive(self.name, (4,), self.input, (*self.pool, *self.stride))
         _check_windows(self.name, self.input, self.windows)
 
     @property
@@ -142,8 +144,8 @@ class Pooling:
 class BatchNorm:
     """Batch normalisation after a convolution (NHWC) or an inner product (NC).
 
-    The weights are four rows: mean, variance (or its inverse root, see `model.tiling.kernels`),
-    gamma and beta of each channel.
+    The weights are four rows: mean, scale (the inverse of the standard deviation), gamma and beta of each
+    channel.
     """
 
     name: ClassVar[str] = "batch_norm"
@@ -151,7 +153,7 @@ class BatchNorm:
 
     def __post_init__(self) -> None:
         """Refuse other layouts."""
-        _check_positive(self.name, len(self.input) if len(self.input) in (2, 4) else 4, self.input)
+        _check_positive(self.name, (2, 4), self.input)
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -168,7 +170,7 @@ class Unary:
 
     def __post_init__(self) -> None:
         """Refuse other layouts."""
-        _check_positive(self.name, len(self.input) if len(self.input) in (2, 4) else 4, self.input)
+        _check_positive(self.name, (2, 4), self.input)
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -197,7 +199,7 @@ class Softmax:
 
     def __post_init__(self) -> None:
         """Refuse other layouts."""
-        _check_positive(self.name, 2, self.input)
+        _check_positive(self.name, (2,), self.input)
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -213,10 +215,10 @@ def _padded_window(field: int, stride: int, padding: Padding) -> Window:
     return Window(field, stride, before=total - total // 2, after=total // 2)
 
 
-def _check_positive(name: str, ranks: int, shape: Shape, others: Shape = ()) -> None:
-    layout = "N,H,W,C" if ranks == 4 else "N,C"
-    if len(shape) != ranks:
-        raise OperatorError(f"{name} takes inputs {layout}, not {len(shape)} numbers")
+def _check_positive(name: str, ranks: tuple[int, ...], shape: Shape, others: Shape = ()) -> None:
+    if len(shape) not in ranks:
+        layouts = " or ".join(",".join(AXES_OF_RANKS[number]) for number in ranks)
+        raise OperatorError(f"{name} takes inputs {layouts}, not {len(shape)} numbers")
     if min(*shape, *others) < 1:
         raise OperatorError(f"{name}: all sizes must be at least 1")
 

@@ -49,8 +49,11 @@ class SmaugTiling:
         self._num_maccs_per_pe = num_maccs_per_pe
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> Mapping:
-        """Return the mapping that comes nearest to SMAUG's tiling; nothing is priced."""
-        return self.tile(mapspace).mapped.mapping
+        """Return the mapping that comes nearest to SMAUG's tiling, and note where it departs from it."""
+        mapped = self.tile(mapspace).mapped
+        for rounding in mapped.roundings:
+            pricing.note(str(rounding))
+        return mapped.mapping
 
     def tile(self, mapspace: Mapspace) -> TiledMapspace:
         """Tile the problem for the architecture's scratchpads, and represent the tiling as a mapping.

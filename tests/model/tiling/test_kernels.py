@@ -60,7 +60,7 @@ def test_softmax_sums_to_one():
         (lambda: Pooling((1, 9, 2, 3), (3, 3), (1, 1)), "a window of 3 columns does not fit into 2"),
         (lambda: InnerProduct((1, 2), 0), "at least 1"),
         (lambda: Softmax((1, 2, 3, 4)), "takes inputs N,C"),
-        (lambda: BatchNorm((1, 2, 3)), "takes inputs N,H,W,C"),
+        (lambda: BatchNorm((1, 2, 3)), "takes inputs N,C or N,H,W,C, not 3 numbers"),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(make, message):

@@ -75,6 +75,12 @@ def _separate(problem: Problem, words: int) -> Mapspace:
     )
 
 
+def _shipped(architecture: str, problem: str) -> Mapspace:
+    return load_timeloop(
+        [SPECS / "architectures" / f"{architecture}.yaml", SPECS / f"{problem}.yaml"]
+    ).mapspace
+
+
 def _priced(mapspace: Mapspace, mapper: SmaugTiling) -> tuple[Mapping, int]:
     mapping = mapper.find_mapping(mapspace, Pricing(mapspace, ("energy",), Budget(None)))
     evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
@@ -148,9 +154,7 @@ def test_factors_are_the_tiles_where_these_divide():
 
 
 def test_the_largest_divisor_that_fits_replaces_a_tile_that_does_not_divide():
-    mapspace = load_timeloop(
-        [SPECS / "architectures" / "smv_like.yaml", SPECS / "layers" / "vgg16" / "10_conv4_3.yaml"]
-    ).mapspace
+    mapspace = _shipped("smv_like", "layers/vgg16/10_conv4_3")
     tiled = SmaugTiling().tile(mapspace)
     assert tiled.tiling["outputs"].tile == (1, 12, 28, 48)
     said = [str(rounding) for rounding in tiled.mapped.roundings]
@@ -159,13 +163,13 @@ def test_the_largest_divisor_that_fits_replaces_a_tile_that_does_not_divide():
         in said
     )
     assert len(said) == 4
+    pricing = Pricing(mapspace, ("energy",), Budget(None))
+    assert SmaugTiling().find_mapping(mapspace, pricing) == tiled.mapped.mapping
+    assert pricing.notes == said
 
 
 def test_weights_go_through_whole_inputs_channel_by_channel():
-    mapspace = load_timeloop(
-        [SPECS / "architectures" / "smv_like.yaml", SPECS / "layers" / "gpt3_6.7b" / "07_ffn_up.yaml"]
-    ).mapspace
-    tiled = SmaugTiling().tile(mapspace)
+    tiled = SmaugTiling().tile(_shipped("smv_like", "layers/gpt3_6.7b/07_ffn_up"))
     inputs = tiled.mapped.mapping.nodes[1]
     assert isinstance(inputs, StorageMapping)
     assert [(loop.dim, loop.bound) for loop in inputs.temporal] == [("C", 128)]
@@ -173,10 +177,7 @@ def test_weights_go_through_whole_inputs_channel_by_channel():
 
 
 def test_groups_are_loops_around_the_tiles():
-    mapspace = load_timeloop(
-        [SPECS / "architectures" / "smv_like.yaml", SPECS / "layers" / "alexnet" / "02_conv2.yaml"]
-    ).mapspace
-    tiled = SmaugTiling().tile(mapspace)
+    tiled = SmaugTiling().tile(_shipped("smv_like", "layers/alexnet/02_conv2"))
     outermost = tiled.mapped.mapping.nodes[0]
     assert isinstance(outermost, StorageMapping)
     assert (outermost.temporal[-1].dim, outermost.temporal[-1].bound) == ("G", 2)
@@ -191,9 +192,8 @@ def test_groups_are_loops_around_the_tiles():
     ],
 )
 def test_what_it_cannot_map_is_said(architecture, problem, message):
-    specs = [SPECS / "architectures" / f"{architecture}.yaml", SPECS / f"{problem}.yaml"]
     with pytest.raises(MapperError, match=message):
-        SmaugTiling().tile(load_timeloop(specs).mapspace)
+        SmaugTiling().tile(_shipped(architecture, problem))
 
 
 def test_scratchpads_that_are_too_small_are_said():
