@@ -15,6 +15,7 @@ from solver.assignment.kernel import Answer, Choice, Request, part_of, solve_ker
 from solver.assignment.policies import naive_policies
 from solver.assignment.reductions import Reduced, reduce_instance
 from solver.assignment.result import Assignment, AssignOptions, AssignResult, Decomposition
+from solver.assignment.structure import graph_structure
 from solver.result import Status, StopCallback, Termination
 
 RULES = ("R0", "RI", "RII")
@@ -43,7 +44,7 @@ def assign(
     """
     clock = Clock(options.time_limit_s, should_stop)
     instance = Instance.of(network)
-    reduced, structure = _take_apart(instance)
+    reduced, method = _take_apart(instance)
     solution = _solve(reduced, instance.infinity, options, clock)
     best = None if solution.choice is None else _assignment(network, solution.choice)
     second = None if solution.second is None else _assignment(network, solution.second)
@@ -56,9 +57,9 @@ def assign(
     return AssignResult(
         status=status,
         termination=Termination.PROVEN if proven else clock.termination or Termination.TIME_LIMIT,
-        method_used={"chain": "chain", "general": "cp-sat"}.get(structure, "reductions"),
+        method_used=method,
         network=network,
-        decomposition=_decomposition(network, reduced, structure),
+        decomposition=_decomposition(network, reduced, graph_structure(instance)),
         best=best,
         bound=solution.bound,
         runner_up=second,
@@ -82,16 +83,13 @@ class _Solution:
 
 
 def _take_apart(instance: Instance) -> tuple[Reduced, str]:
-    """Eliminate what can be eliminated, and say what the graph is."""
+    """Eliminate what can be eliminated, and say by what method."""
     paths = find_paths(instance)
     if paths is not None:
         eliminations = [step for path in paths for step in relax_path(instance, path)]
         return Reduced(eliminations, [], [], instance), "chain"
     reduced = reduce_instance(instance)
-    if reduced.kernels:
-        return reduced, "general"
-    is_tree = all(len(own.links) < 2 for own in reduced.eliminations)
-    return reduced, "tree" if is_tree else "series-parallel"
+    return reduced, "cp-sat" if reduced.kernels else "reductions"
 
 
 def _solve(reduced: Reduced, infinity: int, options: AssignOptions, clock: Clock) -> _Solution:

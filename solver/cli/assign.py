@@ -26,10 +26,12 @@ def assign_command(arguments: argparse.Namespace) -> int:
     """Assign methods to layers; write, draw and print the assignment."""
     outputs = (arguments.json, arguments.plot, arguments.show_graph)
     check_outputs(outputs, arguments.specs)
-    _check_pictures(arguments.plot, arguments.show_graph)
+    pictures = [path for path in (arguments.plot, arguments.show_graph) if path and _is_picture(path)]
+    _check_matplotlib(pictures)
     from model.spec.assignment import load_network  # noqa: PLC0415 (wrong arguments answer without numpy)
 
     loaded = load_network(arguments.specs, parse_assignments(arguments.variables), arguments.include_roots)
+    _check_sizes(loaded, pictures)
     result, array = _solve(loaded, arguments)
     if not arguments.quiet and STDOUT not in outputs:
         from solver.cli.console import report_console  # noqa: PLC0415
@@ -53,6 +55,7 @@ def assign_command(arguments: argparse.Namespace) -> int:
 def _solve(loaded: LoadedNetwork, arguments: argparse.Namespace) -> tuple[AssignResult, ArrayChoice | None]:
     """Assign methods, on the array that was given or on the best one within the budget."""
     from model.network import price  # noqa: PLC0415 (spec errors answer without the solvers)
+    from model.spec.assignment.shapes import LARGEST_BUDGET  # noqa: PLC0415
     from solver.assignment import AssignOptions, assign  # noqa: PLC0415
     from solver.assignment.array_search import choose_array  # noqa: PLC0415
 
@@ -69,6 +72,8 @@ def _solve(loaded: LoadedNetwork, arguments: argparse.Namespace) -> tuple[Assign
         )  # the loader returns one or the other
         model, size = loaded.hardware.model, loaded.hardware.array
         budget = arguments.dsp_budget or loaded.hardware.dsp_budget
+        if budget is not None and budget > LARGEST_BUDGET:
+            raise SpecError(f"--dsp-budget must be at most {LARGEST_BUDGET:,}, but is {budget:,}")
         if budget is None and size is not None:
             return assign(price(loaded.shaped, model, *size), options, stop.is_set), None
         assert budget is not None  # the loader requires a size or a budget
@@ -77,11 +82,25 @@ def _solve(loaded: LoadedNetwork, arguments: argparse.Namespace) -> tuple[Assign
         return array.result, array
 
 
-def _check_pictures(*paths: Path | None) -> None:
+def _check_matplotlib(pictures: Sequence[Path]) -> None:
     """Raise `OutputError` before the work where a picture is asked for and nothing can draw it."""
-    drawn = [path for path in paths if path is not None and _is_picture(path)]
-    if drawn and find_spec("matplotlib") is None:
-        raise OutputError(f"cannot draw {drawn[0]}: matplotlib is missing (pip install 'tilewright[plot]')")
+    if pictures and find_spec("matplotlib") is None:
+        raise OutputError(
+            f"cannot draw {pictures[0]}: matplotlib is missing (pip install 'tilewright[plot]')"
+        )
+
+
+def _check_sizes(loaded: LoadedNetwork, pictures: Sequence[Path]) -> None:
+    """Raise `OutputError` before the work where a picture would show nothing."""
+    from solver.report.layered_graph import most_arcs  # noqa: PLC0415
+    from solver.report.layered_plot import LARGEST_PICTURE  # noqa: PLC0415
+
+    network = loaded.network or loaded.shaped
+    assert network is not None  # the loader returns one or the other
+    if pictures and most_arcs(network) > LARGEST_PICTURE:
+        raise OutputError(
+            f"cannot draw {pictures[0]}: more than {LARGEST_PICTURE:,} arcs; a .dot file has no limit"
+        )
 
 
 def _is_picture(path: Path) -> bool:
@@ -95,10 +114,8 @@ def _write_graph(network: Network, choice: Sequence[int] | None, path: Path) -> 
     if not _is_picture(path):
         write_output(path, dot_text(graph))
         return
-    from solver.report.layered_plot import LARGEST_PICTURE, draw  # noqa: PLC0415
+    from solver.report.layered_plot import draw  # noqa: PLC0415
 
-    if graph.arc_count() > LARGEST_PICTURE:
-        raise OutputError(f"cannot draw {path}: more than {LARGEST_PICTURE:,} arcs; a .dot file has no limit")
     try:
         draw(graph, path)
     except OSError as error:

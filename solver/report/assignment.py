@@ -113,7 +113,8 @@ def _decomposition_lines(decomposition: Decomposition, all_steps: bool) -> Itera
     yield f"{decomposition.structure}: {shown}" if shown else decomposition.structure
     if all_steps or len(decomposition.steps) <= SHORT_DECOMPOSITION:
         for rule, layer, *others in decomposition.steps:
-            yield f"  {rule:5} {layer}" + (f" into {', '.join(others)}" if others else "")
+            word = "from" if rule == "split" else "into"
+            yield f"  {rule:5} {layer}" + (f" {word} {', '.join(others)}" if others else "")
     for kernel in decomposition.kernels:
         yield f"  left to CP-SAT: {', '.join(kernel)}"
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from model.network import FORBIDDEN, Network
+from model.network import FORBIDDEN, Network, ShapedNetwork
 from solver.report.figures import cost_text
 
 SOURCE, SINK = "source", "sink"
@@ -79,11 +79,6 @@ class LayeredGraph:
                     chosen = self.is_chosen(tail) and self.is_chosen(head)
                     yield Arc(tail, head, self.network.in_unit(int(costs[k, m])), chosen)
 
-    def arc_count(self) -> int:
-        """Return an upper bound on the number of arcs, without listing them."""
-        sizes = [len(layer.methods) for layer in self.network.layers]
-        return sum(sizes[edge.source] * sizes[edge.target] for edge in self.network.edges)
-
     def first_layers(self) -> list[int]:
         """Return the layers that no edge leads to; the source leads to them."""
         return sorted(set(range(len(self.network.layers))) - {edge.target for edge in self.network.edges})
@@ -108,6 +103,12 @@ class LayeredGraph:
                 if not waiting[target]:
                     ready.append(target)
         return depths
+
+
+def most_arcs(network: Network | ShapedNetwork) -> int:
+    """Return the number of arcs if nothing is forbidden, without listing them."""
+    sizes = [len(layer.methods) for layer in network.layers]
+    return sum(sizes[edge.source] * sizes[edge.target] for edge in network.edges)
 
 
 def dot_text(graph: LayeredGraph) -> str:

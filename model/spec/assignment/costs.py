@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from decimal import Decimal
 from fractions import Fraction
 
 from model.network import Cost
@@ -37,8 +36,6 @@ def read_cost(node: Node, what: str) -> Cost:
         raise SpecError(f"{what} must not be negative, but is {node.text}", node.span)
     if math.isinf(value):
         return None
-    if value == 0 and Decimal(node.text.replace("_", "")):
-        raise SpecError(f"{what} is too small to be told from 0: {node.text}", node.span)
     return as_fraction(node, what)
 
 

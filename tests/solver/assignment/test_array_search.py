@@ -1,0 +1,93 @@
+"""The best array within a budget, against trying them all, and against the published one."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model.network import (
+    Convolution,
+    ShapedEdge,
+    ShapedLayer,
+    ShapedNetwork,
+    SystolicModel,
+    arrays_within,
+    price,
+)
+from model.spec.assignment import load_network
+from solver.assignment import AssignOptions, assign
+from solver.assignment.array_search import CRITERIA, LAYERS, METHODS, TOTAL, choose_array
+from solver.result import Status, Termination
+from tests.conftest import REPOSITORY
+from tests.model.network.dynamap import NOTEBOOK, notebook_network, reference
+
+GOOGLENET, INCEPTION = (
+    load_network([REPOSITORY / "specs" / "networks" / f"{name}.yaml"])
+    for name in ("googlenet", "inception_3a")
+)
+
+
+def test_published_array():
+    """The notebook takes the array that suits all methods of all layers, not the chosen ones."""
+    published = reference()["googlenet_notebook"]
+    found = choose_array(notebook_network(), NOTEBOOK, 6083, METHODS)
+    assert [found.rows, found.columns] == published["best_P1_P2_by_exhaustive_search"]
+
+
+def test_the_whole_network_takes_the_published_array_as_well():
+    model = GOOGLENET.hardware.model
+    found = choose_array(GOOGLENET.shaped, model, 6083, TOTAL)
+    assert (found.rows, found.columns) == (92, 66)
+    assert found.result.status is Status.OPTIMAL
+    assert found.value == found.result.total == assign(price(GOOGLENET.shaped, model, 92, 66)).total
+
+
+def slow_value(criterion, shaped, model, rows, columns):
+    network = price(shaped, model, rows, columns)
+    if criterion == TOTAL:
+        own = assign(network)
+        return own.in_unit(own.total)
+    pick = min if criterion == LAYERS else sum
+    return network.in_unit(sum(pick(layer.costs.tolist()) for layer in network.layers))
+
+
+shapes = st.builds(
+    Convolution,
+    in_channels=st.integers(1, 20),
+    out_channels=st.integers(1, 20),
+    height=st.integers(1, 9),
+    width=st.integers(1, 9),
+    kernel=st.sampled_from(((1, 1), (3, 3), (5, 5))),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(shapes, min_size=1, max_size=4), st.integers(1, 24), st.sampled_from(CRITERIA), st.booleans())
+def test_agrees_with_trying_all_arrays(convolutions, budget, criterion, tight):
+    layers = tuple(ShapedLayer(str(i), own, own.usual_methods()) for i, own in enumerate(convolutions))
+    edges = tuple(ShapedEdge(i, i + 1) for i in range(len(layers) - 1))
+    shaped = ShapedNetwork("n", layers, edges)
+    # With little bandwidth, only small arrays are double buffered.
+    model = (
+        SystolicModel()
+        if not tight
+        else replace(SystolicModel(), bytes_per_ms=SystolicModel().cycles_per_ms * 8)
+    )
+    found = choose_array(shaped, model, budget, criterion)
+    sizes = [tuple(pair) for pair in np.stack(arrays_within(budget), axis=1).tolist()]
+    values = {size: slow_value(criterion, shaped, model, *size) for size in sizes}
+    least = min(values.values())
+    equals = [size for size in sizes if values[size] == least]
+    assert found.result.in_unit(found.value) == least
+    assert (found.rows, found.columns) == min(equals, key=lambda size: (size[0] * size[1], size[0]))
+
+
+def test_a_stopped_search_claims_nothing():
+    found = choose_array(
+        INCEPTION.shaped, INCEPTION.hardware.model, 500, TOTAL, AssignOptions(time_limit_s=0)
+    )
+    assert found.result.status is Status.FEASIBLE
+    assert found.result.termination is Termination.TIME_LIMIT
+    best = choose_array(INCEPTION.shaped, INCEPTION.hardware.model, 500, TOTAL)
+    assert found.result.bound <= best.value <= found.value

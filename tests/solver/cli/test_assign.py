@@ -1,0 +1,174 @@
+"""The command ``assign`` end to end."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from solver.cli.main import main
+from tests.conftest import REPOSITORY
+from tests.solver.golden import assert_golden
+
+DATA = Path(__file__).parent / "data"
+TINY = DATA / "tiny_network.yaml"
+CONFLICT = DATA / "network_without_assignment.yaml"
+SHIPPED = REPOSITORY / "specs" / "networks"
+
+
+def run(capsys, *words):
+    code = main(["assign", *map(str, words)])
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return code, captured.out
+
+
+def without_seconds(text):
+    return (
+        "\n".join(line.rsplit(",", 1)[0] if "OPTIMAL" in line else line for line in text.splitlines()) + "\n"
+    )
+
+
+def test_report(capsys):
+    code, text = run(capsys, TINY)
+    assert code == 0
+    assert_golden("assign_tiny.txt", without_seconds(text))
+
+
+def test_report_of_a_published_instance_with_all_steps(capsys):
+    code, text = run(capsys, SHIPPED / "inception_3a.yaml", "--decomposition")
+    assert code == 0
+    assert_golden("assign_inception_3a.txt", without_seconds(text))
+
+
+def test_json(capsys):
+    code, text = run(capsys, TINY, "--json", "-")
+    document = json.loads(text)
+    assert code == 0
+    assert {key: document[key] for key in ("status", "total", "unit", "method_used", "margin")} == {
+        "status": "OPTIMAL",
+        "total": 3.0,
+        "unit": "ms",
+        "method_used": "chain",
+        "margin": 0.25,
+    }
+    assert document["assignment"] == {"conv1": "kn2row", "conv2": "im2col"}
+    assert document["runner_up"]["assignment"] == {"conv1": "im2col", "conv2": "winograd"}
+    assert [policy["total"] for policy in document["policies"]] == [None, 3.25, None, None]
+
+
+def test_no_assignment_names_the_conflict(capsys):
+    code, text = run(capsys, CONFLICT)
+    assert code == 4
+    conflict = text[text.index("Conflict:") :].splitlines()
+    assert conflict[0] == "Conflict: no assignment satisfies all of these"
+    assert [line.split("  (")[0] for line in conflict[1:4]] == [
+        "  layer b allows only x",
+        "  edge a -> b forbids x to x",
+        "  edge a -> c forbids y to x, y to y",
+    ]
+    assert ":5:5)" in conflict[1]
+    assert conflict[-1].startswith("INFEASIBLE no assignment is allowed")
+
+
+def test_array_within_a_budget(capsys):
+    code, text = run(capsys, SHIPPED / "inception_3a.yaml", "--dsp-budget", "500", "--json", "-")
+    document = json.loads(text)
+    assert code == 0
+    assert document["array"]["rows"] * document["array"]["columns"] <= 500
+    assert document["array"]["value"] == document["total"]
+    assert document["status"] == "OPTIMAL"
+
+
+def test_a_stopped_array_search_says_so(capsys):
+    words = (SHIPPED / "googlenet.yaml", "--dsp-budget", "5000", "--time-limit", "0")
+    code, text = run(capsys, *words)
+    assert code == 3
+    assert text.splitlines()[-1].startswith("FEASIBLE total")
+    assert "stopped by the time limit" in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", ["graph.png", "graph.svg", "graph.pdf"])
+def test_pictures(tmp_path, capsys, name):
+    pytest.importorskip("matplotlib")
+    plot, graph = tmp_path / f"chosen_{name}", tmp_path / name
+    code, text = run(capsys, SHIPPED / "inception_3a.yaml", "--quiet", "--plot", plot, "--show-graph", graph)
+    assert (code, text) == (0, "")
+    assert plot.stat().st_size > 1000
+    assert graph.read_bytes() != plot.read_bytes()
+
+
+def test_graph_as_dot(tmp_path, capsys):
+    code, text = run(capsys, TINY, "--show-graph", "-")
+    assert code == 0
+    run(capsys, TINY, "--quiet", "--show-graph", tmp_path / "graph.dot")
+    assert (tmp_path / "graph.dot").read_text() == text
+    assert_golden("assign_tiny.dot", text)
+
+
+def test_no_picture_without_an_assignment(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    run(capsys, CONFLICT, "--plot", tmp_path / "out.png")
+    assert not (tmp_path / "out.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["missing.yaml"], "missing.yaml"),
+        ([TINY, "--dsp-budget", "9"], "--dsp-budget needs a network with a `cost_model`"),
+        ([SHIPPED / "googlenet.yaml", "--dsp-budget", "20001"], "--dsp-budget must be at most 20,000"),
+        ([TINY, "--json", "no/such/out.json"], "there is no directory"),
+        ([TINY, "--json", "-", "--show-graph", "-"], "two outputs"),
+        ([SHIPPED / "chain_1000.yaml", "--plot", "/tmp/none/x.png"], "there is no directory"),
+        ([REPOSITORY / "specs" / "layers" / "gemm" / "1024.yaml"], "unknown key `problem`"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_two(words, message, capsys):
+    assert main(["assign", *map(str, words)]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.startswith("error: ")
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--plot", "out.txt"], "'out.txt' does not end in .png, .svg, .pdf"),
+        (["--plot", "-"], "does not end in"),
+        (["--show-graph", "out"], "does not end in .dot"),
+        (["--dsp-budget", "0"], "not a positive integer"),
+        (["--array-criterion", "best"], "invalid choice"),
+    ],
+)
+def test_wrong_arguments(words, message, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["assign", str(TINY), *words])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_picture_needs_matplotlib(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["assign", str(TINY), "--plot", str(tmp_path / "out.png")]) == 2
+    assert "pip install 'tilewright[plot]'" in capsys.readouterr().err
+
+
+def test_a_picture_has_its_limits(capsys, tmp_path):
+    pytest.importorskip("matplotlib")
+    names = ", ".join(f"m{k}: 1" for k in range(150))
+    layers = "\n".join(f"  - {{name: {name}, methods: {{{names}}}}}" for name in "ab")
+    path = tmp_path / "net.yaml"
+    path.write_text(f"network:\n  layers:\n{layers}\n  edges: chain\n")
+    assert main(["assign", str(path), "--plot", str(tmp_path / "out.png")]) == 2
+    assert "a .dot file has no limit" in capsys.readouterr().err
+
+
+def test_a_thousand_layers_from_the_command_line(capsys):
+    start = time.perf_counter()
+    code, text = run(capsys, SHIPPED / "chain_1000.yaml")
+    assert code == 0
+    assert time.perf_counter() - start < 10
+    assert sum(line.startswith("conv") for line in text.splitlines()) == 1000
