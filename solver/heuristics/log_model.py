@@ -15,6 +15,7 @@ from model.cost.batch.encoding import Booleans, Integers
 from model.mapspace import FactorRule, Mapspace
 from model.numbers import prime_factors
 from model.problem import Dataspace, Term
+from solver.heuristics.interface import MapperError
 from solver.heuristics.rules import Rules
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     Expression = cp_model.LinearExpr | int
 
-LOG_UNIT = 1 << 12
+LOG_UNIT = 1 << 11
 """Integer units of one binary logarithm."""
 
 WEIGHT_TOTAL = 1000
@@ -248,7 +249,7 @@ class LogModel:
         return repeats
 
     def _check(self) -> None:
-        """Raise RuntimeError if CP-SAT calls the model invalid, or an activity is not safe."""
+        """Raise MapperError if an activity is not safe, RuntimeError if CP-SAT calls the model invalid."""
         if error := self.model.validate():
             raise RuntimeError(error)
         proto = self.model.proto
@@ -257,7 +258,7 @@ class LogModel:
         for row in (*rows, proto.objective):
             activity = sum(abs(c) * largest[v] for c, v in zip(row.coeffs, row.vars, strict=True) if v >= 0)
             if activity > LARGEST_ACTIVITY:
-                raise RuntimeError(f"a row's activity of {activity} is not safe")
+                raise MapperError("sums of logarithms are too large for CP-SAT to be relied on")
 
     def factors(self, value: Callable[[cp_model.IntVar], int]) -> Integers:
         """Decode a solution, shape ``(nodes, dims)``; `value` returns the value of a variable."""

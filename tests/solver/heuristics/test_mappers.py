@@ -1,0 +1,156 @@
+"""The mappers: sound over a random suite, reproducible, and each as good as its kind promises."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from model.cost import evaluate
+from model.mapping import Mapping
+from solver.heuristics.annealing import Annealing
+from solver.heuristics.greedy import GreedyDescent
+from solver.heuristics.interface import Budget, BudgetSpent, MapperError
+from solver.heuristics.linear_pruned import LinearPruned
+from solver.heuristics.log_model import LogModel, Weights
+from solver.heuristics.log_relaxation import LogRelaxation
+from solver.heuristics.pricing import Pricing
+from solver.heuristics.random_search import RandomSearch
+from solver.heuristics.registry import BUILT_IN, named_mapper
+from tests.bruteforce import objective_value, optimum
+from tests.solver.examples import MAPSPACE
+from tests.strategies import random_mapspaces
+from tests.test_bruteforce import allows
+
+EVALUATIONS = 3000
+OBJECTIVES = ("energy", "latency", "edp", ("latency", "energy"))
+
+
+def run(mapper, mapspace, objectives=("edp",), evaluations=EVALUATIONS, seed=0):
+    """Run a mapper to its end or that of its budget; return the price service."""
+    pricing = Pricing(mapspace, objectives, Budget(None, evaluations), seed)
+    try:
+        answer = mapper.find_mapping(mapspace, pricing)
+    except (BudgetSpent, MapperError):
+        return pricing
+    assert answer is None or isinstance(answer, Mapping)
+    if answer is not None:
+        pricing.offer(answer)
+    return pricing
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_mappings_are_allowed_and_never_below_the_optimum(name):
+    create = named_mapper(name)
+    found = 0
+    for number, mapspace in enumerate(random_mapspaces(51, 24, 300)):
+        objectives = OBJECTIVES[number % len(OBJECTIVES)]
+        listed = (objectives,) if isinstance(objectives, str) else objectives
+        best = optimum(mapspace, listed)
+        pricing = run(create(), mapspace, listed)
+        if pricing.best is None:
+            continue
+        found += 1
+        cost = evaluate(mapspace.problem, mapspace.architecture, pricing.best.mapping)
+        assert cost.valid
+        assert allows(mapspace, pricing.best.mapping)
+        assert pricing.best.values == objective_value(listed, cost.energy, cost.cycles)
+        assert best is not None
+        assert pricing.best.values >= best[0]
+        values = [incumbent.values for incumbent in pricing.trace]
+        assert values == sorted(set(values), reverse=True)
+    assert found or name == "smaug"
+
+
+@pytest.mark.parametrize("create", [RandomSearch, GreedyDescent, Annealing])
+def test_the_answer_depends_on_the_seed_only(create):
+    traces = [
+        [(own.evaluations, own.values, own.mapping) for own in run(create(), MAPSPACE, seed=seed).trace]
+        for seed in (1, 1, 2)
+    ]
+    assert traces[0] == traces[1] != traces[2]
+
+
+def test_linear_pruned_finds_the_optimum():
+    for mapspace in random_mapspaces(52, 25, 800):
+        best = optimum(mapspace, "edp")
+        found = run(LinearPruned(), mapspace, evaluations=None).best
+        assert (found and found.values[0]) == (best and best[0])
+
+
+def test_linear_pruned_refuses_what_it_cannot_finish():
+    with pytest.raises(MapperError, match="too many to enumerate"):
+        LinearPruned(largest=100).find_mapping(MAPSPACE, Pricing(MAPSPACE, ("edp",)))
+
+
+class Recorder(Pricing):
+    """A price service that remembers every price in order."""
+
+    def __init__(self, mapspace):
+        super().__init__(mapspace, ("edp",), Budget(None, 20_000))
+        self.seen = []
+
+    def price_batch(self, batch):
+        prices = super().price_batch(batch)
+        self.seen.extend(zip(prices.scores, prices.allowed, strict=True))
+        return prices
+
+
+@pytest.mark.parametrize(("victory", "timeout"), [(1, 0), (7, 0), (500, 0), (0, 1), (0, 3), (40, 4)])
+def test_random_search_stops_after_exactly_the_mapping_that_fulfils_a_condition(victory, timeout):
+    recorder = Recorder(MAPSPACE)
+    RandomSearch(victory, timeout).find_mapping(MAPSPACE, recorder)
+    assert first_stop(recorder.seen, victory, timeout) == len(recorder.seen) == recorder.evaluations
+
+
+def first_stop(seen, victory, timeout):
+    """Number of mappings after which one of the conditions first holds, one mapping at a time."""
+    best, idle, invalid = math.inf, 0, 0
+    for number, (score, valid) in enumerate(seen, start=1):
+        invalid = 0 if valid else invalid + 1
+        idle = 0 if score < best else idle + int(valid)
+        best = min(best, score)
+        if (victory and idle == victory) or (timeout and invalid == timeout):
+            return number
+    return None
+
+
+@pytest.mark.parametrize(
+    ("create", "options"),
+    [
+        (RandomSearch, {"timeout": -1}),
+        (GreedyDescent, {"descents": -1}),
+        (Annealing, {"chains": 0}),
+        (Annealing, {"coldest": 2.0}),
+        (LogRelaxation, {"compute": 1.5}),
+    ],
+)
+def test_options_out_of_range_are_refused(create, options):
+    with pytest.raises(ValueError, match=r"must|lie"):
+        create(**options)
+
+
+def test_greedy_stops_after_its_descents():
+    pricing = Pricing(MAPSPACE, ("edp",), Budget(None))
+    GreedyDescent(descents=2).find_mapping(MAPSPACE, pricing)
+    assert pricing.best is not None
+
+
+@pytest.mark.parametrize("name", ["random", "greedy", "annealing", "log-relaxation"])
+def test_a_mapspace_without_mappings_is_said_to_have_none(name):
+    contradiction = replace(MAPSPACE.keep[1], keep=frozenset({"Weights"}))
+    mapspace = replace(MAPSPACE, keep=(MAPSPACE.keep[0], contradiction, *MAPSPACE.keep[2:]))
+    with pytest.raises(MapperError, match="leave no mapping"):
+        named_mapper(name)().find_mapping(mapspace, Pricing(mapspace, ("edp",)))
+
+
+@pytest.mark.parametrize(("largest", "safe"), [(1.0, True), (1e4, False)])
+def test_the_log_model_is_built_only_where_cp_sat_is_sound(largest, safe):
+    rules = Pricing(MAPSPACE, ("edp",)).rules
+    kept = np.stack([options[-1] for options in rules.keep_options], axis=1)
+    weights = Weights(utilization=largest, compute=largest, traffic=largest)
+    if not safe:
+        with pytest.raises(MapperError, match="too large"):
+            LogModel(rules, kept, weights)
+        return
+    assert LogModel(rules, kept, weights).model.validate() == ""

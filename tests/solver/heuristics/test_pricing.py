@@ -1,0 +1,121 @@
+"""The price service: exact values, budgets, refusals."""
+
+import time
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import solver.heuristics.pricing
+from model.cost import evaluate
+from model.cost.batch import encode
+from model.mapping import FanoutMapping, Loop, Mapping, StorageMapping
+from solver.heuristics.interface import Budget, BudgetSpent
+from solver.heuristics.pricing import Pricing
+from tests.bruteforce import enumerate_mappings, objective_value
+from tests.solver.examples import EVALUATION, MAPPING, MAPSPACE
+from tests.strategies import random_mapspaces
+
+ENDLESS = Budget(None)
+OBJECTIVES = (("edp",), ("latency", "energy"))
+
+
+@pytest.mark.parametrize("objectives", OBJECTIVES)
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_incumbents_are_exact_and_the_best(objectives, one_by_one, monkeypatch):
+    if one_by_one:
+        monkeypatch.setattr(solver.heuristics.pricing, "_evaluator", lambda mapspace: None)
+    for mapspace in random_mapspaces(41, 15, 400):
+        mappings = list(enumerate_mappings(mapspace))
+        pricing = Pricing(mapspace, objectives, ENDLESS)
+        prices = pricing.price(mappings)
+        costs = [evaluate(mapspace.problem, mapspace.architecture, mapping) for mapping in mappings]
+        assert prices.allowed.tolist() == [cost.valid for cost in costs]
+        valid = [objective_value(objectives, cost.energy, cost.cycles) for cost in costs if cost.valid]
+        assert [tuple(row) for row in prices.values[prices.allowed]] == [tuple(map(float, v)) for v in valid]
+        assert (pricing.evaluations, pricing.valid) == (len(mappings), len(valid))
+        assert (pricing.best.values if pricing.best else None) == min(valid, default=None)
+
+
+def test_values_that_doubles_cannot_tell_apart_are_told_apart():
+    energy = replace(MAPSPACE.architecture.levels[0].energy, read=10**15 + 1)
+    dram = replace(MAPSPACE.architecture.levels[0], energy=energy)
+    architecture = replace(MAPSPACE.architecture, nodes=(dram, *MAPSPACE.architecture.nodes[1:]))
+    mapspace = replace(MAPSPACE, architecture=architecture)
+    mappings = list(islice(enumerate_mappings(mapspace), 0, 60_000, 200))
+    exact = [evaluate(mapspace.problem, architecture, mapping) for mapping in mappings]
+    pricing = Pricing(mapspace, ("edp",), ENDLESS)
+    pricing.price(mappings)
+    assert pricing.best.values == (min(cost.edp for cost in exact if cost.valid),)
+
+
+def test_the_number_of_evaluations_is_held():
+    pricing = Pricing(MAPSPACE, ("edp",), Budget(None, 5000))
+    batch = encode(MAPSPACE.problem, MAPSPACE.architecture, [MAPPING] * 3000)
+    assert len(pricing.price_batch(batch).allowed) == 3000
+    with pytest.raises(BudgetSpent):
+        pricing.price_batch(batch)
+    assert pricing.evaluations == 5000
+    with pytest.raises(BudgetSpent):
+        pricing.check_budget()
+
+
+def test_the_time_is_held():
+    pricing = Pricing(MAPSPACE, ("edp",), Budget(0.05))
+    batch = encode(MAPSPACE.problem, MAPSPACE.architecture, [MAPPING] * 64)
+    start = time.perf_counter()
+    with pytest.raises(BudgetSpent):
+        while True:
+            pricing.price_batch(batch)
+    assert 0.05 <= time.perf_counter() - start < 5
+    assert pricing.best is not None
+    assert pricing.seconds_left == 0
+
+
+def test_a_stop_counts_as_spent():
+    pricing = Pricing(MAPSPACE, ("edp",), ENDLESS, should_stop=lambda: True)
+    with pytest.raises(BudgetSpent):
+        pricing.price([MAPPING])
+    assert pricing.best is None
+
+
+def test_an_answer_is_priced_after_the_budget():
+    pricing = Pricing(MAPSPACE, ("edp",), Budget(0.0))
+    assert pricing.offer(MAPPING) is None
+    assert pricing.best.values == (EVALUATION.edp,)
+
+
+def test_rules_and_limits_that_an_answer_breaks_are_named():
+    keep = (*MAPSPACE.keep[:3], replace(MAPSPACE.keep[3], bypass=frozenset({"Outputs"})))
+    ruled = Pricing(replace(MAPSPACE, keep=keep), ("edp",), ENDLESS)
+    assert ruled.offer(MAPPING) == "the levels that may keep Outputs"
+    dram, buffer, *inner = MAPSPACE.architecture.nodes
+    nodes = (dram, replace(buffer, size_words=8), *inner)
+    tight = Pricing(
+        replace(MAPSPACE, architecture=replace(MAPSPACE.architecture, nodes=nodes)), ("edp",), ENDLESS
+    )
+    assert tight.offer(MAPPING) == "the capacity of buffer"
+    assert ruled.best is tight.best is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (StorageMapping((Loop("M", 0),), frozenset()), "below 1|not the problem's bound"),
+        (StorageMapping((Loop("Z", 2),), frozenset()), "no dimension"),
+        (StorageMapping((Loop("M", 2),), frozenset({"Biases"})), "unknown dataspaces"),
+        (StorageMapping((Loop("M", 2), Loop("M", 1)), frozenset()), "two loops"),
+        (FanoutMapping(), "wrong kind"),
+    ],
+)
+def test_what_is_no_mapping_is_refused(change, message):
+    pricing = Pricing(MAPSPACE, ("edp",), ENDLESS)
+    with pytest.raises(ValueError, match=message):
+        pricing.price([Mapping((change, *MAPPING.nodes[1:]))])
+
+
+def test_nothing_priced_is_no_error():
+    prices = Pricing(MAPSPACE, ("edp",), ENDLESS).price([])
+    assert prices.values.shape == (0, 1)
+    assert np.array_equal(prices.allowed, [])

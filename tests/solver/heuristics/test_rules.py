@@ -1,0 +1,129 @@
+"""The rules for batches against the enumerator of complete mapspaces, and against broken mappings."""
+
+from dataclasses import replace
+from fractions import Fraction
+from random import Random
+
+import numpy as np
+import pytest
+
+from model.cost.batch import MappingBatch, encode
+from model.mapspace import FactorRule, KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
+from solver.heuristics.rules import Rules
+from solver.heuristics.sampling import Sampler
+from tests.bruteforce import enumerate_mappings
+from tests.solver.examples import MAPPING, MAPSPACE
+from tests.strategies import random_mapspaces
+
+
+def canonical(mapspace: Mapspace, batch: MappingBatch) -> list[tuple[object, ...]]:
+    """What mappings do, without the order of loops that do not iterate and of the innermost level."""
+    levels = mapspace.architecture.storage_indices[:-1]
+    return [
+        (
+            factors.tobytes(),
+            tuple(
+                tuple(order[order_at(factors[at], order)]) for at, order in zip(levels, orders, strict=False)
+            ),
+            keep.tobytes(),
+        )
+        for factors, orders, keep in zip(batch.factors, batch.order, batch.keep, strict=True)
+    ]
+
+
+def order_at(factors: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Places of an order whose dimensions iterate."""
+    return np.flatnonzero(factors[order] > 1)
+
+
+def test_all_enumerated_mappings_are_allowed_and_samples_are_among_them():
+    for mapspace in random_mapspaces(31, 60, 600):
+        rules, sampler = Rules(mapspace), Sampler(Rules(mapspace))
+        complete = encode(mapspace.problem, mapspace.architecture, list(enumerate_mappings(mapspace)))
+        assert rules.allows(complete).all()
+        if sampler.empty:
+            assert len(complete) == 0
+            continue
+        drawn = sampler.draw(np.random.default_rng(1), 300)
+        known = set(canonical(mapspace, complete))
+        found = [mapping in known for mapping in canonical(mapspace, drawn)]
+        assert rules.allows(drawn).tolist() == found
+
+
+def test_decoded_mappings_encode_to_the_same_choices():
+    for mapspace in random_mapspaces(32, 20, 300):
+        problem, architecture = mapspace.problem, mapspace.architecture
+        rules = Rules(mapspace)
+        batch = encode(problem, architecture, list(enumerate_mappings(mapspace)))
+        decoded = [rules.mapping(batch, row) for row in range(len(batch))]
+        assert canonical(mapspace, encode(problem, architecture, decoded)) == canonical(mapspace, batch)
+
+
+def with_rules(**changes: object) -> Mapspace:
+    """The example's mapspace, all rules dropped but those given."""
+    free = replace(
+        MAPSPACE,
+        temporal=(TemporalRules(),) * 4,
+        spatial=(SpatialRules(),) * 2,
+        keep=(KeepRules(),) * 4,
+        parallel=(),
+    )
+    return replace(free, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({}, None),
+        ({"temporal": (TemporalRules((FactorRule("M", "=", 1),)), *(TemporalRules(),) * 3)}, "factor M=1"),
+        ({"temporal": (*(TemporalRules(),) * 3, TemporalRules((FactorRule("M", ">=", 4),)))}, "M>=4"),
+        ({"temporal": (*(TemporalRules(),) * 3, TemporalRules((FactorRule("M", "<=", 2),)))}, "M<=2"),
+        ({"spatial": (SpatialRules((FactorRule("C", "<=", 2),)), SpatialRules())}, "C<=2 of column"),
+        ({"spatial": (SpatialRules(split=0), SpatialRules())}, "split"),
+        ({"spatial": (SpatialRules(), SpatialRules(split=4))}, "split"),
+        ({"keep": (*(KeepRules(),) * 3, KeepRules(bypass=frozenset({"Outputs"})))}, "keep Outputs"),
+        ({"keep": (KeepRules(), KeepRules(frozenset({"Weights"})), *(KeepRules(),) * 2)}, "keep Weights"),
+        ({"parallel": (ParallelGroup((1, 2), may_skip=False),)}, None),
+        ({"parallel": (ParallelGroup((1, 3), may_skip=True),)}, "keep Outputs"),
+        ({"parallel": (ParallelGroup((2, 3), may_skip=False),)}, "keep Inputs"),
+        ({"min_parallelism": Fraction(25, 2)}, "arithmetic units"),
+        ({"min_parallelism": Fraction(12)}, None),
+    ],
+)
+def test_each_kind_of_rule_is_seen(changes, rule):
+    rules = Rules(with_rules(**changes))
+    batch = encode(MAPSPACE.problem, MAPSPACE.architecture, [MAPPING])
+    broken = rules.broken(batch, 0)
+    assert rules.allows(batch)[0] == (rule is None)
+    assert broken is None if rule is None else rule in broken
+
+
+def test_orders_are_held_against_both_ends():
+    mapspace = with_rules(temporal=(TemporalRules(inner=("C",), outer=("M", "P")), *(TemporalRules(),) * 3))
+    rules = Rules(mapspace)
+    factors = np.ones((1, 6, 4), dtype=np.int64)
+    factors[0, 0] = mapspace.problem.bounds
+    keep = np.ones((1, 4, 3), dtype=np.bool_)
+    dims = mapspace.problem.dims
+    for order, allowed in (("CRMP", True), ("CRPM", False), ("RCMP", False), ("CMRP", False)):
+        ranked = [[dims.index(dim) for dim in order]]
+        orders = np.array([ranked + [list(range(4))] * 3])
+        assert rules.allows(MappingBatch(factors, orders, keep))[0] == allowed
+        factors_without = factors.copy()
+        factors_without[0, 0, dims.index("R")] = 1
+        factors_without[0, 1, dims.index("R")] = 3
+        moved = rules.allows(MappingBatch(factors_without, orders, keep))[0]
+        assert moved == (order.replace("R", "") == "CMP")
+
+
+def test_a_biased_sampler_draws_the_same_space():
+    random = Random(5)
+    for mapspace in random_mapspaces(random.randrange(100), 10, 200):
+        rules = Rules(mapspace)
+        if Sampler(rules).empty:
+            continue
+        inner = [
+            Sampler(rules, inward).draw(np.random.default_rng(2), 400).factors[:, 0].prod(axis=1).mean()
+            for inward in (0.0, -4.0)
+        ]
+        assert inner[0] <= inner[1] * 1.1
