@@ -17,8 +17,8 @@ from solver.heuristics.smaug.enumeration import (
     growing,
     tile_shapes,
 )
-from solver.heuristics.smaug.plain import plain_tensor
 from solver.heuristics.smaug.sizes import TileShape
+from solver.heuristics.smaug.tensors import plain_tensor
 
 
 def tile_batch_norm(operator: BatchNorm, backend: Backend) -> Tiling:
@@ -50,15 +50,18 @@ def _configurations(
     tiles: Iterator[TileShape], chosen: tuple[Strategy, Strategy], weights: TileShape, backend: Backend
 ) -> Iterator[Configuration]:
     for_inputs, for_weights = chosen
+    follow = for_weights is not Strategy.NONE and for_inputs.cuts("C")
     own: Sequence[int] = (weights.dims[-1],)
     if for_weights is not Strategy.NONE:
         own = growing(weights.dims[-1], backend.vector_size)
-    for tile in tiles:
-        follow = for_weights is not Strategy.NONE and for_inputs.cuts("C")
-        for channels in (tile.dims[-1],) if follow else own:
-            cut = weights.shrunk((weights.dims[0], channels))
-            if cut.fits(backend.capacity):
-                yield Configuration(tile, tile, cut)
-            elif follow:
-                # SMAUG looks at no further tile of inputs here, larger batches of fewer channels included.
-                return
+    pairs = (
+        (tile, weights.shrunk((weights.dims[0], channels)))
+        for tile in tiles
+        for channels in ((tile.dims[-1],) if follow else own)
+    )
+    for tile, cut in pairs:
+        if cut.fits(backend.capacity):
+            yield Configuration(tile, tile, cut)
+        elif follow:
+            # SMAUG looks at no further tile of inputs here, larger batches of fewer channels included.
+            return

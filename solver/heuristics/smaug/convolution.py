@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from model.tiling.backend import Backend
 from model.tiling.cuts import Cut, Grid, Span, plain_cut, plain_grid, windowed_grid, windows_within
 from model.tiling.operators import INPUTS, OUTPUTS, WEIGHTS, Convolution, Window
-from model.tiling.result import TensorTiling, Tiling
+from model.tiling.result import Tiling
 from model.tiling.strategy import Strategy
 from solver.heuristics.smaug.enumeration import (
     Configuration,
@@ -16,10 +16,10 @@ from solver.heuristics.smaug.enumeration import (
     fullest,
     tile_shapes,
 )
-from solver.heuristics.smaug.features import Strategies, output_features, weight_tiles
+from solver.heuristics.smaug.features import Strategies, feature_combinations
 from solver.heuristics.smaug.listing import listed_inputs, listed_rowwise_outputs, missing
-from solver.heuristics.smaug.plain import plain_tensor
 from solver.heuristics.smaug.sizes import TileShape
+from solver.heuristics.smaug.tensors import plain_tensor, tensor_tiling
 
 
 def tile_convolution(operator: Convolution, backend: Backend) -> Tiling:
@@ -40,25 +40,9 @@ def tile_convolution(operator: Convolution, backend: Backend) -> Tiling:
     if chosen.outputs.cuts("H"):
         output_list = listed_rowwise_outputs(operator, input_list, by_features.grid)
     tensors = (
-        TensorTiling(
-            INPUTS,
-            operator.input,
-            chosen.inputs,
-            best.inputs.dims,
-            best.inputs.counted,
-            input_grid,
-            input_list,
-        ),
+        tensor_tiling(INPUTS, operator.input, chosen.inputs, best.inputs, input_grid, input_list),
         by_features,
-        TensorTiling(
-            OUTPUTS,
-            shapes[OUTPUTS],
-            chosen.outputs,
-            best.outputs.dims,
-            best.outputs.counted,
-            output_grid,
-            output_list,
-        ),
+        tensor_tiling(OUTPUTS, shapes[OUTPUTS], chosen.outputs, best.outputs, output_grid, output_list),
     )
     notes = (*missing(INPUTS, input_list, input_grid), *missing(OUTPUTS, output_list, output_grid))
     return Tiling(operator, backend, tensors, notes)
@@ -96,13 +80,14 @@ def _configurations(
         (1, operator.kernel[0], inputs.dims[2], backend.num_maccs_per_pe),
         (1, operator.stride[0], 1, backend.num_maccs_per_pe),
     )
-    for input_tile in tile_shapes(inputs, chosen.inputs, rule, backend.capacity):
+    tiles = tile_shapes(inputs, chosen.inputs, rule, backend.capacity)
+    for input_tile, weight_tile, features in feature_combinations(
+        tiles, weights, chosen, backend, repad=False
+    ):
         rows = _output_rows(operator, input_tile, outputs, chosen)
-        for weight_tile in weight_tiles(weights, input_tile, chosen, backend, repad=False):
-            for features in output_features(weight_tile, operator.ofmaps, chosen, backend):
-                tile = outputs.shrunk((input_tile.dims[0], rows, outputs.dims[2], features))
-                if rows > 0 and tile.fits(backend.capacity):
-                    yield Configuration(input_tile, tile, weight_tile)
+        tile = outputs.shrunk((input_tile.dims[0], rows, outputs.dims[2], features))
+        if rows > 0 and tile.fits(backend.capacity):
+            yield Configuration(input_tile, tile, weight_tile)
 
 
 def _output_rows(operator: Convolution, inputs: TileShape, outputs: TileShape, chosen: Strategies) -> int:

@@ -7,8 +7,8 @@ from model.tiling.operators import INPUTS, OUTPUTS, Softmax, Unary
 from model.tiling.result import Tiling
 from model.tiling.strategy import Strategy
 from solver.heuristics.smaug.enumeration import CannotTile
-from solver.heuristics.smaug.plain import plain_tensor
 from solver.heuristics.smaug.sizes import TileShape
+from solver.heuristics.smaug.tensors import plain_tensor
 
 
 def tile_elementwise(operator: Unary, backend: Backend) -> Tiling:

@@ -5,7 +5,7 @@ Weights begin with the rank of output features and end with that of channels; ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -25,14 +25,25 @@ class Strategies:
     outputs: Strategy
 
 
-def weight_tiles(
+def feature_combinations(
+    tiles: Iterable[TileShape], weights: TileShape, chosen: Strategies, backend: Backend, repad: bool
+) -> Iterator[tuple[TileShape, TileShape, int]]:
+    """Yield each tile of inputs with each tile of `weights` that goes with it, and features of outputs.
+
+    `repad` says whether weights that are cut along features alone are padded for themselves.
+    """
+    for inputs in tiles:
+        for tile in _weight_tiles(weights, inputs, chosen, backend, repad):
+            yield from ((inputs, tile, count) for count in _output_features(tile, weights, chosen, backend))
+
+
+def _weight_tiles(
     weights: TileShape, inputs: TileShape, chosen: Strategies, backend: Backend, repad: bool
 ) -> Iterator[TileShape]:
     """Yield the tiles of `weights` that fit and go with the tile `inputs`.
 
     Features grow by the number of PEs. Channels are those of the inputs' tile, unless the weights are cut
-    along them and the inputs are not: then they grow by what a PE reduces at a time. `repad` says whether
-    tiles that are cut along features alone are padded for themselves.
+    along them and the inputs are not: then they grow by what a PE reduces at a time.
     """
     channels: Sequence[int] = (inputs.dims[-1],)
     if chosen.weights.cuts("C") and not chosen.inputs.cuts("C"):
@@ -49,13 +60,15 @@ def weight_tiles(
         yield from fitting
 
 
-def output_features(weights: TileShape, features: int, chosen: Strategies, backend: Backend) -> Sequence[int]:
-    """Return how many of all output `features` a tile of outputs may have beside the tile `weights`."""
+def _output_features(
+    tile: TileShape, weights: TileShape, chosen: Strategies, backend: Backend
+) -> Sequence[int]:
+    """Return how many features a tile of outputs may have beside the tile of `weights`."""
     if chosen.outputs is Strategy.NONE:
-        return (features,)
-    if chosen.weights is not Strategy.NONE or chosen.outputs.cuts("H"):
         return (weights.dims[0],)
-    return growing(features, backend.num_pes)
+    if chosen.weights is not Strategy.NONE or chosen.outputs.cuts("H"):
+        return (tile.dims[0],)
+    return growing(weights.dims[0], backend.num_pes)
 
 
 def _tile(weights: TileShape, dims: Shape, chosen: Strategies, repad: bool) -> TileShape:

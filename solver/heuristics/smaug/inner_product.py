@@ -15,9 +15,9 @@ from solver.heuristics.smaug.enumeration import (
     fullest,
     tile_shapes,
 )
-from solver.heuristics.smaug.features import Strategies, output_features, weight_tiles
-from solver.heuristics.smaug.plain import plain_tensor
+from solver.heuristics.smaug.features import Strategies, feature_combinations
 from solver.heuristics.smaug.sizes import TileShape
+from solver.heuristics.smaug.tensors import plain_tensor
 
 
 def tile_inner_product(operator: InnerProduct, backend: Backend) -> Tiling:
@@ -58,9 +58,10 @@ def _configurations(
 ) -> Iterator[Configuration]:
     inputs, weights, outputs = tensors
     rule = TileRule((1, backend.num_maccs_per_pe), (1, backend.num_maccs_per_pe))
-    for input_tile in tile_shapes(inputs, chosen.inputs, rule, backend.capacity):
-        for weight_tile in weight_tiles(weights, input_tile, chosen, backend, repad=True):
-            for features in output_features(weight_tile, weights.dims[0], chosen, backend):
-                tile = outputs.shrunk((input_tile.dims[0], features))
-                if tile.fits(backend.capacity):
-                    yield Configuration(input_tile, tile, weight_tile)
+    tiles = tile_shapes(inputs, chosen.inputs, rule, backend.capacity)
+    for input_tile, weight_tile, features in feature_combinations(
+        tiles, weights, chosen, backend, repad=True
+    ):
+        tile = outputs.shrunk((input_tile.dims[0], features))
+        if tile.fits(backend.capacity):
+            yield Configuration(input_tile, tile, weight_tile)

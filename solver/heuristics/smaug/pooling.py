@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from model.tiling.backend import Backend
 from model.tiling.cuts import windowed_grid
 from model.tiling.operators import INPUTS, OUTPUTS, Pooling
-from model.tiling.result import TensorTiling, Tiling
+from model.tiling.result import Tiling
 from model.tiling.strategy import Strategy
 from solver.heuristics.smaug.enumeration import (
     Configuration,
@@ -16,8 +16,8 @@ from solver.heuristics.smaug.enumeration import (
     fullest,
     tile_shapes,
 )
-from solver.heuristics.smaug.plain import plain_tensor
 from solver.heuristics.smaug.sizes import TileShape
+from solver.heuristics.smaug.tensors import plain_tensor, tensor_tiling
 
 
 def tile_pooling(operator: Pooling, backend: Backend) -> Tiling:
@@ -30,7 +30,7 @@ def tile_pooling(operator: Pooling, backend: Backend) -> Tiling:
     best = fullest(candidates, backend.capacity)
     grid = windowed_grid(inputs.dims, best.inputs.dims, operator.windows)
     tensors = (
-        TensorTiling(INPUTS, inputs.dims, for_inputs, best.inputs.dims, best.inputs.counted, grid, grid),
+        tensor_tiling(INPUTS, inputs.dims, for_inputs, best.inputs, grid, grid),
         plain_tensor(OUTPUTS, outputs, for_outputs, best.outputs),
     )
     return Tiling(operator, backend, tensors)

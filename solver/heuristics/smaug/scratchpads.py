@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.mapspace import Mapspace
+from model.mapspace import Mapspace, ParallelGroup
 from solver.heuristics.interface import MapperError
 
 
@@ -32,38 +32,38 @@ def find_scratchpads(mapspace: Mapspace) -> Scratchpads:
     MapperError
         If a dataspace has none, or it lies below a fanout: then there are more than two levels of tiles.
     """
-    architecture = mapspace.architecture
-    level_of: dict[str, int] = {}
-    for space in mapspace.problem.dataspaces:
-        allowed = [
-            number
-            for number, level in enumerate(architecture.levels)
-            if number > 0 and level.size_words is not None and space.name not in mapspace.keep[number].bypass
-        ]
-        if not allowed:
-            raise MapperError(f"no level of limited size below the outermost one may keep {space.name}")
-        position = architecture.storage_indices[allowed[0]]
-        if architecture.instances_above(position) > 1:
-            name = architecture.nodes[position].name
-            raise MapperError(
-                f"{space.name} is first kept in {name}, below a fanout: not two levels of tiles"
-            )
-        level_of[space.name] = allowed[0]
-    level_of = _spread(mapspace, level_of)
+    level_of = {space.name: _first_level(mapspace, space.name) for space in mapspace.problem.dataspaces}
+    for group in mapspace.parallel:
+        level_of = _spread(mapspace, group, level_of)
     return Scratchpads(level_of, _capacity(mapspace, level_of))
 
 
-def _spread(mapspace: Mapspace, level_of: dict[str, int]) -> dict[str, int]:
-    """Give each dataspace a branch of its own where scratchpads stand side by side."""
-    for group in mapspace.parallel:
-        members = [name for name, number in level_of.items() if number in group.levels]
-        free = list(group.levels)
-        for name in members:
-            fitting = [number for number in free if name not in mapspace.keep[number].bypass]
-            if fitting:
-                level_of = {**level_of, name: fitting[0]}
-                free.remove(fitting[0])
-    return level_of
+def _first_level(mapspace: Mapspace, dataspace: str) -> int:
+    architecture = mapspace.architecture
+    allowed = [
+        number
+        for number, level in enumerate(architecture.levels)
+        if number > 0 and level.size_words is not None and dataspace not in mapspace.keep[number].bypass
+    ]
+    if not allowed:
+        raise MapperError(f"no level of limited size below the outermost one may keep {dataspace}")
+    position = architecture.storage_indices[allowed[0]]
+    if architecture.instances_above(position) > 1:
+        name = architecture.nodes[position].name
+        raise MapperError(f"{dataspace} is first kept in {name}, below a fanout: not two levels of tiles")
+    return allowed[0]
+
+
+def _spread(mapspace: Mapspace, group: ParallelGroup, level_of: dict[str, int]) -> dict[str, int]:
+    """Give each dataspace of levels that stand side by side one of its own, as far as there are enough."""
+    spread = dict(level_of)
+    free = list(group.levels)
+    for name in (name for name, number in level_of.items() if number in group.levels):
+        fitting = [number for number in free if name not in mapspace.keep[number].bypass]
+        if fitting:
+            spread[name] = fitting[0]
+            free.remove(fitting[0])
+    return spread
 
 
 def _capacity(mapspace: Mapspace, level_of: dict[str, int]) -> int:

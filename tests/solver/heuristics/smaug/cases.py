@@ -16,6 +16,10 @@ from model.tiling.operators import (
     Softmax,
     Unary,
 )
+from model.tiling.strategy import Strategy
+
+CHOOSING = ("convolution", "inner_product", "pooling", "batch_norm")
+ORDERS = st.permutations(tuple(Strategy)).map(lambda order: dict.fromkeys(CHOOSING, tuple(order)))
 
 UNALIGNED = st.builds(
     Backend,
@@ -26,6 +30,7 @@ UNALIGNED = st.builds(
     spad_bytes=st.sampled_from((32, 50, 64, 100, 200, 512, 1024, 3000)),
     element_bytes=st.sampled_from((1, 2, 4)),
     alignment=st.sampled_from((1, 2, 3, 8)),
+    preference=st.just({}) | ORDERS,
 )
 
 
