@@ -15,7 +15,7 @@ from solver.assignment.kernel import Answer, Choice, Request, part_of, solve_ker
 from solver.assignment.policies import naive_policies
 from solver.assignment.reductions import Reduced, reduce_instance
 from solver.assignment.result import Assignment, AssignOptions, AssignResult, Decomposition
-from solver.assignment.structure import graph_structure
+from solver.assignment.structure import CHAIN, graph_structure
 from solver.result import Status, StopCallback, Termination
 
 RULES = ("R0", "RI", "RII")
@@ -59,7 +59,9 @@ def assign(
         termination=Termination.PROVEN if proven else clock.termination or Termination.TIME_LIMIT,
         method_used=method,
         network=network,
-        decomposition=_decomposition(network, reduced, graph_structure(instance)),
+        decomposition=_decomposition(
+            network, reduced, CHAIN if method == CHAIN else graph_structure(instance)
+        ),
         best=best,
         bound=solution.bound,
         runner_up=second,
@@ -87,7 +89,7 @@ def _take_apart(instance: Instance) -> tuple[Reduced, str]:
     paths = find_paths(instance)
     if paths is not None:
         eliminations = [step for path in paths for step in relax_path(instance, path)]
-        return Reduced(eliminations, [], [], instance), "chain"
+        return Reduced(eliminations, [], [], instance), CHAIN
     reduced = reduce_instance(instance)
     return reduced, "cp-sat" if reduced.kernels else "reductions"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,24 +37,28 @@ class Instance:
     @classmethod
     def of(cls, network: Network) -> Instance:
         """Return the instance of a network."""
-        arrays = [layer.costs for layer in network.layers]
-        arrays += [edge.transition for edge in network.edges if edge.transition is not None]
-        infinity = 1 + sum(max(0, int(costs.max())) for costs in arrays)
+        edges = [(edge, edge.transition) for edge in network.edges if edge.transition is not None]
+        arrays = [*(layer.costs for layer in network.layers), *(matrix for _, matrix in edges)]
+        least, most = _extremes(arrays)
+        infinity = 1 + sum(max(0, own) for own in most)
         dtype = np.int64 if infinity <= LARGEST_INT64 else object
-
-        def finite(costs: CostArray) -> CostArray:
-            costs = costs.astype(dtype, copy=False)
-            return np.where(costs == FORBIDDEN, infinity, costs) if costs.min() == FORBIDDEN else costs
-
+        finite = [
+            np.where(costs == FORBIDDEN, infinity, costs.astype(dtype, copy=False))
+            if lowest == FORBIDDEN
+            else costs.astype(dtype, copy=False)
+            for costs, lowest in zip(arrays, least, strict=True)
+        ]
+        count = len(network.layers)
         matrices: dict[Pair, CostArray] = {}
-        for edge in network.edges:
-            if edge.transition is None or not edge.transition.any():
+        for (edge, _), matrix, *extremes in zip(
+            edges, finite[count:], least[count:], most[count:], strict=True
+        ):
+            if not any(extremes):
                 continue
-            matrix = finite(edge.transition)
             is_upward = edge.source < edge.target
             pair = (edge.source, edge.target) if is_upward else (edge.target, edge.source)
             matrices[pair] = matrix if is_upward else matrix.T
-        return cls([finite(layer.costs) for layer in network.layers], matrices, infinity)
+        return cls(finite[:count], matrices, infinity)
 
     def neighbours(self) -> list[list[int]]:
         """Return the variables that each variable interacts with."""
@@ -62,3 +67,10 @@ class Instance:
             found[i].append(j)
             found[j].append(i)
         return found
+
+
+def _extremes(arrays: Sequence[CostArray]) -> tuple[list[int], list[int]]:
+    """Return the least and the largest entry of each array; all at once, as there may be many small ones."""
+    starts = np.cumsum([0, *(array.size for array in arrays[:-1])])
+    entries = np.concatenate([array.ravel() for array in arrays])
+    return np.minimum.reduceat(entries, starts).tolist(), np.maximum.reduceat(entries, starts).tolist()

@@ -93,7 +93,9 @@ def descend(instance: Instance) -> Choice | None:
     while improves:
         improves = False
         for i, vector in enumerate(instance.vectors):
-            costs = vector + sum(matrix[:, choice[j]] for j, matrix in near[i])
+            costs = vector
+            for j, matrix in near[i]:
+                costs = np.minimum(costs + matrix[:, choice[j]], instance.infinity)
             best = int(costs.argmin())
             if costs[best] < costs[choice[i]]:
                 choice[i], improves = best, True
