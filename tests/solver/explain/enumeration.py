@@ -8,7 +8,7 @@ from solver.explain.relaxing import without
 from tests.bruteforce import enumerate_mappings
 from tests.strategies import random_mapspaces
 
-ENOUGH = 20_000
+ENOUGH = 1_000
 """Mappings after which a mapspace is too large to be called empty."""
 
 
