@@ -98,8 +98,9 @@ def _shared_dims(
         "K": of_weights & of_outputs,
         "C": (of_inputs & of_weights) - in_windows,
     }
-    covered = in_windows.union(*found.values())
-    if any(len(dims) > 1 for dims in found.values()) or (of_inputs | of_weights | of_outputs) - covered:
+    covered = in_windows.union(groups, *found.values())
+    rest = {dim for dim in problem.dims if problem.bound[dim] > 1} - covered
+    if rest or any(len(dims) > 1 for dims in found.values()):
         raise MapperError("SMAUG knows one dimension each for batches, output features and channels")
     return {letter: next(iter(dims)) for letter, dims in found.items() if dims}
 

@@ -13,10 +13,12 @@ from model.mapping import Mapping, StorageMapping
 from model.mapspace import KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from model.spec.timeloop import load_timeloop
+from model.tiling.operators import InnerProduct
 from solver import Options, map_einsum
 from solver.heuristics.interface import Budget, MapperError
 from solver.heuristics.pricing import Pricing
 from solver.heuristics.smaug.mapper import SmaugTiling
+from solver.heuristics.smaug.problems import find_operator
 from tests.conftest import REPOSITORY
 
 SPECS = REPOSITORY / "specs"
@@ -194,6 +196,41 @@ def test_groups_are_loops_around_the_tiles():
 def test_what_it_cannot_map_is_said(architecture, problem, message):
     with pytest.raises(MapperError, match=message):
         SmaugTiling().tile(_shipped(architecture, problem))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "weights", "outputs", "message"),
+    [
+        (["M", "C"], ["C", "K"], ["M"], "one dimension each"),
+        (["A", "B", "C"], ["C", "K"], ["A", "B", "K"], "one dimension each"),
+        (["M", "C"], ["C", "K"], ["M", "K", "X"], "one dimension each"),
+        (["M+R", "K"], ["R+X", "K"], ["M", "X"], "both operands have ranks of more than one dimension"),
+        (["M+R+X", "C"], ["R", "X", "C", "K"], ["M", "K"], "the place of a window plus an offset"),
+    ],
+)
+def test_other_einsums_are_refused(inputs, weights, outputs, message):
+    ranks = [tuple(_term(*rank.split("+")) for rank in space) for space in (inputs, weights, outputs)]
+    dims = tuple("ABMCKRX")
+    spaces = tuple(
+        Dataspace(name, space, read_write=name == "Outputs") for name, space in zip(NAMES, ranks, strict=True)
+    )
+    used = {dim for space in spaces for dim in space.dims}
+    problem = Problem("other", dims, tuple(3 if dim in used else 1 for dim in dims), spaces)
+    with pytest.raises(MapperError, match=message):
+        SmaugTiling().tile(_shared(problem, 1000))
+
+
+def test_a_matrix_product_takes_its_weights_by_name_or_place():
+    def product(*names):
+        spaces = (
+            Dataspace(names[0], (_term("A"), _term("B"))),
+            Dataspace(names[1], (_term("B"), _term("C"))),
+            Dataspace("Z", (_term("A"), _term("C")), read_write=True),
+        )
+        return find_operator(Problem("product", ("A", "B", "C"), (2, 3, 5), spaces))
+
+    assert product("Filters", "X").operator == InnerProduct((5, 3), 2)
+    assert product("X", "Y").operator == InnerProduct((2, 3), 5)
 
 
 def test_scratchpads_that_are_too_small_are_said():
