@@ -69,10 +69,14 @@ class Boundary:
         """Energy by which delivering `words` exceeds the least there can be, at most `INFINITY`."""
         return np.minimum(self.price.price(words) - self.once, INFINITY)
 
-    def unreused_words(self, tiles: IntArray) -> IntArray:
-        """Least words delivered per instance without reuse in the slot above."""
+    def unreused_words(self, tiles: IntArray, words: IntArray | None = None) -> IntArray:
+        """Least words delivered per instance without reuse in the slot above.
+
+        `words` (default: the least) deliver the dataspace once, in all instances.
+        """
         irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
-        return ceil_div(self.relevant_words[tiles] * irrelevant, self.sub.above[self.level])
+        once = self.relevant_words[tiles] if words is None else words
+        return ceil_div(once * irrelevant, self.sub.above[self.level])
 
     def reused(
         self, level: int, tiles: IntArray, runs: IntArray | None = None, words: IntArray | None = None

@@ -50,10 +50,14 @@ class Component:
 
     def step(self, dim: int) -> int | None:
         """How far the rank moves per index of `dim`, None if there are several ranks or directions."""
+        return self._steps.get(dim)
+
+    @cached_property
+    def _steps(self) -> dict[int, int]:
         coefficients = dict(self.ranks[0])
         if len(self.ranks) > 1 or min(coefficients.values()) * max(coefficients.values()) < 0:
-            return None
-        return abs(coefficients[dim])
+            return {}
+        return {dim: abs(coefficient) for dim, coefficient in coefficients.items()}
 
 
 @cache

@@ -90,8 +90,8 @@ class SlotPairs:
         slot moves the dataspace elsewhere, and none that may be inside of it returns itself.
         """
         view = self.space.views[place]
-        c, component = self._component(view, dim)
-        tiles = self._inside_lead(dim, count)
+        c, component = component_of(view, dim)
+        tiles = tiles_inside(self.space, self.tiles, dim, count)
         lead = self.space.lattice.extents[tiles, dim] * (component.step(dim) or 0)
         overlapping = lead < self.space.tables[place].boxes[c][tiles]
         along = [self.loops(d) > 1 for d in component.dims]
@@ -123,26 +123,6 @@ class SlotPairs:
         farther = extents * (component.step(dim) or 0) - passed - room
         beyond &= (extents == lattice.bounds[dim]) | (farther > lead)
         return beyond
-
-    @staticmethod
-    def _component(view: DataspaceView, dim: int) -> tuple[int, Component]:
-        return next((c, component) for c, component in enumerate(view.components) if dim in component.dims)
-
-    def _inside_lead(self, dim: int, count: int) -> IntArray:
-        """The tiles inside of a loop over `dim` with `count` iterations that makes up ``tiles``."""
-        lead = tuple(count if d == dim else 1 for d in range(len(self.space.active)))
-        return self.tiles - self.space.lattice.index(lead)
-
-    def led_twice(self, place: int, dim: int, count: int, unrolling: Unrolling) -> tuple[IntArray, IntArray]:
-        """Words per tile inside if a lead over `dim` ran inside of it: with a return, and without."""
-        view, own, lattice = self.space.views[place], self.space.tables[place], self.space.lattice
-        c, component = self._component(view, dim)
-        tiles = self._inside_lead(dim, count)
-        plain, box = own.plain_words[tiles], own.boxes[c][tiles]
-        move = lattice.extents[tiles, dim] * (component.step(dim) or 0)
-        least = self.space.sliding_words(place, c, unrolling)[tiles]
-        returning, straight = (led_words(plain, box, count, move, may, least) for may in (True, False))
-        return np.minimum(returning, plain), np.minimum(straight, plain)
 
     def leaving(self, members: frozenset[int]) -> BoolArray:
         """Pairs whose innermost loop may leave `members`, and no other dataspace, in place."""
@@ -223,3 +203,30 @@ class SlotPairs:
             meets = (move == lead) | continues if len(others) == 1 else np.array(True)
             possible |= (self.loops(d) > 1) & meets
         return possible
+
+
+def led_twice(
+    space: SearchSpace, place: int, dim: int, count: int, tiles: IntArray, unrolling: Unrolling
+) -> tuple[IntArray, IntArray]:
+    """Words of all deliveries if a loop over `dim` leads: with a loop farther out that returns, and without.
+
+    That loop has `count` iterations and spans `tiles`; what it moves is the tile inside of it.
+    """
+    view, own = space.views[place], space.tables[place]
+    c, component = component_of(view, dim)
+    tiles = tiles_inside(space, tiles, dim, count)
+    plain, box = own.plain_words[tiles], own.boxes[c][tiles]
+    move = space.lattice.extents[tiles, dim] * (component.step(dim) or 0)
+    least = space.sliding_words(place, c, unrolling)[tiles]
+    returning, straight = (led_words(plain, box, count, move, may, least) for may in (True, False))
+    return np.minimum(returning, plain), np.minimum(straight, plain)
+
+
+def component_of(view: DataspaceView, dim: int) -> tuple[int, Component]:
+    """The component of `dim`, and its number."""
+    return next((c, component) for c, component in enumerate(view.components) if dim in component.dims)
+
+
+def tiles_inside(space: SearchSpace, tiles: IntArray, dim: int, count: int) -> IntArray:
+    """The tiles inside of a loop over `dim` with `count` iterations that spans `tiles`."""
+    return tiles - space.lattice.index(tuple(count if d == dim else 1 for d in range(len(space.active))))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from solver.search.boundary import Boundary, ceil_div
+from solver.search.boundary import Boundary
 from solver.search.lattice import INFINITY, BoolArray, IntArray
-from solver.search.leads import SlotPairs
+from solver.search.leads import SlotPairs, led_twice
 from solver.search.rows import CLOSED, Row, Waiting
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class SlotStep:
     def _slide(self, boundary: Boundary) -> IntArray:
         """The surcharge if the innermost loop of this slot, if there is one, moves the tile."""
         words = self.pairs.words(boundary.place, boundary.unrolling)
-        exact = self._unreused(boundary, self.tiles, words)
+        exact = boundary.extra(boundary.unreused_words(self.tiles, words))
         least = boundary.extra(boundary.unreused_words(self.tiles))[None, :]
         moved = self.pairs.moving(sorted(self.bounds.space.views[boundary.place].relevant))
         # If no loop moves the tile the slot is empty, for its innermost loop would.
@@ -174,16 +174,10 @@ class SlotStep:
 
     def _straight(self, boundary: Boundary, dim: int, count: int) -> IntArray:
         """The surcharge if a loop inside leads, and none returns to its tiles."""
-        returning, straight = self.pairs.led_twice(boundary.place, dim, count, boundary.unrolling)
-        least = self._unreused(boundary, self.tiles, returning)
-        exact = self._unreused(boundary, self.tiles, straight)
+        straight = straight_surcharge(boundary, self.tiles, dim, count)
         ends = self.pairs.ends_lead(boundary.place, dim, count)
-        surcharge: IntArray = np.where(ends, np.maximum(exact - least, 0)[None, :], 0)
+        surcharge: IntArray = np.where(ends, straight[None, :], 0)
         return surcharge
-
-    def _unreused(self, boundary: Boundary, tiles: IntArray, words: IntArray) -> IntArray:
-        irrelevant = self.bounds.space.tables[boundary.place].irrelevant_tiles[tiles]
-        return boundary.extra(ceil_div(words * irrelevant, self.bounds.sub.above[boundary.level]))
 
     def _end(self, boundary: Boundary) -> IntArray:
         """What a reused boundary costs, beyond its surplus, if its reuse ends in this slot."""
@@ -197,3 +191,15 @@ class SlotStep:
             # Where no loop moves the tile its reuse goes on, but for the outermost slot.
             self._ended[key] = np.where(moved, exact, INFINITY if self.level else least)
         return self._ended[key]
+
+
+def straight_surcharge(boundary: Boundary, tiles: IntArray, dim: int, count: int) -> IntArray:
+    """What a boundary costs beyond its least if a loop over `dim` leads, and none returns to its tiles.
+
+    The loop has `count` iterations and spans `tiles`.
+    """
+    sub = boundary.sub
+    words = led_twice(sub.space, boundary.place, dim, count, tiles, boundary.unrolling)
+    least, exact = (boundary.extra(boundary.unreused_words(tiles, each)) for each in words)
+    surcharge: IntArray = np.maximum(exact - least, 0)
+    return surcharge

@@ -11,10 +11,12 @@ from solver.search.boundary import Boundary, ceil_div
 from solver.search.bounds import LatticeBounds
 from solver.search.dataspaces import Component, DataspaceView
 from solver.search.lattice import INFINITY, BoolArray, FloatArray, IntArray
+from solver.search.leads import component_of, tiles_inside
 from solver.search.orders import Group, OrderClass
 from solver.search.rows import Row, Waiting
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageChoice
+from solver.search.steps import straight_surcharge
 from solver.search.windows import led_words
 
 _SlotMoves = tuple[int, ...]
@@ -142,6 +144,7 @@ class Walk:
         self.alive = [np.ones(count, dtype=np.bool_) for _ in space.views]
         self.first = np.full(count, -1, dtype=np.int64)
         self.leads: dict[tuple[int, int], BoolArray] = {}
+        self._known_leads: dict[tuple[int, int], _Lead] = {}
         for number, group in enumerate(order):
             moving = self._product(group.dims) > 1
             self.first[(self.first < 0) & moving] = number
@@ -193,11 +196,13 @@ class Walk:
 
     def _lead(self, place: int, c: int, dim: int) -> _Lead:
         """The loop over `dim` in this slot as the innermost one that moves component `c`."""
-        component = self.space.views[place].components[c]
-        if component.step(dim) is None:
-            return _Lead(c, self.candidates.loops[:, dim], None, None)
-        move = self._move(component, dim)
-        return _Lead(c, self.candidates.loops[:, dim], move, self._may_return(place, c, dim))
+        if (place, dim) not in self._known_leads:
+            component, count = self.space.views[place].components[c], self.candidates.loops[:, dim]
+            lead = _Lead(c, count, None, None)
+            if component.step(dim) is not None:
+                lead = _Lead(c, count, self._move(component, dim), self._may_return(place, c, dim))
+            self._known_leads[place, dim] = lead
+        return self._known_leads[place, dim]
 
     def _carried(self, place: int, c: int, least: IntArray) -> IntArray:
         """Words when all loops of this slot leave the dataspace in place."""
@@ -250,18 +255,31 @@ class Walk:
         Such a loop moves by what all loops of the component inside it add up to, or by the leading
         loop's movement more if tiles overlap. Loops of other components in between rule it out.
         """
-        loops, component = self.candidates.loops, self.space.views[place].components[c]
+        view = self.space.views[place]
+        component = view.components[c]
         lead = self._move(component, dim)
         overlapping = lead < self.space.tables[place].boxes[c][self.candidates.tiles]
+        others = [d for d in component.dims if d != dim]
+        return self._returns(view, component, lead, overlapping, others)
+
+    def _returns(
+        self,
+        view: DataspaceView,
+        component: Component,
+        lead: IntArray,
+        overlapping: BoolArray,
+        others: Sequence[int],
+    ) -> BoolArray:
+        """Where loops over `others` in this slot, or any outside, may meet a tile of a lead's again."""
+        loops = self.candidates.loops
         inside = lead.copy()
         possible = np.zeros(len(lead), dtype=np.bool_)
-        others = [d for d in component.dims if d != dim]
+        several = (loops[:, list(others)] > 1).sum(axis=1) > 1
         for d in others:
             move = self._move(component, d)
-            meets = (move == lead) | overlapping & (move == 2 * lead)
-            possible |= (loops[:, d] > 1) & (meets | (len(others) > 1))
+            meets = several | (move == lead) | overlapping & (move == 2 * lead)
+            possible |= (loops[:, d] > 1) & meets
             inside += np.where(loops[:, d] > 1, move, 0)
-        view = self.space.views[place]
         apart = [d for d in view.relevant if d not in component.dims]
         reached = self._product(apart) == 1 if apart else np.ones(len(lead), dtype=np.bool_)
         for moves in self.node.moves_outside(view, component):
@@ -307,12 +325,24 @@ class Walk:
 
     def _slid(self, bounds: LatticeBounds, level: int, own: Waiting) -> IntArray | int:
         """What a boundary inside costs beyond its least, whose tile no loop inside moves."""
-        boundary = Boundary(bounds.sub, own.place, own.level)
-        if own.lead is not None or not bounds.same_tile(level, boundary):
+        boundary, tiles = Boundary(bounds.sub, own.place, own.level), self.candidates.tiles
+        if not bounds.same_tile(level, boundary):
             return 0
-        least = boundary.extra(boundary.unreused_words(self.candidates.tiles))
+        if own.lead is not None:
+            straight = straight_surcharge(boundary, tiles, own.lead, own.times)
+            return np.where(self._may_return_to(own, own.lead), 0, straight)
+        least = boundary.extra(boundary.unreused_words(tiles))
         surcharge: IntArray = np.maximum(boundary.extra(self.delivered(boundary)) - least, 0)
         return surcharge
+
+    def _may_return_to(self, own: Waiting, dim: int) -> BoolArray:
+        """Where a loop outside may be compared with an overlapping tile of a lead inside over `dim`."""
+        view, lattice = self.space.views[own.place], self.space.lattice
+        c, component = component_of(view, dim)
+        inside = tiles_inside(self.space, self.candidates.tiles, dim, own.times)
+        lead = lattice.extents[inside, dim] * (component.step(dim) or 0)
+        overlapping = lead < self.space.tables[own.place].boxes[c][inside]
+        return self._returns(view, component, lead, overlapping, component.dims)
 
     def _stays(self, place: int) -> BoolArray:
         """Candidates whose innermost loop outside leaves dataspace `place` as it is."""
