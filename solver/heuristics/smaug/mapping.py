@@ -21,7 +21,7 @@ from model.numbers import divisors
 from model.tiling.operators import INPUTS, OUTPUTS, WEIGHTS, InnerProduct
 from model.tiling.result import Tiling
 from solver.heuristics.smaug.problems import FoundOperator
-from solver.heuristics.smaug.scratchpads import Scratchpads
+from solver.heuristics.smaug.scratchpads import Scratchpads, kept_at
 
 LOOP_ORDER = "NPQKCRS"
 """Letters of the loops from the outermost to the innermost."""
@@ -169,7 +169,7 @@ def _nodes(
             nodes.append(FanoutMapping(spatial.get(position, ())))
             continue
         level = architecture.storage_indices.index(position)
-        nodes.append(StorageMapping(temporal.get(level, ()), _kept(level, mapspace, scratchpads)))
+        nodes.append(StorageMapping(temporal.get(level, ()), kept_at(mapspace, scratchpads.level_of, level)))
     return tuple(nodes)
 
 
@@ -224,15 +224,6 @@ def _loops(factors: Sizes, found: FoundOperator) -> tuple[Loop, ...]:
         for letter in reversed(LOOP_ORDER)
         if factors.get(letter, 1) > 1
     )
-
-
-def _kept(level: int, mapspace: Mapspace, scratchpads: Scratchpads) -> frozenset[str]:
-    """The outermost level keeps all it may, scratchpads theirs, other levels only what they must."""
-    rules = mapspace.keep[level]
-    names = frozenset(space.name for space in mapspace.problem.dataspaces)
-    if level == 0:
-        return names - rules.bypass
-    return rules.keep | {name for name, number in scratchpads.level_of.items() if number == level}
 
 
 def _divisor_up_to(number: int, limit: int) -> int:

@@ -17,7 +17,8 @@ class Scratchpads:
     level_of
         Position in ``architecture.levels`` of each dataspace's scratchpad, by the dataspace's name.
     capacity
-        Words of a tile: what each dataspace gets of the smallest scratchpad, in equal shares.
+        Words of a tile: what each dataspace gets of the smallest scratchpad, which all that it keeps share
+        equally.
     """
 
     level_of: dict[str, int]
@@ -66,7 +67,14 @@ def _spread(mapspace: Mapspace, group: ParallelGroup, level_of: dict[str, int]) 
     return spread
 
 
+def kept_at(mapspace: Mapspace, level_of: dict[str, int], number: int) -> frozenset[str]:
+    """Return what a level keeps: all it may if it is the outermost, else what it holds or must keep."""
+    if number == 0:
+        return frozenset(space.name for space in mapspace.problem.dataspaces) - mapspace.keep[0].bypass
+    held = {name for name, level in level_of.items() if level == number}
+    return mapspace.keep[number].keep | held
+
+
 def _capacity(mapspace: Mapspace, level_of: dict[str, int]) -> int:
-    numbers = list(level_of.values())
-    words = {number: mapspace.architecture.levels[number].usable_words or 0 for number in numbers}
-    return min(words[number] // numbers.count(number) for number in numbers)
+    words = {number: mapspace.architecture.levels[number].usable_words or 0 for number in level_of.values()}
+    return min(words[number] // len(kept_at(mapspace, level_of, number)) for number in words)
