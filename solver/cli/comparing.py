@@ -63,10 +63,11 @@ def compare_as_told(
         seed=arguments.seed,
         memory_limit_mib=arguments.memory_limit,
     )
+    case = " ".join(path.stem for path in arguments.specs)
     budget = Budget(arguments.budget, arguments.evaluations)
     units = mapspace.architecture.units_per_pj
     with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
-        return compare(mapspace, mappers, options, budget, on_progress, stop.is_set)
+        return compare(mapspace, mappers, options, budget, on_progress, stop.is_set, case)
 
 
 def _options_by_mapper(

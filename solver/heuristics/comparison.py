@@ -41,7 +41,7 @@ class Outcome:
     trace
         The incumbents, each better than the one before.
     best
-        The last of them, None if no allowed mapping was found.
+        The last of them, None without one, and for the exact search, whose result has it.
     remark
         What people should know, such as why there is no mapping; empty if there is nothing.
     failure
@@ -59,17 +59,19 @@ class Outcome:
 
     @property
     def value(self) -> int | None:
-        """Exact value of the first objective."""
-        return None if self.best is None else self.best.values[0]
+        """Exact value of the first objective, None if no mapping was found."""
+        return self.trace[-1].value if self.trace else None
 
 
 @dataclass(frozen=True)
 class Comparison:
     """What the mappers and the exact search found for one mapspace.
 
-    ``trace`` holds the incumbents that the exact search reported, the last one when it ended.
+    ``trace`` holds the incumbents that the exact search reported, the last one when it ended; ``case`` is
+    a name for people.
     """
 
+    case: str
     mapspace: Mapspace
     result: Result
     trace: tuple[Point, ...]
@@ -108,6 +110,7 @@ def compare(
     budget: Budget,
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
+    case: str = "",
 ) -> Comparison:
     """Prove the optimum, then run each mapper alone.
 
@@ -123,6 +126,8 @@ def compare(
         Of each mapper.
     on_progress, should_stop
         As in `solver.map_einsum`; once stopped, the mappers that are left are not run.
+    case
+        Name of the comparison for people.
 
     Raises
     ------
@@ -130,7 +135,7 @@ def compare(
         If a mapper's mapping is better than what is proven: a defect of the product, never an answer.
     """
     result, trace = _prove(mapspace, options, on_progress, should_stop)
-    comparison = Comparison(mapspace, result, trace, (), budget, options.seed)
+    comparison = Comparison(case, mapspace, result, trace, (), budget, options.seed)
     for name, mapper in mappers:
         if should_stop is not None and should_stop():
             break
@@ -143,7 +148,7 @@ def compare(
 def geometric_mean(numbers: Iterable[float]) -> float | None:
     """Return the geometric mean of positive numbers, None if there are none."""
     logarithms = [math.log(number) for number in numbers]
-    return math.exp(sum(logarithms) / len(logarithms)) if logarithms else None
+    return math.exp(math.fsum(logarithms) / len(logarithms)) if logarithms else None
 
 
 def _prove(

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from solver.heuristics.comparison import MILESTONES_PERCENT, Comparison, Outcome, Point, geometric_mean
 from solver.report.document import UNITS, Document
-from solver.report.figures import count_text, objective_text, seconds_text
+from solver.report.figures import count_text, objective_text, percent, seconds_text
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import STYLES, status_parts
 from solver.report.timeloop_mapping import mapping_targets
@@ -23,6 +23,7 @@ EXACT = "tilewright"
 """Name of the exact search among the mappers."""
 
 CSV_COLUMNS = (
+    "case",
     "problem",
     "architecture",
     "objective",
@@ -64,18 +65,11 @@ def comparison_table(comparison: Comparison) -> Table:
     table = plain_table("Mapper")
     for heading in (comparison.result.objective, "Ratio", "Time", "Evaluations", "Valid"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for percent in MILESTONES_PERCENT:
-        table.add_column(f"{percent} %", justify="right", no_wrap=True)
-    statistics = comparison.result.statistics
-    work = (seconds_text(statistics.seconds), count_text(statistics.mappings_priced), NOTHING)
-    table.add_row(
-        EXACT,
-        *_value_texts(comparison, comparison.result.value),
-        *work,
-        *_milestone_texts(comparison, comparison.trace),
-    )
-    for outcome in comparison.outcomes:
-        valid = f"{outcome.valid / outcome.evaluations:.1%}" if outcome.evaluations else NOTHING
+    for distance in MILESTONES_PERCENT:
+        table.add_column(f"{distance} %", justify="right", no_wrap=True)
+    for outcome in (_exact(comparison), *comparison.outcomes):
+        share = percent(outcome.valid / outcome.evaluations) if outcome.evaluations else NOTHING
+        valid = NOTHING if outcome.mapper == EXACT else share
         work = (seconds_text(outcome.seconds), count_text(outcome.evaluations), valid)
         table.add_row(
             outcome.mapper,
@@ -95,16 +89,15 @@ def summary_table(comparisons: Sequence[Comparison]) -> Table:
     table = plain_table("Mapper", "Objective")
     for heading in ("Cases", "Mapped", "Ratio", "Worst", "Time", "Evaluations"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for percent in MILESTONES_PERCENT:
-        table.add_column(f"{percent} %", justify="right", no_wrap=True)
-    keys = {(own.mapper, each.result.objective): None for each in comparisons for own in each.outcomes}
-    for mapper, objective in keys:
-        cases = [
-            (each, own)
-            for each in comparisons
-            for own in each.outcomes
-            if own.mapper == mapper and each.result.objective == objective and each.proven
-        ]
+    for distance in MILESTONES_PERCENT:
+        table.add_column(f"{distance} %", justify="right", no_wrap=True)
+    runs: dict[tuple[str, str], list[tuple[Comparison, Outcome]]] = {}
+    for each in comparisons:
+        for own in (_exact(each), *each.outcomes):
+            cases = runs.setdefault((own.mapper, each.result.objective), [])
+            if each.proven:
+                cases.append((each, own))
+    for (mapper, objective), cases in runs.items():
         table.add_row(mapper, objective, *_summary_cells(cases))
     return table
 
@@ -114,6 +107,7 @@ def comparison_document(comparison: Comparison) -> Document:
     result, architecture = comparison.result, comparison.mapspace.architecture
     return {
         "version": version("tilewright"),
+        "case": comparison.case,
         "problem": comparison.mapspace.problem.name,
         "architecture": architecture.name,
         "objective": result.objective,
@@ -150,6 +144,12 @@ def _reported(comparison: Comparison, value: int | None) -> float | int | None:
     return None if value is None else in_reported_unit(result.objective, value, result.units_per_pj)
 
 
+def _exact(comparison: Comparison) -> Outcome:
+    """Return the exact search as one of the mappers; mappings it priced are not told apart."""
+    statistics = comparison.result.statistics
+    return Outcome(EXACT, statistics.seconds, statistics.mappings_priced, 0, comparison.trace)
+
+
 def _value_texts(comparison: Comparison, value: int | None) -> tuple[str, str]:
     ratio = comparison.ratio(value)
     result = comparison.result
@@ -169,7 +169,7 @@ def _milestones(comparison: Comparison, trace: Sequence[Point]) -> dict[str, flo
 def _summary_cells(cases: Sequence[tuple[Comparison, Outcome]]) -> list[str]:
     ratios = [ratio for each, own in cases if (ratio := each.ratio(own.value)) is not None]
     mean = geometric_mean(ratios)
-    seconds = geometric_mean(own.seconds for _, own in cases)
+    seconds = geometric_mean(max(own.seconds, 1e-6) for _, own in cases)
     evaluations = geometric_mean(max(1, own.evaluations) for _, own in cases)
     reached = [
         sum(each.first_within(own.trace, percent) is not None for each, own in cases)
@@ -177,7 +177,7 @@ def _summary_cells(cases: Sequence[tuple[Comparison, Outcome]]) -> list[str]:
     ]
     return [
         count_text(len(cases)),
-        count_text(sum(own.best is not None for _, own in cases)),
+        count_text(sum(own.value is not None for _, own in cases)),
         NOTHING if mean is None else f"{mean:.4f}",
         f"{max(ratios):.4f}" if ratios else NOTHING,
         NOTHING if seconds is None else seconds_text(seconds),
@@ -213,20 +213,20 @@ def _outcome(comparison: Comparison, outcome: Outcome) -> Document:
 def _csv_rows(comparison: Comparison) -> Iterator[dict[str, object]]:
     result = comparison.result
     shared: dict[str, object] = {
+        "case": comparison.case,
         "problem": comparison.mapspace.problem.name,
         "architecture": comparison.mapspace.architecture.name,
         "objective": result.objective,
         "units": UNITS[result.objective],
         "proven": comparison.proven,
     }
-    exact = Outcome(EXACT, result.statistics.seconds, result.statistics.mappings_priced, 0, comparison.trace)
-    rows = [(exact, result.value), *((own, own.value) for own in comparison.outcomes)]
-    for outcome, value in rows:
+    exact = _exact(comparison)
+    for outcome in (exact, *comparison.outcomes):
         milestones = _milestones(comparison, outcome.trace)
         yield shared | {
             "mapper": outcome.mapper,
-            "value": _reported(comparison, value),
-            "ratio": comparison.ratio(value),
+            "value": _reported(comparison, outcome.value),
+            "ratio": comparison.ratio(outcome.value),
             "seconds": outcome.seconds,
             "evaluations": outcome.evaluations,
             "valid": None if outcome is exact else outcome.valid,

@@ -55,7 +55,7 @@ def draw_convergence(comparison: Comparison, path: Path) -> None:
     axes.set_yscale("log")
     axes.set_xlabel("seconds")
     axes.set_ylabel(f"{result.objective} ({UNITS[result.objective]})")
-    axes.set_title(f"{comparison.mapspace.problem.name} on {comparison.mapspace.architecture.name}")
+    axes.set_title(comparison.case)
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend()
     figure.savefig(path, dpi=DOTS_PER_INCH)

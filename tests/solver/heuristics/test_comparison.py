@@ -1,0 +1,177 @@
+"""Comparisons: ratios and times against the optimum, mappers that fail, and contradictions."""
+
+import csv
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from solver.heuristics.comparison import MILESTONES_PERCENT, Comparison, Point, compare, geometric_mean
+from solver.heuristics.interface import Budget, MapperError
+from solver.heuristics.linear_pruned import LinearPruned
+from solver.heuristics.pricing import ContradictionError, Pricing
+from solver.heuristics.random_search import RandomSearch
+from solver.report.comparison import (
+    CSV_COLUMNS,
+    EXACT,
+    comparison_document,
+    comparisons_csv,
+    print_comparison,
+    summary_table,
+)
+from solver.result import Options, Status
+from tests.conftest import REPOSITORY
+from tests.solver.examples import FEASIBLE, INFEASIBLE, MAPPING, MAPSPACE, OPTIMAL
+from tests.strategies import random_mapspaces
+
+BUDGET = Budget(None, 2000)
+EDP = Options(objectives=("edp",))
+
+
+class Fixed:
+    """Returns the example's mapping."""
+
+    def find_mapping(self, mapspace, pricing):
+        pricing.note("a note")
+        return MAPPING
+
+
+class Broken:
+    """Fails, after it has priced something."""
+
+    def find_mapping(self, mapspace, pricing):
+        pricing.price([MAPPING])
+        raise ZeroDivisionError("by zero")
+
+
+class Unwilling:
+    """Refuses."""
+
+    def find_mapping(self, mapspace, pricing):
+        raise MapperError("not for me")
+
+
+MAPPERS = [("fixed", Fixed()), ("broken", Broken()), ("unwilling", Unwilling()), ("random", RandomSearch())]
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return compare(MAPSPACE, MAPPERS, EDP, BUDGET, case="an example")
+
+
+def test_over_a_random_suite_no_mapper_is_below_what_is_proven():
+    for mapspace in random_mapspaces(61, 20, 400):
+        found = compare(mapspace, [("all", LinearPruned()), ("random", RandomSearch())], Options(), BUDGET)
+        assert found.result.status in (Status.OPTIMAL, Status.INFEASIBLE)
+        complete, sampled = found.outcomes
+        if found.proven:
+            assert found.ratio(complete.value) == 1
+            assert found.first_within(complete.trace, 0) == complete.trace[-1].seconds
+            assert sampled.value is None or found.ratio(sampled.value) >= 1
+        else:
+            assert complete.value is sampled.value is None
+
+
+def test_each_outcome_says_what_happened(comparison):
+    fixed, broken, unwilling, random = comparison.outcomes
+    assert comparison.proven
+    assert (fixed.remark, fixed.failure, fixed.evaluations) == ("a note", "", 1)
+    assert broken.value == fixed.value
+    assert broken.remark == "failed: ZeroDivisionError: by zero"
+    assert "Traceback" in broken.failure
+    assert (unwilling.remark, unwilling.value, unwilling.evaluations) == ("not for me", None, 0)
+    assert random.evaluations == BUDGET.evaluations
+    assert random.remark == ""
+
+
+def test_the_clock_is_read_at_each_distance():
+    found = Comparison("", MAPSPACE, replace(OPTIMAL), (), (), BUDGET, 0)
+    best = found.reference
+    trace = [Point(1.0, 3 * best), Point(2.0, best + best // 11), Point(3.0, best + 1), Point(4.0, best)]
+    assert [found.first_within(trace, percent) for percent in MILESTONES_PERCENT] == [2.0, 3.0, 4.0]
+    assert found.first_within(trace[:1], 10) is None
+    assert found.ratio(3 * best) == 3
+    assert found.ratio(None) is None
+
+
+@pytest.mark.parametrize(("value", "ratio"), [(0, 1.0), (5, None)])
+def test_an_optimum_of_zero_has_no_other_ratio(value, ratio, comparison):
+    evaluation = replace(OPTIMAL.evaluation, cycles=0, compute_energy=0, levels=())
+    result = replace(OPTIMAL, value=0, bound=0, evaluation=evaluation)
+    assert replace(comparison, result=result).ratio(value) == ratio
+
+
+@pytest.mark.parametrize("result", [INFEASIBLE, replace(OPTIMAL, value=10**30, bound=10**30)])
+def test_a_mapping_better_than_the_proof_is_a_contradiction(result, monkeypatch):
+    monkeypatch.setattr("solver.heuristics.comparison.map_einsum", lambda *_: result)
+    with pytest.raises(ContradictionError):
+        compare(MAPSPACE, MAPPERS[:1], EDP, BUDGET)
+
+
+def test_a_contradiction_inside_of_a_mapper_is_not_taken_for_its_failure(monkeypatch):
+    def disagree(*_):
+        raise ContradictionError("models disagree")
+
+    monkeypatch.setattr(Pricing, "_consider", disagree)
+    with pytest.raises(ContradictionError):
+        compare(MAPSPACE, MAPPERS[:1], EDP, BUDGET)
+
+
+def test_an_interrupt_leaves_the_other_mappers_out():
+    calls = []
+
+    def stop():
+        calls.append(None)
+        return len(calls) > 3
+
+    assert len(compare(MAPSPACE, MAPPERS, EDP, BUDGET, should_stop=stop).outcomes) < len(MAPPERS)
+
+
+def test_the_document_has_the_documented_keys(comparison):
+    page = (REPOSITORY / "docs" / "compare.md").read_text(encoding="utf-8")
+    tables = page.split("## The JSON document")[1].split("An element of `mappers`:")
+    document = comparison_document(comparison)
+    for text, keys in zip(tables, (document, document["mappers"][0]), strict=True):
+        documented = [
+            key for cell in re.findall(r"^\| (`.+?`) \|", text, re.MULTILINE) for key in cell.split(", ")
+        ]
+        assert sorted(key.strip("`") for key in documented) == sorted(keys)
+    assert list(document["first_within"]) == ["10", "1", "0"]
+    assert document["mappers"][0]["trace"][-1]["value"] == document["mappers"][0]["value"]
+    assert document["mappers"][2]["mapping"] is None
+
+
+def test_the_csv_has_a_row_per_mapper(comparison):
+    rows = list(csv.DictReader(io.StringIO(comparisons_csv([comparison, comparison]))))
+    assert [row["mapper"] for row in rows] == [EXACT, *(name for name, _ in MAPPERS)] * 2
+    assert tuple(rows[0]) == CSV_COLUMNS
+    assert (rows[0]["ratio"], rows[0]["case"], rows[3]["value"]) == ("1.0", "an example", "")
+
+
+def printed(*renderables):
+    console = Console(file=io.StringIO(), width=300)
+    for renderable in renderables:
+        console.print(renderable)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_the_report_shows_remarks_and_a_missing_proof(comparison, proven):
+    console = Console(file=io.StringIO(), width=300)
+    print_comparison(console, comparison if proven else replace(comparison, result=FEASIBLE))
+    text = console.file.getvalue()
+    assert "broken: failed: ZeroDivisionError: by zero" in text
+    assert "unwilling: not for me" in text
+    assert ("the optimum is not proven; ratios and times refer to its bound" in text) != proven
+
+
+def test_geometric_means_are_over_what_is_proven(comparison):
+    assert geometric_mean([]) is None
+    assert geometric_mean([1.0, 4.0]) == pytest.approx(2.0)
+    rows = printed(summary_table([comparison, comparison])).splitlines()
+    unwilling = next(row for row in rows if row.startswith("unwilling"))
+    assert unwilling.split()[1:4] == ["edp", "2", "0"]
+    exact = next(row for row in rows if row.startswith(EXACT))
+    assert exact.split()[1:6] == ["edp", "2", "2", "1.0000", "1.0000"]
