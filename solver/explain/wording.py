@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from model.architecture import StorageLevel
@@ -116,7 +117,7 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
             return f"`{storage.name}` with {_words(value)} instead of {storage.size_words or 0:,}{rows}"
         case Utilization(_, storage):
             room = storage.usable_words or 1
-            share = _share(Fraction(value, room))
+            share = _share_below(Fraction(value, room))
             was = _share(storage.min_utilization)
             return f"min_utilization {share} instead of {was} of `{storage.name}` ({_words(value)})"
         case Mesh(node, axis, size):
@@ -124,7 +125,7 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
             return f"{name} {value:,} instead of {size:,} of `{_node(mapspace, node)}`"
         case Parallelism():
             units = mapspace.architecture.compute_instances
-            share = _share(Fraction(value, units))
+            share = _share_below(Fraction(value, units))
             return f"{value:,} of {units:,} arithmetic units ({share}) instead of {constraint.least:,}"
     raise ValueError(f"{type(constraint).__name__} has no value")
 
@@ -171,3 +172,9 @@ def _buffering(storage: StorageLevel) -> str:
 def _share(share: Fraction) -> str:
     """Return a fraction with four digits; exactly where that is enough."""
     return f"{float(share):.4g}"
+
+
+def _share_below(share: Fraction) -> str:
+    """Return a fraction with four digits, rounded down: what it asks for is not more."""
+    below = Context(prec=4, rounding=ROUND_FLOOR)
+    return f"{below.divide(Decimal(share.numerator), Decimal(share.denominator)):f}"

@@ -1,0 +1,129 @@
+"""What constraints cost, against the optima that complete enumeration finds without each."""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import permutations
+
+import pytest
+
+from model.mapspace import SourceRef, TemporalRules
+from solver.explain import constraint_costs
+from solver.explain.costs import clauses
+from solver.explain.relaxing import without
+from solver.explain.wording import clause_text
+from solver.result import Options, Status, Termination
+from solver.search import map_einsum
+from tests.bruteforce import count_mappings, optimum
+from tests.solver.explain.enumeration import allows_a_mapping, some_mapspaces
+from tests.solver.explain.test_levers import mapspace_of
+
+LARGEST = 2_000
+FEASIBLE = [m for m in some_mapspaces(47, 14) if allows_a_mapping(m)]
+ENERGY = Options(objectives=("energy",))
+
+
+def least_energy(spaces):
+    found = [optimum(space, "energy") for space in spaces]
+    return min(best[0] for best in found if best is not None)
+
+
+@pytest.mark.parametrize("mapspace", FEASIBLE)
+def test_enumeration_agrees(mapspace):
+    report = constraint_costs(mapspace, ENERGY, map_einsum)
+    baseline = least_energy([mapspace])
+    assert report.baseline.value == baseline
+    costs = {cost.statement.text: cost for cost in report.clauses}
+    for clause in clauses(mapspace):
+        cost = costs.pop(clause_text((*clause.constraints, *clause.orders), mapspace))
+        assert cost.proven
+        spaces = without(mapspace, clause.constraints, clause.orders)
+        if sum(count_mappings(s, LARGEST, innermost_orders=False) for s in spaces) <= LARGEST:
+            assert cost.result.value == least_energy(spaces)
+    assert not costs
+
+
+def test_the_dearest_comes_first():
+    report = constraint_costs(mapspace_of(), ENERGY, map_einsum)
+    shares = [cost.share for cost in report.clauses]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > 0 == shares[-1]
+
+
+def test_constraints_of_one_place_are_one_clause():
+    texts = [cost.statement.text for cost in constraint_costs(mapspace_of(), ENERGY, map_einsum).clauses]
+    assert "`weight_spad` keeps Weights; `output_spad` bypasses Weights" in texts
+
+
+def test_an_order_of_temporal_loops_has_a_price():
+    mapspace = mapspace_of(("depth: 64", "depth: 12"))
+    place = SourceRef("row.yaml", 1, 1)
+    orders = (TemporalRules(inner=order, source=place) for order in permutations(mapspace.problem.dims))
+    spaces = [replace(mapspace, temporal=(order, order, *mapspace.temporal[2:])) for order in orders]
+    worst = max(spaces, key=lambda space: map_einsum(space, ENERGY).value)
+    report = constraint_costs(worst, ENERGY, map_einsum)
+    (cost,) = (c for c in report.clauses if c.statement.sources == (place,))
+    assert cost.statement.text == (
+        "the order of the temporal loops of `DRAM`; the order of the temporal loops of `buffer`"
+    )
+    assert cost.result.value == map_einsum(mapspace, ENERGY).value < report.baseline.value
+
+
+def stopped(space, options, on_progress, should_stop):
+    """A search that finds what there is, but proves only half of it."""
+    result = map_einsum(space, options, on_progress, should_stop)
+    return replace(
+        result, status=Status.FEASIBLE, termination=Termination.TIME_LIMIT, bound=result.value // 2
+    )
+
+
+def test_nothing_is_exact_without_a_proven_optimum():
+    report = constraint_costs(mapspace_of(), ENERGY, stopped)
+    assert not any(cost.proven for cost in report.clauses)
+    assert all(cost.most is None for cost in report.clauses)
+
+
+def test_a_search_that_stopped_gives_a_range():
+    mapspace = mapspace_of()
+
+    def proves_the_first_alone(space, *rest):
+        return map_einsum(space, *rest) if space is mapspace else stopped(space, *rest)
+
+    report = constraint_costs(mapspace, ENERGY, proves_the_first_alone)
+    for cost in report.clauses:
+        assert cost.most == pytest.approx(0.5 + cost.share / 2)
+
+
+def test_rules_on_dimensions_of_one_are_not_searched():
+    mapspace = mapspace_of(("instance: {R: 3, P: 4,", "instance: {R: 3, P: 1,"))
+    searched = []
+
+    def counted(space, *rest):
+        searched.append(space)
+        return map_einsum(space, *rest)
+
+    report = constraint_costs(mapspace, ENERGY, counted)
+    idle = [cost for cost in report.clauses if cost.statement.text.startswith("P=1")]
+    assert len(idle) == 3
+    assert all(cost.share == 0 and cost.proven for cost in idle)
+    assert len(searched) == 1 + len(report.clauses) - len(idle)
+
+
+def test_an_interrupt_keeps_what_was_found():
+    calls = []
+
+    def stop():
+        return len(calls) > 2
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return map_einsum(*arguments[:2])
+
+    report = constraint_costs(mapspace_of(), ENERGY, counted, should_stop=stop)
+    assert report.baseline.status is Status.OPTIMAL
+    assert len(report.clauses) == 2
+
+
+def test_a_least_parallelism_has_a_price():
+    mapspace = replace(mapspace_of(), min_parallelism=Fraction(12))
+    report = constraint_costs(mapspace, ENERGY, map_einsum)
+    assert any("arithmetic units" in cost.statement.text for cost in report.clauses)

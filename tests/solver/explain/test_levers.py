@@ -1,0 +1,172 @@
+"""Levers are applied to the spec's own text: the change suffices, and one step less does not."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from model.mapspace import FactorRule
+from model.spec.composer import compose
+from model.spec.documents import Document
+from model.spec.limits import Limits
+from model.spec.timeloop import LoadOptions
+from model.spec.timeloop.loader import load_node
+from solver.explain import Verdict, diagnose
+from solver.explain.constraints import Capacity, Parallelism, constraints_of
+from solver.explain.feasibility import Feasibility
+from solver.explain.nearest import nearest
+from solver.explain.wording import change_text
+from tests.conftest import REPOSITORY
+from tests.solver.explain.test_feasibility import copies
+
+ROW = (REPOSITORY / "tests" / "solver" / "cli" / "data" / "row.yaml").read_text(encoding="utf-8")
+SPAD = "attributes: {depth: 8, width: 8, datawidth: 8}\n          actions: &spad"
+PE_FACTORS = "spatial: {factors: [P=1]}"
+MAC = "class: intmac"
+
+
+def mapspace_of(*edits):
+    """The row of PEs with some of its text replaced."""
+    text = ROW
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    top = compose(Document.of("row.yaml", text), Limits())
+    return load_node(top, (Path("row.yaml"),), LoadOptions(refuse_infeasible=False)).mapspace
+
+
+def spad(depth, more=""):
+    return SPAD, SPAD.replace("depth: 8", f"depth: {depth}").replace("datawidth: 8", f"datawidth: 8{more}")
+
+
+def pe(text):
+    return PE_FACTORS, f"spatial: {{{text}}}"
+
+
+def factors(text):
+    return pe(f"factors: [P=1, {text}]")
+
+
+def share(value):
+    return MAC, f"{MAC}\n      constraints: {{min_parallelism: {value}}}"
+
+
+ALL_IN_PE = ("temporal: {factors: [P=1]}", "temporal: {factors: [P=1, M=6, C=4, R=3]}")
+BUFFERED = "multiple_buffering: 1.5"
+CASES = [
+    # what makes the row infeasible, a lever, its application, one step less
+    ([spad(8), ALL_IN_PE], "`weight_spad` with 72 words instead of 8", spad(72), spad(71)),
+    (
+        [spad(8, f", {BUFFERED}"), ALL_IN_PE],
+        "`weight_spad` with 108 words instead of 8",
+        spad(108, f", {BUFFERED}"),
+        spad(107, f", {BUFFERED}"),
+    ),
+    (
+        [factors("M=3, C=4, R=3")],
+        "meshX 12 instead of 4 of `PE`",
+        ("meshX: 4", "meshX: 12"),
+        ("meshX: 4", "meshX: 11"),
+    ),
+    (
+        [factors("M=3, C=4, R=3")],
+        "C=1 instead of C=4 in the spatial loops of `PE`",
+        factors("M=3, C=1, R=3"),
+        factors("M=3, C=2, R=3"),
+    ),
+    (
+        [factors("M<=1, C<=1"), share(0.5)],
+        "C<=2 instead of C<=1 in the spatial loops of `PE`",
+        factors("M<=1, C<=2"),
+        factors("M<=1, C<=1"),
+    ),
+    (
+        [factors("M<=2, C<=2, R=1"), share(0.9)],
+        "4 of 12 arithmetic units (0.3333) instead of 11",
+        share(0.3333),
+        share(0.42),
+    ),
+    (
+        [factors("M>=3, C>=4"), spad(64, ", min_utilization: 0.5")],
+        "min_utilization 0.09375 instead of 0.5 of `weight_spad` (6 words)",
+        spad(64, ", min_utilization: 0.09375"),
+        spad(64, ", min_utilization: 0.095"),
+    ),
+    (
+        [factors("M>=3, C>=4"), spad(64, ", min_utilization: 0.5")],
+        "`weight_spad` with 12 words instead of 64",
+        spad(12, ", min_utilization: 0.5"),
+        spad(13, ", min_utilization: 0.5"),
+    ),
+    (
+        [pe("factors: [P=1, C>=4, M>=3], split: 3"), share(1)],
+        "split 2 instead of 3 of `PE`",
+        pe("factors: [P=1, C>=4, M>=3], split: 2"),
+        pe("factors: [P=1, C>=4, M>=3], split: 0"),
+    ),
+    (
+        [pe("factors: [C=4, M=3, R=1], permutation: [C, M, P, R], split: 2")],
+        "without this: the order of the spatial loops of `PE`",
+        pe("factors: [C=4, M=3, R=1], split: 2"),
+        pe("factors: [C=4, M=3, R=1], permutation: [M, C, P, R], split: 2"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("edits", "lever", "change", "less"), CASES)
+def test_a_lever_suffices_and_less_does_not(edits, lever, change, less):
+    found = diagnose(mapspace_of(*edits))
+    assert found.verdict is Verdict.INFEASIBLE
+    assert lever in [each.text for reason in found.reasons for each in reason.levers]
+    kept = [edit for edit in edits if edit[0] != change[0]]
+    assert diagnose(mapspace_of(*kept, change)).verdict is Verdict.FEASIBLE
+    assert diagnose(mapspace_of(*kept, less)).verdict is Verdict.INFEASIBLE
+
+
+def test_the_arithmetic_is_that_of_the_conflict_alone():
+    (reason,) = diagnose(mapspace_of(spad(8), ALL_IN_PE)).reasons
+    (found,) = reason.shortfalls
+    assert (found.demand, found.limit, found.unit, found.gap) == (12, 8, "words", 4)
+    assert reason.text == "Weights needs 12 words at the least, `weight_spad` holds 8: 4 too few"
+    assert all(statement.sources for statement in reason.constraints)
+
+
+def test_conflicts_that_share_nothing_are_reported_each_with_its_levers():
+    buffer = "keep: [Inputs, Outputs]}"
+    loops = (buffer, f"{buffer}\n        temporal: {{factors: [R=3, C=4]}}")
+    reasons = diagnose(mapspace_of(loops, factors("C=2, R=3"))).reasons
+    assert [reason.text for reason in reasons] == [
+        "the factors of C that these lines allow cannot have its bound 4 as their product",
+        "the factors of R that these lines allow cannot have its bound 3 as their product",
+    ]
+    assert all(len(reason.levers) == 2 for reason in reasons)
+
+
+def test_a_larger_mesh_raises_a_least_parallelism_with_it():
+    # A least parallelism is a share of all units, so more columns alone do not help.
+    found = diagnose(mapspace_of(factors("M<=2, C<=2, R=1"), share(1)))
+    levers = [lever.text for reason in found.reasons for lever in reason.levers]
+    assert not any("mesh" in text for text in levers)
+
+
+def test_no_value_is_proposed_for_a_dimension_that_would_shift_an_order():
+    edit = pe("factors: [P=1, R=1, C<=1, M<=1], permutation: [C, M], split: 1")
+    found = diagnose(mapspace_of(edit, share(0.2)))
+    (reason,) = found.reasons
+    assert [lever.needed for lever in reason.levers if "R=1" in lever.text] == [None]
+    assert any(lever.needed == 4 for lever in reason.levers if "C<=" in lever.text)
+
+
+def test_shares_are_rounded_down():
+    text = change_text(Parallelism(Fraction(11), None), 5, mapspace_of())
+    assert text == "5 of 12 arithmetic units (0.4166) instead of 11"
+
+
+def test_a_stopped_search_for_a_value_says_that_it_is_not_exact():
+    mapspace = copies((2**10,), 4, 1, tile_rules=(FactorRule("D0", "=", 1),))
+    constraints = constraints_of(mapspace)
+    (capacity,) = (c for c in constraints if isinstance(c, Capacity))
+    budget = iter([False, False])
+    feasibility = Feasibility(mapspace, stop=lambda: next(budget, True))
+    found = nearest(feasibility, [c for c in constraints if c != capacity], capacity)
+    assert (found.value, found.exact) == (2**11, False)
