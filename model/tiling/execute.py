@@ -8,7 +8,16 @@ import numpy as np
 
 from model.tiling.arrays import Array, TiledTensor, cut_tensor, from_row, stored_row
 from model.tiling.cuts import Span
-from model.tiling.kernels import Elementwise, applied, convolve, inner_product, normalise, pool, softmax
+from model.tiling.kernels import (
+    Elementwise,
+    applied,
+    check_operands,
+    convolve,
+    inner_product,
+    normalise,
+    pool,
+    softmax,
+)
 from model.tiling.operators import (
     INPUTS,
     OUTPUTS,
@@ -43,8 +52,14 @@ def run_tiled(tiling: Tiling, tensors: Mapping[str, Array], function: Elementwis
     ndarray
         As `model.tiling.kernels.untiled` returns it: the same numbers for integers; for floating point
         sums over channels may be rounded differently, as they are taken in parts.
+
+    Raises
+    ------
+    ValueError
+        If an operand is missing or of another shape, or an element-wise operator is given no function.
     """
     operator, alignment = tiling.operator, tiling.backend.alignment
+    check_operands(operator, tensors)
     flat = isinstance(operator, Unary)
     given = {name: stored_row(tensor, alignment) if flat else tensor for name, tensor in tensors.items()}
     tiles = {name: cut_tensor(tensor, tiling[name].grid, copy=True) for name, tensor in given.items()}

@@ -10,6 +10,7 @@ import numpy as np
 from model.tiling.arrays import Array
 from model.tiling.operators import (
     INPUTS,
+    OUTPUTS,
     SECOND_INPUTS,
     WEIGHTS,
     BatchNorm,
@@ -40,8 +41,9 @@ def untiled(operator: Operator, tensors: Mapping[str, Array], function: Elementw
     Raises
     ------
     ValueError
-        If an element-wise operator is given no function.
+        If an operand is missing or of another shape, or an element-wise operator is given no function.
     """
+    check_operands(operator, tensors)
     inputs = tensors[INPUTS]
     if isinstance(operator, Convolution):
         rows, columns = operator.windows
@@ -56,6 +58,14 @@ def untiled(operator: Operator, tensors: Mapping[str, Array], function: Elementw
     if isinstance(operator, Softmax):
         return softmax(inputs)
     return applied(function, [tensors[name] for name in (INPUTS, SECOND_INPUTS) if name in tensors])
+
+
+def check_operands(operator: Operator, tensors: Mapping[str, Array]) -> None:
+    """Raise `ValueError` unless `tensors` are the operands of `operator`."""
+    wanted = {name: shape for name, shape in operator.shapes.items() if name != OUTPUTS}
+    given = {name: tensor.shape for name, tensor in tensors.items()}
+    if given != wanted:
+        raise ValueError(f"{operator.name} takes operands of the shapes {wanted}, not {given}")
 
 
 def applied(function: Elementwise | None, operands: Sequence[Array]) -> Array:

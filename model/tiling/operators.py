@@ -141,7 +141,25 @@ class Pooling:
 
 
 @dataclass(frozen=True)
-class BatchNorm:
+class _OfInputs:
+    """An operator that the shape of its inputs describes; outputs have the same shape."""
+
+    name: ClassVar[str]
+    layouts: ClassVar[tuple[int, ...]] = (2, 4)
+    input: Shape
+
+    def __post_init__(self) -> None:
+        """Refuse other layouts."""
+        _check_positive(self.name, self.layouts, self.input)
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        """Shape of each tensor by its name."""
+        return {INPUTS: self.input, OUTPUTS: self.input}
+
+
+@dataclass(frozen=True)
+class BatchNorm(_OfInputs):
     """Batch normalisation after a convolution (NHWC) or an inner product (NC).
 
     The weights are four rows: mean, scale (the inverse of the standard deviation), gamma and beta of each
@@ -149,11 +167,6 @@ class BatchNorm:
     """
 
     name: ClassVar[str] = "batch_norm"
-    input: Shape
-
-    def __post_init__(self) -> None:
-        """Refuse other layouts."""
-        _check_positive(self.name, (2, 4), self.input)
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -162,20 +175,10 @@ class BatchNorm:
 
 
 @dataclass(frozen=True)
-class Unary:
+class Unary(_OfInputs):
     """An operator that maps each element alone (ReLU, tanh, ...)."""
 
     name: ClassVar[str] = "unary"
-    input: Shape
-
-    def __post_init__(self) -> None:
-        """Refuse other layouts."""
-        _check_positive(self.name, (2, 4), self.input)
-
-    @property
-    def shapes(self) -> dict[str, Shape]:
-        """Shape of each tensor by its name."""
-        return {INPUTS: self.input, OUTPUTS: self.input}
 
 
 @dataclass(frozen=True)
@@ -191,20 +194,11 @@ class Eltwise(Unary):
 
 
 @dataclass(frozen=True)
-class Softmax:
+class Softmax(_OfInputs):
     """Softmax of each row of NC inputs."""
 
     name: ClassVar[str] = "softmax"
-    input: Shape
-
-    def __post_init__(self) -> None:
-        """Refuse other layouts."""
-        _check_positive(self.name, (2,), self.input)
-
-    @property
-    def shapes(self) -> dict[str, Shape]:
-        """Shape of each tensor by its name."""
-        return {INPUTS: self.input, OUTPUTS: self.input}
+    layouts: ClassVar[tuple[int, ...]] = (2,)
 
 
 Operator = Convolution | InnerProduct | Pooling | BatchNorm | Unary | Eltwise | Softmax

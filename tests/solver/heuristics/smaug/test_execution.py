@@ -26,6 +26,9 @@ from tests.solver.heuristics.smaug.cases import (
 )
 
 SMV = load_backend("smv")
+RUNS = pytest.mark.parametrize(
+    "run", [run_tiled, lambda tiling, operands: untiled(tiling.operator, operands)], ids=["tiled", "untiled"]
+)
 
 
 def _check(operator, backend, function=None):
@@ -106,17 +109,19 @@ def test_smv_at_full_size(operator):
     _check(operator, SMV)
 
 
-@pytest.mark.parametrize(
-    "run",
-    [
-        lambda tiling, operands: run_tiled(tiling, operands),
-        lambda tiling, operands: untiled(tiling.operator, operands),
-    ],
-)
+@RUNS
 def test_an_elementwise_operator_needs_a_function(run):
     operator = Unary((1, 2, 2, 8))
     with pytest.raises(ValueError, match="needs a function"):
         run(tile(operator, SMV), random_operands(operator, seed=1))
+
+
+@RUNS
+def test_operands_of_other_shapes_are_refused(run):
+    operator = InnerProduct((1, 8), 8)
+    operands = random_operands(operator, seed=1)
+    with pytest.raises(ValueError, match=r"inner_product takes operands of the shapes .* not \{'inputs'"):
+        run(tile(operator, SMV), {**operands, "weights": operands["weights"].T[:4]})
 
 
 @settings(max_examples=60, deadline=None)
