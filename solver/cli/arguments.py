@@ -10,6 +10,7 @@ from pathlib import Path
 from solver.cli.assign_arguments import add_assign
 from solver.cli.compare_arguments import add_compare
 from solver.cli.explain_arguments import add_explain
+from solver.cli.network_arguments import add_network
 from solver.cli.options import EXIT_CODES, Commands, add_json, add_search_options, add_spec_command
 from solver.cli.tile_arguments import add_tile
 
@@ -110,4 +111,5 @@ ADDERS: dict[str, Callable[[Commands], argparse.ArgumentParser]] = {
     "tile": add_tile,
     "assign": add_assign,
     "explain": add_explain,
+    "network": add_network,
 }

@@ -9,6 +9,7 @@ from model.spec.places import places_of
 from solver.cli.assign import assign_command
 from solver.cli.compare import compare_command
 from solver.cli.explain import explain_command
+from solver.cli.network import network_command
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
 from solver.cli.output import STDOUT, check_outputs, write_output
 from solver.cli.running import load, load_mapspace, load_unmapped, search
@@ -83,4 +84,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "tile": tile_command,
     "assign": assign_command,
     "explain": explain_command,
+    "network": network_command,
 }

@@ -25,15 +25,20 @@ def load(
     refuse_infeasible: bool = True,
 ) -> LoadedSpec:
     """Read specs as the command line says."""
-    options = LoadOptions(
+    options = replace(
+        load_options(arguments), require_mapping=require_mapping, refuse_infeasible=refuse_infeasible
+    )
+    return load_timeloop(paths, parse_assignments(arguments.variables), options)
+
+
+def load_options(arguments: argparse.Namespace) -> LoadOptions:
+    """Return how the command line wants specs to be read."""
+    return LoadOptions(
         ignore_sparse=arguments.ignore_sparse,
         timeloop_padding=arguments.timeloop_padding,
-        require_mapping=require_mapping,
-        refuse_infeasible=refuse_infeasible,
         limits=replace(DEFAULT_LIMITS, **dict(arguments.limits)),
         allow_include=tuple(arguments.include_roots),
     )
-    return load_timeloop(paths, parse_assignments(arguments.variables), options)
 
 
 def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:

@@ -106,6 +106,8 @@ class Resolver:
         items: list[Node] = []
         for text, place in factor_texts(node):
             name, rest = _split_factor(text)
+            if not self.naming.dims(name) and self.naming.knows_dim(name):
+                continue  # It speaks of the Einsums that have this dimension.
             dims = self._dims(name, place)
             if len(dims) > 1 and rest not in ("=1", "==1", "<=1"):
                 message = f"`{name}` means {listing(dims)} here; only a factor of 1 speaks of all of them"

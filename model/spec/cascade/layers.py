@@ -14,6 +14,7 @@ from model.spec.cascade.naming import Naming, dataspace_names, problem_of
 from model.spec.cascade.reservations import persistent_bits, reserved_bits
 from model.spec.cascade.words import in_values
 from model.spec.fields import listing
+from model.spec.sizes import check_problem
 from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.loader import CONSTRAINT_SECTIONS, LoadOptions, load_node
 from model.spec.timeloop.problem import LoadedProblem
@@ -63,6 +64,7 @@ def _layer(
         for key, value in top.entries
     )
     problem = problem_of(einsum, resolver.absent)
+    check_problem(problem, options.limits, _place(einsum))
     spans = dict.fromkeys(problem.dims, _place(einsum))
     own = MappingNode(entries, top.span, top.tag)
     loaded = load_node(own, files, options, LoadedProblem(problem, spans, ()))
@@ -103,7 +105,11 @@ def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[str]) -> Mapspace
         shown = ", ".join(f"`{tensor}` {count}" for tensor, count in bits.items())
         what = f"Einsum `{einsum.name}` has values of several sizes (bits: {shown})"
         notes.append(f"{what}; each is taken to have {widest}")
-    return replace(mapspace, architecture=in_values(mapspace.architecture, widest))
+    architecture = in_values(mapspace.architecture, widest)
+    for level in architecture.levels:
+        if level.size_words == 0:
+            notes.append(f"`{level.name}` is too small for a value of {widest} bits")
+    return replace(mapspace, architecture=architecture)
 
 
 def _with_reservation(

@@ -1,0 +1,43 @@
+"""The arguments of ``network``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from solver.cli.options import Commands, add_json, add_search_options, add_spec_command
+
+
+def add_network(commands: Commands) -> argparse.ArgumentParser:
+    """Add the command ``network``."""
+    parser = add_spec_command(commands, "network", "map every Einsum of a workload or network")
+    parser.description = (
+        "Map every Einsum of a network to its proven optimum: an AccelForge workload, or layer files of "
+        "Timeloop's form (each with `problem`; a directory stands for its files), on the architecture in "
+        "the other files. Identical Einsums are searched once. --time-limit holds for each search."
+    )
+    add_search_options(parser)
+    add_json(parser)
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=default_cache(),
+        metavar="DIR",
+        help="where proven results are kept (default: tilewright in the user's cache directory)",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="use the results that are kept, for instance of a run that was interrupted",
+    )
+    parser.add_argument(
+        "--quiet", action="store_true", help="no progress and no report; files and exit code only"
+    )
+    return parser
+
+
+def default_cache() -> Path:
+    """Return the directory in which this user's programs keep what they can make again."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "tilewright"

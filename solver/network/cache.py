@@ -1,0 +1,145 @@
+"""Answers on disk, one file per canonical problem, so that a run can be killed and continued."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+from model.cost import evaluate
+from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
+from model.mapping import Mapping as LoopNest
+from model.mapspace import Mapspace
+from solver.certificate.canonical import canonical, canonical_sha256
+from solver.result import Result, Statistics, Status, Termination
+
+FORMAT = 1
+
+
+def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
+    """Return the name under which the answer for a mapspace is kept.
+
+    It stands for everything that decides the answer: the mapspace as the cost model sees it, the
+    objectives, and the version of this program.
+    """
+    return canonical_sha256(
+        {
+            "format": FORMAT,
+            "version": version("tilewright"),
+            "objectives": list(objectives),
+            "mapspace": canonical(mapspace),
+        }
+    )
+
+
+class ResultCache:
+    """A directory of proven answers.
+
+    A file is written beside its place and then moved there, so that it is whole or absent whenever
+    the program is killed. What is read is priced again: a file that does not say the truth counts
+    as absent.
+
+    Parameters
+    ----------
+    directory
+        Made where it is missing.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def store(self, key: str, result: Result) -> None:
+        """Keep a proven answer; `OSError` where that fails."""
+        if result.status not in (Status.OPTIMAL, Status.INFEASIBLE):
+            return
+        self.directory.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(_document(result), indent=1, allow_nan=False)
+        handle, name = tempfile.mkstemp(prefix=f".{key[:16]}-", suffix=".tmp", dir=self.directory)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(name, self._path(key))  # noqa: PTH105 (both are plain strings here)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)  # noqa: PTH108
+            raise
+
+    def find(self, key: str, mapspace: Mapspace) -> Result | None:
+        """Return the answer kept under a key, None where there is none that can be used."""
+        try:
+            document = json.loads(self._path(key).read_text(encoding="utf-8"))
+            return _result(document, mapspace)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def _path(self, key: str) -> Path:
+        return self.directory / f"{key}.json"
+
+
+def _document(result: Result) -> Mapping[str, object]:
+    return {
+        "status": result.status.value,
+        "objectives": list(result.objectives),
+        "value": result.value,
+        "later_bounds": list(result.later_bounds),
+        "bound": result.bound,
+        "mapping": None if result.mapping is None else [_node(node) for node in result.mapping.nodes],
+        "statistics": asdict(result.statistics),
+    }
+
+
+def _node(node: NodeMapping) -> Mapping[str, object]:
+    if isinstance(node, FanoutMapping):
+        return {"spatial": [[loop.dim, loop.bound, loop.axis] for loop in node.spatial]}
+    return {"temporal": [[loop.dim, loop.bound] for loop in node.temporal], "keep": sorted(node.keep)}
+
+
+def _result(document: dict[str, object], mapspace: Mapspace) -> Result:
+    """Return a kept answer after its mapping is priced; ``ValueError`` where that contradicts it."""
+    status = Status(document["status"])
+    statistics: dict[str, float] = document["statistics"]  # type: ignore[assignment]
+    objectives: list[str] = document["objectives"]  # type: ignore[assignment]
+    later: list[int] = document["later_bounds"]  # type: ignore[assignment]
+    common = Result(
+        status=Status.INFEASIBLE,
+        termination=Termination.PROVEN,
+        objectives=tuple(objectives),
+        units_per_pj=mapspace.architecture.units_per_pj,
+        statistics=Statistics(**statistics),  # type: ignore[arg-type]
+    )
+    if status is Status.INFEASIBLE:
+        return common
+    nodes: list[dict[str, list[list[object]]]] = document["mapping"]  # type: ignore[assignment]
+    mapping = LoopNest(tuple(_node_mapping(node) for node in nodes))
+    evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
+    values = {"energy": evaluation.energy, "latency": evaluation.cycles, "edp": evaluation.edp}
+    known = [document["value"], *later]
+    if not evaluation.valid or known != [values[name] for name in objectives]:
+        raise ValueError("the mapping does not have the value that is kept with it")
+    return Result(
+        status=Status.OPTIMAL,
+        termination=Termination.PROVEN,
+        objectives=common.objectives,
+        units_per_pj=common.units_per_pj,
+        value=values[objectives[0]],
+        bound=values[objectives[0]],
+        later_bounds=tuple(later),
+        mapping=mapping,
+        evaluation=evaluation,
+        statistics=common.statistics,
+    )
+
+
+def _node_mapping(node: dict[str, list[list[object]]]) -> NodeMapping:
+    if "spatial" in node:
+        return FanoutMapping(tuple(SpatialLoop(*loop) for loop in node["spatial"]))  # type: ignore[arg-type]
+    keep: list[str] = node["keep"]  # type: ignore[assignment]
+    loops = tuple(Loop(*loop) for loop in node["temporal"])  # type: ignore[arg-type]
+    return StorageMapping(loops, frozenset(keep))

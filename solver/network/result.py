@@ -1,0 +1,121 @@
+"""What is known of a network once its layers are mapped."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from model.cascade import Layer, Network
+from solver.result import Result, Status
+
+Origin = Literal["searched", "identical", "cached", "copy"]
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """A layer and the answer of its search.
+
+    Parameters
+    ----------
+    layer
+        The layer.
+    result
+        The answer with the layer's own names; None for a copy, which costs nothing.
+    origin
+        Whether it was searched for this layer, found for an identical one before (`same_as`), or
+        kept from an earlier run.
+    """
+
+    layer: Layer
+    result: Result | None
+    origin: Origin
+    same_as: str = ""
+
+    @property
+    def status(self) -> Status:
+        """What is known; a copy needs no mapping, which is optimal."""
+        return Status.OPTIMAL if self.result is None else self.result.status
+
+    @property
+    def energy(self) -> int | None:
+        """Energy of all instances in the architecture's unit, None without a mapping."""
+        return self._times("energy")
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of all instances, None without a mapping."""
+        return self._times("cycles")
+
+    def _times(self, quantity: str) -> int | None:
+        if self.result is None:
+            return 0
+        if self.result.evaluation is None:
+            return None
+        value: int = getattr(self.result.evaluation, quantity)
+        return value * self.layer.n_instances
+
+
+@dataclass(frozen=True)
+class NetworkResult:
+    """The layers' answers, and their sums: layers run one after the other.
+
+    Parameters
+    ----------
+    network
+        What was mapped.
+    layers
+        One per layer, in order; fewer if the run was interrupted.
+    seconds
+        Wall-clock time of the run.
+    """
+
+    network: Network
+    layers: tuple[LayerResult, ...]
+    seconds: float
+
+    @property
+    def units_per_pj(self) -> int:
+        """A common energy unit of all layers' architectures, as parts of a picojoule."""
+        return math.lcm(*(own.layer.mapspace.architecture.units_per_pj for own in self.layers), 1)
+
+    @property
+    def energy(self) -> int | None:
+        """Energy of the network in `units_per_pj`, None if a layer has no mapping."""
+        parts = [
+            None
+            if own.energy is None
+            else own.energy * (self.units_per_pj // own.layer.mapspace.architecture.units_per_pj)
+            for own in self.layers
+        ]
+        return self._total(parts)
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of the network, None if a layer has no mapping."""
+        return self._total([own.cycles for own in self.layers])
+
+    @property
+    def edp(self) -> int | None:
+        """Energy of the network times its cycles; no sum of the layers' products."""
+        energy, cycles = self.energy, self.cycles
+        return None if energy is None or cycles is None else energy * cycles
+
+    @property
+    def proven(self) -> int:
+        """Number of layers whose answer is proven."""
+        return sum(own.status in (Status.OPTIMAL, Status.INFEASIBLE) for own in self.layers)
+
+    @property
+    def status(self) -> Status:
+        """The weakest of the layers' answers; a layer that cannot be mapped makes it INFEASIBLE."""
+        known = {own.status for own in self.layers}
+        order = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE)
+        if len(self.layers) < len(self.network.layers):
+            known.add(Status.UNKNOWN)
+        return next((status for status in order if status in known), Status.OPTIMAL)
+
+    def _total(self, parts: list[int | None]) -> int | None:
+        known = [part for part in parts if part is not None]
+        complete = len(known) == len(self.network.layers)
+        return sum(known) if complete else None

@@ -1,0 +1,180 @@
+"""The report of a whole network: a row per layer, totals, JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import version
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from model.cost.report import Evaluation
+from model.problem import Problem
+from model.spec.fields import listing
+from solver.network.result import LayerResult, NetworkResult
+from solver.report.document import UNITS, Document, result_document
+from solver.report.figures import (
+    count_text,
+    energy_text,
+    objective_text,
+    percent,
+    seconds_text,
+    significant,
+)
+from solver.report.tables import NOTHING, plain_table
+from solver.report.text import STYLES
+from solver.result import Result, Status
+
+ARITHMETIC = "arithmetic"
+
+
+def print_network(console: Console, result: NetworkResult) -> None:
+    """Print the layers, the totals, notes and the status line."""
+    console.print(Text.assemble(("Network", "bold"), f" {result.network.name}"))
+    console.print(layers_table(result))
+    console.print(Text.assemble("\n", ("Totals", "bold")))
+    console.print(totals_table(result))
+    for note in result.network.notes:
+        console.print(f"note: {note}")
+    console.print(status_line(result))
+
+
+def layers_table(result: NetworkResult) -> Table:
+    """Return a row per layer; energy and cycles are of all its instances."""
+    table = plain_table("Einsum", "Shape")
+    table.add_column("Runs", justify="right", no_wrap=True)
+    table.add_column("Status", no_wrap=True)
+    for heading in ("Optimum", "Bound", "Energy", "Cycles"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("Limited by", no_wrap=True)
+    for heading in ("Utilization", "Time"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("From", no_wrap=True)
+    for own in result.layers:
+        table.add_row(
+            own.layer.name,
+            shape_text(own.layer.mapspace.problem),
+            count_text(own.layer.n_instances),
+            _status(own),
+            *_figures(own),
+            _origin(own),
+        )
+    return table
+
+
+def _status(own: LayerResult) -> str:
+    """Return the status, with the gap where there is one: five digits may not show it."""
+    gap = None if own.result is None else own.result.gap
+    return f"{own.status.value}, gap {percent(gap)}" if gap else own.status.value
+
+
+def shape_text(problem: Problem) -> str:
+    """Return the dimensions above 1 with their bounds."""
+    sizes = [f"{dim} {bound}" for dim, bound in problem.bound.items() if bound > 1]
+    return ", ".join(sizes) or "1"
+
+
+def _figures(own: LayerResult) -> tuple[str, ...]:
+    """Return optimum, bound, energy, cycles, bottleneck, utilization and time."""
+    result = own.result
+    if result is None:
+        return ("0", "0", "0 pJ", "0", "nothing moves", NOTHING, NOTHING)
+    bound = _shown(result, result.bound)
+    seconds = seconds_text(result.statistics.seconds) if own.origin == "searched" else NOTHING
+    evaluation = result.evaluation
+    if evaluation is None or own.energy is None or own.cycles is None:
+        return (NOTHING, bound, NOTHING, NOTHING, NOTHING, NOTHING, seconds)
+    return (
+        _shown(result, result.value),
+        bound,
+        energy_text(own.energy / result.units_per_pj),
+        count_text(own.cycles),
+        bottleneck(evaluation),
+        percent(evaluation.utilization),
+        seconds,
+    )
+
+
+def _shown(result: Result, quantity: int | None) -> str:
+    return NOTHING if quantity is None else objective_text(result.objective, quantity, result.units_per_pj)
+
+
+def _origin(own: LayerResult) -> str:
+    return f"= {own.same_as}" if own.origin == "identical" else own.origin
+
+
+def bottleneck(evaluation: Evaluation) -> str:
+    """Return what decides the latency: the level with the slowest transfers, or the arithmetic."""
+    slowest = max(evaluation.levels, key=lambda level: level.cycles)
+    return slowest.name if slowest.cycles > evaluation.compute_cycles else ARITHMETIC
+
+
+def totals_table(result: NetworkResult) -> Table:
+    """Return energy, cycles and EDP of the network, and how much of it is proven."""
+    table = Table.grid(padding=(0, 2))
+    for name, shown, note in _totals(result):
+        table.add_row(name, shown, note)
+    return table
+
+
+def _totals(result: NetworkResult) -> Iterator[tuple[str, str, str]]:
+    energy, cycles, edp = result.energy, result.cycles, result.edp
+    units = result.units_per_pj
+    yield "Energy", NOTHING if energy is None else energy_text(energy / units), ""
+    yield "Cycles", NOTHING if cycles is None else count_text(cycles), ""
+    yield "EDP", NOTHING if edp is None else significant(edp / units), "pJ*cycles, of the totals"
+    layers, searched = len(result.network.layers), sum(own.origin == "searched" for own in result.layers)
+    share = percent(result.proven / layers) if layers else NOTHING
+    yield "Proven", f"{result.proven}/{layers}", share
+    yield "Searched", f"{searched}/{layers}", seconds_text(result.seconds)
+
+
+def status_line(result: NetworkResult) -> Text:
+    """Return the status of the network in one line."""
+    parts = [f"{result.proven} of {len(result.network.layers)} Einsums proven"]
+    if len(result.layers) < len(result.network.layers):
+        parts.append(f"stopped after {len(result.layers)}; --resume continues")
+    infeasible = [own.layer.name for own in result.layers if own.status is Status.INFEASIBLE]
+    if infeasible:
+        parts.append(f"no mapping of {listing(infeasible)} satisfies the constraints")
+    status = result.status
+    return Text.assemble((status.value, STYLES[status]), " ", "; ".join(parts))
+
+
+def network_document(result: NetworkResult) -> Document:
+    """Return the JSON document of a network; docs/network.md lists the keys."""
+    energy, cycles, edp = result.energy, result.cycles, result.edp
+    units = result.units_per_pj
+    return {
+        "version": version("tilewright"),
+        "network": result.network.name,
+        "status": result.status.value,
+        "energy_pj": None if energy is None else energy / units,
+        "cycles": cycles,
+        "edp_pj_cycles": None if edp is None else edp / units,
+        "units": dict(UNITS),
+        "proven": result.proven,
+        "einsums": len(result.network.layers),
+        "seconds": result.seconds,
+        "layers": [_layer_document(own) for own in result.layers],
+        "notes": list(result.network.notes),
+    }
+
+
+def _layer_document(own: LayerResult) -> Document:
+    head: Document = {
+        "name": own.layer.name,
+        "shape": own.layer.mapspace.problem.bound,
+        "n_instances": own.layer.n_instances,
+        "origin": own.origin,
+        "same_as": own.same_as or None,
+        "status": own.status.value,
+    }
+    if own.result is None:
+        return {**head, "result": None}
+    evaluation = own.result.evaluation
+    document = result_document(own.layer.mapspace, own.result)
+    del document["version"]
+    limited = None if evaluation is None else bottleneck(evaluation)
+    return {**head, "limited_by": limited, "result": document}

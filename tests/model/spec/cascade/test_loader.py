@@ -1,0 +1,256 @@
+"""Networks: names of the workload in an architecture, layers of Timeloop's form, what is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from model.cascade import Network
+from model.mapspace import FactorRule
+from model.spec.cascade import load_network
+from model.spec.source import SpecError
+from model.spec.timeloop import load_timeloop
+from tests.conftest import REPOSITORY
+
+SPECS = REPOSITORY / "specs"
+EYERISS = SPECS / "architectures" / "eyeriss_like.yaml"
+Load = Callable[..., Network]
+
+ARCHITECTURE = """
+architecture:
+  nodes:
+  - !Component
+    name: DRAM
+    class: DRAM
+    attributes: {datawidth: 8, width: 64, DRAM_ATTRIBUTES}
+    energy: {read: 512, write: 512, leak: 0}
+  - !Component
+    name: buffer
+    class: SRAM
+    attributes: {datawidth: 8, width: 64, depth: 64}
+    energy: {read: 18, write: 14, update: 15, leak: 0}
+    constraints: CONSTRAINTS
+  - !Container
+    name: PE
+    spatial: {meshX: 4, meshY: 2}
+    constraints: SPATIAL
+  - !Component
+    name: register
+    class: regfile
+    attributes: {datawidth: 8, width: 8, depth: 16}
+    energy: {read: 1, write: 1, leak: 0}
+  - !Component
+    name: mac
+    class: intmac
+    energy: {compute: 1}
+"""
+
+WORKLOAD = """
+workload:
+  rank_sizes: {M: 8, K: 4, N: 6}
+  bits_per_value: {All: 8}
+  persistent_tensors: W | V
+  einsums:
+  - {einsum: "T[m, n] = A[m, k] * W[k, n]", renames: {weight: W, input: A, output: T, rows: m, all: m | n}}
+  - {einsum: "Z[m, k] = T[m, n] * V[K: k, n]", n_instances: 3}
+  - {einsum: "Y[m, k] = Z[m, k]", renames: {weight: Nothing, input: Z}}
+  - {einsum: "X[m, k] = Y[m, k]", is_copy_operation: True}
+"""
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+    monkeypatch.chdir(tmp_path)
+
+    def loaded(
+        constraints: str = "{}", spatial: str = "{}", workload: str = WORKLOAD, dram: str = "block_size: 8"
+    ) -> Network:
+        text = ARCHITECTURE.replace("CONSTRAINTS", constraints).replace("SPATIAL", spatial)
+        Path("a.yaml").write_text(text.replace("DRAM_ATTRIBUTES", dram), encoding="utf-8")
+        Path("w.yaml").write_text(workload, encoding="utf-8")
+        return load_network(["w.yaml", "a.yaml"])
+
+    return loaded
+
+
+def kept(network: Network) -> list[set[str]]:
+    return [set(layer.mapspace.keep[1].keep) for layer in network.layers]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("[weight]", [{"W"}, set(), set(), set()]),
+        ("[Weights]", [{"W"}, set(), set(), set()]),
+        ("weight", [{"W"}, set(), set(), set()]),
+        ("[T]", [{"T"}, {"T"}, set(), set()]),
+        ("[input, Intermediates]", [{"A", "T"}, {"T", "Z"}, {"Z", "Y"}, {"Y"}]),
+        ("[Outputs]", [{"T"}, {"Z"}, {"Y"}, {"X"}]),
+        ("[Persistent, W]", [{"W"}, {"V"}, set(), set()]),
+        ("[Shared]", [{"T"}, {"T", "Z"}, {"Z", "Y"}, {"Y"}]),
+        ('["*"]', [{"A", "W", "T"}, {"T", "V", "Z"}, {"Z", "Y"}, {"Y", "X"}]),
+        ("[Nothing]", [set(), set(), set(), set()]),
+    ],
+)
+def test_tensors_in_constraints_are_resolved_for_each_einsum(
+    load: Load, given: str, expected: list[set[str]]
+):
+    assert kept(load(f"{{dataspace: {{keep: {given}}}}}")) == expected
+
+
+def test_a_level_may_keep_nothing_of_an_einsum(load: Load):
+    network = load("{dataspace: {keep_only: [weight]}}")
+    assert network.layers[2].mapspace.keep[1].bypass == {"Z", "Y"}
+
+
+def test_no_reuse_is_resolved(load: Load):
+    network = load("{temporal: {no_reuse: [input]}}", "{spatial: {no_reuse: [weight]}}")
+    assert [set(x.mapspace.architecture.levels[1].no_temporal_reuse) for x in network.layers] == [
+        {"A"},
+        set(),
+        {"Z"},
+        set(),
+    ]
+    assert network.layers[0].mapspace.architecture.fanouts[0].no_multicast == {"W"}
+
+
+def factors(network: Network, layer: int = 0) -> set[tuple[str, str, int]]:
+    rules: tuple[FactorRule, ...] = network.layers[layer].mapspace.spatial[0].factors
+    return {(rule.dim, rule.relation, rule.value) for rule in rules}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("{m: 2}", {("m", "=", 2)}),
+        ("{rows: 2}", {("m", "=", 2)}),
+        ("[rows=2, k<=2]", {("m", "=", 2), ("k", "<=", 2)}),
+        ("rows2", {("m", "=", 2)}),
+        ("[all=1]", {("m", "=", 1), ("n", "=", 1)}),
+        ("{R: 1, m: 2}", {("R", "=", 1), ("m", "=", 2)}),
+    ],
+)
+def test_rank_variables_in_constraints(load: Load, given: str, expected: set[tuple[str, str, int]]):
+    network = load(spatial=f"{{spatial: {{factors: {given}}}}}")
+    assert factors(network) == expected
+    assert network.layers[0].mapspace.problem.bound.get("R", 1) == 1
+    assert any("`R`" in note for note in network.notes) is ("R" in given)
+
+
+@pytest.mark.parametrize("given", ["[R, rows, k]", "'R,rows,k'", "R rows k"])
+def test_absent_dimensions_keep_their_place_in_a_permutation(load: Load, given: str):
+    network = load(spatial=f"{{spatial: {{permutation: {given}, split: 2}}}}")
+    rules = network.layers[0].mapspace.spatial[0]
+    assert rules.inner == ("R", "m", "k")
+    assert rules.split == 2
+
+
+def test_a_name_of_several_rank_variables_takes_no_factor_above_one(load: Load):
+    with pytest.raises(SpecError, match="only a factor of 1") as caught:
+        load(spatial="{spatial: {factors: [all=2]}}")
+    assert "a.yaml:18" in caught.value.render()
+
+
+def test_an_unknown_tensor_is_an_error(load: Load):
+    with pytest.raises(SpecError, match="`weigth` is no tensor") as caught:
+        load("{dataspace: {keep: [weigth]}}")
+    assert caught.value.hint == "did you mean `weight`?"
+    assert "^^^^^^" in caught.value.render()
+
+
+def test_instances_and_copies(load: Load):
+    network = load()
+    assert [layer.n_instances for layer in network.layers] == [1, 3, 1, 1]
+    assert [layer.is_copy for layer in network.layers] == [False, False, False, True]
+    with pytest.raises(SpecError, match="copies between different levels are not modelled"):
+        load(workload=WORKLOAD, dram="block_size: 8}\n    constraints: {dataspace: {bypass: [X]}")
+
+
+def test_bits_per_value_set_the_words(load: Load):
+    network = load(workload=WORKLOAD.replace("{All: 8}", "{All: 16}"))
+    buffer = network.layers[0].mapspace.architecture.levels[1]
+    assert (buffer.size_words, buffer.block_size, buffer.word_bits) == (256, 4, 16)
+    assert any("`register`" not in note for note in network.notes) is False
+    mixed = load(workload=WORKLOAD.replace("{All: 8}", "{W: 4, Other: 16}"))
+    assert mixed.layers[0].mapspace.architecture.levels[1].size_words == 256
+    assert any("values of several sizes" in note for note in mixed.notes)
+    wide = load(workload=WORKLOAD.replace("{All: 8}", "{All: 200}"))
+    assert any("`register` is too small" in note for note in wide.notes)
+
+
+def test_persistent_tensors_take_their_part_of_the_outermost_level(load: Load):
+    network = load(dram="depth: 100, block_size: 8")
+    words = [layer.mapspace.architecture.levels[0].size_words for layer in network.layers]
+    weights = 24
+    assert words == [800 - 3 * weights, 800 - 3 * weights, 800 - 4 * weights, 800 - 4 * weights]
+    with pytest.raises(SpecError, match="persistent tensors take 72 words of `DRAM`"):
+        load(dram="depth: 8, block_size: 8")
+
+
+def test_layer_files_are_mapped_as_by_map():
+    layer = SPECS / "layers" / "resnet18" / "02_conv2_block1_a.yaml"
+    network = load_network([layer, EYERISS])
+    assert network.layers[0].name == "02_conv2_block1_a"
+    alone = load_timeloop([EYERISS, layer]).mapspace
+    own = network.layers[0].mapspace
+    assert (own.problem, own.architecture, own.temporal) == (
+        alone.problem,
+        alone.architecture,
+        alone.temporal,
+    )
+
+
+def test_a_directory_stands_for_its_layers():
+    network = load_network([SPECS / "layers" / "resnet18", EYERISS])
+    assert network.name == "resnet18"
+    assert [layer.name[:2] for layer in network.layers] == [f"{n:02}" for n in range(1, 22)]
+
+
+def test_layers_of_one_name_are_told_apart():
+    gemm = SPECS / "layers" / "gemm" / "1024.yaml"
+    names = [layer.name for layer in load_network([gemm, gemm, EYERISS]).layers]
+    assert len(set(names)) == 2
+
+
+def test_the_workload_has_the_mapspaces_of_the_layer_files():
+    """ResNet-18 as a workload is the same problem as its layer files, but for names."""
+    workload = load_network([SPECS / "workloads" / "resnet18.yaml", EYERISS], {"BITS": 16})
+    layers = load_network([SPECS / "layers" / "resnet18", EYERISS])
+    for own, other in zip(workload.layers, layers.layers, strict=True):
+        assert sorted(own.mapspace.problem.bounds) == sorted(other.mapspace.problem.bounds)
+        assert own.mapspace.architecture.levels[1:] != ()
+        sizes = [(x.size_words, x.block_size, x.shared_bandwidth) for x in own.mapspace.architecture.levels]
+        expected = [
+            (x.size_words, x.block_size, x.shared_bandwidth) for x in other.mapspace.architecture.levels
+        ]
+        assert sizes == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (["workloads/attention.yaml"], "no architecture is given"),
+        (["architectures/eyeriss_like.yaml"], "no workload and no layers"),
+        (["layers/gemm/1024.yaml"], "no architecture is given"),
+        (
+            ["layers/gemm/1024.yaml", "workloads/attention.yaml", "architectures/eyeriss_like.yaml"],
+            "not both",
+        ),
+        (["layers/nowhere", "architectures/eyeriss_like.yaml"], "there is no file"),
+    ],
+)
+def test_what_is_missing(files: list[str], message: str):
+    with pytest.raises(SpecError, match=message):
+        load_network([SPECS / name for name in files])
+
+
+def test_a_mapping_of_the_architecture_is_left_out(load: Load, tmp_path: Path):
+    load()
+    (tmp_path / "m.yaml").write_text("mapping: []\n", encoding="utf-8")
+    network = load_network(["w.yaml", "a.yaml", "m.yaml"])
+    assert any("`mapping`" in note for note in network.notes)
+
+
+def test_an_unknown_section_is_refused(load: Load):
+    with pytest.raises(SpecError, match="unknown top-level key `arch`"):
+        load(workload=WORKLOAD + "arch: {}\n")

@@ -1,0 +1,163 @@
+"""The command ``network``: reports, JSON, exit codes, and runs that are killed."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from solver.cli.main import main
+from tests.conftest import REPOSITORY
+from tests.solver.network.conftest import ARCHITECTURE, WORKLOAD
+
+SPECS = REPOSITORY / "specs"
+
+
+@pytest.fixture
+def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text(ARCHITECTURE, encoding="utf-8")
+    Path("w.yaml").write_text(WORKLOAD, encoding="utf-8")
+    return ["network", "w.yaml", "a.yaml", "--cache", "cache", "--jobs", "1"]
+
+
+def without_work(document: dict) -> dict:
+    """The document without what depends on the run: times, work, and where answers come from."""
+    layers = [
+        {
+            **layer,
+            "origin": None,
+            "result": layer["result"] and {**layer["result"], "seconds": 0, "statistics": 0},
+        }
+        for layer in document["layers"]
+    ]
+    return {**document, "seconds": 0, "layers": layers}
+
+
+def test_the_report(arguments, capsys):
+    assert main([*arguments, "--objective", "energy"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Network w"
+    assert lines[1].startswith("Einsum")
+    assert lines[1].rstrip().endswith("From")
+    rows = {line.split()[0]: line for line in lines[3:7]}
+    assert "nothing moves" in rows["A"]
+    assert rows["A"].rstrip().endswith("copy")
+    assert "m 4, k 6, n 4" in rows["T"]
+    assert rows["Y"].rstrip().endswith("= T")
+    assert "OPTIMAL 4 of 4 Einsums proven" in lines[-1]
+    assert any(line.split() == ["Proven", "4/4", "100.00", "%"] for line in lines)
+
+
+def test_json_to_stdout(arguments, capsys):
+    assert main([*arguments, "--json", "-"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["status"] == "OPTIMAL"
+    assert [layer["origin"] for layer in document["layers"]] == ["copy", "searched", "searched", "identical"]
+    energies = [layer["n_instances"] * layer["result"]["energy_pj"] for layer in document["layers"][1:]]
+    assert sum(energies) == pytest.approx(document["energy_pj"])
+    assert document["edp_pj_cycles"] == pytest.approx(document["energy_pj"] * document["cycles"])
+    assert document["layers"][3]["same_as"] == "T"
+    targets = document["layers"][3]["result"]["mapping"]
+    assert any("j" in str(target.get("factors", "")) for target in targets)
+
+
+def test_resume_takes_what_is_kept(arguments, capsys):
+    main([*arguments, "--quiet"])
+    assert capsys.readouterr().out == ""
+    main([*arguments, "--json", "-", "--resume"])
+    document = json.loads(capsys.readouterr().out)
+    assert [layer["origin"] for layer in document["layers"]] == ["copy", "cached", "cached", "identical"]
+
+
+def test_a_run_that_is_killed_loses_nothing(arguments, tmp_path):
+    """Kill the program whenever another answer was kept: the last run says what an undisturbed one says."""
+    names = [f"layers/resnet18/{name}.yaml" for name in ("01_conv1", "06_conv3_block1_a", "21_fc")]
+    specs = [str(SPECS / name) for name in (*names, "architectures/eyeriss_like.yaml")]
+    command = [sys.executable, "-m", "solver", "network", *specs, "--resume", "--jobs", "1", "--quiet"]
+    cache = tmp_path / "killed"
+    kills = 0
+    while True:
+        before = len(list(cache.glob("*.json"))) if cache.exists() else 0
+        run = subprocess.Popen([*command, "--cache", str(cache), "--json", "killed.json"], cwd=tmp_path)
+        while run.poll() is None and (not cache.exists() or len(list(cache.glob("*.json"))) == before):
+            time.sleep(0.005)
+        if run.poll() is not None:
+            break
+        run.kill()
+        run.wait()
+        kills += 1
+    assert kills == 3
+    assert run.returncode == 0
+    done = subprocess.run(
+        [*command, "--cache", "undisturbed", "--json", "whole.json"], cwd=tmp_path, check=True
+    )
+    assert done.returncode == 0
+    killed, whole = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("killed", "whole"))
+    assert without_work(killed) == without_work(whole)
+    assert [layer["origin"] for layer in killed["layers"]] == ["cached"] * 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"w.yaml": "workload: {}\n"}, "lacks the key `einsums`"),
+        ({"w.yaml": WORKLOAD.replace("weight: Inputs", "weigth: Inputs")}, "`weight` is no tensor"),
+        ({"w.yaml": WORKLOAD.replace("{M: 4", "{M: {{M}}")}, "--set M=VALUE"),
+        ({"a.yaml": "variables: {}\n"}, "lacks the key `architecture`"),
+    ],
+)
+def test_errors_of_users_take_one_message_and_exit_code_2(arguments, capsys, changes, message):
+    for name, text in changes.items():
+        Path(name).write_text(text, encoding="utf-8")
+    assert main(arguments) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert message in output.err
+    assert "Traceback" not in output.err
+
+
+def test_a_cache_that_cannot_be_written(arguments, capsys):
+    Path("cache").write_text("", encoding="utf-8")
+    assert main(arguments) == 2
+    assert "cannot keep results in cache" in capsys.readouterr().err
+
+
+def test_an_infeasible_einsum(arguments, capsys):
+    Path("a.yaml").write_text(
+        ARCHITECTURE.replace("bypass: [weight]", "keep: [weight]")
+        .replace("keep: [input], ", "")
+        .replace("depth: 12", "depth: 1, min_utilization: 1")
+        .replace("width: 16", "width: 56"),
+        encoding="utf-8",
+    )
+    assert main(arguments) == 4
+    assert "satisfies the constraints" in capsys.readouterr().out
+
+
+def test_a_time_limit_leaves_einsums_unproven(arguments, capsys):
+    specs = [str(SPECS / "layers/vgg16/08_conv4_1.yaml"), str(SPECS / "architectures/free_three_level.yaml")]
+    code = main(["network", *specs, "--cache", "cache", "--jobs", "1", "--time-limit", "0"])
+    assert code in (3, 5)
+    assert "0 of 1 Einsums proven" in capsys.readouterr().out
+
+
+def test_networks_of_both_forms_agree(tmp_path, capsys):
+    """A layer of ResNet-18 as a workload and as Timeloop's problem has one optimum."""
+    layer = str(SPECS / "layers/resnet18/18_conv5_block1_shortcut.yaml")
+    eyeriss = str(SPECS / "architectures/eyeriss_like.yaml")
+    options = ["--cache", str(tmp_path), "--jobs", "1", "--json", "-"]
+    main(["network", layer, eyeriss, *options])
+    alone = json.loads(capsys.readouterr().out)
+    text = (SPECS / "workloads/resnet18.yaml").read_text(encoding="utf-8")
+    lines = [
+        line for line in text.splitlines() if not line.startswith('  ["') or "conv5_block1_shortcut" in line
+    ]
+    one = tmp_path / "one.yaml"
+    one.write_text("\n".join(lines), encoding="utf-8")
+    main(["network", str(one), eyeriss, *options, "--set", "BITS=16"])
+    own = json.loads(capsys.readouterr().out)
+    assert len(own["layers"]) == 1
+    assert (own["energy_pj"], own["cycles"]) == (alone["energy_pj"], alone["cycles"])

@@ -1,0 +1,190 @@
+"""Networks end to end: identical Einsums once, totals against complete enumeration, stops and resumption."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from model.cascade import Network
+from model.cost import evaluate
+from solver.network import ResultCache, map_network
+from solver.network.cache import cache_key
+from solver.network.naming import by_position
+from solver.network.run import NetworkProgress
+from solver.result import Options, Result, Status, Termination
+from solver.search import map_einsum
+from tests.bruteforce import enumerate_mappings
+
+ENERGY = Options(objectives=("energy",))
+
+
+class Counting:
+    """The search, with what it was called for."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, *arguments: object, **further: object) -> Result:
+        self.calls += 1
+        return map_einsum(*arguments, **further)
+
+
+def least(network: Network, objective: str) -> list[int]:
+    """The optimum of each layer that is no copy, by enumeration of all its mappings."""
+    found = []
+    for layer in network.layers:
+        if not layer.is_copy:
+            space = layer.mapspace
+            costs = (evaluate(space.problem, space.architecture, own) for own in enumerate_mappings(space))
+            valid = [own for own in costs if own.valid]
+            found.append(min(own.energy if objective == "energy" else own.cycles for own in valid))
+    return found
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency"])
+def test_each_einsum_gets_its_optimum_and_the_totals_count_instances(network: Network, objective: str):
+    result = map_network(network, Options(objectives=(objective,)))
+    assert result.status is Status.OPTIMAL
+    values = [own.result.value for own in result.layers if own.result is not None]
+    optima = least(network, objective)
+    assert values == optima
+    total = result.energy if objective == "energy" else result.cycles
+    units = result.units_per_pj // network.layers[0].mapspace.architecture.units_per_pj
+    assert total == (2 * optima[0] + optima[1] + optima[2]) * (units if objective == "energy" else 1)
+    assert result.edp == result.energy * result.cycles
+
+
+def test_identical_einsums_are_searched_once(network: Network):
+    search = Counting()
+    result = map_network(network, ENERGY, search=search)
+    assert [own.origin for own in result.layers] == ["copy", "searched", "searched", "identical"]
+    assert result.layers[3].same_as == "T"
+    assert search.calls == 2
+    mapping = result.layers[3].result.mapping
+    space = network.layers[3].mapspace
+    assert evaluate(space.problem, space.architecture, mapping) == result.layers[3].result.evaluation
+    assert any(loop.dim == "j" for node in mapping.nodes for loop in getattr(node, "temporal", ()))
+
+
+def test_what_is_not_the_same_problem_has_another_key(network: Network):
+    space = network.layers[1].mapspace
+    own = by_position(space.problem).mapspace(space)
+    levels = space.architecture.nodes
+    larger = replace(levels[1], size_words=levels[1].size_words + 1)
+    changed = [
+        replace(own, architecture=replace(own.architecture, nodes=(levels[0], larger, *levels[2:]))),
+        replace(own, problem=replace(own.problem, bounds=(4, 6, 2))),
+        replace(own, keep=(own.keep[0], replace(own.keep[1], keep=frozenset()))),
+    ]
+    keys = {cache_key(mapspace, ("energy",)) for mapspace in (own, *changed)}
+    assert len(keys | {cache_key(own, ("latency",)), cache_key(own, ("energy", "latency"))}) == 6
+    other = network.layers[3].mapspace
+    assert cache_key(by_position(other.problem).mapspace(other), ("energy",)) in keys
+
+
+def test_renaming_there_and_back(network: Network):
+    space = network.layers[1].mapspace
+    naming = by_position(space.problem)
+    again = naming.inverse.mapspace(naming.mapspace(space))
+    assert replace(again.problem, name=space.problem.name) == space.problem
+    assert again.architecture == space.architecture
+    assert again.keep[1].keep == space.keep[1].keep
+
+
+def test_a_run_continues_where_it_was_stopped(network: Network, tmp_path: Path):
+    cache = ResultCache(tmp_path / "cache")
+    whole = map_network(network, ENERGY)
+    search = Counting()
+    first = map_network(network, ENERGY, cache, search=search, should_stop=lambda: search.calls > 0)
+    assert first.status is Status.UNKNOWN
+    assert len(first.layers) == 2
+    assert first.energy is None
+    again = Counting()
+    second = map_network(network, ENERGY, cache, resume=True, search=again)
+    assert second.energy == whole.energy
+    assert [own.result and own.result.mapping for own in second.layers] == [
+        own.result and own.result.mapping for own in whole.layers
+    ]
+    third = Counting()
+    last = map_network(network, ENERGY, cache, resume=True, search=third)
+    assert third.calls == 0
+    assert [own.origin for own in last.layers] == ["copy", "cached", "cached", "identical"]
+    fresh = Counting()
+    map_network(network, ENERGY, cache, search=fresh)
+    assert fresh.calls == 2
+
+
+def test_an_interrupted_search_is_neither_kept_nor_shared(network: Network, tmp_path: Path):
+    def stopped(mapspace: object, *_: object, **__: object) -> Result:
+        return Result(Status.UNKNOWN, Termination.INTERRUPTED, ("energy",), 1)
+
+    cache = ResultCache(tmp_path / "cache")
+    result = map_network(network, ENERGY, cache, search=stopped)
+    assert [own.origin for own in result.layers] == ["copy", "searched", "searched", "searched"]
+    assert not (tmp_path / "cache").exists()
+
+
+def test_what_a_stopped_search_found_is_not_kept(network: Network, tmp_path: Path):
+    found = map_network(network, ENERGY).layers[1].result
+    cache = ResultCache(tmp_path)
+    cache.store("k", replace(found, status=Status.FEASIBLE, termination=Termination.TIME_LIMIT, bound=0))
+    assert list(tmp_path.glob("*.json")) == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[: len(text) // 2],
+        lambda text: "[]",
+        lambda text: "{}",
+        lambda text: text.replace('"status": "OPTIMAL"', '"status": "MAYBE"'),
+        lambda text: json.dumps({**json.loads(text), "value": json.loads(text)["value"] - 1}),
+        lambda text: json.dumps({**json.loads(text), "mapping": json.loads(text)["mapping"][:-1]}),
+        lambda text: json.dumps({**json.loads(text), "objectives": ["latency"]}),
+        lambda text: json.dumps({**json.loads(text), "statistics": {"unknown": 1}}),
+        lambda text: text.replace("d0", "q"),
+    ],
+)
+def test_a_damaged_file_counts_as_absent(network: Network, tmp_path: Path, damage):
+    space = network.layers[1].mapspace
+    own = by_position(space.problem).mapspace(space)
+    cache = ResultCache(tmp_path / "cache")
+    key = cache_key(own, ("energy",))
+    result = map_einsum(own, ENERGY)
+    cache.store(key, result)
+    assert cache.find(key, own) == result
+    path = next((tmp_path / "cache").glob("*.json"))
+    path.write_text(damage(path.read_text(encoding="utf-8")), encoding="utf-8")
+    assert cache.find(key, own) is None
+
+
+def test_infeasibility_is_kept(network: Network, tmp_path: Path):
+    space = network.layers[1].mapspace
+    cache = ResultCache(tmp_path)
+    result = Result(Status.INFEASIBLE, Termination.PROVEN, ("energy",), space.architecture.units_per_pj)
+    cache.store("k", result)
+    assert cache.find("k", space) == result
+    assert cache.find("other", space) is None
+
+
+def test_progress_names_each_layer_that_is_not_a_copy(network: Network):
+    seen: list[NetworkProgress] = []
+    map_network(network, ENERGY, on_progress=seen.append)
+    assert [(p.done, p.layers, p.layer.name) for p in seen if p.search is None][-1] == (3, 4, "Y")
+
+
+def test_an_einsum_without_mapping_leaves_no_totals(network: Network):
+    space = network.layers[2].mapspace
+    keep = (space.keep[0], replace(space.keep[1], keep=frozenset({"T", "V", "Z"}), bypass=frozenset()))
+    tight = replace(space.architecture.nodes[1], size_words=1)
+    nodes = (space.architecture.nodes[0], tight, *space.architecture.nodes[2:])
+    layer = replace(
+        network.layers[2],
+        mapspace=replace(space, keep=keep, architecture=replace(space.architecture, nodes=nodes)),
+    )
+    result = map_network(replace(network, layers=(network.layers[0], layer)), ENERGY)
+    assert result.status is Status.INFEASIBLE
+    assert result.energy is None
+    assert result.proven == 2
