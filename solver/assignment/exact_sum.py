@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 LARGEST_ACTIVITY = 1 << 28
 """What the digits of one place add up to, at most; rows stay below 2^31 with room for the carry."""
 
+LARGEST_ROW = (1 << 31) - 1
+"""OR-tools 9.15 can mislead its presolve with larger coefficients (google/or-tools #5293)."""
+
 POLL_S = 0.02
 
 

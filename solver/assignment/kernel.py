@@ -15,7 +15,7 @@ import numpy as np
 
 from model.network import CostArray
 from solver.assignment.clock import Clock
-from solver.assignment.exact_sum import ExactSum, ModelError, new_solver, run
+from solver.assignment.exact_sum import LARGEST_ROW, ExactSum, ModelError, new_solver, run
 from solver.assignment.instance import Instance, Pair
 
 if TYPE_CHECKING:
@@ -124,8 +124,11 @@ def solve_kernel(instance: Instance, request: Request, clock: Clock) -> Answer:
     if clock.stop():
         return found
     window = min(limits) - floor if limits else None
-    model = _Model(normal, window, request)
-    return model.solve(instance, found, floor, clock)
+    answer = _Model(normal, window, request).solve(instance, found, floor, clock)
+    if request.limit is None or answer.total is None or answer.total <= request.limit:
+        return answer
+    # The window bounds single entries and the highest digit: a sum may still lie above the limit.
+    return replace(answer, choice=None, total=None, bound=None if answer.is_proven else answer.bound)
 
 
 def _normalised(instance: Instance) -> tuple[Instance, int]:
@@ -201,7 +204,9 @@ class _Model:
         known = 0
         best = found
         literals = len(self._priced)
-        for digit in total.digits_down():
+        digits = list(total.digits_down())
+        self.model.add(digits[0].sum <= min(self._most // digits[0].weight, LARGEST_ROW))
+        for digit in digits:
             self._hint(best.choice)
             self.model.minimize(digit.sum)
             solver = new_solver(self._request.jobs, self._request.seed)
@@ -234,11 +239,9 @@ class _Model:
         total = price(instance, choice)
         if total >= instance.infinity or choice == self._request.excluded:
             raise ModelError("CP-SAT's answer breaks a constraint of the model")
-        return (
-            best
-            if best.total is not None and best.total <= total
-            else replace(best, choice=choice, total=total)
-        )
+        if best.total is not None and best.total <= total:
+            return best
+        return replace(best, choice=choice, total=total)
 
     @staticmethod
     def _chosen(solver: cp_model.CpSolver, literals: dict[int, cp_model.IntVar]) -> int:

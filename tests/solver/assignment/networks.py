@@ -30,9 +30,12 @@ def graphs(draw, kind, most_layers):
             edges += [(start, layer), (end, layer)]
         return count, edges
     pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    return count, draw(st.lists(st.sampled_from(pairs), unique=True)) if draw(
-        st.booleans()
-    ) and pairs else pairs
+    if draw(st.booleans()):
+        # Four layers that no reduction takes apart, and others hung onto them.
+        core = [(i, j) for i, j in pairs if j < 4]
+        hung = st.sets(st.integers(0, 3), min_size=1, max_size=2)
+        return count, core + [(i, j) for j in range(4, count) for i in sorted(draw(hung))]
+    return count, draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
 
 
 @st.composite

@@ -114,8 +114,8 @@ def test_many_large_costs_stay_small_in_each_digit():
 
 
 @settings(max_examples=30, deadline=None)
-@given(networks(GENERAL, most_layers=5), st.integers(1, 2))
-def test_cp_sat_alone_agrees_with_enumeration(network, jobs):
+@given(networks(GENERAL, most_layers=5), st.integers(1, 2), st.data())
+def test_cp_sat_alone_agrees_with_enumeration(network, jobs, data):
     """Whole instances instead of kernels; then the best assignment but one, with a limit on it."""
     own = Instance.of(network)
     best_first = totals(network)
@@ -125,7 +125,7 @@ def test_cp_sat_alone_agrees_with_enumeration(network, jobs):
         return
     assert answer.is_proven
     assert answer.total == best_first[0]
-    limit = best_first[len(best_first) // 2]
+    limit = data.draw(st.sampled_from(best_first)) + data.draw(st.integers(-1, 1))
     other = solve_kernel(own, Request(limit=limit, excluded=answer.choice, jobs=jobs), Clock(None))
     within = [total for total in best_first[1:] if total <= limit]
     assert other.total == (within[0] if within else None)
