@@ -78,6 +78,11 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
         "--mapping", type=Path, metavar="OUT", help="write the mapping as Timeloop v4 YAML (- is stdout)"
     )
     parser.add_argument(
+        "--sensitivity",
+        action="store_true",
+        help="map again with each capacity and bandwidth halved and doubled; --time-limit holds for each",
+    )
+    parser.add_argument(
         "--quiet", action="store_true", help="no progress and no report; files and exit code only"
     )
     return parser

@@ -12,7 +12,7 @@ from solver.cli.explain import explain_command
 from solver.cli.network import network_command
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
 from solver.cli.output import STDOUT, check_outputs, write_output
-from solver.cli.running import load, load_mapspace, load_unmapped, search
+from solver.cli.running import load, load_mapspace, load_unmapped, search, sensitivities
 from solver.cli.tile import tile_command
 
 
@@ -23,17 +23,18 @@ def map_command(arguments: argparse.Namespace) -> int:
     loaded = load_unmapped(arguments)
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
+    effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
     if not arguments.quiet and STDOUT not in outputs:
         from solver.cli.console import report_console  # noqa: PLC0415
         from solver.report.text import print_result  # noqa: PLC0415
 
         places = places_of(loaded.document) if result.reasons else {}
         with report_console() as console:
-            print_result(console, mapspace, result, places)
+            print_result(console, mapspace, result, places, effects or ())
     if arguments.json is not None:
         from solver.report.document import json_text, result_document  # noqa: PLC0415 (only when asked for)
 
-        write_output(arguments.json, json_text(result_document(mapspace, result)))
+        write_output(arguments.json, json_text(result_document(mapspace, result, effects)))
     if arguments.mapping is not None and result.mapping is not None:
         from solver.report.timeloop_mapping import mapping_targets, mapping_yaml  # noqa: PLC0415
 

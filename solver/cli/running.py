@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
 from model.spec.limits import DEFAULT_LIMITS
@@ -14,6 +15,9 @@ from model.spec.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from solver.cli.interrupt import interruptible
 from solver.cli.progress import live_progress
 from solver.result import Options, Result, Status
+
+if TYPE_CHECKING:
+    from solver.sensitivity import Effect
 
 MAPPING_NOTE = "the `mapping` in the specs is no constraint here; `evaluate` prices it"
 
@@ -79,3 +83,16 @@ def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
         from solver.explain import explained  # noqa: PLC0415 (most searches end otherwise)
 
         return explained(mapspace, result, stop.is_set)
+
+
+def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[Effect, ...]:
+    """Map again with other limits of the architecture; an interrupt ends it with what is known by then."""
+    from solver.search import map_einsum  # noqa: PLC0415
+    from solver.sensitivity import sensitivity  # noqa: PLC0415
+
+    if result.mapping is None:
+        return ()
+    units = mapspace.architecture.units_per_pj
+    options = search_options(arguments)
+    with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
+        return sensitivity(mapspace, result, options, map_einsum, on_progress, stop.is_set)

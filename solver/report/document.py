@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 
 from model.architecture import Architecture
 from model.cost.report import Evaluation, LevelCost
+from model.cost.slack import slacks
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from solver.report.reasons import reason_document
+from solver.report.slack import effect_document, slack_document
 from solver.report.timeloop_mapping import mapping_targets
 from solver.result import Result, in_reported_unit
+from solver.sensitivity import Effect
 
 Document = dict[str, object]
 
@@ -29,8 +33,11 @@ COST_KEYS = (
 UNITS = {"energy": "pJ", "latency": "cycles", "edp": "pJ*cycles"}
 
 
-def result_document(mapspace: Mapspace, result: Result) -> Document:
-    """Return the document of a search; without a mapping its figures are None."""
+def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect] | None = None) -> Document:
+    """Return the document of a search; without a mapping its figures are None.
+
+    `effects` are those of `solver.sensitivity`, None where they were not asked for.
+    """
     return {
         "version": version("tilewright"),
         "problem": mapspace.problem.name,
@@ -52,6 +59,7 @@ def result_document(mapspace: Mapspace, result: Result) -> Document:
         "energy_sources": _energy_sources(mapspace.architecture),
         "notes": all_notes(mapspace, result),
         "reasons": [reason_document(reason) for reason in result.reasons],
+        "sensitivity": None if effects is None else [effect_document(effect) for effect in effects],
     }
 
 
@@ -84,6 +92,7 @@ def json_text(document: Document) -> str:
 def _cost(mapspace: Mapspace, mapping: Mapping | None, evaluation: Evaluation | None) -> Document:
     if mapping is None or evaluation is None:
         return dict.fromkeys(COST_KEYS)
+    unused = slacks(mapspace.architecture, evaluation)
     return {
         "energy_pj": evaluation.energy_pj,
         "cycles": evaluation.cycles,
@@ -91,7 +100,11 @@ def _cost(mapspace: Mapspace, mapping: Mapping | None, evaluation: Evaluation | 
         "utilization": evaluation.utilization,
         "compute_energy_pj": evaluation.compute_energy / evaluation.units_per_pj,
         "leak_energy_pj": evaluation.leak_energy / evaluation.units_per_pj,
-        "levels": [_level(level, evaluation.units_per_pj) for level in evaluation.levels],
+        "levels": [
+            _level(level, evaluation.units_per_pj)
+            | {"slack": slack_document(slack for slack in unused if slack.level == level.name)}
+            for level in evaluation.levels
+        ],
         "mapping": mapping_targets(mapspace.problem, mapspace.architecture, mapping),
     }
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from rich.console import Console
 from rich.text import Text
 
 from model.cost.report import Evaluation, Violation
+from model.cost.slack import slacks
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.problem import Problem
@@ -18,8 +19,10 @@ from solver.report.figures import count_text, objective_text, percent, seconds_t
 from solver.report.hierarchy import hierarchy_table, problem_table, size_table
 from solver.report.loopnest import einsum_text, loop_nest
 from solver.report.reasons import reason_lines
+from solver.report.slack import sensitivity_table, slack_table
 from solver.report.tables import levels_table, prices_table, totals_table
 from solver.result import Result, Status, Termination
+from solver.sensitivity import Effect
 
 STYLES = {
     Status.OPTIMAL: "bold green",
@@ -35,13 +38,24 @@ ENDINGS = {
 }
 
 
-def print_result(console: Console, mapspace: Mapspace, result: Result, places: Places | None = None) -> None:
+def print_result(
+    console: Console,
+    mapspace: Mapspace,
+    result: Result,
+    places: Places | None = None,
+    effects: Sequence[Effect] = (),
+) -> None:
     """Print mapping, tables, notes, reasons and the status line of a search.
 
-    `places` has the text of constraints, for the reasons.
+    `places` has the text of constraints, for the reasons; `effects` are those of `solver.sensitivity`.
     """
     if result.mapping is not None and result.evaluation is not None:
         _print_cost(console, mapspace, result.mapping, result.evaluation)
+    if effects:
+        console.print(
+            _title("Sensitivity"), f"of {result.objective} to one limit at a time, at the same prices"
+        )
+        console.print(sensitivity_table(result, effects))
     _print_notes(console, all_notes(mapspace, result))
     for line in reason_lines(result.reasons, places or {}):
         console.print(line)
@@ -109,6 +123,10 @@ def _print_cost(console: Console, mapspace: Mapspace, mapping: Mapping, evaluati
         _title("Levels"), "(tiles, reads, fills, updates: words of one instance; energy: all instances)"
     )
     console.print(levels_table(architecture, evaluation))
+    unused = slacks(architecture, evaluation)
+    if unused:
+        console.print(_title("Slack"), "(of one instance; bandwidths: average over the run)")
+        console.print(slack_table(unused))
     console.print(_title("Energy of an access"))
     console.print(prices_table(architecture))
     console.print(_title("Totals"))

@@ -97,6 +97,23 @@ def test_options_reach_the_search(answer):
     assert (options.seed, options.memory_limit_mib) == (7, 99)
 
 
+def test_sensitivity_maps_again_with_every_limit(answer, tmp_path, capsys):
+    calls = answer(PROVEN)
+    out = tmp_path / "out.json"
+    assert main(["map", SPEC, "--sensitivity", "--objective", "edp", "--json", str(out)]) == 0
+    effects = json.loads(out.read_text())["sensitivity"]
+    limits = {(effect["level"], effect["resource"]) for effect in effects}
+    assert len(effects) == 2 * len(limits)
+    assert len(calls) == 1 + sum(effect["searched"] for effect in effects)
+    assert "Sensitivity of edp" in capsys.readouterr().out
+
+
+def test_sensitivity_of_nothing(answer, capsys):
+    answer(UNKNOWN)
+    assert main(["map", SPEC, "--sensitivity", "--json", "-"]) == 5
+    assert json.loads(capsys.readouterr().out)["sensitivity"] == []
+
+
 def test_quiet_prints_nothing_and_writes_the_files(answer, tmp_path, capsys):
     answer(PROVEN)
     out, mapping = tmp_path / "out.json", tmp_path / "map.yaml"

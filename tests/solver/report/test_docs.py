@@ -1,8 +1,10 @@
 """The documentation lists the keys of the JSON documents, all of them and no others."""
 
 import re
+from fractions import Fraction
 
 from solver.report.document import evaluation_document, result_document
+from solver.sensitivity import Effect, Variation
 from tests.conftest import REPOSITORY
 from tests.solver.examples import EVALUATION, INFEASIBLE, MAPPING, MAPSPACE, OPTIMAL
 
@@ -22,6 +24,12 @@ def test_keys_of_a_result_are_documented():
     (reason,) = result_document(MAPSPACE, INFEASIBLE)["reasons"]
     expected += [*reason]
     assert sorted(first_column(MAP_PART)) == sorted(expected)
+
+
+def test_keys_of_a_variation_are_documented():
+    effect = Effect(Variation("buffer", "capacity", Fraction(2)), Fraction(512), OPTIMAL, Fraction(1))
+    for key in result_document(MAPSPACE, OPTIMAL, [effect])["sensitivity"][0]:
+        assert f"`{key}`" in MAP_PART
 
 
 def test_keys_of_an_evaluation_are_documented():

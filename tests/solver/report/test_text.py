@@ -2,6 +2,7 @@
 
 import io
 import json
+from fractions import Fraction
 
 import pytest
 from rich.console import Console
@@ -12,6 +13,7 @@ from solver.report.document import evaluation_document, json_text, result_docume
 from solver.report.loopnest import loop_nest, space_text
 from solver.report.tables import joined_sources
 from solver.report.text import print_check, print_evaluation, print_result, violation_text
+from solver.sensitivity import Effect, Variation
 from tests.solver.examples import (
     ARCHITECTURE,
     EVALUATION,
@@ -115,3 +117,22 @@ def test_sources_in_one_file_become_a_range_of_lines():
 )
 def test_violations_show_both_figures(violation, text):
     assert violation_text(violation) == text
+
+
+EFFECTS = (
+    Effect(Variation("buffer", "capacity", Fraction(1, 2)), Fraction(128), INFEASIBLE, None),
+    Effect(Variation("buffer", "capacity", Fraction(2)), Fraction(512), OPTIMAL, Fraction(1), searched=False),
+    Effect(Variation("buffer", "read_bandwidth", Fraction(1, 2)), Fraction(1, 2), FEASIBLE, Fraction(9, 8)),
+    Effect(Variation("weight_spad", "capacity", Fraction(2)), Fraction(32), OPTIMAL, Fraction(99, 100)),
+)
+
+
+def test_report_of_other_limits():
+    assert_golden("report_sensitivity.txt", printed(print_result, MAPSPACE, OPTIMAL, None, EFFECTS))
+
+
+def test_json_of_other_limits():
+    document = json.loads(json_text(result_document(MAPSPACE, OPTIMAL, EFFECTS)))
+    assert_golden("sensitivity.json", json.dumps(document["sensitivity"], indent=1) + "\n")
+    assert result_document(MAPSPACE, OPTIMAL, ())["sensitivity"] == []
+    assert result_document(MAPSPACE, OPTIMAL)["sensitivity"] is None

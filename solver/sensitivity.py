@@ -1,0 +1,170 @@
+"""How the optimum moves when one capacity or bandwidth of the architecture is halved or doubled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from model.architecture import Architecture, StorageLevel
+from model.cost import Evaluation, evaluate
+from model.cost.slack import BANDWIDTHS, CAPACITY
+from model.mapspace import Mapspace
+from solver.result import Options, ProgressCallback, Result, Status, StopCallback
+
+Search = Callable[[Mapspace, Options, ProgressCallback | None, StopCallback | None], Result]
+
+FACTORS = (Fraction(1, 2), Fraction(2))
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """One limit of one storage level, times `factor`; `resource` as in `model.cost.slack.Slack`."""
+
+    level: str
+    resource: str
+    factor: Fraction
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The optimum under a variation.
+
+    Parameters
+    ----------
+    variation
+        What was changed.
+    limit
+        The limit after the change: words (before multiple buffering), or words per cycle.
+    result
+        The best mapping of the varied architecture.
+    ratio
+        Value of the first objective over that of the unvaried architecture; None where either has no
+        mapping, or the unvaried value is 0.
+    searched
+        False where no search was needed: the limit was tightened, and the best mapping still holds at
+        the same value.
+    """
+
+    variation: Variation
+    limit: Fraction
+    result: Result
+    ratio: Fraction | None
+    searched: bool = True
+
+
+def variations(architecture: Architecture) -> Iterator[Variation]:
+    """Yield every limit of a storage level, halved and doubled, outermost level first.
+
+    A capacity of one word is not halved.
+    """
+    for level in architecture.levels:
+        for resource in (CAPACITY, *BANDWIDTHS):
+            if limit_of(level, resource) is None:
+                continue
+            for factor in FACTORS:
+                variation = Variation(level.name, resource, factor)
+                if limit_of(_varied_level(level, variation), resource):
+                    yield variation
+
+
+def limit_of(level: StorageLevel, resource: str) -> Fraction | None:
+    """Return a limit of `level`: words of one instance, or words per cycle; None where there is none."""
+    limit = level.size_words if resource == CAPACITY else getattr(level, resource)
+    return None if limit is None else Fraction(limit)
+
+
+def varied(architecture: Architecture, variation: Variation) -> Architecture:
+    """Return `architecture` with one limit changed. All prices stay: leakage and accesses cost the same.
+
+    A capacity is rounded down to whole words. Its least utilization is a share and moves with it.
+    """
+    nodes = tuple(
+        _varied_level(node, variation)
+        if isinstance(node, StorageLevel) and node.name == variation.level
+        else node
+        for node in architecture.nodes
+    )
+    return replace(architecture, nodes=nodes)
+
+
+def _varied_level(level: StorageLevel, variation: Variation) -> StorageLevel:
+    limit = limit_of(level, variation.resource)
+    assert limit is not None
+    changed = limit * variation.factor
+    change: dict[str, Any] = {variation.resource: changed}
+    if variation.resource == CAPACITY:
+        change = {"size_words": math.floor(changed)}
+    return replace(level, **change)
+
+
+def sensitivity(
+    mapspace: Mapspace,
+    base: Result,
+    options: Options,
+    search: Search,
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> tuple[Effect, ...]:
+    """Map the problem once more for each of `variations`.
+
+    Parameters
+    ----------
+    mapspace, base
+        The unvaried mapspace, and its best mapping.
+    options
+        Of every search; a time limit holds for each of them.
+    search
+        `solver.map_einsum`, or what stands for it.
+    on_progress, should_stop
+        As for `search`. Once `should_stop` is true, no further variation is begun.
+
+    Returns
+    -------
+    tuple of Effect
+        In the order of `variations`; shorter than these if stopped.
+    """
+    effects: list[Effect] = []
+    for variation in variations(mapspace.architecture):
+        if should_stop is not None and should_stop():
+            break
+        changed = replace(mapspace, architecture=varied(mapspace.architecture, variation))
+        kept = _kept(changed, base, variation)
+        result = search(changed, options, on_progress, should_stop) if kept is None else kept
+        level = next(level for level in changed.architecture.levels if level.name == variation.level)
+        limit = limit_of(level, variation.resource)
+        assert limit is not None
+        effects.append(Effect(variation, limit, result, _ratio(result, base), searched=kept is None))
+    return tuple(effects)
+
+
+def _kept(changed: Mapspace, base: Result, variation: Variation) -> Result | None:
+    """Return the result if the best mapping is known to stay the best one, None if that takes a search.
+
+    A tighter limit allows no mapping more and makes none cheaper, so that a proven optimum which
+    still holds at the same values is still optimal. A least utilization is the exception: half of a
+    capacity is filled more easily.
+    """
+    if base.status is not Status.OPTIMAL or variation.factor > 1 or base.mapping is None:
+        return None
+    level = next(level for level in changed.architecture.levels if level.name == variation.level)
+    if variation.resource == CAPACITY and level.min_utilization:
+        return None
+    evaluation = evaluate(changed.problem, changed.architecture, base.mapping)
+    assert base.evaluation is not None
+    if not evaluation.valid or _values(evaluation, base) != _values(base.evaluation, base):
+        return None
+    return replace(base, evaluation=evaluation)
+
+
+def _values(evaluation: Evaluation, base: Result) -> tuple[int, ...]:
+    values = {"energy": evaluation.energy, "latency": evaluation.cycles, "edp": evaluation.edp}
+    return tuple(values[objective] for objective in base.objectives)
+
+
+def _ratio(result: Result, base: Result) -> Fraction | None:
+    if result.value is None or not base.value:
+        return None
+    return Fraction(result.value, base.value)

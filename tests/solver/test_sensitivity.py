@@ -1,0 +1,127 @@
+"""Other limits, other optima: against enumeration, and against what must hold of any limit."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+
+from model.architecture import StorageLevel
+from model.cost import evaluate
+from solver import Options, Status, map_einsum
+from solver.sensitivity import Variation, limit_of, sensitivity, variations, varied
+from tests.bruteforce import enumerate_mappings
+from tests.solver.examples import ARCHITECTURE, INFEASIBLE, MAPSPACE
+from tests.strategies import mapspaces
+
+HALF, DOUBLE = Fraction(1, 2), Fraction(2)
+ENERGY = Options(objectives=("energy",))
+
+
+def never(*_):
+    raise AssertionError("no search is needed")
+
+
+def test_every_limit_is_halved_and_doubled():
+    found = list(variations(ARCHITECTURE))
+    assert found[:4] == [
+        Variation("buffer", "capacity", HALF),
+        Variation("buffer", "capacity", DOUBLE),
+        Variation("buffer", "read_bandwidth", HALF),
+        Variation("buffer", "read_bandwidth", DOUBLE),
+    ]
+    assert {variation.level for variation in found} == {"buffer", "weight_spad", "output_spad"}
+
+
+def test_a_capacity_of_one_word_is_not_halved():
+    nodes = tuple(
+        replace(node, size_words=1) if isinstance(node, StorageLevel) and node.size_words else node
+        for node in ARCHITECTURE.nodes
+    )
+    factors = {v.factor for v in variations(replace(ARCHITECTURE, nodes=nodes)) if v.resource == "capacity"}
+    assert factors == {DOUBLE}
+
+
+@pytest.mark.parametrize("variation", list(variations(ARCHITECTURE)), ids=str)
+def test_one_limit_changes_and_no_price(variation):
+    changed = varied(ARCHITECTURE, variation)
+    (index,) = [i for i, (a, b) in enumerate(zip(ARCHITECTURE.nodes, changed.nodes, strict=True)) if a != b]
+    before, after = ARCHITECTURE.nodes[index], changed.nodes[index]
+    assert before.name == variation.level
+    assert limit_of(after, variation.resource) == limit_of(before, variation.resource) * variation.factor
+    field = "size_words" if variation.resource == "capacity" else variation.resource
+    assert replace(after, **{field: getattr(before, field)}) == before
+    assert replace(changed, nodes=ARCHITECTURE.nodes) == ARCHITECTURE
+
+
+def best(mapspace, objective):
+    values = {"energy": lambda e: e.energy, "latency": lambda e: e.cycles, "edp": lambda e: e.edp}
+    problem, architecture = mapspace.problem, mapspace.architecture
+    priced = (evaluate(problem, architecture, mapping) for mapping in enumerate_mappings(mapspace))
+    return min((values[objective](cost) for cost in priced if cost.valid), default=None)
+
+
+@settings(max_examples=4, deadline=None, derandomize=True)
+@given(mapspaces(max_mappings=150))
+def test_every_optimum_is_that_of_the_varied_architecture(mapspace):
+    for objective in ("energy", "edp"):
+        options = Options(objectives=(objective,))
+        base = map_einsum(mapspace, options)
+        for effect in sensitivity(mapspace, base, options, map_einsum):
+            changed = replace(mapspace, architecture=varied(mapspace.architecture, effect.variation))
+            assert effect.result.value == best(changed, objective)
+            assert effect.result.status in (Status.OPTIMAL, Status.INFEASIBLE)
+            if effect.ratio is not None:
+                assert effect.ratio * base.value == effect.result.value
+
+
+def test_limits_that_are_not_reached_take_no_search():
+    nodes = tuple(
+        replace(node, size_words=10**6, read_bandwidth=Fraction(10**6))
+        if isinstance(node, StorageLevel)
+        else node
+        for node in ARCHITECTURE.nodes
+    )
+    mapspace = replace(MAPSPACE, architecture=replace(ARCHITECTURE, nodes=nodes))
+    base = map_einsum(mapspace, ENERGY)
+    searched = []
+
+    def search(changed, *_):
+        searched.append(changed)
+        return base
+
+    effects = sensitivity(mapspace, base, ENERGY, search)
+    assert [effect.searched for effect in effects] == [
+        effect.variation.factor == DOUBLE for effect in effects
+    ]
+    assert len(searched) == len(effects) / 2
+    assert all(effect.ratio == 1 for effect in effects)
+
+
+def test_a_least_utilization_takes_a_search():
+    base = map_einsum(MAPSPACE, ENERGY)
+    nodes = tuple(
+        replace(node, min_utilization=Fraction(1, 1000), size_words=10**4) if node.name == "buffer" else node
+        for node in ARCHITECTURE.nodes
+    )
+    mapspace = replace(MAPSPACE, architecture=replace(ARCHITECTURE, nodes=nodes))
+    effects = sensitivity(mapspace, base, ENERGY, lambda *_: base)
+    assert effects[0].variation == Variation("buffer", "capacity", HALF)
+    assert effects[0].searched
+
+
+def test_an_unproven_optimum_takes_searches():
+    base = map_einsum(MAPSPACE, ENERGY)
+    stopped = replace(base, status=Status.FEASIBLE, termination=type(base.termination).TIME_LIMIT)
+    assert all(effect.searched for effect in sensitivity(MAPSPACE, stopped, ENERGY, lambda *_: base))
+
+
+def test_what_fits_no_more_has_no_ratio():
+    base = map_einsum(MAPSPACE, ENERGY)
+    effects = sensitivity(MAPSPACE, base, ENERGY, lambda *_: INFEASIBLE)
+    assert {effect.ratio for effect in effects if effect.searched} == {None}
+
+
+def test_it_stops_when_asked():
+    base = map_einsum(MAPSPACE, ENERGY)
+    assert sensitivity(MAPSPACE, base, ENERGY, never, should_stop=lambda: True) == ()
