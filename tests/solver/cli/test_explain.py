@@ -1,0 +1,111 @@
+"""``explain``, and the reasons that ``map`` prints."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from solver.cli.main import main
+from tests.conftest import REPOSITORY
+from tests.solver.golden import assert_golden
+
+ROW = (Path(__file__).parent / "data" / "row.yaml").read_text(encoding="utf-8")
+TIGHT = (("P=1]}\n        - !Component", "P=1, C=4, R=3]}\n        - !Component"),)
+IDLE = (
+    ("spatial: {factors: [P=1]}", "spatial: {factors: [P=1, M=1, C=1]}"),
+    ("[C=1, R=1, P=1]", "[C=1, R=1]"),
+)
+
+
+@pytest.fixture
+def row(tmp_path, monkeypatch):
+    """Write the row of PEs with some of its text replaced, and return its name."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(*edits):
+        text = ROW
+        for old, new in edits:
+            assert old in text
+            text = text.replace(old, new)
+        Path("row.yaml").write_text(text, encoding="utf-8")
+        return "row.yaml"
+
+    return write
+
+
+def test_a_plain_conflict_is_explained_with_its_lines(row, capsys):
+    assert main(["explain", row(*TIGHT)]) == 4
+    text = capsys.readouterr().out
+    assert_golden("row_explain_infeasible.txt", text)
+    shown = text.split("INFEASIBLE")[0].strip()
+    assert shown in (REPOSITORY / "docs" / "explain.md").read_text(encoding="utf-8")
+
+
+def test_a_plain_conflict_is_refused_by_other_commands(row, capsys):
+    assert main(["map", row(*TIGHT)]) == 2
+    message = capsys.readouterr().err
+    assert "`weight_spad` cannot hold the least tiles: Weights 12 = 12 words, in 8 words" in message
+    assert [line for line in message.splitlines() if line.startswith("note:")] == [
+        "note: `Weights` is kept here",
+        "note: `R=3` at `weight_spad`",
+        "note: `C=4` at `weight_spad`",
+        "note: the capacity",
+    ]
+
+
+def idle_units(row):
+    """Only R is left for the PEs, and 90 % of them are to be in use: nothing the reader sees."""
+    return row(*IDLE, ("class: intmac", "class: intmac\n      constraints: {min_parallelism: 0.9}"))
+
+
+def test_map_says_why_there_is_no_mapping(row, capsys):
+    assert main(["map", idle_units(row), "--objective", "energy"]) == 4
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Conflict: 3 arithmetic units can be in use at the most, 11 are asked for: 8 too few"
+    assert lines[-1].startswith("INFEASIBLE no mapping satisfies all constraints")
+    marked = [line.count("^") for line in lines if "^" in line]
+    assert marked == [3, 3, 3, 3]
+    assert "    3 of 12 arithmetic units (0.25) instead of 11  (row.yaml:70:38)" in lines
+
+
+def test_reasons_are_in_the_json(row, tmp_path, capsys):
+    assert main(["map", idle_units(row), "--json", "-"]) == 4
+    (found,) = json.loads(capsys.readouterr().out)["reasons"]
+    assert main(["explain", "row.yaml", "--json", "out.json"]) == 4
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert document["status"] == "INFEASIBLE"
+    assert document["reasons"] == [found]
+    assert document["with_all"] is document["objective"] is None
+    assert document["without"] == []
+    assert found["irreducible"] is True
+    assert found["shortfalls"][0]["gap"] == 8
+    assert {lever["needed"] for lever in found["levers"]} >= {3}
+
+
+def test_costs_of_a_feasible_spec(row, capsys):
+    assert main(["explain", row()]) == 0
+    assert_golden("row_explain.txt", capsys.readouterr().out)
+
+
+def test_costs_as_json(row, capsys):
+    assert main(["explain", row(), "--objective", "energy", "--json", "-"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["status"] == "OPTIMAL"
+    assert document["reasons"] == []
+    dearest = document["without"][0]
+    assert dearest["value"] == pytest.approx(document["with_all"]["value"] * (1 - dearest["share"]))
+    assert dearest["proven"] is True
+    assert dearest["sources"] == ["row.yaml:36:36"]
+    text = (REPOSITORY / "docs" / "explain.md").read_text(encoding="utf-8")
+    assert all(f"`{key}`" in text for key in document)
+    assert all(f"`{key}`" in text or f"`without[].{key}`" in text for key in dearest)
+
+
+def test_a_search_without_a_mapping_is_unknown(row, capsys):
+    assert main(["explain", row(), "--time-limit", "0"]) == 5
+    assert "(with all constraints)" in capsys.readouterr().out
+
+
+def test_errors_of_the_text_stay_errors(row, capsys):
+    assert main(["explain", row(("keep: [Weights]", "keep: [Weigths]"))]) == 2
+    assert "Weigths" in capsys.readouterr().err
