@@ -68,7 +68,7 @@ class Comparison:
     """What the mappers and the exact search found for one mapspace.
 
     ``trace`` holds the incumbents that the exact search reported, the last one when it ended; ``case`` is
-    a name for people.
+    a name for people; ``left_out`` names mappers that an interrupt kept from running.
     """
 
     case: str
@@ -78,6 +78,7 @@ class Comparison:
     outcomes: tuple[Outcome, ...]
     budget: Budget
     seed: int
+    left_out: tuple[str, ...] = ()
 
     @property
     def proven(self) -> bool:
@@ -138,7 +139,8 @@ def compare(
     comparison = Comparison(case, mapspace, result, trace, (), budget, options.seed)
     for name, mapper in mappers:
         if should_stop is not None and should_stop():
-            break
+            comparison = replace(comparison, left_out=(*comparison.left_out, name))
+            continue
         outcome = _run(name, mapper, comparison, on_progress, should_stop)
         _check(outcome, result)
         comparison = replace(comparison, outcomes=(*comparison.outcomes, outcome))

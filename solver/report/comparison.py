@@ -47,6 +47,8 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     for outcome in comparison.outcomes:
         if outcome.remark:
             console.print(f"{outcome.mapper}: {outcome.remark}")
+    if comparison.left_out:
+        console.print(f"interrupted before {', '.join(comparison.left_out)}")
     for note in comparison.mapspace.notes:
         console.print(f"note: {note}")
     if result.value is not None and not comparison.proven:
@@ -124,6 +126,7 @@ def comparison_document(comparison: Comparison) -> Document:
         "budget": {"seconds": comparison.budget.seconds, "evaluations": comparison.budget.evaluations},
         "seed": comparison.seed,
         "mappers": [_outcome(comparison, outcome) for outcome in comparison.outcomes],
+        "left_out": list(comparison.left_out),
         "notes": list(comparison.mapspace.notes),
     }
 
