@@ -50,8 +50,8 @@ class ResultCache:
         Made where it is missing.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
 
     def store(self, key: str, result: Result) -> None:
         """Keep a proven answer; `OSError` where that fails."""

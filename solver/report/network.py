@@ -172,7 +172,7 @@ def _layer_document(own: LayerResult) -> Document:
         "status": own.status.value,
     }
     if own.result is None:
-        return {**head, "result": None}
+        return {**head, "limited_by": None, "result": None}
     evaluation = own.result.evaluation
     document = result_document(own.layer.mapspace, own.result)
     del document["version"]

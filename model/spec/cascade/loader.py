@@ -9,6 +9,8 @@ from pathlib import Path
 from model.cascade import Layer, Network
 from model.spec.accelforge.loader import LEVELS_ABOVE, read_workload
 from model.spec.cascade.layers import network_of
+from model.spec.cascade.onnx_model import SUFFIX as ONNX_SUFFIX
+from model.spec.cascade.onnx_model import load_onnx
 from model.spec.files import SPEC_SUFFIXES, display_name, files_of
 from model.spec.merging import join_specs
 from model.spec.reader import read_files
@@ -23,6 +25,7 @@ MAPPING_NOTE = "the `mapping` of the architecture is no constraint for the layer
 class _Given:
     """The files of a network by what they hold."""
 
+    models: tuple[Path, ...]
     workloads: tuple[Path, ...]
     layers: tuple[tuple[Path, MappingNode], ...]
     architectures: tuple[Path, ...]
@@ -38,7 +41,8 @@ def load_network(
     Parameters
     ----------
     paths
-        Files with `workload` or `renames` make up an AccelForge workload. A file with `problem` is
+        A file named ``.onnx`` is a model. Files with `workload` or `renames` make up an AccelForge
+        workload. A file with `problem` is
         one layer in Timeloop's form; a directory stands for its spec files, in the order of their
         names. All other files make up the architecture.
     variables
@@ -54,22 +58,28 @@ def load_network(
     options = options or LoadOptions()
     values = dict(variables or {})
     given = _classified([Path(path) for path in paths], values, options)
-    if given.workloads and given.layers:
-        shown = display_name(given.layers[0][0])
-        raise SpecError(f"{shown} is a layer of Timeloop's form; give a workload or layers, not both")
+    kinds = [bool(given.models), bool(given.workloads), bool(given.layers)]
+    if sum(kinds) > 1 or len(given.models) > 1:
+        raise SpecError("one network at a time: give an ONNX model, a workload, or layer files")
+    if given.models:
+        return _model(given, values, options)
     if given.workloads:
         return _cascade(given, values, options)
     if not given.layers:
-        hint = "a file with `workload:`, files with `problem:`, or a directory of such"
+        hint = "a file with `workload:`, files with `problem:`, a directory of such, or an ONNX model"
         raise SpecError("no workload and no layers are given", hint=hint)
     return _layers(given, values, options)
 
 
 def _classified(paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions) -> _Given:
+    models: list[Path] = []
     workloads: list[Path] = []
     layers: list[tuple[Path, MappingNode]] = []
     architectures: list[Path] = []
     for path in _files(paths):
+        if path.suffix == ONNX_SUFFIX:
+            models.append(path)
+            continue
         top = _top(path, variables, options)
         if any(key in top for key in WORKLOAD_SECTIONS):
             workloads.append(path)
@@ -77,7 +87,7 @@ def _classified(paths: Sequence[Path], variables: Mapping[str, object], options:
             layers.append((path, top))
         else:
             architectures.append(path)
-    return _Given(tuple(workloads), tuple(layers), tuple(architectures))
+    return _Given(tuple(models), tuple(workloads), tuple(layers), tuple(architectures))
 
 
 def _top(path: Path, variables: Mapping[str, object], options: LoadOptions) -> MappingNode:
@@ -116,6 +126,19 @@ def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOption
     return Network(name, network.layers, tuple(dict.fromkeys((*loaded.notes, *notes, *network.notes))))
 
 
+def _model(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> Network:
+    """Read the nodes of an ONNX model."""
+    path = given.models[0]
+    workload, skips = load_onnx(path, variables, options.limits)
+    if not given.architectures:
+        raise _no_architecture()
+    notes: list[str] = []
+    top = read_files(given.architectures, variables, options.limits, options.allow_include)
+    spec = _without_mapping(top, notes)
+    network = network_of(workload, spec, given.architectures, replace(options, refuse_infeasible=False))
+    return replace(network, notes=(*skips, *notes, *network.notes))
+
+
 def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> Network:
     """Read each layer with the architecture."""
     notes: list[str] = []
@@ -140,7 +163,11 @@ def _on_architecture(
         return join_specs(others, top)
     if "architecture" in top:
         return top
-    raise SpecError("no architecture is given", hint="add a file with `architecture:`")
+    raise _no_architecture()
+
+
+def _no_architecture() -> SpecError:
+    return SpecError("no architecture is given", hint="add a file with `architecture:`")
 
 
 def _without_mapping(top: MappingNode, notes: list[str]) -> MappingNode:

@@ -234,7 +234,7 @@ def test_the_workload_has_the_mapspaces_of_the_layer_files():
         (["layers/gemm/1024.yaml"], "no architecture is given"),
         (
             ["layers/gemm/1024.yaml", "workloads/attention.yaml", "architectures/eyeriss_like.yaml"],
-            "not both",
+            "one network at a time",
         ),
         (["layers/nowhere", "architectures/eyeriss_like.yaml"], "there is no file"),
     ],
