@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, product
-from typing import TYPE_CHECKING
 
 import numpy as np
+from ortools.sat.python import cp_model
 
 from model.architecture import StorageLevel
 from model.cost.batch.encoding import Booleans, Integers
@@ -18,10 +18,7 @@ from model.problem import Dataspace, Term
 from solver.heuristics.interface import MapperError
 from solver.heuristics.rules import Rules
 
-if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
-
-    Expression = cp_model.LinearExpr | int
+Expression = cp_model.LinearExpr | int
 
 LOG_UNIT = 1 << 11
 """Integer units of one binary logarithm."""
@@ -68,8 +65,6 @@ class LogModel:
     """
 
     def __init__(self, rules: Rules, kept: Booleans, weights: Weights) -> None:
-        from ortools.sat.python import cp_model  # noqa: PLC0415 (takes about a second)
-
         self.model = cp_model.CpModel()
         self._rules = rules
         self._mapspace: Mapspace = rules.mapspace

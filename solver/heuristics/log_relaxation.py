@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
+from ortools.sat.python import cp_model
 
 from model.cost.batch import MappingBatch
 from model.cost.batch.encoding import Booleans, Integers
@@ -17,9 +17,6 @@ from model.problem import Problem
 from solver.heuristics.interface import MapperError
 from solver.heuristics.log_model import LogModel, Weights
 from solver.heuristics.pricing import Pricing
-
-if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
 
 COMPUTE_SHARE = {"energy": 0.1, "latency": 0.9, "edp": 0.5}
 """Weight of the cycles against that of the traffic, by objective."""
@@ -83,29 +80,30 @@ class _Decoder:
         )
 
 
+class _Listener(cp_model.CpSolverSolutionCallback):
+    """Prices solutions as they come; exceptions wait, as they must not pass through the solver."""
+
+    def __init__(self, model: LogModel, decoder: _Decoder) -> None:
+        super().__init__()
+        self._model = model
+        self._decoder = decoder
+        self.solutions = 0
+        self.raised: Exception | None = None
+
+    def on_solution_callback(self) -> None:
+        """Price one solution."""
+        self.solutions += 1
+        resting = [[self.boolean_value(x) for x in level].index(True) for level in self._model.resting]
+        try:
+            self._decoder.price(self._model.factors(self.value), resting)
+        except Exception as error:  # raised again once the solver has returned
+            self.raised = error
+            self.stop_search()
+
+
 def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, seconds: float) -> bool:
     """Price every solution as CP-SAT finds it; return whether there was one."""
-    from ortools.sat.python import cp_model  # noqa: PLC0415 (takes about a second)
-
-    class Listener(cp_model.CpSolverSolutionCallback):
-        """Keeps exceptions for later: they must not pass through the solver."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.solutions = 0
-            self.raised: Exception | None = None
-
-        def on_solution_callback(self) -> None:
-            """Price one solution."""
-            self.solutions += 1
-            resting = [[self.boolean_value(x) for x in level].index(True) for level in model.resting]
-            try:
-                decoder.price(model.factors(self.value), resting)
-            except Exception as error:  # raised again once the solver has returned
-                self.raised = error
-                self.stop_search()
-
-    solver, listener = cp_model.CpSolver(), Listener()
+    solver, listener = cp_model.CpSolver(), _Listener(model, decoder)
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = pricing.seed
     solver.parameters.presolve_inclusion_work_limit = 0

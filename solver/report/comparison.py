@@ -51,7 +51,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         console.print(f"interrupted before {', '.join(comparison.left_out)}")
     for note in comparison.mapspace.notes:
         console.print(f"note: {note}")
-    if result.value is not None and not comparison.proven:
+    if comparison.reference is not None and not comparison.proven:
         console.print("note: the optimum is not proven; ratios and times refer to its bound")
     console.print(
         Text.assemble((result.status.value, STYLES[result.status]), " ", "; ".join(status_parts(result)))
