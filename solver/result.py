@@ -212,6 +212,8 @@ class Reason:
         The arithmetic of the conflict, what matters most first.
     levers
         Single changes that suffice, all other constraints kept but those of other reasons.
+    complete
+        Whether there was time to look for all of this.
     """
 
     text: str
@@ -220,6 +222,7 @@ class Reason:
     irreducible: bool = False
     shortfalls: tuple[Shortfall, ...] = ()
     levers: tuple[Lever, ...] = ()
+    complete: bool = True
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ breaks it, and cuts it off.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise, product
 
 from ortools.sat.python import cp_model
@@ -42,6 +42,9 @@ LARGEST_LIMIT = 1 << 26
 
 Exponents = tuple[cp_model.IntVar, ...]
 
+_Count = tuple[cp_model.LinearExprT, cp_model.IntVar]
+"""What is counted, and a literal: only where it is true, the count is right."""
+
 
 class EncodingError(RuntimeError):
     """CP-SAT found the model invalid, or answered outside of it: a defect, never an answer."""
@@ -67,6 +70,7 @@ class Encoding:
         self.model = cp_model.CpModel()
         self.literals: dict[Constraint, cp_model.IntVar] = {}
         self._indices: dict[Exponents, cp_model.IntVar] = {}
+        self._counts: dict[tuple[object, ...], _Count] = {}
         self.exponents = self._factorizations()
         self.tiles = [{dim: self._tile(position, dim) for dim in self.dims} for position in self.positions]
         self.along_x = {
@@ -239,12 +243,20 @@ class Encoding:
     def _limit_mesh(self, constraint: Mesh, literal: cp_model.IntVar) -> None:
         if constraint.size >= min(self.problem.computes, LARGEST_LIMIT):
             return
+        children, counted = self._shared(
+            self._children, constraint.node, constraint.axis, _room(constraint.size)
+        )
+        self.model.add_implication(literal, counted)
+        self.model.add(children <= constraint.size).only_enforce_if(literal)
+
+    def _children(self, node: int, axis: Axis, most: int) -> _Count:
+        """Children in use along an axis of a fanout."""
+        counted = self.model.new_bool_var("counted")
         factors = []
         for dim in self.dims:
-            value = self._value(self.exponents[constraint.node, dim], dim, constraint.size)
-            along = self._along(constraint.node, dim, constraint.axis)
-            factors.append(self._if(value, constraint.size, (along, literal)))
-        self._product(factors, constraint.size)
+            value = self._value(self.exponents[node, dim], dim, most)
+            factors.append(self._if(value, most, (self._along(node, dim, axis), counted)))
+        return self._product(factors, most), counted
 
     def _along(self, node: int, dim: str, axis: Axis) -> Literal:
         x = self.along_x[node][dim]
@@ -257,33 +269,51 @@ class Encoding:
             self.model.add_bool_and(nothing).only_enforce_if(literal)
         if not 1 <= limit <= self._countable:
             return
-        values = self._extents(constraint.level, limit)
+        words, counted = self._shared(self._words, constraint.level, min(_room(limit), self._countable))
+        self.model.add_implication(literal, counted)
+        self.model.add(words <= limit).only_enforce_if(literal)
+
+    def _words(self, level: int, most: int) -> _Count:
+        """Words that the tiles in a level take."""
+        counted = self.model.new_bool_var("counted")
+        values = self._extents(level, most)
         tiles = []
         for space in self._spaces:
-            tenant = self.tenant[constraint.level][space.name]
-            ranks = [self._if(rank, limit, (tenant, literal)) for rank in _ranks(space, values)]
-            tiles.append(self._if(self._product(ranks, limit), limit, (tenant,), otherwise=0))
-        self.model.add(sum(tiles) <= limit).only_enforce_if(literal)
+            tenant = self.tenant[level][space.name]
+            ranks = [self._if(rank, most, (tenant, counted)) for rank in _ranks(space, values)]
+            tiles.append(self._if(self._product(ranks, most), most, (tenant,), otherwise=0))
+        return sum(tiles), counted
 
     def _fill_tiles(self, constraint: Utilization, literal: cp_model.IntVar) -> None:
-        """Some product of smaller extents has to come to the least utilization.
-
-        Extents can be lowered until the product lies below twice the least that is required.
-        """
         least = constraint.words
-        if not 1 <= least <= self._countable:
-            return
-        values = self._extents(constraint.level, least)
+        if 1 <= least <= self._countable:
+            room = min(_room(least), self._countable)
+            words, _ = self._shared(self._some_words, constraint.level, room)
+            self.model.add(words >= least).only_enforce_if(literal)
+
+    def _some_words(self, level: int, enough: int) -> _Count:
+        """Words that the tiles in a level take, or fewer; but `enough` if they take so many.
+
+        Extents can be lowered until a product that exceeds `enough` lies below twice as much.
+        """
+        values = self._extents(level, enough)
         tiles = []
         for space in self._spaces:
-            tenant = self.tenant[constraint.level][space.name]
             lowered = []
             for rank in _ranks(space, values):
-                extent = self.model.new_int_var(1, least, f"u_{space.name}")
+                extent = self.model.new_int_var(1, enough, f"u_{space.name}")
                 self.model.add(extent <= rank)
                 lowered.append(extent)
-            tiles.append(self._if(self._product(lowered, 2 * least), 2 * least, (tenant,), otherwise=0))
-        self.model.add(sum(tiles) >= least).only_enforce_if(literal)
+            tile = self._product(lowered, 2 * enough)
+            tiles.append(self._if(tile, 2 * enough, (self.tenant[level][space.name],), otherwise=0))
+        return sum(tiles), self.model.new_constant(1)
+
+    def _shared(self, count: Callable[..., _Count], *of: object) -> _Count:
+        """Count something once, however many constraints limit it."""
+        key = (count.__name__, *of)
+        if key not in self._counts:
+            self._counts[key] = count(*of)
+        return self._counts[key]
 
     @property
     def _countable(self) -> int:
@@ -349,6 +379,11 @@ class Encoding:
             activity = sum(abs(c) * largest[v] for c, v in zip(row.coeffs, row.vars, strict=True) if v >= 0)
             if activity > LARGEST_ACTIVITY:
                 raise EncodingError(f"a row's activity of {activity} is not safe")
+
+
+def _room(limit: int) -> int:
+    """Return the next power of two: limits that are close to each other share what they count."""
+    return 1 << (limit - 1).bit_length()
 
 
 def _ranks(space: Dataspace, extents: dict[str, cp_model.IntVar]) -> list[cp_model.LinearExprT]:

@@ -72,7 +72,8 @@ def diagnose(
     if verdict is not Verdict.INFEASIBLE:
         return Diagnosis(verdict)
     conflicts = find_conflicts(feasibility, constraints, MOST_CONFLICTS)
-    return Diagnosis(verdict, tuple(_reasons(feasibility, constraints, conflicts)) or (NOT_FOUND,))
+    reasons = tuple(_reasons(feasibility, constraints, conflicts, stop))
+    return Diagnosis(verdict, reasons or (NOT_FOUND,))
 
 
 def explain_infeasible(
@@ -107,7 +108,10 @@ def explained(mapspace: Mapspace, result: Result, should_stop: StopCallback | No
 
 
 def _reasons(
-    feasibility: Feasibility, constraints: Collection[Constraint], conflicts: Collection[Conflict]
+    feasibility: Feasibility,
+    constraints: Collection[Constraint],
+    conflicts: Collection[Conflict],
+    stop: StopCallback,
 ) -> Iterator[Reason]:
     mapspace = feasibility.mapspace
     for conflict in conflicts:
@@ -115,6 +119,7 @@ def _reasons(
         rest = [c for c in constraints if c not in others]
         given = [c for c in constraints if not droppable(c)]
         found = tuple(_shortfalls(feasibility, given, conflict.constraints))
+        changes = tuple(levers(feasibility, rest, conflict.constraints))
         statements = tuple(Statement(statement_text(c, mapspace), c.sources) for c in conflict.constraints)
         yield Reason(
             text=_headline(conflict, found, mapspace),
@@ -122,7 +127,8 @@ def _reasons(
             constraints=statements,
             irreducible=conflict.irreducible,
             shortfalls=found,
-            levers=tuple(levers(feasibility, rest, conflict.constraints)),
+            levers=changes,
+            complete=not stop(),
         )
 
 

@@ -47,6 +47,8 @@ def _levers(reason: Reason, one_of_several: bool) -> Iterator[str]:
         return
     if not reason.irreducible:
         yield f"{INDENT}(stopped early: perhaps not all of these are needed)"
+    if not reason.complete:
+        yield f"{INDENT}(stopped early: perhaps there are other changes that suffice)"
     remaining = ", once the other conflicts are resolved" if one_of_several else ""
     if not reason.levers:
         yield f"{INDENT}No single change was found that suffices{remaining}."
@@ -68,6 +70,7 @@ def reason_document(reason: Reason) -> dict[str, object]:
         "text": reason.text,
         "sources": [place_text(source) for source in reason.sources],
         "irreducible": reason.irreducible,
+        "complete": reason.complete,
         "constraints": [_statement(statement) for statement in reason.constraints],
         "shortfalls": [_shortfall(found) for found in reason.shortfalls],
         "levers": [_lever(lever) for lever in reason.levers],
