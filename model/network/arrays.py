@@ -130,7 +130,8 @@ class PricedArrays:
     def buffering(self) -> CostArray:
         """How often a transition is paid on each array: once if double buffered, else twice."""
         pairs = zip(self.rows.tolist(), self.columns.tolist(), strict=True)
-        return np.array([1 if self.model.is_double_buffered(*pair) else 2 for pair in pairs])
+        times = [1 if self.model.is_double_buffered(*pair) else 2 for pair in pairs]
+        return np.array(times, dtype=self._dtype)
 
     @cached_property
     def transitions(self) -> list[CostArray]:

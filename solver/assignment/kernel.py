@@ -7,6 +7,7 @@ carries, and minimised from the highest digit down, each proven before the next.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
 Choice = tuple[int, ...]
+
+ROUNDING = 1e-6
+"""CP-SAT tells its bound in floating point, though it is whole."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,7 @@ class _Model:
         self._request = request
         self._most = instance.infinity - 1 if window is None else min(window, instance.infinity - 1)
         self._priced: list[tuple[cp_model.IntVar, int]] = []
+        self._pairs: list[tuple[Pair, Pair, cp_model.IntVar]] = []
         self.values = [self._choose(i, vector) for i, vector in enumerate(instance.vectors)]
         for (i, j), matrix in instance.matrices.items():
             self._tie(i, j, matrix)
@@ -180,6 +185,7 @@ class _Model:
             for m, cost in self._allowed(matrix[k]):
                 if m in columns:
                     pair = self._literal(f"y{i}_{k}_{j}_{m}", cost)
+                    self._pairs.append(((i, j), (k, m), pair))
                     own.append(pair)
                     columns[m].append(pair)
         for sums, literals in ((rows, self.values[i]), (columns, self.values[j])):
@@ -214,13 +220,13 @@ class _Model:
             if status == cp_model.INFEASIBLE:
                 # Above the limit or excluded; the limit itself was met by what is known.
                 return replace(found, bound=found.total, literals=literals)
-            if status == cp_model.UNKNOWN:
-                break
-            if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            if status == cp_model.MODEL_INVALID:
                 raise ModelError("CP-SAT calls its model invalid")
-            best = self._better(instance, best, solver)
-            if status == cp_model.FEASIBLE:
-                known += int(max(0.0, solver.best_objective_bound)) * digit.weight
+            if status != cp_model.UNKNOWN:
+                best = self._better(instance, best, solver)
+            if status != cp_model.OPTIMAL:
+                # Stopped: the digit is at least CP-SAT's bound, whole as the digit is.
+                known += math.ceil(max(0.0, solver.best_objective_bound - ROUNDING)) * digit.weight
                 break
             settled = int(solver.value(digit.sum))
             known += settled * digit.weight
@@ -230,9 +236,13 @@ class _Model:
 
     def _hint(self, choice: Choice | None) -> None:
         self.model.clear_hints()  # type: ignore[no-untyped-call]
-        for own, value in zip(self.values, choice or (), strict=False):
+        if choice is None:
+            return
+        for own, value in zip(self.values, choice, strict=True):
             for k, literal in own.items():
                 self.model.add_hint(literal, k == value)
+        for (i, j), values, literal in self._pairs:
+            self.model.add_hint(literal, values == (choice[i], choice[j]))
 
     def _better(self, instance: Instance, best: Answer, solver: cp_model.CpSolver) -> Answer:
         choice = tuple(self._chosen(solver, own) for own in self.values)
