@@ -34,7 +34,6 @@ def test_options_reach_the_mappers(tmp_path):
     assert main([*words, "--jobs", "1", "--json", str(out)]) == 0
     (own,) = json.loads(out.read_text())["mappers"]
     assert 20 <= own["valid"] < 5000
-    assert own["seconds"] < 5
 
 
 def test_stdout_holds_the_csv_alone(capsys):
