@@ -217,20 +217,25 @@ def _add(indices: dict[str, WrittenIndex], index: WrittenIndex) -> None:
 
 
 def _read_access(node: Node) -> WrittenAccess:
-    entry = as_mapping(node, "a tensor access")
-    check_keys(entry, ACCESS_KEYS, "a tensor access")
-    name_node = entry.require("name", "a tensor access")
-    name = as_name(name_node, "`name` of a tensor")
+    entry, name, span = _access_entry(node)
     if not _NAME.match(name):
-        raise SpecError(f"`{name}` cannot name a tensor", name_node.span, hint="use letters, digits and `_`")
+        raise SpecError(f"`{name}` cannot name a tensor", span, hint="use letters, digits and `_`")
     output = entry.get("output")
     return WrittenAccess(
         tensor=name,
-        span=name_node.span,
+        span=span,
         indices=_read_projection(entry.require("projection", f"tensor access `{name}`")),
         output=output is not None and as_bool(output, "`output`"),
         attributes=entry,
     )
+
+
+def _access_entry(node: Node) -> tuple[MappingNode, str, Span]:
+    """Return an item of ``tensor_accesses``, and the tensor's name with its place."""
+    entry = as_mapping(node, "a tensor access")
+    check_keys(entry, ACCESS_KEYS, "a tensor access")
+    name = entry.require("name", "a tensor access")
+    return entry, as_name(name, "`name` of a tensor"), name.span
 
 
 def _read_projection(node: Node) -> tuple[WrittenIndex, ...]:
@@ -251,19 +256,16 @@ def _with_attributes(accesses: tuple[WrittenAccess, ...], given: SequenceNode) -
     """Return the accesses of a string with the attributes that a list of them adds."""
     attributes: dict[str, MappingNode] = {}
     for item in given.items:
-        entry = as_mapping(item, "a tensor access")
-        check_keys(entry, ACCESS_KEYS, "a tensor access")
-        name_node = entry.require("name", "a tensor access")
-        name = as_name(name_node, "`name` of a tensor")
+        entry, name, span = _access_entry(item)
         if all(access.tensor != name for access in accesses):
-            raise SpecError(f"`{name}` is no tensor of this Einsum", name_node.span)
+            raise SpecError(f"`{name}` is no tensor of this Einsum", span)
         for key in ("projection", "output"):
             if key in entry:
                 message = f"`{key}` of `{name}` is already given by `einsum`"
                 raise SpecError(message, entry.key(key).span)
         if name in attributes:
             related = ((attributes[name].span, "the first"),)
-            raise SpecError(f"tensor `{name}` is listed twice", name_node.span, related)
+            raise SpecError(f"tensor `{name}` is listed twice", span, related)
         attributes[name] = entry
     return tuple(
         WrittenAccess(a.tensor, a.span, a.indices, a.output, attributes.get(a.tensor)) for a in accesses

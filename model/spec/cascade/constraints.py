@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from model.spec.cascade.naming import Naming
+from model.spec.cascade.naming import CONVENTIONAL, Naming
 from model.spec.fields import as_mapping, as_scalar, listing
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
 from model.spec.timeloop.factors import factor_texts
@@ -91,8 +91,10 @@ class Resolver:
         found = self.naming.tensors(scalar.text)
         if found is not None:
             return found
-        names = self.naming.tensor_names
-        hint = did_you_mean(scalar.text, names) or f"Einsum `{self.naming.einsum.name}` has {listing(names)}"
+        names, einsum = self.naming.tensor_names, self.naming.einsum.name
+        hint = did_you_mean(scalar.text, names) or f"Einsum `{einsum}` has {listing(names)}"
+        if scalar.text in CONVENTIONAL:
+            hint = f"it means the rename `{CONVENTIONAL[scalar.text]}`; give Einsum `{einsum}` one"
         raise SpecError(f"`{scalar.text}` is no tensor or rename of the workload", scalar.span, hint=hint)
 
     def _scales(self, node: Node) -> Node:

@@ -106,6 +106,13 @@ def test_a_run_that_is_killed_loses_nothing(arguments, tmp_path):
         ({"w.yaml": "workload: {}\n"}, "lacks the key `einsums`"),
         ({"w.yaml": WORKLOAD.replace("weight: Inputs", "weigth: Inputs")}, "`weight` is no tensor"),
         ({"w.yaml": WORKLOAD.replace("{M: 4", "{M: {{M}}")}, "--set M=VALUE"),
+        (
+            {
+                "w.yaml": WORKLOAD[: WORKLOAD.index("renames:")],
+                "a.yaml": ARCHITECTURE.replace("keep: [input], bypass: [weight]", "keep: [Weights]"),
+            },
+            "means the rename `weight`",
+        ),
         ({"a.yaml": "variables: {}\n"}, "lacks the key `architecture`"),
     ],
 )
