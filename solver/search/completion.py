@@ -29,6 +29,9 @@ from solver.search.spatial import Factors, StageChoice
 
 Order = tuple[str, ...]
 
+Imprint = tuple[int, ...]
+"""All that the deliveries of one dataspace depend on in the order of one level's loops."""
+
 
 SkeletonKey = tuple[KeepMask, tuple[Factors, ...], tuple[tuple[Factors, ...], ...]]
 
@@ -50,6 +53,14 @@ class _Cost:
 
     def __add__(self, other: _Cost) -> _Cost:
         return _Cost(self.energy + other.energy, self.loads + other.loads)
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """The loops of one level in an order, and its imprint on each dataspace."""
+
+    order: Order
+    imprints: tuple[Imprint, ...]
 
 
 @dataclass(frozen=True)
@@ -139,9 +150,9 @@ class Skeleton:
             tuple(parts[position] for position in architecture.storage_indices),
         )
 
-    def _boundary(self, level: int, orders: tuple[Order, ...]) -> _Cost:
+    def _boundary(self, level: int, above: tuple[_Ordered, ...]) -> _Cost:
         """Cost at the boundary of `level`, given the orders of all levels above it."""
-        words = {place: self._delivered(place, level, orders) for place in self._due(level)}
+        words = {place: self._delivered(place, level, above) for place in self._due(level)}
         return self._cost(level, words)
 
     def _due(self, level: int) -> list[int]:
@@ -156,7 +167,18 @@ class Skeleton:
             self._prices[place][level].add_loads(np.array([delivered]), loads)
         return _Cost(energy, loads[0])
 
-    def _delivered(self, place: int, level: int, orders: tuple[Order, ...]) -> int:
+    def _delivered(self, place: int, level: int, above: tuple[_Ordered, ...]) -> int:
+        key = (place, level, tuple(own.imprints[place] for own in above))
+        if key not in self._known_words:
+            self._known_words[key] = self._count(place, level, tuple(own.order for own in above))
+        return self._known_words[key]
+
+    @cached_property
+    def _known_words(self) -> dict[tuple[int, int, tuple[Imprint, ...]], int]:
+        return {}
+
+    def _count(self, place: int, level: int, orders: tuple[Order, ...]) -> int:
+        """Words delivered to one instance of `level`."""
         nest = self._nest
         space = self.space.problem.dataspaces[place]
         position = self.space.architecture.storage_indices[level]
@@ -217,41 +239,45 @@ class Skeleton:
             floors[level] = floors[level + 1] + self._floor(level)
         ticket = count()
         fixed = self._fixed
-        heap: list[tuple[int, int, tuple[Order, ...], _Cost]] = []
+        heap: list[tuple[int, int, tuple[_Ordered, ...], _Cost]] = []
         heapq.heappush(heap, (fixed.energy + floors[1].energy, next(ticket), (), fixed))
         while heap:
-            _, _, orders, spent = heapq.heappop(heap)
-            level = len(orders) + 1
+            _, _, above, spent = heapq.heappop(heap)
+            level = len(above) + 1
             if stop():
                 return
             if not self._hopeful(goal, spent + floors[level]):
                 continue
             if level == depth:
                 # No boundary lies inside the innermost level, so the order of its loops is free.
+                orders = tuple(own.order for own in above)
                 mapping = self.mapping((*orders, next(self.orders(depth - 1))))
                 yield Priced(mapping, evaluate(self.space.problem, self.space.architecture, mapping))
                 continue
-            for order in self._distinct_orders(level - 1):
-                cost = spent + self._boundary(level, (*orders, order))
+            for own in self._distinct_orders[level - 1]:
+                cost = spent + self._boundary(level, (*above, own))
                 least = cost + floors[level + 1]
-                heapq.heappush(heap, (least.energy, -next(ticket), (*orders, order), cost))
+                if self._hopeful(goal, least):
+                    heapq.heappush(heap, (least.energy, -next(ticket), (*above, own), cost))
 
     def _hopeful(self, goal: Goal, least: _Cost) -> bool:
         cycles = max(self._least_cycles, math.ceil(float(least.loads.max(initial=0.0)) * (1 - 1e-12)))
         waiting = self._leak_per_cycle * (cycles - self._least_cycles)
         return least.energy + waiting < goal.energy_limit(cycles)
 
-    def _distinct_orders(self, level: int) -> Iterator[Order]:
-        """Orders of the loops of `level`, one of each kind that no dataspace can tell apart."""
-        seen = set()
-        for order in self.orders(level):
-            key = tuple(self._imprint(view, level, order) for view in self.space.views)
-            if key not in seen:
-                seen.add(key)
-                yield order
+    @cached_property
+    def _distinct_orders(self) -> tuple[tuple[_Ordered, ...], ...]:
+        """Per level but the innermost, orders of its loops, one of each kind that no dataspace can tell apart."""
+        found = []
+        for level in range(len(self.temporal) - 1):
+            kinds: dict[tuple[Imprint, ...], Order] = {}
+            for order in self.orders(level):
+                kinds.setdefault(tuple(self._imprint(view, level, order) for view in self.space.views), order)
+            found.append(tuple(_Ordered(order, imprints) for imprints, order in kinds.items()))
+        return tuple(found)
 
-    def _imprint(self, view: DataspaceView, level: int, order: Order) -> tuple[int, ...]:
-        """All that the deliveries of a dataspace depend on in the order of the loops of `level`.
+    def _imprint(self, view: DataspaceView, level: int, order: Order) -> Imprint:
+        """What the order of the loops of `level` leaves on a dataspace.
 
         Until a loop moves the tile to where nothing overlaps, the loops along its windows count one
         by one and those in between by their product; from there on every loop multiplies.

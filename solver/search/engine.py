@@ -161,7 +161,9 @@ class Search:
 
     def _dive(self, bounds: LatticeBounds) -> None:
         """Follow the bounds to one mapping: a good incumbent makes all later tables small."""
-        branching = Branching(bounds, self.goal, self.orders, self.stop, self.options.branch_nodes)
+        nodes = self.options.branch_nodes
+        budget = nodes if self.goal.incumbent is None else min(FIRST_NODES, nodes)
+        branching = Branching(bounds, self.goal, self.orders, self.stop, budget)
         for skeleton in islice(branching.skeletons(), 1):
             self._complete(skeleton)
 
