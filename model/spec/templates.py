@@ -72,6 +72,9 @@ class TemplateEngine:
             known = (*scope.variables, *functions.by_name, *self._environment.globals)
             hint = _undefined_hint(str(error), known)
             raise SpecError(f"template: {error}", _failing_line(error, source), hint=hint) from None
+        except NameError as error:
+            # Jinja2 compiles an infinite constant to the name `inf`, which nothing defines.
+            raise SpecError("template: a number is not finite", _failing_line(error, source)) from None
         except _TOO_COMPLEX as error:
             raise SpecError("template: nested too deep", _failing_line(error, source)) from None
         except _FAILURES as error:

@@ -98,3 +98,11 @@ def test_work_and_text_are_bounded(failure: Callable[..., SpecError], text: str)
     assert perf_counter() - start < 5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KiB
     assert error.span is not None
+
+
+@pytest.mark.parametrize("expression", ["cwd() | indent(1e4002)", "cwd().count('x') + 1e400"])
+def test_constants_are_finite(failure: Callable[..., SpecError], expression: str):
+    error = failure("a: 1\nb: {{ " + expression + " }}\n")
+    assert error.message == "template: a number is not finite"
+    assert error.span is not None
+    assert error.span.line == 2
