@@ -173,7 +173,7 @@ def _summary_cells(cases: Sequence[tuple[Comparison, Outcome]]) -> list[str]:
     ratios = [ratio for each, own in cases if (ratio := each.ratio(own.value)) is not None]
     mean = geometric_mean(ratios)
     seconds = geometric_mean(max(own.seconds, 1e-6) for _, own in cases)
-    evaluations = geometric_mean(max(1, own.evaluations) for _, own in cases)
+    evaluations = geometric_mean(own.evaluations for _, own in cases if own.evaluations)
     reached = [
         sum(each.first_within(own.trace, percent) is not None for each, own in cases)
         for percent in MILESTONES_PERCENT
