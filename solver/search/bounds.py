@@ -8,7 +8,7 @@ in place: the loops in between cancel out. So a running minimum over divisors jo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -21,6 +21,15 @@ from solver.search.rows import CLOSED, Row
 from solver.search.spatial import StageChoice
 from solver.search.steps import SlotStep
 from solver.search.subproblem import Subproblem
+
+
+class Stopped(Exception):  # noqa: N818 (no error)
+    """Raised inside of a dynamic program when the search must end."""
+
+
+def never() -> bool:
+    """Do not stop."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -58,12 +67,23 @@ class LatticeBounds:
     the least that each boundary costs. Tiles are left out whose own boundary alone reaches `limit`
     (energy units) with the least cost of all others: they are part of no mapping below it. A `sharp`
     run looks at pairs of tiles where windows slide, which takes longer.
+
+    Raises
+    ------
+    Stopped
+        As soon as `stop` answers True.
     """
 
     def __init__(
-        self, sub: Subproblem, limit: int, tables: BoundTables | None = None, sharp: bool = False
+        self,
+        sub: Subproblem,
+        limit: int,
+        tables: BoundTables | None = None,
+        sharp: bool = False,
+        stop: Callable[[], bool] = never,
     ) -> None:
         self.sub = sub
+        self._stop = stop
         self.sharp = sharp
         self.space = sub.space
         self.classes = self.space.reuse_classes
@@ -251,6 +271,8 @@ class LatticeBounds:
             for row, values in inside.items():
                 if not row.fits(members):
                     continue
+                if self._stop():
+                    raise Stopped
                 combined = costs + values
                 combined = np.where(combined < room, combined, INFINITY)[origins]
                 for key, bound in slot.outwards(row, members, combined):

@@ -267,7 +267,7 @@ class Skeleton:
 
     @cached_property
     def _distinct_orders(self) -> tuple[tuple[_Ordered, ...], ...]:
-        """Per level but the innermost, orders of its loops, one of each kind that no dataspace can tell apart."""
+        """Per level but the innermost, one order of its loops of each kind that dataspaces can tell apart."""
         found = []
         for level in range(len(self.temporal) - 1):
             kinds: dict[tuple[Imprint, ...], Order] = {}

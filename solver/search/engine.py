@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, islice
 
 import numpy as np
 
 from solver.result import Options
-from solver.search.bounds import LatticeBounds
+from solver.search.bounds import LatticeBounds, Stopped
 from solver.search.branch import Branching
 from solver.search.completion import Priced, Skeleton, SkeletonKey
 from solver.search.core import Core, fits_core
@@ -137,8 +138,9 @@ class Search:
     def _refine(self, candidates: list[Candidate]) -> None:
         """Bound surveyed subproblems by their lattices; those that stay open go back into the queue."""
         limits = [self.goal.energy_limit(candidate.sub.least_cycles) for candidate in candidates]
-        found = self.bounder.bound([candidate.sub for candidate in candidates], limits)
-        for candidate, bounds in zip(candidates, found, strict=True):
+        found = self.bounder.bound([candidate.sub for candidate in candidates], limits, self.stop)
+        # When stopped, the rest has no bounds: the one of the round's first candidate holds for all.
+        for candidate, bounds in zip(candidates, found, strict=False):
             self.counters.states += bounds.states
             self.counters.subproblems += 1
             if bounds.empty:
@@ -172,7 +174,8 @@ class Search:
         nodes = self.options.branch_nodes
         if not bounds.sharp:
             if not self._branch(bounds, min(FIRST_NODES, nodes)) and not self.stop():
-                self._sharpen(candidate)
+                with suppress(Stopped):
+                    self._sharpen(candidate)
             return
         if self._branch(bounds, nodes, candidate.loads) or self.stop():
             return
@@ -193,13 +196,13 @@ class Search:
     def _sharpen(self, candidate: Candidate) -> None:
         """Bound a subproblem as well as can be; if it stays open it goes back into the queue."""
         sub = candidate.sub
-        bounds = LatticeBounds(sub, self.goal.energy_limit(sub.least_cycles), sharp=True)
+        bounds = LatticeBounds(sub, self.goal.energy_limit(sub.least_cycles), sharp=True, stop=self.stop)
         if bounds.empty:
             return
         loads = []
         most = self.goal.cycles_limit(bounds.least)
         for resource in range(len(sub.base_loads)) if most < UNLIMITED else ():
-            loads.append(LoadBounds(sub, resource, most))
+            loads.append(LoadBounds(sub, resource, most, self.stop))
             if loads[-1].empty:
                 return
         cycles = sub.cycles(np.array([own.least for own in loads]))

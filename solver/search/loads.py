@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,7 +54,7 @@ class LoadSubproblem(Subproblem):
 class LoadBounds:
     """Least load of one resource, of all mappings of a subproblem that take less than `limit` cycles."""
 
-    def __init__(self, sub: Subproblem, resource: int, limit: int) -> None:
+    def __init__(self, sub: Subproblem, resource: int, limit: int, stop: Callable[[], bool]) -> None:
         busiest = max(0, limit - network_latency(sub.space.architecture))
         scale = FINEST_SCALE
         while scale > 1 and busiest * scale >= INFINITY:
@@ -61,7 +62,7 @@ class LoadBounds:
         loaded = LoadSubproblem(sub.space, sub.mask, sub.spatial, 1, resource, scale)
         self.resource = resource
         self.scale = scale
-        self.bounds = LatticeBounds(loaded, min(busiest * scale, INFINITY), sharp=True)
+        self.bounds = LatticeBounds(loaded, min(busiest * scale, INFINITY), sharp=True, stop=stop)
 
     @property
     def empty(self) -> bool:

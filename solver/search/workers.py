@@ -6,17 +6,21 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
+from contextlib import suppress
 from types import TracebackType
 
 from model.mapspace import Mapspace
-from solver.search.bounds import BoundTables, LatticeBounds
+from solver.search.bounds import BoundTables, LatticeBounds, Stopped, never
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.subproblem import Subproblem
 
 MIN_TASKS = 8
 """Fewer subproblems than this are not worth sending to other processes."""
+
+POLL_S = 0.1
+"""How often it is asked whether to stop, while workers are busy."""
 
 Task = tuple[KeepMask, tuple[int, ...], int, int]
 """Keep mask, place of the spatial class of each stage, quantum, limit."""
@@ -39,20 +43,27 @@ class Bounder:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def bound(self, subs: Sequence[Subproblem], limits: Sequence[int]) -> list[LatticeBounds]:
-        """Bound each of `subs` for energies below its limit, in order."""
+    def bound(
+        self, subs: Sequence[Subproblem], limits: Sequence[int], stop: Callable[[], bool] = never
+    ) -> Iterator[LatticeBounds]:
+        """Bound each of `subs` for energies below its limit, in order; end early when `stop` says so."""
         pairs = list(zip(subs, limits, strict=True))
         if self._jobs == 1 or len(pairs) < MIN_TASKS:
-            return [LatticeBounds(sub, limit) for sub, limit in pairs]
+            with suppress(Stopped):
+                yield from (LatticeBounds(sub, limit, stop=stop) for sub, limit in pairs)
+            return
         if self._pool is None:
             # What is sent is the mapspace: each worker builds its own tables from it, once.
             self._pool = ProcessPoolExecutor(
                 self._jobs, initializer=_prepare, initargs=(self._space.mapspace, self._space.coarse)
             )
         tasks = [(sub.mask, self._places(sub), sub.quantum, limit) for sub, limit in pairs]
-        chunk = -(-len(tasks) // self._jobs)
-        found = self._pool.map(_bound, tasks, chunksize=chunk)
-        return [LatticeBounds(sub, limit, tables) for (sub, limit), tables in zip(pairs, found, strict=True)]
+        futures = [self._pool.submit(_bound, task) for task in tasks]
+        for (sub, limit), future in zip(pairs, futures, strict=True):
+            while not wait((future,), POLL_S).done:
+                if stop():
+                    return
+            yield LatticeBounds(sub, limit, future.result())
 
     def _places(self, sub: Subproblem) -> tuple[int, ...]:
         stages = zip(self._space.stages, sub.spatial, strict=True)

@@ -9,7 +9,8 @@ from model.cost import evaluate
 from model.mapping import FanoutMapping, Mapping
 from model.mapspace import Mapspace
 from solver.result import Options, Result, Status, Termination
-from solver.search import map_einsum
+from solver.search import engine, map_einsum
+from solver.search.space import SearchSpace
 from tests.bruteforce import Objective, axis_choices, objective_value, optima
 from tests.reference_optima import FOLDER, NAMES, OBJECTIVES, load_reference
 from tests.solver.search.unusual import unusual_mapspaces
@@ -69,6 +70,20 @@ def compare(mapspaces: Sequence[Mapspace], objectives: Sequence[Objective], **op
 def test_single_objectives(seed: int):
     results = compare(random_mapspaces(seed, 20, 600), OBJECTIVES)
     assert {result.status for result in results} == {Status.OPTIMAL, Status.INFEASIBLE}
+
+
+def sliding(seed: int, count: int, most: int) -> list[Mapspace]:
+    """Random mapspaces with dataspaces whose tiles overlap."""
+    found = random_mapspaces(seed, 3 * count, most)
+    return [mapspace for mapspace in found if SearchSpace(mapspace).window_dims][:count]
+
+
+@pytest.mark.parametrize("seed", range(70, 74))
+def test_sharp_bounds_lose_nothing(seed: int, monkeypatch: pytest.MonkeyPatch):
+    """Bounds over pairs of tiles, and of loads, decide from the first node on."""
+    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    results = compare(sliding(seed, 20, 1500), (*OBJECTIVES, ("latency", "energy")))
+    assert Status.OPTIMAL in {result.status for result in results}
 
 
 @pytest.mark.parametrize("seed", range(20, 24))
