@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from model.cascade import Network
+    from solver.network.executors import Executor
     from solver.network.result import NetworkResult
     from solver.network.run import NetworkProgress, ProgressCallback
 
@@ -46,15 +47,28 @@ def network_command(arguments: argparse.Namespace) -> int:
 
 
 def _mapped(network: Network, arguments: argparse.Namespace) -> NetworkResult:
-    from solver.network import ResultCache, map_network  # noqa: PLC0415 (loads numpy and ortools)
+    from solver.network import ResultCache, map_network  # noqa: PLC0415 (loads ortools)
+    from solver.network.executors import ExecutorError  # noqa: PLC0415
 
     cache = ResultCache(arguments.cache)
     options = search_options(arguments)
     try:
+        executor = _executor(arguments)
         with interruptible() as stop, _progress_bar(arguments.quiet) as on_progress:
-            return map_network(network, options, cache, arguments.resume, on_progress, stop.is_set)
+            return map_network(network, options, cache, arguments.resume, on_progress, stop.is_set, executor)
+    except ExecutorError as error:
+        raise OutputError(str(error)) from error
     except OSError as error:
         raise _unwritable(arguments.cache, error) from error
+
+
+def _executor(arguments: argparse.Namespace) -> Executor:
+    from solver.network import Processes, Serial  # noqa: PLC0415 (loads ortools)
+    from solver.network.cluster import Cluster  # noqa: PLC0415
+
+    if arguments.cluster is not None:
+        return Cluster(arguments.cluster)
+    return Processes(arguments.jobs) if arguments.jobs > 1 else Serial()
 
 
 def _check_cache(directory: Path) -> None:
@@ -89,6 +103,6 @@ def _progress_bar(quiet: bool) -> Iterator[ProgressCallback | None]:
             if search is not None:
                 units = progress.layer.mapspace.architecture.units_per_pj
                 text = f"{text}  {status_text(search, search.seconds, units)}"
-            bar.update(task, completed=progress.done, total=progress.layers, description=text)
+            bar.update(task, completed=progress.done, total=progress.searches, description=text)
 
         yield show

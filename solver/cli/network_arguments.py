@@ -32,6 +32,11 @@ def add_network(commands: Commands) -> argparse.ArgumentParser:
         help="use the results that are kept, for instance of a run that was interrupted",
     )
     parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="search on the workers of a Dask cluster, such as tcp://host:8786 (extra `cluster`)",
+    )
+    parser.add_argument(
         "--quiet", action="store_true", help="no progress and no report; files and exit code only"
     )
     return parser

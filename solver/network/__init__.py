@@ -1,7 +1,8 @@
 """Networks: every Einsum mapped to its proven optimum, identical ones once, results kept on disk."""
 
 from solver.network.cache import ResultCache
+from solver.network.executors import Processes, Serial
 from solver.network.result import LayerResult, NetworkResult
 from solver.network.run import map_network
 
-__all__ = ["LayerResult", "NetworkResult", "ResultCache", "map_network"]
+__all__ = ["LayerResult", "NetworkResult", "Processes", "ResultCache", "Serial", "map_network"]

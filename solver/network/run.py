@@ -1,4 +1,4 @@
-"""Mapping all layers of a network, one after the other."""
+"""Mapping all layers of a network."""
 
 from __future__ import annotations
 
@@ -8,22 +8,19 @@ from dataclasses import dataclass, replace
 
 from model.cascade import Layer, Network
 from model.cost import evaluate
-from model.mapspace import Mapspace
-from solver.network.cache import ResultCache, cache_key
-from solver.network.naming import Renaming, by_position
+from solver.network.cache import ResultCache
+from solver.network.executors import Executor, Serial
 from solver.network.result import LayerResult, NetworkResult
+from solver.network.tasks import Plan, Task, naming_of, plan
 from solver.result import Options, Progress, Result, StopCallback, Termination
-from solver.search import map_einsum
-
-Searcher = Callable[..., Result]
 
 
 @dataclass(frozen=True)
 class NetworkProgress:
-    """How far a run is: layers done, the layer that is being searched, and its search's report."""
+    """How far a run is: searches done of all, a layer that is being searched, its search's report."""
 
     done: int
-    layers: int
+    searches: int
     layer: Layer
     search: Progress | None = None
 
@@ -38,7 +35,7 @@ def map_network(
     resume: bool = False,
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
-    search: Searcher = map_einsum,
+    executor: Executor | None = None,
 ) -> NetworkResult:
     """Map each layer of a network to its optimum.
 
@@ -55,61 +52,62 @@ def map_network(
     resume
         Whether answers that are kept already are used.
     on_progress
-        Called before and during each search.
+        Called before each search, and while searches run.
     should_stop
-        Once it answers True, the search at hand ends with its incumbent and no other one begins.
-    search
-        What maps one Einsum.
+        Once it answers True, running searches end with their incumbents and no other one begins.
+    executor
+        Where searches run; by default one after the other in this process.
 
     Returns
     -------
     NetworkResult
-        With fewer layers than the network if it was stopped.
+        Without the layers whose search did not begin, if it was stopped.
     """
     start = time.monotonic()
-    known: dict[str, tuple[str, Result]] = {}
-    done: list[LayerResult] = []
-    for layer in network.layers:
-        if should_stop is not None and should_stop():
-            break
-        report = _reporter(network, len(done), layer, on_progress)
-        if layer.is_copy:
-            done.append(LayerResult(layer, None, "copy"))
-            continue
-        naming = by_position(layer.mapspace.problem)
-        anonymous = naming.mapspace(layer.mapspace)
-        key = cache_key(anonymous, options.objectives or anonymous.objectives)
-        if key in known:
-            name, result = known[key]
-            done.append(LayerResult(layer, _named(result, layer, naming), "identical", name))
-            continue
-        kept = cache.find(key, anonymous) if cache is not None and resume else None
-        result = kept or search(anonymous, options, on_progress=report, should_stop=should_stop)
-        if cache is not None and kept is None:
-            cache.store(key, result)
-        if result.termination is not Termination.INTERRUPTED:
-            known[key] = (layer.name, result)
-        done.append(LayerResult(layer, _named(result, layer, naming), "cached" if kept else "searched"))
-    return NetworkResult(network, tuple(done), time.monotonic() - start)
+    stop = should_stop or (lambda: False)
+    work = plan(network, options)
+    kept = _kept(work, cache) if cache is not None and resume else {}
+    known = dict(kept)
+    pending = [task for key, task in work.tasks.items() if key not in kept]
+
+    def report(task: Task, progress: Progress | None) -> None:
+        if on_progress is not None:
+            on_progress(NetworkProgress(len(known), len(work.tasks), task.layer, progress))
+
+    for task, result in (executor or Serial()).run(pending, options, report, stop):
+        known[task.key] = result
+        if cache is not None:
+            cache.store(task.key, result)
+    layers = _layer_results(network, work, known, frozenset(kept))
+    return NetworkResult(network, layers, time.monotonic() - start)
 
 
-def _reporter(
-    network: Network, done: int, layer: Layer, on_progress: ProgressCallback | None
-) -> Callable[[Progress], None] | None:
-    if on_progress is None:
-        return None
-    on_progress(NetworkProgress(done, len(network.layers), layer))
-    return lambda progress: on_progress(NetworkProgress(done, len(network.layers), layer, progress))
+def _kept(work: Plan, cache: ResultCache) -> dict[str, Result]:
+    found = ((key, cache.find(key, task.mapspace)) for key, task in work.tasks.items())
+    return {key: result for key, result in found if result is not None}
 
 
-def _named(result: Result, layer: Layer, naming: Renaming) -> Result:
+def _layer_results(
+    network: Network, work: Plan, known: dict[str, Result], kept: frozenset[str]
+) -> tuple[LayerResult, ...]:
+    results: list[LayerResult] = []
+    for layer, key in zip(network.layers, work.keys, strict=True):
+        if key is None:
+            results.append(LayerResult(layer, None, "copy"))
+        elif key in known:
+            result, first = known[key], work.tasks[key].layer
+            if layer is first:
+                origin = LayerResult(layer, _named(result, layer), "cached" if key in kept else "searched")
+                results.append(origin)
+            elif result.termination is not Termination.INTERRUPTED:
+                results.append(LayerResult(layer, _named(result, layer), "identical", first.name))
+    return tuple(results)
+
+
+def _named(result: Result, layer: Layer) -> Result:
     """Return an answer with the layer's own names."""
     if result.mapping is None:
         return result
-    mapspace: Mapspace = layer.mapspace
-    mapping = naming.inverse.mapping(result.mapping)
-    return replace(
-        result,
-        mapping=mapping,
-        evaluation=evaluate(mapspace.problem, mapspace.architecture, mapping),
-    )
+    problem, architecture = layer.mapspace.problem, layer.mapspace.architecture
+    mapping = naming_of(layer).inverse.mapping(result.mapping)
+    return replace(result, mapping=mapping, evaluation=evaluate(problem, architecture, mapping))

@@ -132,6 +132,20 @@ def test_a_cache_that_cannot_be_written(arguments, capsys):
     assert "cannot keep results in cache" in capsys.readouterr().err
 
 
+def test_a_cluster_that_does_not_answer(arguments, capsys, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("solver.network.cluster.CONNECT_S", 1)
+    assert main([*arguments, "--cluster", "tcp://127.0.0.1:1"]) == 2
+    assert "no Dask scheduler answers" in capsys.readouterr().err
+
+
+def test_processes_print_what_one_process_prints(arguments, capsys):
+    main([*arguments, "--json", "-"])
+    alone = json.loads(capsys.readouterr().out)
+    main([*arguments[:-1], "2", "--json", "-"])
+    assert without_work(json.loads(capsys.readouterr().out)) == without_work(alone)
+
+
 def test_an_infeasible_einsum(arguments, capsys):
     Path("a.yaml").write_text(
         ARCHITECTURE.replace("bypass: [weight]", "keep: [weight]")

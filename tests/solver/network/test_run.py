@@ -1,6 +1,9 @@
 """Networks end to end: identical Einsums once, totals against complete enumeration, stops and resumption."""
 
 import json
+import multiprocessing
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,8 +11,9 @@ import pytest
 
 from model.cascade import Network
 from model.cost import evaluate
-from solver.network import ResultCache, map_network
+from solver.network import Processes, ResultCache, Serial, map_network
 from solver.network.cache import cache_key
+from solver.network.executors import ExecutorError
 from solver.network.naming import by_position
 from solver.network.run import NetworkProgress
 from solver.result import Options, Result, Status, Termination
@@ -57,7 +61,7 @@ def test_each_einsum_gets_its_optimum_and_the_totals_count_instances(network: Ne
 
 def test_identical_einsums_are_searched_once(network: Network):
     search = Counting()
-    result = map_network(network, ENERGY, search=search)
+    result = map_network(network, ENERGY, executor=Serial(search))
     assert [own.origin for own in result.layers] == ["copy", "searched", "searched", "identical"]
     assert result.layers[3].same_as == "T"
     assert search.calls == 2
@@ -96,22 +100,22 @@ def test_a_run_continues_where_it_was_stopped(network: Network, tmp_path: Path):
     cache = ResultCache(tmp_path / "cache")
     whole = map_network(network, ENERGY)
     search = Counting()
-    first = map_network(network, ENERGY, cache, search=search, should_stop=lambda: search.calls > 0)
+    first = map_network(network, ENERGY, cache, executor=Serial(search), should_stop=lambda: search.calls > 0)
     assert first.status is Status.UNKNOWN
     assert len(first.layers) == 2
     assert first.energy is None
     again = Counting()
-    second = map_network(network, ENERGY, cache, resume=True, search=again)
+    second = map_network(network, ENERGY, cache, resume=True, executor=Serial(again))
     assert second.energy == whole.energy
     assert [own.result and own.result.mapping for own in second.layers] == [
         own.result and own.result.mapping for own in whole.layers
     ]
     third = Counting()
-    last = map_network(network, ENERGY, cache, resume=True, search=third)
+    last = map_network(network, ENERGY, cache, resume=True, executor=Serial(third))
     assert third.calls == 0
     assert [own.origin for own in last.layers] == ["copy", "cached", "cached", "identical"]
     fresh = Counting()
-    map_network(network, ENERGY, cache, search=fresh)
+    map_network(network, ENERGY, cache, executor=Serial(fresh))
     assert fresh.calls == 2
 
 
@@ -120,8 +124,9 @@ def test_an_interrupted_search_is_neither_kept_nor_shared(network: Network, tmp_
         return Result(Status.UNKNOWN, Termination.INTERRUPTED, ("energy",), 1)
 
     cache = ResultCache(tmp_path / "cache")
-    result = map_network(network, ENERGY, cache, search=stopped)
-    assert [own.origin for own in result.layers] == ["copy", "searched", "searched", "searched"]
+    result = map_network(network, ENERGY, cache, executor=Serial(stopped))
+    assert [own.layer.name for own in result.layers] == ["A", "T", "Z"]
+    assert result.status is Status.UNKNOWN
     assert not (tmp_path / "cache").exists()
 
 
@@ -169,10 +174,13 @@ def test_infeasibility_is_kept(network: Network, tmp_path: Path):
     assert cache.find("other", space) is None
 
 
-def test_progress_names_each_layer_that_is_not_a_copy(network: Network):
+def test_progress_names_each_layer_that_is_searched(network: Network):
     seen: list[NetworkProgress] = []
     map_network(network, ENERGY, on_progress=seen.append)
-    assert [(p.done, p.layers, p.layer.name) for p in seen if p.search is None][-1] == (3, 4, "Y")
+    assert [(p.done, p.searches, p.layer.name) for p in seen if p.search is None] == [
+        (0, 2, "T"),
+        (1, 2, "Z"),
+    ]
 
 
 def test_an_einsum_without_mapping_leaves_no_totals(network: Network):
@@ -188,3 +196,47 @@ def test_an_einsum_without_mapping_leaves_no_totals(network: Network):
     assert result.status is Status.INFEASIBLE
     assert result.energy is None
     assert result.proven == 2
+
+
+def test_processes_give_the_same_answers(network: Network, tmp_path: Path):
+    alone = map_network(network, ENERGY)
+    cache = ResultCache(tmp_path / "cache")
+    together = map_network(network, ENERGY, cache, executor=Processes(2))
+    pairs = zip(alone.layers, together.layers, strict=True)
+    for own, other in pairs:
+        assert own.origin == other.origin
+        assert (own.result and own.result.mapping) == (other.result and other.result.mapping)
+    assert (alone.energy, alone.cycles) == (together.energy, together.cycles)
+    assert len(list((tmp_path / "cache").glob("*.json"))) == 2
+
+
+def test_processes_stop_when_asked(network: Network):
+    result = map_network(network, ENERGY, executor=Processes(2), should_stop=lambda: True)
+    assert {own.layer.name for own in result.layers} >= {"A"}
+    assert result.seconds < 60
+    nothing = map_network(replace(network, layers=network.layers[:1]), ENERGY, executor=Processes(2))
+    assert nothing.status is Status.OPTIMAL
+    assert nothing.energy == 0
+
+
+def test_a_lost_process_loses_nothing(network: Network):
+    killed: list[int] = []
+
+    def kill_once(_: NetworkProgress) -> None:
+        children = [child for child in multiprocessing.active_children() if child.pid is not None]
+        if children and not killed:
+            killed.append(children[0].pid)
+            os.kill(children[0].pid, signal.SIGKILL)
+
+    together = map_network(network, ENERGY, on_progress=kill_once, executor=Processes(2))
+    assert killed
+    assert together.energy == map_network(network, ENERGY).energy
+
+
+def test_processes_that_are_lost_again_and_again_are_given_up(network: Network):
+    def kill_all(_: NetworkProgress) -> None:
+        for child in multiprocessing.active_children():
+            os.kill(child.pid, signal.SIGKILL)
+
+    with pytest.raises(ExecutorError, match="lost 3 times"):
+        map_network(network, ENERGY, on_progress=kill_all, executor=Processes(2))

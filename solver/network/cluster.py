@@ -1,0 +1,103 @@
+"""The searches of a network on a Dask cluster (the optional extra ``cluster``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from model.mapspace import Mapspace
+from solver.network.executors import MOST_LOSSES, POLL_S, Answers, ExecutorError, Report, largest_first
+from solver.network.tasks import Task
+from solver.result import Options, Result, StopCallback
+from solver.search import map_einsum
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+EXTRA = "cluster"
+CONNECT_S = 10
+
+
+class Cluster:
+    """Searches on the workers of a Dask cluster, each with one core.
+
+    A worker that is lost has its searches done by others; each answer counts once, whoever found
+    it. A search that has begun there cannot be stopped: a run that is stopped leaves it.
+
+    Parameters
+    ----------
+    address
+        Of the scheduler, such as ``tcp://host:8786``.
+
+    Raises
+    ------
+    ExecutorError
+        The extra is not installed.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._distributed = _library()
+
+    def run(
+        self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
+    ) -> Answers:
+        """See `Executor.run`."""
+        if not tasks:
+            return
+        own = replace(options, jobs=1)
+        with self._connected() as client:
+            waiting = {}
+            for task in largest_first(tasks):
+                key = f"tilewright-{task.key}-{own.time_limit_s}-{own.seed}"
+                future = client.submit(_search, task.mapspace, own, key=key, retries=MOST_LOSSES)
+                waiting[future] = task
+            report(next(iter(waiting.values())), None)
+            try:
+                yield from self._finished(client, waiting, report, should_stop)
+            finally:
+                client.cancel(list(waiting), force=True)
+
+    def _connected(self) -> Any:
+        try:
+            return self._distributed.Client(self._address, timeout=CONNECT_S, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ExecutorError(f"no Dask scheduler answers at {self._address}: {error}") from None
+
+    def _finished(
+        self, client: Any, waiting: dict[Any, Task], report: Report, should_stop: StopCallback
+    ) -> Answers:
+        while waiting and not should_stop():
+            try:
+                with client.as_current():
+                    done = self._distributed.wait(list(waiting), POLL_S, "FIRST_COMPLETED").done
+            except TimeoutError:
+                report(next(iter(waiting.values())), None)
+                continue
+            for future in done:
+                task = waiting.pop(future)
+                yield task, self._result(future)
+
+    def _result(self, future: Any) -> Result:
+        try:
+            result: Result = future.result()
+        except self._distributed.KilledWorker as error:
+            raise ExecutorError(f"the cluster lost the workers of a search: {error}") from None
+        except (OSError, CancelledError) as error:
+            raise ExecutorError(f"the scheduler at {self._address} is gone: {error}") from None
+        return result
+
+
+def _library() -> ModuleType:
+    try:
+        import distributed  # noqa: PLC0415 (an optional extra)
+    except ImportError:
+        message = f"--cluster needs the extra `{EXTRA}`: pip install 'tilewright[{EXTRA}]'"
+        raise ExecutorError(message) from None
+    return distributed  # type: ignore[no-any-return,unused-ignore]
+
+
+def _search(mapspace: Mapspace, options: Options) -> Result:
+    return map_einsum(mapspace, options)

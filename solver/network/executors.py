@@ -1,0 +1,174 @@
+"""Where the searches of a network run: one after the other here, or side by side in processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from multiprocessing.synchronize import Event
+from typing import Protocol
+
+from model.mapspace import Mapspace
+from solver.network.tasks import Task
+from solver.result import Options, Progress, Result, StopCallback
+from solver.search import map_einsum
+
+Searcher = Callable[..., Result]
+Report = Callable[[Task, Progress | None], None]
+Answers = Iterator[tuple[Task, Result]]
+
+POLL_S = 0.2
+MOST_LOSSES = 3
+"""Times that worker processes may be lost before a run is given up."""
+
+
+class ExecutorError(Exception):
+    """Searches cannot run where they were to."""
+
+
+class Executor(Protocol):
+    """Runs searches; the answers do not depend on which one does."""
+
+    def run(
+        self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
+    ) -> Answers:
+        """Yield each task with its answer as soon as that is there.
+
+        Once `should_stop` answers True, running searches end with what they have, and no other
+        begins. `report` is called when a search begins, and may be called while it runs.
+
+        Raises
+        ------
+        ExecutorError
+            What runs them is gone.
+        """
+
+
+class Serial:
+    """One search after the other in this process; each may use several workers itself.
+
+    Parameters
+    ----------
+    search
+        What maps one Einsum.
+    """
+
+    def __init__(self, search: Searcher = map_einsum) -> None:
+        self._search = search
+
+    def run(
+        self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
+    ) -> Answers:
+        """See `Executor.run`."""
+        for task in tasks:
+            if should_stop():
+                return
+            report(task, None)
+            yield (
+                task,
+                self._search(
+                    task.mapspace,
+                    options,
+                    on_progress=lambda progress, task=task: report(task, progress),
+                    should_stop=should_stop,
+                ),
+            )
+
+
+class Processes:
+    """Searches side by side in processes of this machine, the largest first.
+
+    A process that is lost takes the others of its pool with it; what they were at begins again.
+
+    Parameters
+    ----------
+    processes
+        How many; with fewer searches than that, each uses several workers.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self._processes = processes
+
+    def run(
+        self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
+    ) -> Answers:
+        """See `Executor.run`."""
+        left = largest_first(tasks)
+        for _ in range(MOST_LOSSES):
+            if not left:
+                return
+            try:
+                for task, result in self._pool(left, options, report, should_stop):
+                    left.remove(task)
+                    yield task, result
+                return
+            except BrokenProcessPool:
+                continue
+        raise ExecutorError(f"worker processes were lost {MOST_LOSSES} times; is there enough memory?")
+
+    def _pool(
+        self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
+    ) -> Answers:
+        context = multiprocessing.get_context("spawn")
+        count = min(self._processes, len(tasks))
+        own = replace(options, jobs=max(1, self._processes // count))
+        stop = context.Event()
+        pool = ProcessPoolExecutor(count, context, _prepare, (stop,))
+        try:
+            futures = {pool.submit(_search, task.mapspace, own): task for task in tasks}
+            report(tasks[0], None)
+            yield from _finished(futures, stop, report, should_stop)
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def largest_first(tasks: Sequence[Task]) -> list[Task]:
+    """Return tasks in the order in which they are best begun: what takes long comes first."""
+    return sorted(tasks, key=lambda task: -task.mapspace.problem.computes)
+
+
+def _finished(
+    futures: dict[Future[Result], Task], stop: Event, report: Report, should_stop: StopCallback
+) -> Answers:
+    waiting = set(futures)
+    while waiting:
+        done, waiting = wait(waiting, POLL_S, FIRST_COMPLETED)
+        for future in done:
+            if not future.cancelled():
+                yield futures[future], future.result()
+        running = [future for future in waiting if future.running()]
+        if running:
+            report(futures[running[0]], None)
+        if should_stop() and not stop.is_set():
+            stop.set()
+            for future in waiting:
+                future.cancel()
+
+
+_STOP: list[Event] = []
+"""What tells a worker process to stop."""
+
+
+def _prepare(stop: Event) -> None:
+    """Leave signals to the parent, and end with it."""
+    _STOP[:] = [stop]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None  # only workers get here
+    parent.join()
+    os._exit(1)
+
+
+def _search(mapspace: Mapspace, options: Options) -> Result:
+    return map_einsum(mapspace, options, should_stop=_STOP[0].is_set)
