@@ -18,7 +18,8 @@ SPEC_SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2")
 class IncludeRoots:
     """The directory trees that specs may include files from, resolved.
 
-    From the trees of `collections` they may include directories, and files that are named as specs.
+    From the trees of `collections` they may include shared fragments: files named as specs whose name, or
+    a folder of theirs inside of the tree, begins with an underscore.
     """
 
     directories: tuple[Path, ...]
@@ -29,8 +30,7 @@ class IncludeRoots:
         target = resolved(path)
         if any(target.is_relative_to(directory) for directory in self.directories):
             return True
-        is_spec = target.is_dir() or target.name.endswith(SPEC_SUFFIXES)
-        return is_spec and any(target.is_relative_to(directory) for directory in self.collections)
+        return any(_is_fragment(target, tree) for tree in self.collections if target.is_relative_to(tree))
 
     def check(self, path: Path) -> None:
         """Raise SpecError unless `path` may be included."""
@@ -38,6 +38,14 @@ class IncludeRoots:
             return
         hint = f"if that is meant, allow it: --allow-include {display_name(path.parent)}"
         raise SpecError(f"{display_name(path)} lies outside of the directories of the spec files", hint=hint)
+
+
+def _is_fragment(target: Path, tree: Path) -> bool:
+    """Whether a file of `tree` is marked as shared, or a directory may hold such files."""
+    if target.is_dir():
+        return True
+    marked = any(part.startswith("_") for part in target.relative_to(tree).parts)
+    return marked and target.name.endswith(SPEC_SUFFIXES)
 
 
 def include_roots(
@@ -53,7 +61,7 @@ def include_roots(
     working directory or to a spec file) outside of them the directory of that file and the directory
     above, because layer files share a base file beside their folder. A symbolic link that such a file
     is does not count: whoever wrote the specs may have put it there. The root of the file system is
-    never one of them unless `allow_include` names it. Files that are named as specs may also come from up to
+    never one of them unless `allow_include` names it. Shared fragments may also come from up to
     `levels_above` directories above a spec file.
     """
     homes = [home for path in paths for home in (resolved(path.parent), resolved(path).parent)]

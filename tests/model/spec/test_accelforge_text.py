@@ -127,21 +127,26 @@ def test_includedir_errors_name_the_include(write: Write, files: dict[str, str],
     assert "top.yaml:2:6" in caught.value.render()
 
 
-def test_includes_from_above_need_a_spec_name(write: Write):
-    write("base.yaml", "a: 1\n")
-    write("secret.txt", "a: 1\n")
-    top = write("one/two/top.yaml", "x: !include ../../base.yaml\n")
+@pytest.mark.parametrize("name", ["_base.yaml", "_parts/base.yaml"])
+def test_fragments_from_above(write: Write, name: str):
+    write(name, "a: 1\n")
+    top = write("one/two/top.yaml", f"x: !include ../../{name}\n")
     assert to_plain(read_files([top], levels_above=2)) == {"x": {"a": 1}}
     with pytest.raises(SpecError, match="lies outside"):
         read_files([top], levels_above=1)
-    top = write("one/two/top.yaml", "x: !include ../../secret.txt\n")
+
+
+@pytest.mark.parametrize("name", ["_secret.txt", "base.yaml", "parts/base.yaml"])
+def test_other_files_from_above_are_refused(write: Write, name: str):
+    write(name, "a: 1\n")
+    top = write("one/two/top.yaml", f"x: !include ../../{name}\n")
     with pytest.raises(SpecError, match="lies outside"):
         read_files([top], levels_above=2)
 
 
 def test_a_spec_name_does_not_lead_elsewhere(write: Write, tmp_path: Path):
     secret = write("secret.txt", "a: 1\n")
-    write("one/top.yaml", "x: !include ../link.yaml\n")
-    (tmp_path / "link.yaml").symlink_to(secret.absolute())
+    write("one/top.yaml", "x: !include ../_link.yaml\n")
+    (tmp_path / "_link.yaml").symlink_to(secret.absolute())
     with pytest.raises(SpecError, match="lies outside"):
         read_files([Path("one/top.yaml")], levels_above=1)
