@@ -1,0 +1,84 @@
+"""Times whole networks: shipped workloads by architectures, every Einsum to its proof.
+
+    python scripts/bench_network.py --jobs 2
+
+Prints the time per network, how many Einsums it has, how many searches that takes, and how many are
+proven. Nothing here is a test: the figures are those of the machine it runs on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from model.spec.cascade import load_network
+from solver.network import NetworkResult, Processes, Serial, map_network
+from solver.result import Options
+
+SPECS = Path(__file__).resolve().parent.parent / "specs"
+WORKLOADS = ("three_matmuls", "gpt3_block", "resnet18", "mobilenet_v2", "attention")
+ARCHITECTURES = ("eyeriss_like", "simba_like", "tpu_like")
+GOALS_S = {"resnet18": 20.0}
+"""What is aimed for on two cores."""
+
+
+def run(
+    workloads: Sequence[str], architectures: Sequence[str], options: Options
+) -> Iterator[tuple[str, str, NetworkResult]]:
+    """Map each workload on each architecture, without a cache."""
+    executor = Processes(options.jobs) if options.jobs > 1 else Serial()
+    for workload in workloads:
+        for architecture in architectures:
+            files = [
+                SPECS / "workloads" / f"{workload}.yaml",
+                SPECS / "architectures" / f"{architecture}.yaml",
+            ]
+            yield workload, architecture, map_network(load_network(files), options, executor=executor)
+
+
+def table(timings: Sequence[tuple[str, str, NetworkResult]]) -> Table:
+    """One row per network."""
+    rows = Table()
+    for heading in ("workload", "architecture", "Einsums", "searches", "proven", "status", "seconds", "aim"):
+        rows.add_column(heading)
+    for workload, architecture, result in timings:
+        goal = GOALS_S.get(workload)
+        aim = "" if goal is None else f"{goal:.0f}{'' if result.seconds <= goal else '  MISSED'}"
+        rows.add_row(
+            workload,
+            architecture,
+            str(len(result.network.layers)),
+            str(sum(own.origin == "searched" for own in result.layers)),
+            f"{result.proven}{'' if result.proven == len(result.network.layers) else '  MISSED'}",
+            result.status.value,
+            f"{result.seconds:.2f}",
+            aim,
+        )
+    return rows
+
+
+def main() -> None:
+    """Parse the options, run the networks, print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=WORKLOADS)
+    parser.add_argument("--architectures", nargs="+", choices=ARCHITECTURES, default=ARCHITECTURES)
+    parser.add_argument("--objective", default="edp", help="energy, latency or edp (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
+    parser.add_argument(
+        "--time-limit", type=float, default=60.0, metavar="S", help="per search (default: 60)"
+    )
+    given = parser.parse_args()
+    options = Options((given.objective,), time_limit_s=given.time_limit, jobs=given.jobs)
+    console = Console(width=140)
+    console.print(table(list(run(given.workloads, given.architectures, options))))
+
+
+if __name__ == "__main__":
+    main()
