@@ -1,16 +1,16 @@
-"""Mapping all layers of a network."""
+"""Mapping all layers of a network, or of several."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from model.cascade import Layer, Network
 from model.cost import evaluate
 from solver.network.cache import ResultCache
 from solver.network.executors import Executor, Serial
-from solver.network.result import LayerResult, NetworkResult
+from solver.network.result import LayerResult, NetworkResult, Origin
 from solver.network.tasks import Plan, Task, naming_of, plan
 from solver.result import Options, Progress, Result, StopCallback, Termination
 
@@ -63,9 +63,25 @@ def map_network(
     NetworkResult
         Without the layers whose search did not begin, if it was stopped.
     """
+    return map_networks([network], options, cache, resume, on_progress, should_stop, executor)[0]
+
+
+def map_networks(
+    networks: Sequence[Network],
+    options: Options = Options(),  # noqa: B008 (frozen)
+    cache: ResultCache | None = None,
+    resume: bool = False,
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+    executor: Executor | None = None,
+) -> tuple[NetworkResult, ...]:
+    """Map each layer of several networks; those that are the same problem are searched once for all.
+
+    Parameters are those of `map_network`. The seconds of each result are those of the whole run.
+    """
     start = time.monotonic()
     stop = should_stop or (lambda: False)
-    work = plan(network, options)
+    work = plan(networks, options)
     kept = _kept(work, cache) if cache is not None and resume else {}
     known = dict(kept)
     pending = [task for key, task in work.tasks.items() if key not in kept]
@@ -78,8 +94,12 @@ def map_network(
         known[task.key] = result
         if cache is not None:
             cache.store(task.key, result)
-    layers = _layer_results(network, work, known, frozenset(kept))
-    return NetworkResult(network, layers, time.monotonic() - start)
+    seconds = time.monotonic() - start
+    answers = _Answers(known, frozenset(kept))
+    return tuple(
+        NetworkResult(network, tuple(answers.layers(network, keys)), seconds)
+        for network, keys in zip(networks, work.keys, strict=True)
+    )
 
 
 def _kept(work: Plan, cache: ResultCache) -> dict[str, Result]:
@@ -87,21 +107,32 @@ def _kept(work: Plan, cache: ResultCache) -> dict[str, Result]:
     return {key: result for key, result in found if result is not None}
 
 
-def _layer_results(
-    network: Network, work: Plan, known: dict[str, Result], kept: frozenset[str]
-) -> tuple[LayerResult, ...]:
-    results: list[LayerResult] = []
-    for layer, key in zip(network.layers, work.keys, strict=True):
-        if key is None:
-            results.append(LayerResult(layer, None, "copy"))
-        elif key in known:
-            result, first = known[key], work.tasks[key].layer
-            if layer is first:
-                origin = LayerResult(layer, _named(result, layer), "cached" if key in kept else "searched")
-                results.append(origin)
-            elif result.termination is not Termination.INTERRUPTED:
-                results.append(LayerResult(layer, _named(result, layer), "identical", first.name))
-    return tuple(results)
+class _Answers:
+    """Hands the answers on to the layers, and remembers which layer had each first."""
+
+    def __init__(self, known: dict[str, Result], kept: frozenset[str]) -> None:
+        self._known = known
+        self._kept = kept
+        self._first: dict[str, tuple[Network, Layer]] = {}
+
+    def layers(self, network: Network, keys: Sequence[str | None]) -> Iterator[LayerResult]:
+        """Yield the results of a network's layers, as far as there are any."""
+        for layer, key in zip(network.layers, keys, strict=True):
+            if key is None:
+                yield LayerResult(layer, None, "copy")
+            elif key in self._first:
+                yield from self._identical(network, layer, key)
+            elif key in self._known:
+                self._first[key] = network, layer
+                origin: Origin = "cached" if key in self._kept else "searched"
+                yield LayerResult(layer, _named(self._known[key], layer), origin)
+
+    def _identical(self, network: Network, layer: Layer, key: str) -> Iterator[LayerResult]:
+        """Yield the result of a layer that is no first one; what an interrupt left is for that alone."""
+        result, (other, first) = self._known[key], self._first[key]
+        if result.termination is not Termination.INTERRUPTED:
+            name = first.name if other is network else f"{first.name} of {other.name}"
+            yield LayerResult(layer, _named(result, layer), "identical", name)
 
 
 def _named(result: Result, layer: Layer) -> Result:

@@ -1,7 +1,8 @@
-"""The searches that a network needs: one per problem, however many layers share it."""
+"""The searches that networks need: one per problem, however many layers share it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from model.cascade import Layer, Network
@@ -32,33 +33,35 @@ class Task:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be searched for a network.
+    """What is to be searched for networks.
 
     Parameters
     ----------
     tasks
         By key, in the order of the layers that come first.
     keys
-        The task of each layer, None for copies.
+        The task of each layer of each network, None for copies.
     """
 
     tasks: dict[str, Task]
-    keys: tuple[str | None, ...]
+    keys: tuple[tuple[str | None, ...], ...]
 
 
-def plan(network: Network, options: Options) -> Plan:
-    """Return the searches of a network, identical ones once."""
+def plan(networks: Sequence[Network], options: Options) -> Plan:
+    """Return the searches of networks, identical ones once."""
     tasks: dict[str, Task] = {}
-    keys: list[str | None] = []
-    for layer in network.layers:
-        if layer.is_copy:
-            keys.append(None)
-            continue
-        own = naming_of(layer).mapspace(layer.mapspace)
-        key = cache_key(own, options.objectives or own.objectives)
-        tasks.setdefault(key, Task(key, own, layer))
-        keys.append(key)
-    return Plan(tasks, tuple(keys))
+    keys = tuple(tuple(_key(layer, options, tasks) for layer in network.layers) for network in networks)
+    return Plan(tasks, keys)
+
+
+def _key(layer: Layer, options: Options, tasks: dict[str, Task]) -> str | None:
+    """Return the key of a layer's task, which is added where it is new."""
+    if layer.is_copy:
+        return None
+    own = naming_of(layer).mapspace(layer.mapspace)
+    key = cache_key(own, options.objectives or own.objectives)
+    tasks.setdefault(key, Task(key, own, layer))
+    return key
 
 
 def naming_of(layer: Layer) -> Renaming:
