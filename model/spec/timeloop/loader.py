@@ -21,6 +21,7 @@ from model.spec.timeloop.feasibility import check_feasible
 from model.spec.timeloop.hierarchy import HierarchyNode, flattened
 from model.spec.timeloop.mapper import read_mapper
 from model.spec.timeloop.mapping import read_mapping
+from model.spec.timeloop.overrides import AttributeSetting, with_settings
 from model.spec.timeloop.pricing import build_architecture, priced, read_price_lists
 from model.spec.timeloop.problem import LoadedProblem, read_problem
 from model.spec.timeloop.rules import temporal_rules
@@ -71,6 +72,8 @@ class LoadOptions:
         Bounds on the text that is read.
     allow_include
         Further directories that templates and includes may read from.
+    settings
+        Attributes of the architecture that are given other values than the files say.
     """
 
     ignore_sparse: bool = False
@@ -79,6 +82,7 @@ class LoadOptions:
     refuse_infeasible: bool = True
     limits: Limits = field(default_factory=Limits)
     allow_include: tuple[Path, ...] = ()
+    settings: tuple[AttributeSetting, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,7 @@ def load_node(
     architecture has levels for, so a level may keep nothing.
     """
     notes: list[str] = []
+    top = with_settings(top, options.settings)
     _check_sections(top, options, notes)
     context = _context(top, files, options, notes, problem)
     clauses = _clauses(top, context)

@@ -1,0 +1,139 @@
+"""Attributes of architecture nodes that are given other values than the files say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from model.spec.documents import Document
+from model.spec.fields import listing
+from model.spec.limits import Limits
+from model.spec.scalars import scalar_node
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.spec.timeloop.storage import MODELLED_ATTRIBUTES
+
+OPTION = "--set-attribute"
+
+_COMPONENT = "!Component"
+_LEAVES = (_COMPONENT, "!Container")
+_MESHES = ("meshX", "meshY")
+
+
+@dataclass(frozen=True)
+class AttributeSetting:
+    """One value of one attribute.
+
+    Parameters
+    ----------
+    node, attribute
+        Name of the component or container, and of an attribute of it; ``meshX`` and ``meshY`` are
+        those of its fanout.
+    value
+        What it is set to, with its place in `span`'s text.
+    span
+        Where the setting is written.
+    """
+
+    node: str
+    attribute: str
+    value: ScalarNode
+    span: Span
+
+    @property
+    def name(self) -> str:
+        """The attribute with its node."""
+        return f"{self.node}.{self.attribute}"
+
+
+def parse_setting(text: str) -> tuple[AttributeSetting, ...]:
+    """Read ``NODE.ATTRIBUTE=VALUE,VALUE,...`` into one setting per value.
+
+    Values are plain YAML scalars: numbers, words, or expressions over attributes.
+
+    Raises
+    ------
+    SpecError
+        For any other form, an empty value, and a value that is given twice.
+    """
+    document = Document.of(OPTION, text)
+    whole = document.span(1, 1, 1, len(text) + 1)
+    name, equals, values = text.partition("=")
+    node, dot, attribute = name.rpartition(".")
+    if not equals or not dot or not node or not attribute:
+        hint = "write NODE.ATTRIBUTE=VALUE,VALUE,..., such as buffer.depth=1024,2048"
+        raise SpecError("this sets no attribute", whole, hint=hint)
+    settings: list[AttributeSetting] = []
+    column = len(name) + 2
+    for part in values.split(","):
+        span = document.span(1, column, 1, column + max(1, len(part)))
+        if not part.strip():
+            raise SpecError(f"a value of `{name}` is empty", span)
+        value = scalar_node(part.strip(), False, span, None, Limits())
+        if any(value.value == other.value.value for other in settings):
+            raise SpecError(f"`{name}` gets the value {part.strip()} twice", span)
+        settings.append(AttributeSetting(node, attribute, value, whole))
+        column += len(part) + 1
+    return tuple(settings)
+
+
+def with_settings(top: MappingNode, settings: Iterable[AttributeSetting]) -> MappingNode:
+    """Return a joined spec with attributes of its architecture set.
+
+    An attribute is one that its node writes, or any that the model of a storage knows. Values replace
+    what is written before any of it is evaluated: expressions over the attribute, what inherits it,
+    and estimated energies follow.
+
+    Raises
+    ------
+    SpecError
+        For a node or an attribute that there is none of.
+    """
+    for setting in settings:
+        top = _with_setting(top, setting)
+    return top
+
+
+def _with_setting(top: MappingNode, setting: AttributeSetting) -> MappingNode:
+    architecture = top.get("architecture")
+    names: list[str] = []
+    changed = None if architecture is None else _walked(architecture, setting, names)
+    if changed is None or setting.node not in names:
+        hint = did_you_mean(setting.node, names) or f"its nodes are {listing(names)}"
+        raise SpecError(f"the architecture has no node `{setting.node}`", setting.span, hint=hint)
+    return _with_entry(top, "architecture", changed)
+
+
+def _walked(node: Node, setting: AttributeSetting, names: list[str]) -> Node:
+    """Return a part of the architecture with the attribute set; `names` collects those of its nodes."""
+    if isinstance(node, SequenceNode):
+        items = tuple(_walked(item, setting, names) for item in node.items)
+        return SequenceNode(items, node.span, node.tag)
+    if not isinstance(node, MappingNode):
+        return node
+    name = node.get("name")
+    if node.tag in _LEAVES and isinstance(name, ScalarNode):
+        names.append(name.text)
+        return _set(node, setting) if name.text == setting.node else node
+    inner = node.get("nodes")
+    return node if inner is None else _with_entry(node, "nodes", _walked(inner, setting, names))
+
+
+def _set(node: MappingNode, setting: AttributeSetting) -> MappingNode:
+    section = "spatial" if setting.attribute in _MESHES else "attributes"
+    own = node.get(section)
+    own = own if isinstance(own, MappingNode) else MappingNode((), setting.span)
+    is_free = section == "spatial" or (node.tag == _COMPONENT and setting.attribute in MODELLED_ATTRIBUTES)
+    if setting.attribute not in own and not is_free:
+        hint = did_you_mean(setting.attribute, own.keys()) or f"it writes {listing(own.keys())}"
+        message = f"`{setting.node}` writes no attribute `{setting.attribute}`"
+        raise SpecError(message, setting.span, ((node.span, "the node"),), hint)
+    return _with_entry(node, section, _with_entry(own, setting.attribute, setting.value))
+
+
+def _with_entry(node: MappingNode, name: str, value: Node) -> MappingNode:
+    """Return a mapping with a value replaced, or added."""
+    if name in node:
+        entries = tuple((key, value if key.text == name else old) for key, old in node.entries)
+    else:
+        entries = (*node.entries, (ScalarNode(name, name, False, value.span), value))
+    return MappingNode(entries, node.span, node.tag)
