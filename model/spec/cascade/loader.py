@@ -11,6 +11,7 @@ from model.spec.accelforge.loader import LEVELS_ABOVE, read_workload
 from model.spec.cascade.layers import network_of
 from model.spec.cascade.onnx_model import SUFFIX as ONNX_SUFFIX
 from model.spec.cascade.onnx_model import load_onnx
+from model.spec.cascade.overrides import Override, overridden
 from model.spec.files import SPEC_SUFFIXES, display_name, files_of
 from model.spec.merging import join_specs
 from model.spec.reader import read_files
@@ -29,12 +30,14 @@ class _Given:
     workloads: tuple[Path, ...]
     layers: tuple[tuple[Path, MappingNode], ...]
     architectures: tuple[Path, ...]
+    overrides: tuple[Override, ...] = ()
 
 
 def load_network(
     paths: Iterable[str | Path],
     variables: Mapping[str, object] | None = None,
     options: LoadOptions | None = None,
+    overrides: Sequence[Override] = (),
 ) -> Network:
     """Read a network and the architecture that it is to be mapped on.
 
@@ -49,6 +52,8 @@ def load_network(
         Template variables, the same for all files.
     options
         How to read them.
+    overrides
+        Values in the place of those that the architecture's attributes have.
 
     Raises
     ------
@@ -57,7 +62,7 @@ def load_network(
     """
     options = options or LoadOptions()
     values = dict(variables or {})
-    given = _classified([Path(path) for path in paths], values, options)
+    given = replace(_classified([Path(path) for path in paths], values, options), overrides=tuple(overrides))
     kinds = [bool(given.models), bool(given.workloads), bool(given.layers)]
     if sum(kinds) > 1 or len(given.models) > 1:
         raise SpecError("one network at a time: give an ONNX model, a workload, or layer files")
@@ -130,11 +135,8 @@ def _model(given: _Given, variables: Mapping[str, object], options: LoadOptions)
     """Read the nodes of an ONNX model."""
     path = given.models[0]
     workload, skips = load_onnx(path, variables, options.limits)
-    if not given.architectures:
-        raise _no_architecture()
     notes: list[str] = []
-    top = read_files(given.architectures, variables, options.limits, options.allow_include)
-    spec = _without_mapping(top, notes)
+    spec = _without_mapping(_on_architecture(None, given, variables, options), notes)
     network = network_of(workload, spec, given.architectures, replace(options, refuse_infeasible=False))
     return replace(network, notes=(*skips, *notes, *network.notes))
 
@@ -155,19 +157,18 @@ def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions
 
 
 def _on_architecture(
-    top: MappingNode, given: _Given, variables: Mapping[str, object], options: LoadOptions
+    top: MappingNode | None, given: _Given, variables: Mapping[str, object], options: LoadOptions
 ) -> MappingNode:
     """Join what a network's file says with the architecture, unless it brings its own."""
+    joined = top
     if given.architectures:
         others = read_files(given.architectures, variables, options.limits, options.allow_include)
-        return join_specs(others, top)
-    if "architecture" in top:
-        return top
-    raise _no_architecture()
-
-
-def _no_architecture() -> SpecError:
-    return SpecError("no architecture is given", hint="add a file with `architecture:`")
+        joined = others if top is None else join_specs(others, top)
+    if joined is None or "architecture" not in joined:
+        raise SpecError("no architecture is given", hint="add a file with `architecture:`")
+    for override in given.overrides:
+        joined = overridden(joined, override)
+    return joined
 
 
 def _without_mapping(top: MappingNode, notes: list[str]) -> MappingNode:

@@ -113,7 +113,7 @@ def test_a_run_that_is_killed_loses_nothing(arguments, tmp_path):
             },
             "means the rename `weight`",
         ),
-        ({"a.yaml": "variables: {}\n"}, "lacks the key `architecture`"),
+        ({"a.yaml": "variables: {}\n"}, "no architecture is given"),
     ],
 )
 def test_errors_of_users_take_one_message_and_exit_code_2(arguments, capsys, changes, message):
