@@ -11,14 +11,12 @@ from model.spec.accelforge.loader import LEVELS_ABOVE, read_workload
 from model.spec.cascade.layers import network_of
 from model.spec.cascade.onnx_model import SUFFIX as ONNX_SUFFIX
 from model.spec.cascade.onnx_model import load_onnx
-from model.spec.cascade.overrides import Override, overridden
 from model.spec.files import SPEC_SUFFIXES, display_name, files_of
 from model.spec.merging import join_specs
 from model.spec.reader import read_files
 from model.spec.source import MappingNode, SpecError
-from model.spec.timeloop.loader import LoadOptions, load_node
+from model.spec.timeloop.loader import NETWORK_SECTIONS, LoadOptions, load_node
 
-WORKLOAD_SECTIONS = ("workload", "renames")
 MAPPING_NOTE = "the `mapping` of the architecture is no constraint for the layers of a network"
 
 
@@ -30,14 +28,12 @@ class _Given:
     workloads: tuple[Path, ...]
     layers: tuple[tuple[Path, MappingNode], ...]
     architectures: tuple[Path, ...]
-    overrides: tuple[Override, ...] = ()
 
 
 def load_network(
     paths: Iterable[str | Path],
     variables: Mapping[str, object] | None = None,
     options: LoadOptions | None = None,
-    overrides: Sequence[Override] = (),
 ) -> Network:
     """Read a network and the architecture that it is to be mapped on.
 
@@ -52,8 +48,6 @@ def load_network(
         Template variables, the same for all files.
     options
         How to read them.
-    overrides
-        Values in the place of those that the architecture's attributes have.
 
     Raises
     ------
@@ -62,7 +56,7 @@ def load_network(
     """
     options = options or LoadOptions()
     values = dict(variables or {})
-    given = replace(_classified([Path(path) for path in paths], values, options), overrides=tuple(overrides))
+    given = _classified([Path(path) for path in paths], values, options)
     kinds = [bool(given.models), bool(given.workloads), bool(given.layers)]
     if sum(kinds) > 1 or len(given.models) > 1:
         raise SpecError("one network at a time: give an ONNX model, a workload, or layer files")
@@ -86,7 +80,7 @@ def _classified(paths: Sequence[Path], variables: Mapping[str, object], options:
             models.append(path)
             continue
         top = _top(path, variables, options)
-        if any(key in top for key in WORKLOAD_SECTIONS):
+        if any(key in top for key in NETWORK_SECTIONS):
             workloads.append(path)
         elif "problem" in top:
             layers.append((path, top))
@@ -101,7 +95,7 @@ def _top(path: Path, variables: Mapping[str, object], options: LoadOptions) -> M
         return read_files([path], variables, options.limits, options.allow_include)
     except SpecError:
         top = read_files([path], variables, options.limits, options.allow_include, LEVELS_ABOVE)
-        if any(key in top for key in WORKLOAD_SECTIONS):
+        if any(key in top for key in NETWORK_SECTIONS):
             return top
         raise
 
@@ -122,7 +116,7 @@ def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOption
     top = read_files(given.workloads, variables, options.limits, options.allow_include, LEVELS_ABOVE)
     name = given.workloads[0].stem
     loaded = read_workload(top, name)
-    rest = tuple((key, value) for key, value in top.entries if key.text not in WORKLOAD_SECTIONS)
+    rest = tuple((key, value) for key, value in top.entries if key.text not in NETWORK_SECTIONS)
     own = MappingNode(rest, top.span, top.tag)
     notes: list[str] = []
     files = (*given.workloads, *given.architectures)
@@ -166,8 +160,6 @@ def _on_architecture(
         joined = others if top is None else join_specs(others, top)
     if joined is None or "architecture" not in joined:
         raise SpecError("no architecture is given", hint="add a file with `architecture:`")
-    for override in given.overrides:
-        joined = overridden(joined, override)
     return joined
 
 

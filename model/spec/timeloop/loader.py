@@ -51,6 +51,7 @@ SECTIONS = (
     "ART",
     "sparse_optimizations",
 )
+NETWORK_SECTIONS = ("workload", "renames")
 ANCHOR_MARK = "ignore"
 
 
@@ -187,6 +188,8 @@ def _check_sections(top: MappingNode, options: LoadOptions, notes: list[str]) ->
         check_tags(key.text, value)
         if key.text not in SECTIONS:
             hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
+            if key.text in NETWORK_SECTIONS:
+                hint = "the command `network` maps workloads"
             raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)
         if key.text == "sparse_optimizations" and not _is_empty(value):
             _refuse_sparse(key, options, notes)
