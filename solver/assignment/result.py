@@ -71,7 +71,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Policy:
-    """A rule that chooses without looking at the transitions, and what it costs.
+    """A simple rule to choose by, and what it costs.
 
     Parameters
     ----------

@@ -75,30 +75,25 @@ def read_shapes(section: MappingNode) -> tuple[ShapedNetwork, Hardware]:
         raise SpecError(f"the cost model `{SYSTOLIC_ARRAY}` gives costs in `{UNIT}`", unit.span)
     hardware = _read_hardware(as_mapping(section.require("cost_model"), "`cost_model`"))
     named = read_layers(section, LAYER_KEYS)
-    edges = tuple(_read_edge(edge) for edge in read_edges(section, named, EDGE_KEYS))
+    edges = tuple(read_edge(edge) for edge in read_edges(section, named, EDGE_KEYS))
     return ShapedNetwork(network_name(section), tuple(map(_read_layer, named)), edges), hardware
 
 
-def _read_edge(edge: NamedEdge) -> ShapedEdge:
+def read_edge(edge: NamedEdge) -> ShapedEdge:
+    """Read an edge between layers with shapes."""
     given = None if edge.node is None else edge.node.get("channels")
     channels = None if given is None else _extent(given, "`channels` of an edge")
     return ShapedEdge(edge.source, edge.target, channels, source_ref(edge.span))
 
 
 def _read_layer(layer: NamedLayer) -> ShapedLayer:
-    what, node, place = f"layer `{layer.name}`", layer.node, source_ref(layer.node.span)
-    conv, tensor, methods = (node.get(key) for key in ("conv", "tensor", "methods"))
-    if (conv is None) == (tensor is None):
-        raise SpecError(f"{what} has either `conv` or `tensor`", node.span)
-    if tensor is not None:
+    what, methods, place = f"layer `{layer.name}`", layer.node.get("methods"), source_ref(layer.node.span)
+    shape = read_shape(layer)
+    if isinstance(shape, Tensor):
         if methods is not None:
-            raise SpecError(f"{what} holds a tensor, there is no method to choose", node.key("methods").span)
-        sizes = as_mapping(tensor, f"`tensor` of {what}")
-        check_keys(sizes, TENSOR_KEYS, f"`tensor` of {what}")
-        extents = {key: _extent(sizes.require(key, what), f"`{key}` of {what}") for key in TENSOR_KEYS}
-        return ShapedLayer(layer.name, Tensor(**extents), (TENSOR,), place)
-    assert conv is not None  # one of the two is given
-    shape = _read_convolution(as_mapping(conv, f"`conv` of {what}"), what)
+            key = layer.node.key("methods")
+            raise SpecError(f"{what} holds a tensor, there is no method to choose", key.span)
+        return ShapedLayer(layer.name, shape, (TENSOR,), place)
     if methods is None:
         return ShapedLayer(layer.name, shape, shape.usual_methods(), place)
     chosen = name_list(methods, METHODS, "method")
@@ -108,6 +103,21 @@ def _read_layer(layer: NamedLayer) -> ShapedLayer:
         message = f"{what}: Winograd's method needs a square filter of two positions or more, and stride 1"
         raise SpecError(message, chosen[WINOGRAD])
     return ShapedLayer(layer.name, shape, tuple(chosen), place)
+
+
+def read_shape(layer: NamedLayer) -> Convolution | Tensor:
+    """Read a layer's ``conv`` or ``tensor``."""
+    what, node = f"layer `{layer.name}`", layer.node
+    conv, tensor = (node.get(key) for key in ("conv", "tensor"))
+    if (conv is None) == (tensor is None):
+        raise SpecError(f"{what} has either `conv` or `tensor`", node.span)
+    if conv is not None:
+        return _read_convolution(as_mapping(conv, f"`conv` of {what}"), what)
+    assert tensor is not None  # one of the two is given
+    sizes = as_mapping(tensor, f"`tensor` of {what}")
+    check_keys(sizes, TENSOR_KEYS, f"`tensor` of {what}")
+    extents = {key: _extent(sizes.require(key, what), f"`{key}` of {what}") for key in TENSOR_KEYS}
+    return Tensor(**extents)
 
 
 def _read_convolution(node: MappingNode, what: str) -> Convolution:

@@ -1,0 +1,189 @@
+"""A network of shapes, an architecture and methods to what a mapper has to find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+
+from model.mapspace import Mapspace
+from model.network.lowering import KN2ROW, lower, run_outermost
+from model.network.methods import Method, MethodNetwork
+from model.network.shapes import Convolution, ShapedLayer, ShapedNetwork, Tensor
+from model.spec.assignment.graph import NamedLayer, read_edges, read_layers
+from model.spec.assignment.loader import SECTION
+from model.spec.assignment.methods import MethodFile, read_methods
+from model.spec.assignment.shapes import EDGE_KEYS, LAYER_KEYS, NETWORK_KEYS, read_edge, read_shape
+from model.spec.assignment.tables import network_name
+from model.spec.fields import as_mapping, check_keys, name_list, source_ref
+from model.spec.merging import join_specs
+from model.spec.reader import read_files
+from model.spec.sizes import check_problem
+from model.spec.source import MappingNode, ScalarNode, Span, SpecError
+from model.spec.timeloop.loader import CONSTRAINT_SECTIONS, LoadOptions, load_node
+from model.spec.timeloop.problem import MAX_BOUND, LoadedProblem
+
+MAPPING = "mapping"
+
+
+def load_method_network(
+    paths: Iterable[str | Path],
+    methods: str | Path,
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> MethodNetwork:
+    """Read a network, an architecture, and the methods to map the network with.
+
+    Parameters
+    ----------
+    paths
+        Files with ``network`` make up the network: layers with shapes; all others the architecture.
+    methods
+        File with ``methods``.
+    variables
+        Template variables, the same for all files.
+    options
+        How to read them.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input, with its place.
+    """
+    options = options or LoadOptions()
+    given = [Path(path) for path in paths]
+    tops = {path: _read(path, variables, options) for path in given}
+    networks = [top for top in tops.values() if SECTION in top]
+    architectures = tuple(path for path, top in tops.items() if SECTION not in top)
+    if not networks:
+        raise SpecError("no network is given", hint="a file with `network:`, whose layers have shapes")
+    if not architectures:
+        raise SpecError("no architecture is given", hint="add a file with `architecture:`")
+    top = reduce(join_specs, networks)
+    check_keys(top, (SECTION,), "a network file")
+    section = as_mapping(top.require(SECTION), f"`{SECTION}`")
+    offered = read_methods(_read(Path(methods), variables, options))
+    notes: list[str] = []
+    named = read_layers(section, LAYER_KEYS)
+    shaped = _shaped(section, named, offered, notes)
+    hardware = read_files(architectures, variables, options.limits, options.allow_include)
+    places = {layer.name: layer.node.span for layer in named}
+    loader = _Loader(_without_mapping(hardware, notes), architectures, options, offered, places, notes)
+    return loader.network(shaped)
+
+
+def _read(path: Path, variables: Mapping[str, object] | None, options: LoadOptions) -> MappingNode:
+    return read_files([path], variables, options.limits, options.allow_include)
+
+
+def _without_mapping(top: MappingNode, notes: list[str]) -> MappingNode:
+    if MAPPING not in top:
+        return top
+    notes.append(f"{top.key(MAPPING).span}: the `mapping` of the architecture is no constraint here")
+    return MappingNode(tuple(e for e in top.entries if e[0].text != MAPPING), top.span, top.tag)
+
+
+def _shaped(
+    section: MappingNode, named: Sequence[NamedLayer], offered: MethodFile, notes: list[str]
+) -> ShapedNetwork:
+    check_keys(section, NETWORK_KEYS, f"`{SECTION}`")
+    for key in ("cost_model", "unit"):
+        if key in section:
+            notes.append(f"{section.key(key).span}: `{key}` is not used; the mapper finds the costs")
+    layers = tuple(_layer(layer, offered) for layer in named)
+    edges = tuple(read_edge(edge) for edge in read_edges(section, named, EDGE_KEYS))
+    return ShapedNetwork(network_name(section), layers, edges)
+
+
+def _layer(layer: NamedLayer, offered: MethodFile) -> ShapedLayer:
+    shape = read_shape(layer)
+    given, place = layer.node.get("methods"), source_ref(layer.node.span)
+    if isinstance(shape, Tensor):
+        known, what, usual = offered.layouts, "layout", offered.layouts
+    else:
+        known, what, usual = tuple(offered.methods), "method", _usual(shape, offered.methods)
+    if given is None:
+        return ShapedLayer(layer.name, shape, usual, place)
+    chosen = tuple(name_list(given, known, what))
+    if not chosen:
+        raise SpecError(f"layer `{layer.name}` offers no {what}", given.span)
+    return ShapedLayer(layer.name, shape, chosen, place)
+
+
+def _usual(shape: Convolution, methods: Mapping[str, Method]) -> tuple[str, ...]:
+    """Return the methods that make sense: a filter of one position leaves nothing to take in turn."""
+    useful = tuple(name for name, own in methods.items() if own.lowering != KN2ROW or shape.window > 1)
+    return useful or tuple(methods)
+
+
+@dataclass(frozen=True)
+class _Loader:
+    """Reads the architecture anew for every problem and dataflow: constraints are about a problem."""
+
+    hardware: MappingNode
+    files: Sequence[Path]
+    options: LoadOptions
+    offered: MethodFile
+    places: Mapping[str, Span]
+    notes: list[str]
+
+    def network(self, shaped: ShapedNetwork) -> MethodNetwork:
+        mapspaces: dict[tuple[Convolution, str], Mapspace] = {}
+        for layer in shaped.layers:
+            if isinstance(layer.shape, Tensor):
+                continue
+            for name in layer.methods:
+                if (layer.shape, name) not in mapspaces:
+                    mapspaces[layer.shape, name] = self._mapspace(layer, layer.shape, name)
+        if not mapspaces:
+            raise SpecError("the network has no layer to map", hint="a layer with `conv`")
+        architecture = next(iter(mapspaces.values())).architecture
+        return MethodNetwork(
+            shaped=shaped,
+            methods=self.offered.methods,
+            dataflows=tuple(self.offered.dataflows),
+            mapspaces=mapspaces,
+            level=architecture.levels[0],
+            units_per_pj=architecture.units_per_pj,
+            notes=tuple(dict.fromkeys(self.notes)),
+        )
+
+    def _mapspace(self, layer: ShapedLayer, shape: Convolution, name: str) -> Mapspace:
+        method = self.offered.methods[name]
+        lowered = lower(shape, method.lowering)
+        problem, place = lowered.problem, self.places[layer.name]
+        if max(problem.bounds) > MAX_BOUND:
+            message = (
+                f"`{method.lowering}` makes a dimension of {max(problem.bounds):,}; at most {MAX_BOUND:,}"
+            )
+            raise SpecError(message, place)
+        check_problem(problem, self.options.limits, place)
+        loaded = load_node(
+            self._constrained(method.dataflow),
+            self.files,
+            self.options,
+            LoadedProblem(problem, dict.fromkeys(problem.dims, place), ()),
+        )
+        self.notes.extend(loaded.notes)
+        try:
+            return run_outermost(loaded.mapspace, lowered.outermost)
+        except ValueError as error:
+            message = f"method `{name}` cannot run its products in turn: {error}"
+            raise SpecError(message, self.offered.places[name]) from error
+
+    def _constrained(self, dataflow: str) -> MappingNode:
+        """Return the architecture with the constraints of a dataflow in a section of their own."""
+        constraints = self.offered.dataflows[dataflow]
+        if not constraints.items:
+            return self.hardware
+        free = [name for name in CONSTRAINT_SECTIONS if name not in self.hardware]
+        if not free:
+            hint = "join two of them"
+            raise SpecError(
+                "the architecture has every kind of constraints section", self.hardware.span, hint=hint
+            )
+        key = ScalarNode(free[0], free[0], True, constraints.span)
+        return MappingNode(
+            (*self.hardware.entries, (key, constraints)), self.hardware.span, self.hardware.tag
+        )

@@ -1,0 +1,252 @@
+"""Assignments whose costs are the proven optima of a mapper, one search per layer and method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from model.network import FORBIDDEN, Cost, EdgeCosts, Layer, LayerCosts, Network, build_network
+from model.network.lowering import Copy
+from model.network.methods import MethodNetwork
+from model.network.shapes import Convolution, ShapedLayer
+from solver.assignment.assigner import assign
+from solver.assignment.policies import CHEAPEST
+from solver.assignment.result import AssignOptions, AssignResult, Policy
+from solver.result import Result, Status, StopCallback, Termination
+
+ENERGY, LATENCY = ADDITIVE = ("energy", "latency")
+"""Objectives that add up over layers; the product of both does not."""
+
+UNITS = {ENERGY: "pJ", LATENCY: "cycles"}
+
+Pair = tuple[Convolution, str]
+"""A shape and the name of a method."""
+
+
+@dataclass(frozen=True)
+class MethodCost:
+    """What is known about the cost of a layer by a method, in the network's unit.
+
+    Parameters
+    ----------
+    status
+        Of the search; UNKNOWN also where none was made.
+    value
+        Of the best mapping found, None without one.
+    bound
+        No mapping costs less; None where there is no mapping at all.
+    """
+
+    status: Status
+    value: Cost
+    bound: Cost
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What the assignment saves against the best network of a single kind.
+
+    Parameters
+    ----------
+    policy
+        The kind, and what it costs.
+    share
+        Of the policy's total.
+    """
+
+    policy: Policy
+    share: float
+
+
+@dataclass(frozen=True)
+class MappedAssignment:
+    """An assignment of methods that a mapper priced.
+
+    Parameters
+    ----------
+    problem
+        The network, and what was mapped.
+    objective
+        ``energy`` or ``latency``.
+    costs
+        Per shape and method.
+    result
+        The assignment. It is OPTIMAL where no cost that the searches leave open can make another
+        one cheaper. Its policies are `CHEAPEST`, each single dataflow, and each single method.
+    dataflow_gain, method_gain
+        Against the best single dataflow (any lowering), and the best single method; None without
+        an assignment, or where no single one is allowed everywhere.
+    """
+
+    problem: MethodNetwork
+    objective: str
+    costs: Mapping[Pair, MethodCost]
+    result: AssignResult
+    dataflow_gain: Gain | None
+    method_gain: Gain | None
+
+    @property
+    def unproven(self) -> int:
+        """Costs that are not proven."""
+        return sum(own.status not in (Status.OPTIMAL, Status.INFEASIBLE) for own in self.costs.values())
+
+
+def assign_mapped(
+    problem: MethodNetwork,
+    results: Mapping[Pair, Result],
+    objective: str,
+    options: AssignOptions = AssignOptions(),  # noqa: B008 (frozen)
+    should_stop: StopCallback | None = None,
+) -> MappedAssignment:
+    """Assign methods to layers by the answers of a mapper.
+
+    A method that no mapping carries out is forbidden. One whose optimum is not proven counts with
+    the best mapping found, and with its bound where the bound of the assignment is concerned.
+
+    Parameters
+    ----------
+    problem
+        Layers, methods, and transitions between layouts.
+    results
+        The answer of each search, for `objective`; those that were never made may be missing.
+    objective
+        One of `ADDITIVE`.
+    options, should_stop
+        As `solver.assignment.assign` takes them.
+
+    Raises
+    ------
+    ValueError
+        The objective does not add up over layers.
+    """
+    if objective not in ADDITIVE:
+        raise ValueError(f"{objective} does not add up over layers; known are {', '.join(ADDITIVE)}")
+    costs = {pair: _cost(results.get(pair), objective) for pair in problem.mapspaces}
+    network = _network(problem, objective, {pair: own.value for pair, own in costs.items()})
+    found = assign(network, options, should_stop)
+    if any(own.value != own.bound for own in costs.values()):
+        least = _network(problem, objective, {pair: own.bound for pair, own in costs.items()})
+        ended = next((own.termination for own in results.values() if own.value != own.bound), None)
+        found = _with_bound(found, assign(least, options, should_stop), ended or Termination.INTERRUPTED)
+    if found.best is None:
+        return MappedAssignment(problem, objective, costs, found, None, None)
+    methods = {name: frozenset((name,)) for name in problem.methods}
+    flows = {
+        flow: frozenset(name for name, own in problem.methods.items() if own.dataflow == flow)
+        for flow in problem.dataflows
+    }
+    by_flow = _single_kinds(problem, network, "dataflow", flows)
+    by_method = _single_kinds(problem, network, "method", methods)
+    cheapest = tuple(policy for policy in found.policies if policy.name == CHEAPEST)
+    return MappedAssignment(
+        problem,
+        objective,
+        costs,
+        replace(found, policies=(*cheapest, *by_flow, *by_method)),
+        _gain(found.total, by_flow),
+        _gain(found.total, by_method),
+    )
+
+
+def _cost(result: Result | None, objective: str) -> MethodCost:
+    if result is None:
+        return MethodCost(Status.UNKNOWN, None, 0)
+    if result.status is Status.INFEASIBLE:
+        return MethodCost(result.status, None, None)
+    units = result.units_per_pj if objective == ENERGY else 1
+    value = None if result.value is None else Fraction(result.value, units)
+    bound = Fraction(0 if result.bound is None else result.bound, units)
+    return MethodCost(result.status, value, bound)
+
+
+def _network(problem: MethodNetwork, objective: str, costs: Mapping[Pair, Cost]) -> Network:
+    """Return the network with the costs of the methods, and of the copies between their layouts."""
+    shaped = problem.shaped
+    layers = [LayerCosts(own.name, _layer_costs(own, costs), own.place) for own in shaped.layers]
+    edges = [
+        EdgeCosts(
+            shaped.layers[edge.source].name,
+            shaped.layers[edge.target].name,
+            {pair: _price(problem, objective, copy) for pair, copy in problem.transition(edge).items()},
+            edge.place,
+        )
+        for edge in shaped.edges
+    ]
+    return build_network(shaped.name, UNITS[objective], layers, edges, problem.notes)
+
+
+def _layer_costs(layer: ShapedLayer, costs: Mapping[Pair, Cost]) -> dict[str, Cost]:
+    shape = layer.shape
+    if not isinstance(shape, Convolution):
+        return dict.fromkeys(layer.methods, 0)
+    return {method: costs[shape, method] for method in layer.methods}
+
+
+def _price(problem: MethodNetwork, objective: str, copy: Copy) -> Cost:
+    if objective == LATENCY:
+        return copy.cycles(problem.level)
+    return Fraction(copy.energy(problem.level), problem.units_per_pj)
+
+
+def _with_bound(found: AssignResult, least: AssignResult, ended: Termination) -> AssignResult:
+    """Return the assignment by known mappings with the bound that unproven costs leave.
+
+    No margin is proven then: other assignments may have cheaper mappings than those found.
+
+    Parameters
+    ----------
+    found
+        With the values of the best mappings.
+    least
+        With the bounds in their place: no assignment, by whatever mappings, is below its bound.
+    ended
+        Why costs are unproven.
+    """
+    if least.bound is None:
+        return found
+    # Rounded down: whole steps of the one network need not be whole steps of the other.
+    bound = int(least.network.in_unit(least.bound) * found.network.steps_per_unit)
+    if found.total is None:
+        return replace(found, status=Status.UNKNOWN, termination=ended, bound=bound, reasons=())
+    if bound >= found.total:
+        proven = Termination.PROVEN
+        return replace(found, status=Status.OPTIMAL, termination=proven, bound=found.total, margin=None)
+    return replace(found, status=Status.FEASIBLE, termination=ended, bound=bound, margin=None)
+
+
+def _single_kinds(
+    problem: MethodNetwork, network: Network, what: str, kinds: Mapping[str, frozenset[str]]
+) -> tuple[Policy, ...]:
+    """Return what the best assignment costs whose layers all take methods of one kind.
+
+    A layer without an allowed method of the kind may take any, and layouts of tensors are free.
+    """
+    found = []
+    for name, methods in kinds.items():
+        layers, followed = [], 0
+        for own, layer in zip(problem.shaped.layers, network.layers, strict=True):
+            only = _only(layer, methods) if isinstance(own.shape, Convolution) else None
+            followed += only is not None
+            layers.append(only or layer)
+        single = assign(replace(network, layers=tuple(layers)))
+        found.append(Policy(f"{what} {name} everywhere", single.total, followed))
+    return tuple(found)
+
+
+def _only(layer: Layer, methods: frozenset[str]) -> Layer | None:
+    """Return a layer that is left some methods, None if none of those is allowed."""
+    kept = np.array([method in methods for method in layer.methods])
+    if not (layer.costs[kept] != FORBIDDEN).any():
+        return None
+    return replace(layer, costs=np.where(kept, layer.costs, FORBIDDEN))
+
+
+def _gain(total: int | None, policies: Sequence[Policy]) -> Gain | None:
+    totals = [(policy.total, policy) for policy in policies if policy.total is not None]
+    if total is None or not totals:
+        return None
+    cheapest, policy = min(totals, key=lambda pair: pair[0])
+    return Gain(policy, 1 - total / cheapest if cheapest else 0.0)
