@@ -12,6 +12,7 @@ from solver.cli.compare_arguments import add_compare
 from solver.cli.explain_arguments import add_explain
 from solver.cli.network_arguments import add_network
 from solver.cli.options import EXIT_CODES, Commands, add_json, add_search_options, add_spec_command
+from solver.cli.sweep_arguments import add_sweep
 from solver.cli.tile_arguments import add_tile
 
 
@@ -117,4 +118,5 @@ ADDERS: dict[str, Callable[[Commands], argparse.ArgumentParser]] = {
     "assign": add_assign,
     "explain": add_explain,
     "network": add_network,
+    "sweep": add_sweep,
 }

@@ -13,6 +13,7 @@ from solver.cli.network import network_command
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
 from solver.cli.output import STDOUT, check_outputs, write_output
 from solver.cli.running import load, load_mapspace, load_unmapped, search, sensitivities
+from solver.cli.sweep import sweep_command
 from solver.cli.tile import tile_command
 
 
@@ -86,4 +87,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "assign": assign_command,
     "explain": explain_command,
     "network": network_command,
+    "sweep": sweep_command,
 }

@@ -16,8 +16,9 @@ from solver.heuristics.comparison import Comparison, compare
 from solver.heuristics.interface import Budget, Mapper, MapperError
 from solver.heuristics.registry import OptionValue, imported_mapper, known_mappers, make_mapper, named_mapper
 from solver.report.comparison import comparison_document, comparisons_csv, print_comparison
-from solver.report.convergence import PlotError, check_plot, draw_convergence
+from solver.report.convergence import draw_convergence
 from solver.report.document import json_text
+from solver.report.picture import PlotError, check_plot
 from solver.result import Options
 
 
@@ -39,7 +40,10 @@ def run_comparison(mapspace: Mapspace, arguments: argparse.Namespace) -> int:
     if arguments.csv is not None:
         write_output(arguments.csv, comparisons_csv([comparison]))
     if arguments.plot is not None:
-        draw_convergence(comparison, arguments.plot)
+        try:
+            draw_convergence(comparison, arguments.plot)
+        except PlotError as error:
+            raise OutputError(str(error)) from error
     return EXIT_OF_STATUS[comparison.result.status]
 
 

@@ -17,8 +17,14 @@ def add_network(commands: Commands) -> argparse.ArgumentParser:
         "Timeloop's form (each with `problem`; a directory stands for its files), on the architecture in "
         "the other files. Identical Einsums are searched once. --time-limit holds for each search."
     )
-    add_search_options(parser)
+    add_run_options(parser)
     add_json(parser)
+    return parser
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add what every command takes that maps networks: how and where to search, what is kept, quietness."""
+    add_search_options(parser)
     parser.add_argument(
         "--cache",
         type=Path,
@@ -39,7 +45,6 @@ def add_network(commands: Commands) -> argparse.ArgumentParser:
     parser.add_argument(
         "--quiet", action="store_true", help="no progress and no report; files and exit code only"
     )
-    return parser
 
 
 def default_cache() -> Path:

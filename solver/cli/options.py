@@ -48,7 +48,9 @@ exit codes:
 """
 
 
-def add_spec_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
+def add_spec_command(
+    commands: Commands, name: str, summary: str, specs_nargs: str = "+"
+) -> argparse.ArgumentParser:
     """Add a command that reads specs, with the options that say how to read them."""
     parser = commands.add_parser(
         name,
@@ -59,7 +61,7 @@ def add_spec_command(commands: Commands, name: str, summary: str) -> argparse.Ar
         allow_abbrev=False,
     )
     parser.add_argument(
-        "specs", nargs="+", type=Path, metavar="SPEC", help="YAML files, merged by top-level key"
+        "specs", nargs=specs_nargs, type=Path, metavar="SPEC", help="YAML files, merged by top-level key"
     )
     add_variables(parser)
     parser.add_argument(

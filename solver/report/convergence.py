@@ -8,38 +8,14 @@ from pathlib import Path
 from solver.heuristics.comparison import Comparison, Point
 from solver.report.comparison import EXACT
 from solver.report.document import UNITS
+from solver.report.picture import blank_figure, save_figure
 from solver.result import in_reported_unit
-
-FORMATS = (".png", ".svg", ".pdf")
-SIZE_INCHES = (8.0, 5.0)
-DOTS_PER_INCH = 150
-
-
-class PlotError(Exception):
-    """A picture cannot be drawn; the message says why."""
-
-
-def check_plot(path: Path | None) -> None:
-    """Raise `PlotError` if a picture cannot be drawn to `path`, before a search takes its time."""
-    if path is None:
-        return
-    if path.suffix.lower() not in FORMATS:
-        raise PlotError(f"{path}: a picture's name ends in {', '.join(FORMATS)}")
-    try:
-        import matplotlib  # noqa: F401, PLC0415 (an optional extra)
-    except ImportError:
-        raise PlotError("--plot needs matplotlib: pip install 'tilewright[plot]'") from None
 
 
 def draw_convergence(comparison: Comparison, path: Path) -> None:
     """Draw the best value of every mapper so far against time, both on logarithmic axes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an optional extra)
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
     result = comparison.result
-    figure = Figure(figsize=SIZE_INCHES, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
+    figure, [[axes]] = blank_figure()
     runs = [(EXACT, comparison.trace, result.statistics.seconds)]
     runs += [(own.mapper, own.trace, own.seconds) for own in comparison.outcomes]
     for name, trace, seconds in runs:
@@ -58,7 +34,7 @@ def draw_convergence(comparison: Comparison, path: Path) -> None:
     axes.set_title(comparison.case)
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend()
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(figure, path)
 
 
 def _steps(comparison: Comparison, trace: Sequence[Point], seconds: float) -> tuple[list[float], list[float]]:

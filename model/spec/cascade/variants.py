@@ -1,0 +1,133 @@
+"""Workloads by architectures by attribute values: the networks of a sweep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+from model.cascade import Network
+from model.spec.cascade.loader import load_network
+from model.spec.source import SpecError
+from model.spec.timeloop import LoadOptions
+from model.spec.timeloop.overrides import AttributeSetting
+
+MOST_VARIANTS = 10_000
+"""Each is read and checked before the first search begins."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One point of a sweep.
+
+    Parameters
+    ----------
+    workload, architecture
+        Names that tell it from the others.
+    settings
+        Attributes with their values as they were written, such as ``("buffer.depth", "1024")``.
+    network
+        What is to be mapped.
+    """
+
+    workload: str
+    architecture: str
+    settings: tuple[tuple[str, str], ...]
+    network: Network
+
+
+def load_variants(
+    shared: Sequence[str | Path],
+    workloads: Sequence[str | Path] = (),
+    architectures: Sequence[str | Path] = (),
+    settings: Sequence[Sequence[AttributeSetting]] = (),
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> tuple[Variant, ...]:
+    """Read every combination of a workload, an architecture and a value of each attribute.
+
+    Parameters
+    ----------
+    shared
+        Spec files of all combinations, as `load_network` takes them.
+    workloads, architectures
+        Alternatives, each a file or a directory; none if they are among the shared files.
+    settings
+        For each attribute, its values.
+    variables, options
+        As `load_network` takes them.
+
+    Returns
+    -------
+    tuple of Variant
+        The values of the last attribute change fastest, workloads slowest.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input, with the values at which it is met.
+    """
+    own = options or LoadOptions()
+    names = [setting.name for values in settings for setting in values[:1]]
+    twice = next((values[0] for place, values in enumerate(settings) if names[place] in names[:place]), None)
+    if twice is not None:
+        raise SpecError(f"`{twice.name}` is set twice", twice.span, hint="give all values in one list")
+    alternatives = (max(1, len(workloads)), max(1, len(architectures)), *map(len, settings))
+    if math.prod(alternatives) > MOST_VARIANTS:
+        raise SpecError(f"a sweep over {math.prod(alternatives):,} points; at most {MOST_VARIANTS:,} are run")
+    return tuple(
+        _variant(workload, architecture, chosen, shared, variables, own)
+        for workload, architecture, chosen in product(
+            _alternatives(workloads), _alternatives(architectures), list(product(*settings))
+        )
+    )
+
+
+_Alternative = tuple[str | None, tuple[Path, ...]]
+
+
+def _alternatives(paths: Sequence[str | Path]) -> list[_Alternative]:
+    """Return each path with a name: the file's own, or the whole path where that is not unique."""
+    if not paths:
+        return [(None, ())]
+    stems = [Path(path).name.split(".")[0] for path in paths]
+    return [
+        (stem if stems.count(stem) == 1 else str(path), (Path(path),))
+        for stem, path in zip(stems, paths, strict=True)
+    ]
+
+
+def _variant(
+    workload: _Alternative,
+    architecture: _Alternative,
+    chosen: tuple[AttributeSetting, ...],
+    shared: Sequence[str | Path],
+    variables: Mapping[str, object] | None,
+    options: LoadOptions,
+) -> Variant:
+    paths = (*shared, *workload[1], *architecture[1])
+    try:
+        network = load_network(paths, variables, replace(options, settings=chosen))
+    except SpecError as error:
+        raise _at(error, chosen) from error
+    return Variant(
+        workload[0] or network.name,
+        architecture[0] or next(_architecture_names(network), ""),
+        tuple((setting.name, setting.value.text) for setting in chosen),
+        network,
+    )
+
+
+def _architecture_names(network: Network) -> Iterator[str]:
+    return (layer.mapspace.architecture.name for layer in network.layers)
+
+
+def _at(error: SpecError, chosen: tuple[AttributeSetting, ...]) -> SpecError:
+    """Return an error with the values at which it is met, but for one that it points at itself."""
+    places = [
+        setting.value.span for setting in chosen if error.span not in (setting.span, setting.value.span)
+    ]
+    related = tuple((place, "at this value") for place in places)
+    return SpecError(error.message, error.span, (*error.related, *related), error.hint)

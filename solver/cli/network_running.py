@@ -1,0 +1,98 @@
+"""What the commands that map whole networks share: executor, cache, progress, and their errors."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from solver.cli.interrupt import interruptible
+from solver.cli.output import OutputError
+from solver.cli.progress import status_text
+from solver.cli.running import search_options
+
+if TYPE_CHECKING:
+    from solver.network.executors import Executor
+    from solver.network.run import NetworkProgress, ProgressCallback
+
+Answer = TypeVar("Answer")
+
+
+def run_searches(arguments: argparse.Namespace, run: Callable[..., Answer]) -> Answer:
+    """Return what `run` answers to the options, cache, progress and executor that the arguments ask for.
+
+    Parameters
+    ----------
+    arguments
+        As `solver.cli.network_arguments.add_run_options` adds them.
+    run
+        `solver.network.map_network` or its like, but for what is to be mapped.
+
+    Raises
+    ------
+    OutputError
+        Answers cannot be kept, or searches cannot run where they were to.
+    """
+    from solver.network import ResultCache  # noqa: PLC0415 (loads ortools)
+    from solver.network.executors import ExecutorError  # noqa: PLC0415
+
+    _check_cache(arguments.cache)
+    cache, options = ResultCache(arguments.cache), search_options(arguments)
+    try:
+        executor = _executor(arguments)
+        with interruptible() as stop, _progress_bar(arguments.quiet) as on_progress:
+            return run(options, cache, arguments.resume, on_progress, stop.is_set, executor)
+    except ExecutorError as error:
+        raise OutputError(str(error)) from error
+    except OSError as error:
+        raise _unwritable(arguments.cache, error) from error
+
+
+def _executor(arguments: argparse.Namespace) -> Executor:
+    from solver.network import Processes, Serial  # noqa: PLC0415 (loads ortools)
+    from solver.network.cluster import Cluster  # noqa: PLC0415
+
+    if arguments.cluster is not None:
+        return Cluster(arguments.cluster)
+    return Processes(arguments.jobs) if arguments.jobs > 1 else Serial()
+
+
+def _check_cache(directory: Path) -> None:
+    """Make the directory before a search takes its time; `OutputError` where that fails."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(directory, error) from error
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise OutputError(f"cannot keep results in {directory}: permission denied; --cache DIR names another")
+
+
+def _unwritable(directory: Path, error: OSError) -> OutputError:
+    return OutputError(f"cannot keep results in {directory}: {error.strerror}; --cache DIR names another")
+
+
+@contextmanager
+def _progress_bar(quiet: bool) -> Iterator[ProgressCallback | None]:
+    """Yield what feeds a bar over the Einsums on stderr, or None where nobody would see it."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415 (start-up time)
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
+
+    columns = (MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True, markup=False), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(progress: NetworkProgress) -> None:
+            text, search = progress.layer.name, progress.search
+            if search is not None:
+                units = progress.layer.mapspace.architecture.units_per_pj
+                text = f"{text}  {status_text(search, search.seconds, units)}"
+            bar.update(task, completed=progress.done, total=progress.searches, description=text)
+
+        yield show

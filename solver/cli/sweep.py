@@ -1,0 +1,66 @@
+"""The command ``sweep``: map networks on many variants of an architecture."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import TYPE_CHECKING
+
+from model.spec.cascade.variants import load_variants
+from model.spec.reader import parse_assignments
+from model.spec.timeloop.overrides import parse_setting
+from solver.cli.network_running import run_searches
+from solver.cli.options import EXIT_OF_STATUS
+from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
+from solver.cli.running import load_options
+
+if TYPE_CHECKING:
+    from solver.network.sweep import SweepResult
+
+
+def sweep_command(arguments: argparse.Namespace) -> int:
+    """Map every point of a sweep, write and print what came out."""
+    from solver.report.picture import PlotError, check_plot  # noqa: PLC0415 (--help answers without it)
+
+    inputs = (*arguments.specs, *arguments.workloads, *arguments.architectures)
+    check_outputs((arguments.json, arguments.csv, arguments.plot), inputs)
+    try:
+        check_plot(arguments.plot)
+    except PlotError as error:
+        raise OutputError(str(error)) from error
+    variants = load_variants(
+        arguments.specs,
+        arguments.workloads,
+        arguments.architectures,
+        [parse_setting(text) for text in arguments.settings],
+        parse_assignments(arguments.variables),
+        load_options(arguments),
+    )
+    from solver.network.sweep import sweep  # noqa: PLC0415 (loads ortools)
+
+    result = run_searches(arguments, partial(sweep, variants))
+    try:
+        _deliver(result, arguments)
+    except PlotError as error:
+        raise OutputError(str(error)) from error
+    return EXIT_OF_STATUS[result.status]
+
+
+def _deliver(result: SweepResult, arguments: argparse.Namespace) -> None:
+    """Print and write the result."""
+    from solver.report.document import json_text  # noqa: PLC0415 (spec errors answer without it)
+    from solver.report.sweep import print_sweep, sweep_csv, sweep_document  # noqa: PLC0415
+
+    if not arguments.quiet and STDOUT not in (arguments.json, arguments.csv):
+        from solver.cli.console import report_console  # noqa: PLC0415
+
+        with report_console() as console:
+            print_sweep(console, result)
+    if arguments.json is not None:
+        write_output(arguments.json, json_text(sweep_document(result)))
+    if arguments.csv is not None:
+        write_output(arguments.csv, sweep_csv(result))
+    if arguments.plot is not None:
+        from solver.report.sweep_plot import draw_sweep  # noqa: PLC0415 (an optional extra)
+
+        draw_sweep(result, arguments.plot)

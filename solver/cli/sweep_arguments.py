@@ -1,0 +1,58 @@
+"""The arguments of ``sweep``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from solver.cli.network_arguments import add_run_options
+from solver.cli.options import Commands, add_json, add_spec_command
+
+
+def add_sweep(commands: Commands) -> argparse.ArgumentParser:
+    """Add the command ``sweep``."""
+    parser = add_spec_command(
+        commands, "sweep", "map networks on many variants of an architecture", specs_nargs="*"
+    )
+    parser.description = (
+        "Map every combination of a workload, an architecture and attribute values, each Einsum to its "
+        "proven optimum, and say which no other one beats. SPEC files belong to every combination; they "
+        "are read as by `network`. Searches that several combinations need run once."
+    )
+    parser.add_argument(
+        "--set-attribute",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="NODE.ATTRIBUTE=VALUE,...",
+        help="values of an attribute of a component or container, such as buffer.depth=1024,2048, or "
+        "PE.meshX=8,16 for its fanout; may be repeated, for all combinations",
+    )
+    parser.add_argument(
+        "--architectures",
+        nargs="+",
+        action="extend",
+        default=[],
+        type=Path,
+        metavar="PATH",
+        help="architectures, each one file or one directory of files",
+    )
+    parser.add_argument(
+        "--workloads",
+        nargs="+",
+        action="extend",
+        default=[],
+        type=Path,
+        metavar="PATH",
+        help="workloads or networks, each one file or one directory of files",
+    )
+    add_run_options(parser)
+    add_json(parser)
+    parser.add_argument("--csv", type=Path, metavar="OUT", help="write a CSV table (- is stdout)")
+    parser.add_argument(
+        "--plot",
+        type=Path,
+        metavar="OUT",
+        help="draw energy against cycles, and against area, into a PNG, SVG or PDF file; needs matplotlib",
+    )
+    return parser

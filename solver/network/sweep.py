@@ -1,0 +1,130 @@
+"""Sweeps: every variant of a design mapped, and which of them no other one beats."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from model.architecture import Architecture
+from model.spec.cascade.variants import Variant
+from solver.network.cache import ResultCache
+from solver.network.executors import Executor
+from solver.network.result import NetworkResult
+from solver.network.run import ProgressCallback, map_networks
+from solver.result import Options, Status, StopCallback
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """A variant and the answers for its network."""
+
+    variant: Variant
+    result: NetworkResult
+
+    @property
+    def costs(self) -> tuple[float, int] | None:
+        """Energy in picojoule and cycles of the whole network, None without a mapping of all of it."""
+        energy, cycles = self.result.energy, self.result.cycles
+        if energy is None or cycles is None:
+            return None
+        return energy / self.result.units_per_pj, cycles
+
+    @property
+    def edp_pj_cycles(self) -> float | None:
+        """Energy of the network times its cycles."""
+        return None if self.result.edp is None else self.result.edp / self.result.units_per_pj
+
+    @property
+    def area_mm2(self) -> float | None:
+        """Area of the architecture, None where the area of a component is unknown."""
+        layers = self.variant.network.layers
+        return area_mm2(layers[0].mapspace.architecture) if layers else None
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """All points of a sweep.
+
+    Parameters
+    ----------
+    points
+        In the order of the variants.
+    seconds
+        Wall-clock time of the run.
+    """
+
+    points: tuple[SweepPoint, ...]
+    seconds: float
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """The workloads, each once."""
+        return tuple(dict.fromkeys(point.variant.workload for point in self.points))
+
+    @property
+    def front(self) -> frozenset[int]:
+        """Places of the points that no other one of the same workload beats.
+
+        One beats another if neither its energy nor its cycles are more, and one of them is less.
+        """
+        return frozenset(place for place, point in enumerate(self.points) if self._is_unbeaten(point))
+
+    @property
+    def searched(self) -> int:
+        """Number of searches that were run for it."""
+        return sum(own.origin == "searched" for point in self.points for own in point.result.layers)
+
+    @property
+    def status(self) -> Status:
+        """The weakest answer; INFEASIBLE only if no point has a mapping."""
+        known = {point.result.status for point in self.points}
+        if known == {Status.INFEASIBLE}:
+            return Status.INFEASIBLE
+        return next((own for own in (Status.UNKNOWN, Status.FEASIBLE) if own in known), Status.OPTIMAL)
+
+    def _is_unbeaten(self, point: SweepPoint) -> bool:
+        costs = point.costs
+        if costs is None:
+            return False
+        rivals = (own.costs for own in self.points if own.variant.workload == point.variant.workload)
+        return not any(
+            rival is not None and rival != costs and rival[0] <= costs[0] and rival[1] <= costs[1]
+            for rival in rivals
+        )
+
+
+def sweep(
+    variants: Sequence[Variant],
+    options: Options = Options(),  # noqa: B008 (frozen)
+    cache: ResultCache | None = None,
+    resume: bool = False,
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+    executor: Executor | None = None,
+) -> SweepResult:
+    """Map the networks of all variants; searches that several of them need run once.
+
+    Parameters are those of `map_network`.
+    """
+    start = time.monotonic()
+    networks = [variant.network for variant in variants]
+    results = map_networks(networks, options, cache, resume, on_progress, should_stop, executor)
+    points = tuple(SweepPoint(*pair) for pair in zip(variants, results, strict=True))
+    return SweepResult(points, time.monotonic() - start)
+
+
+def area_mm2(architecture: Architecture) -> float | None:
+    """Return the area of all instances of all components, None where that of one is unknown."""
+    positions = architecture.storage_indices
+    areas = [
+        (level.area_um2, architecture.instances_above(position))
+        for position, level in zip(positions, architecture.levels, strict=True)
+    ]
+    areas.append((architecture.compute.area_um2, architecture.compute_instances))
+    total = 0.0
+    for area, instances in areas:
+        if area is None:
+            return None
+        total += area * instances
+    return total / 1e6

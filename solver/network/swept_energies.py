@@ -1,0 +1,98 @@
+"""Which energies follow an attribute that is swept, and which stay because they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from model.architecture import Architecture
+from model.spec.cascade.variants import Variant
+
+ESTIMATED = "estimator"
+"""How the source of an estimated figure begins."""
+
+_Action = tuple[str, str]
+
+
+@dataclass
+class _Found:
+    """What the values of one attribute do: components and actions by what becomes of their energies."""
+
+    matters: bool = False
+    moved: set[_Action] = field(default_factory=set)
+    given: set[_Action] = field(default_factory=set)
+    components: set[str] = field(default_factory=set)
+
+
+def energy_remarks(variants: Sequence[Variant]) -> tuple[str, ...]:
+    """Say for each attribute with several values which energies change with it, and which do not."""
+    names = [name for name, _ in variants[0].settings] if variants else []
+    texts = [_remark(name, _found(variants, place)) for place, name in enumerate(names)]
+    return tuple(text for text in texts if text)
+
+
+def _found(variants: Sequence[Variant], place: int) -> _Found | None:
+    """Compare the variants that differ in one attribute only; None if it has a single value."""
+    if len({variant.settings[place] for variant in variants}) == 1:
+        return None
+    groups: dict[object, list[Variant]] = {}
+    for variant in variants:
+        others = (*variant.settings[:place], *variant.settings[place + 1 :])
+        groups.setdefault((variant.workload, variant.architecture, others), []).append(variant)
+    found = _Found()
+    for own in groups.values():
+        spaces = [tuple(layer.mapspace for layer in variant.network.layers) for variant in own]
+        found.matters |= any(space != spaces[0] for space in spaces)
+        _compare([space[0].architecture for space in spaces if space], found)
+    return found
+
+
+def _compare(architectures: Sequence[Architecture], found: _Found) -> None:
+    tables = [dict(_energies(architecture)) for architecture in architectures]
+    for action in dict.fromkeys(action for table in tables for action in table):
+        figures = [table[action] for table in tables if action in table]
+        found.components.add(action[0])
+        if len({energy for energy, _ in figures}) > 1:
+            found.moved.add(action)
+        elif not figures[0][1].startswith((ESTIMATED, "none")):
+            found.given.add(action)
+
+
+def _energies(architecture: Architecture) -> Iterator[tuple[_Action, tuple[Fraction, str]]]:
+    """Yield the energy of every action in picojoule, with its source."""
+    units = architecture.units_per_pj
+    for level in architecture.levels:
+        price = level.energy
+        figures = {
+            "read": price.read,
+            "fill": price.fill,
+            "update": price.update,
+            "leak": price.leak_per_cycle,
+        }
+        for action, source in price.sources:
+            yield (level.name, action), (Fraction(figures[action], units), source)
+    compute = architecture.compute
+    yield (compute.name, "compute"), (Fraction(compute.energy, units), compute.energy_source)
+
+
+def _remark(name: str, found: _Found | None) -> str:
+    if found is None:
+        return ""
+    if not found.matters:
+        return f"{name} changes nothing in the model of the architecture"
+    node = name.rpartition(".")[0]
+    given = {own for own in found.given if own[0] == node or node not in found.components}
+    parts = []
+    if found.moved:
+        parts.append(f"the energies of {_listed(found.moved)} are estimated anew for each value")
+    if given:
+        parts.append(f"the energies of {_listed(given)} are given, and the same for each value")
+    return f"{name}: {'; '.join(parts) or 'no energy depends on it'}"
+
+
+def _listed(actions: set[_Action]) -> str:
+    by_component: dict[str, list[str]] = {}
+    for component, action in sorted(actions):
+        by_component.setdefault(component, []).append(action)
+    return ", ".join(f"{component} ({', '.join(own)})" for component, own in by_component.items())

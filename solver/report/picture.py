@@ -1,0 +1,49 @@
+"""What all pictures share: the formats, the extra that they need, and how figures are made and saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = (".png", ".svg", ".pdf")
+SIZE_INCHES = (8.0, 5.0)
+DOTS_PER_INCH = 150
+
+
+class PlotError(Exception):
+    """A picture cannot be drawn; the message says why."""
+
+
+def check_plot(path: Path | None) -> None:
+    """Raise `PlotError` if a picture cannot be drawn to `path`, before a search takes its time."""
+    if path is None:
+        return
+    if path.suffix.lower() not in FORMATS:
+        raise PlotError(f"{path}: a picture's name ends in {', '.join(FORMATS)}")
+    try:
+        import matplotlib  # noqa: F401, PLC0415 (an optional extra)
+    except ImportError:
+        raise PlotError("--plot needs matplotlib: pip install 'tilewright[plot]'") from None
+
+
+def blank_figure(rows: int = 1, columns: int = 1) -> tuple[Figure, list[list[Axes]]]:
+    """Return a figure and its panels, row by row, each of the usual size."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an optional extra)
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    wide, high = SIZE_INCHES
+    figure = Figure(figsize=(wide * columns, high * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False).tolist()
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure; `PlotError` where that fails."""
+    try:
+        figure.savefig(path, dpi=DOTS_PER_INCH)
+    except OSError as error:
+        raise PlotError(f"cannot write {path}: {error.strerror}") from error

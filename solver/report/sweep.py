@@ -1,0 +1,144 @@
+"""The report of a sweep: a row per point, remarks on energies, JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from importlib.metadata import version
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from solver.network.sweep import SweepPoint, SweepResult
+from solver.network.swept_energies import energy_remarks
+from solver.report.document import UNITS, Document
+from solver.report.figures import count_text, energy_text, seconds_text, significant
+from solver.report.tables import NOTHING, plain_table
+from solver.report.text import STYLES
+
+FRONT = "*"
+"""Marks the points of the front."""
+
+FRONT_NOTE = (
+    f"{FRONT} no other point of the same workload has less energy or cycles without more of the other"
+)
+
+FIGURE_COLUMNS = ("status", "energy_pj", "cycles", "edp_pj_cycles", "area_mm2", "proven", "einsums", "front")
+
+
+def print_sweep(console: Console, result: SweepResult) -> None:
+    """Print the points, remarks on energies, notes of the specs and the status line."""
+    console.print(points_table(result))
+    if result.front:
+        console.print(FRONT_NOTE)
+    for remark in energy_remarks([point.variant for point in result.points]):
+        console.print(f"note: {remark}")
+    for note in spec_notes(result):
+        console.print(f"note: {note}")
+    console.print(status_line(result))
+
+
+def points_table(result: SweepResult) -> Table:
+    """Return a row per point: workload, architecture, attributes, and the totals of its network."""
+    table = plain_table("Workload", "Architecture")
+    for name in attribute_names(result):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("Status", no_wrap=True)
+    for heading in ("Energy", "Cycles", "EDP", "Area", "Proven"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("Front", no_wrap=True)
+    front = result.front
+    for place, point in enumerate(result.points):
+        variant, own = point.variant, point.result
+        table.add_row(
+            variant.workload,
+            variant.architecture,
+            *(value for _, value in variant.settings),
+            own.status.value,
+            *_figures(point),
+            f"{own.proven}/{len(own.network.layers)}",
+            FRONT if place in front else "",
+        )
+    return table
+
+
+def _figures(point: SweepPoint) -> tuple[str, str, str, str]:
+    """Return energy, cycles, EDP and area."""
+    area = NOTHING if point.area_mm2 is None else f"{significant(point.area_mm2)} mm2"
+    if point.costs is None or point.edp_pj_cycles is None:
+        return NOTHING, NOTHING, NOTHING, area
+    energy_pj, cycles = point.costs
+    return energy_text(energy_pj), count_text(cycles), f"{significant(point.edp_pj_cycles)} pJ*cycles", area
+
+
+def attribute_names(result: SweepResult) -> tuple[str, ...]:
+    """Return the attributes that are set, the same for all points."""
+    return tuple(name for name, _ in result.points[0].variant.settings) if result.points else ()
+
+
+def spec_notes(result: SweepResult) -> list[str]:
+    """Return what the user should know about the reading of the specs, each note once."""
+    return list(dict.fromkeys(note for point in result.points for note in point.variant.network.notes))
+
+
+def status_line(result: SweepResult) -> Text:
+    """Return the status of the sweep in one line."""
+    proven = sum(point.result.proven for point in result.points)
+    einsums = sum(len(point.result.network.layers) for point in result.points)
+    parts = [f"{len(result.points)} points", f"{proven} of {einsums} Einsums proven"]
+    if any(len(point.result.layers) < len(point.result.network.layers) for point in result.points):
+        parts.append("stopped; --resume continues")
+    parts.append(f"{result.searched} searches, {seconds_text(result.seconds)}")
+    status = result.status
+    return Text.assemble((status.value, STYLES[status]), " ", "; ".join(parts))
+
+
+def sweep_document(result: SweepResult) -> Document:
+    """Return the JSON document of a sweep; docs/sweep.md lists the keys."""
+    return {
+        "version": version("tilewright"),
+        "status": result.status.value,
+        "units": dict(UNITS),
+        "seconds": result.seconds,
+        "searches": result.searched,
+        "points": _rows(result),
+        "remarks": list(energy_remarks([point.variant for point in result.points])),
+        "notes": spec_notes(result),
+    }
+
+
+def sweep_csv(result: SweepResult) -> str:
+    """Return a CSV table with a row per point and a column per attribute."""
+    names = attribute_names(result)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["workload", "architecture", *names, *FIGURE_COLUMNS])
+    for point, row in zip(result.points, _rows(result), strict=True):
+        values = [value for _, value in point.variant.settings]
+        writer.writerow(
+            [row["workload"], row["architecture"], *values, *(row[column] for column in FIGURE_COLUMNS)]
+        )
+    return text.getvalue()
+
+
+def _rows(result: SweepResult) -> list[Document]:
+    front = result.front
+    return [_row(point, place in front) for place, point in enumerate(result.points)]
+
+
+def _row(point: SweepPoint, is_on_front: bool) -> Document:
+    energy_pj, cycles = point.costs or (None, None)
+    return {
+        "workload": point.variant.workload,
+        "architecture": point.variant.architecture,
+        "attributes": dict(point.variant.settings),
+        "status": point.result.status.value,
+        "energy_pj": energy_pj,
+        "cycles": cycles,
+        "edp_pj_cycles": point.edp_pj_cycles,
+        "area_mm2": point.area_mm2,
+        "proven": point.result.proven,
+        "einsums": len(point.result.network.layers),
+        "front": is_on_front,
+    }
