@@ -43,7 +43,8 @@ def load_network(
         A file named ``.onnx`` is a model. Files with `workload` or `renames` make up an AccelForge
         workload. A file with `problem` is
         one layer in Timeloop's form; a directory stands for its spec files, in the order of their
-        names. All other files make up the architecture.
+        names, and they may include what lies beside the directory. All other files make up the
+        architecture.
     variables
         Template variables, the same for all files.
     options
@@ -54,9 +55,10 @@ def load_network(
     SpecError
         For every kind of bad input; for a workload and layers at once, and for neither.
     """
-    options = options or LoadOptions()
+    named = [Path(path) for path in paths]
+    options = _with_neighbours(options or LoadOptions(), named)
     values = dict(variables or {})
-    given = _classified([Path(path) for path in paths], values, options)
+    given = _classified(named, values, options)
     kinds = [bool(given.models), bool(given.workloads), bool(given.layers)]
     if sum(kinds) > 1 or len(given.models) > 1:
         raise SpecError("one network at a time: give an ONNX model, a workload, or layer files")
@@ -68,6 +70,13 @@ def load_network(
         hint = "a file with `workload:`, files with `problem:`, a directory of such, or an ONNX model"
         raise SpecError("no workload and no layers are given", hint=hint)
     return _layers(given, values, options)
+
+
+def _with_neighbours(options: LoadOptions, paths: Iterable[Path]) -> LoadOptions:
+    """Allow includes from above each directory of layers: layers share a base file beside their folder."""
+    above = [path.absolute().parent for path in paths if path.is_dir()]
+    neighbours = tuple(directory for directory in above if directory != directory.parent)
+    return replace(options, allow_include=(*options.allow_include, *neighbours))
 
 
 def _classified(paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions) -> _Given:

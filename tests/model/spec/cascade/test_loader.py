@@ -206,6 +206,17 @@ def test_a_directory_stands_for_its_layers():
     assert [layer.name[:2] for layer in network.layers] == [f"{n:02}" for n in range(1, 22)]
 
 
+def test_layers_of_a_directory_may_include_what_lies_beside_it(tmp_path: Path):
+    (tmp_path / "net").mkdir()
+    (tmp_path / "base.yaml").write_text("problem: {shape: cnn-layer}\n", encoding="utf-8")
+    text = "problem:\n  <<<: {{include('../base.yaml', 'problem')}}\n"
+    text += "  instance: {R: 1, S: 1, P: 4, Q: 1, C: 2, K: 2, N: 1}\n"
+    (tmp_path / "net" / "1.yaml").write_text(text, encoding="utf-8")
+    assert len(load_network([tmp_path / "net", EYERISS]).layers) == 1
+    with pytest.raises(SpecError, match="lies outside"):
+        load_network([tmp_path / "net" / "1.yaml", EYERISS])
+
+
 def test_layers_of_one_name_are_told_apart():
     gemm = SPECS / "layers" / "gemm" / "1024.yaml"
     names = [layer.name for layer in load_network([gemm, gemm, EYERISS]).layers]
