@@ -25,6 +25,14 @@ def add_network(commands: Commands) -> argparse.ArgumentParser:
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add what every command takes that maps networks: how and where to search, what is kept, quietness."""
     add_search_options(parser)
+    add_searches(parser)
+    parser.add_argument(
+        "--quiet", action="store_true", help="no progress and no report; files and exit code only"
+    )
+
+
+def add_searches(parser: argparse.ArgumentParser) -> None:
+    """Add where the answers of many searches are kept, and where the searches run."""
     parser.add_argument(
         "--cache",
         type=Path,
@@ -41,9 +49,6 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         metavar="ADDRESS",
         help="search on the workers of a Dask cluster, such as tcp://host:8786 (extra `cluster`)",
-    )
-    parser.add_argument(
-        "--quiet", action="store_true", help="no progress and no report; files and exit code only"
     )
 
 

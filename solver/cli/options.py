@@ -64,6 +64,13 @@ def add_spec_command(
         "specs", nargs=specs_nargs, type=Path, metavar="SPEC", help="YAML files, merged by top-level key"
     )
     add_variables(parser)
+    add_reading(parser)
+    add_limits(parser)
+    return parser
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add how Timeloop's specs are read, and from where."""
     parser.add_argument(
         "--ignore-sparse",
         action="store_true",
@@ -75,6 +82,10 @@ def add_spec_command(
         help="pad incomplete spatial permutations before the split is applied, as Timeloop's front end does",
     )
     add_includes(parser)
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """Add ``--limit``."""
     parser.add_argument(
         "--limit",
         dest="limits",
@@ -84,7 +95,6 @@ def add_spec_command(
         metavar="NAME=VALUE",
         help="let the specs ask for more, or for less, such as nodes=1000000; may be repeated",
     )
-    return parser
 
 
 def add_variables(parser: argparse.ArgumentParser) -> None:
@@ -122,6 +132,11 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
         "(default: the spec's optimization_metrics, or edp)",
     )
     add_effort(parser, "mapping")
+    add_memory_limit(parser)
+
+
+def add_memory_limit(parser: argparse.ArgumentParser) -> None:
+    """Add ``--memory-limit``."""
     parser.add_argument(
         "--memory-limit",
         type=positive,
