@@ -13,14 +13,12 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise, product
 
-from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model_helper import Literal
-
 from model.architecture import Fanout
 from model.mapping import Axis
 from model.mapspace import Mapspace
 from model.numbers import divisors, prime_factors
 from model.problem import Dataspace
+from solver.cpsat import LARGEST_ACTIVITY, CheckedModel, Expression, Literal, Variable
 from solver.explain.constraints import (
     Capacity,
     Constraint,
@@ -34,20 +32,13 @@ from solver.explain.constraints import (
     droppable,
 )
 
-LARGEST_ACTIVITY = (1 << 31) - 1
-"""OR-tools 9.15 can mislead its presolve with larger coefficients (google/or-tools #5293)."""
-
 LARGEST_LIMIT = 1 << 26
 """Words of a capacity, and children along an axis, up to which the model counts exactly."""
 
-Exponents = tuple[cp_model.IntVar, ...]
+Exponents = tuple[Variable, ...]
 
-_Count = tuple[cp_model.LinearExprT, cp_model.IntVar]
+_Count = tuple[Expression, Variable]
 """What is counted, and a literal: only where it is true, the count is right."""
-
-
-class EncodingError(RuntimeError):
-    """CP-SAT found the model invalid, or answered outside of it: a defect, never an answer."""
 
 
 class Encoding:
@@ -67,9 +58,10 @@ class Encoding:
         self.nodes = mapspace.architecture.nodes
         self.positions = mapspace.architecture.storage_indices
         self.dims = tuple(dim for dim, bound in self.problem.bound.items() if bound > 1)
-        self.model = cp_model.CpModel()
-        self.literals: dict[Constraint, cp_model.IntVar] = {}
-        self._indices: dict[Exponents, cp_model.IntVar] = {}
+        self.checked = CheckedModel()
+        self.model = self.checked.model
+        self.literals: dict[Constraint, Variable] = {}
+        self._indices: dict[Exponents, Variable] = {}
         self._counts: dict[tuple[object, ...], _Count] = {}
         self.exponents = self._factorizations()
         self.tiles = [{dim: self._tile(position, dim) for dim in self.dims} for position in self.positions]
@@ -85,13 +77,13 @@ class Encoding:
         for constraint in dict.fromkeys(constraints):
             self._add(constraint)
         self._keep_outermost()
-        self._check()
+        self.checked.check()
 
-    def literal(self, constraint: Constraint) -> cp_model.IntVar:
+    def literal(self, constraint: Constraint) -> Variable:
         """Return the literal of `constraint`, which is added to the model if it is new."""
         if constraint not in self.literals:
             self._add(constraint)
-            self._check()
+            self.checked.check()
         return self.literals[constraint]
 
     @property
@@ -123,13 +115,13 @@ class Encoding:
             found.append(extent)
         return tuple(found)
 
-    def _tenants(self) -> list[dict[str, cp_model.IntVar]]:
+    def _tenants(self) -> list[dict[str, Variable]]:
         """Per level, whether a dataspace takes room there.
 
         A level that does not coalesce it passes its stream on, so with nothing kept farther out it
         counts as bypassing.
         """
-        found: list[dict[str, cp_model.IntVar]] = []
+        found: list[dict[str, Variable]] = []
         for level, storage in enumerate(self.mapspace.architecture.levels):
             own = {}
             for name, keep in self.keep[level].items():
@@ -195,7 +187,7 @@ class Encoding:
         place = self.mapspace.architecture.fanout_indices.index(node)
         return self.mapspace.spatial[place].uncounted
 
-    def index(self, exponents: Exponents, dim: str) -> cp_model.IntVar:
+    def index(self, exponents: Exponents, dim: str) -> Variable:
         """Place of a factor among the divisors of the bound of `dim`."""
         if exponents not in self._indices:
             count = len(divisors(self.problem.bound[dim]))
@@ -203,14 +195,14 @@ class Encoding:
             self._tie(exponents, dim, self._indices[exponents], list(range(count)))
         return self._indices[exponents]
 
-    def _value(self, exponents: Exponents, dim: str, most: int) -> cp_model.IntVar:
+    def _value(self, exponents: Exponents, dim: str, most: int) -> Variable:
         """Return a factor of `dim`; those above `most` read ``most + 1``."""
         values = [min(divisor, most + 1) for divisor in divisors(self.problem.bound[dim])]
         value = self.model.new_int_var(1, values[-1], f"v_{dim}")
         self._tie(exponents, dim, value, values)
         return value
 
-    def _tie(self, exponents: Exponents, dim: str, variable: cp_model.IntVar, values: Sequence[int]) -> None:
+    def _tie(self, exponents: Exponents, dim: str, variable: Variable, values: Sequence[int]) -> None:
         """Let `variable` be the entry of `values` that belongs to the divisor with these exponents."""
         bound = self.problem.bound[dim]
         primes = [prime for prime, _ in prime_factors(bound)]
@@ -220,7 +212,7 @@ class Encoding:
         ]
         self.model.add_allowed_assignments([*exponents, variable], rows)
 
-    def _limit_factor(self, constraint: FactorLimit, literal: cp_model.IntVar) -> None:
+    def _limit_factor(self, constraint: FactorLimit, literal: Variable) -> None:
         rule, own = constraint.rule, divisors(self.problem.bound[constraint.rule.dim])
         allowed = [place for place, divisor in enumerate(own) if rule.allows(divisor)]
         if not allowed:
@@ -229,7 +221,7 @@ class Encoding:
             index = self.index(self.exponents[constraint.node, rule.dim], rule.dim)
             self.model.add_linear_constraint(index, allowed[0], allowed[-1]).only_enforce_if(literal)
 
-    def _order(self, constraint: SpatialOrder, literal: cp_model.IntVar) -> None:
+    def _order(self, constraint: SpatialOrder, literal: Variable) -> None:
         """What lies along X is the beginning of the order."""
         x, rules = self.along_x[constraint.node], constraint.rules
         ends = {*rules.inner, *rules.outer, *rules.uncounted}
@@ -240,7 +232,7 @@ class Encoding:
             for first, second in product(before, after):
                 self.model.add_bool_or([x[second].negated(), x[first]]).only_enforce_if(literal)
 
-    def _limit_mesh(self, constraint: Mesh, literal: cp_model.IntVar) -> None:
+    def _limit_mesh(self, constraint: Mesh, literal: Variable) -> None:
         if constraint.size >= min(self.problem.computes, LARGEST_LIMIT):
             return
         children, counted = self._shared(
@@ -262,7 +254,7 @@ class Encoding:
         x = self.along_x[node][dim]
         return x if axis == "x" else x.negated()
 
-    def _limit_tiles(self, constraint: Capacity, literal: cp_model.IntVar) -> None:
+    def _limit_tiles(self, constraint: Capacity, literal: Variable) -> None:
         limit = constraint.words
         if limit < 1:
             nothing = [tenant.negated() for tenant in self.tenant[constraint.level].values()]
@@ -284,7 +276,7 @@ class Encoding:
             tiles.append(self._if(self._product(ranks, most), most, (tenant,), otherwise=0))
         return sum(tiles), counted
 
-    def _fill_tiles(self, constraint: Utilization, literal: cp_model.IntVar) -> None:
+    def _fill_tiles(self, constraint: Utilization, literal: Variable) -> None:
         least = constraint.words
         if 1 <= least <= self._countable:
             room = min(_room(least), self._countable)
@@ -321,10 +313,10 @@ class Encoding:
         weights = (sum(abs(term.coefficient) for term in rank) for s in self._spaces for rank in s.ranks)
         return min(LARGEST_LIMIT, LARGEST_ACTIVITY // (4 * max(len(self._spaces), 1, *weights)))
 
-    def _extents(self, level: int, most: int) -> dict[str, cp_model.IntVar]:
+    def _extents(self, level: int, most: int) -> dict[str, Variable]:
         return {dim: self._value(exponents, dim, most) for dim, exponents in self.tiles[level].items()}
 
-    def _use_units(self, constraint: Parallelism, literal: cp_model.IntVar) -> None:
+    def _use_units(self, constraint: Parallelism, literal: Variable) -> None:
         """Compare logarithms, rounded; exactly as long as the scale tells `least` from one less."""
         terms = [
             (exponent, prime)
@@ -340,18 +332,18 @@ class Encoding:
         scale = min(2 * (count + 2) * constraint.least, int(room))
         weights = [round(scale * math.log(prime)) for _, prime in terms]
         threshold = math.floor(scale * math.log(constraint.least) - count / 2 - 1)
-        total = cp_model.LinearExpr.weighted_sum([exponent for exponent, _ in terms], weights)
+        total = self.checked.weighted_sum([exponent for exponent, _ in terms], weights)
         self.model.add(total >= threshold).only_enforce_if(literal)
 
     # -------------------------------------------------------------- algebra
 
     def _if(
         self,
-        value: cp_model.LinearExprT,
+        value: Expression,
         most: int,
         conditions: Sequence[Literal],
         otherwise: int = 1,
-    ) -> cp_model.IntVar:
+    ) -> Variable:
         """Return `value`, at most `most`, where all conditions hold, else `otherwise`."""
         shadow = self.model.new_int_var(min(otherwise, 1), most, "s")
         self.model.add(shadow == value).only_enforce_if(*conditions)
@@ -359,7 +351,7 @@ class Encoding:
             self.model.add(shadow == otherwise).only_enforce_if(condition.negated())
         return shadow
 
-    def _product(self, factors: Sequence[cp_model.IntVar], most: int) -> cp_model.IntVar:
+    def _product(self, factors: Sequence[Variable], most: int) -> Variable:
         """Return the product of variables, each at least 1; it cannot exceed `most`."""
         total = self.model.new_constant(1)
         for factor in factors:
@@ -368,25 +360,13 @@ class Encoding:
             total = following
         return total
 
-    def _check(self) -> None:
-        """Assert that no coefficient and no activity leaves the range where presolve is sound."""
-        error = self.model.validate()
-        if error:
-            raise EncodingError(error)
-        largest = [max(map(abs, variable.domain)) for variable in self.model.proto.variables]
-        rows = [constraint.linear for constraint in self.model.proto.constraints if constraint.has_linear()]
-        for row in rows:
-            activity = sum(abs(c) * largest[v] for c, v in zip(row.coeffs, row.vars, strict=True) if v >= 0)
-            if activity > LARGEST_ACTIVITY:
-                raise EncodingError(f"a row's activity of {activity} is not safe")
-
 
 def _room(limit: int) -> int:
     """Return the next power of two: limits that are close to each other share what they count."""
     return 1 << (limit - 1).bit_length()
 
 
-def _ranks(space: Dataspace, extents: dict[str, cp_model.IntVar]) -> list[cp_model.LinearExprT]:
+def _ranks(space: Dataspace, extents: dict[str, Variable]) -> list[Expression]:
     """Extent per rank of a tile whose extents per dimension are given; bounds of 1 add nothing."""
     return [
         1 + sum(abs(t.coefficient) * (extents[t.dim] - 1) for t in rank if t.dim in extents)

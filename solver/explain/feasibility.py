@@ -7,15 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model_helper import Literal
-
 from model.architecture import StorageLevel
 from model.cost import Evaluation, evaluate
 from model.cost.limits import capacity_violations
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
 from model.numbers import divisors, prime_factors
+from solver.cpsat import Answer as Values
+from solver.cpsat import Literal, ModelError, Settings, Variable
 from solver.explain.constraints import (
     Capacity,
     Constraint,
@@ -26,11 +25,9 @@ from solver.explain.constraints import (
     Utilization,
     constraints_of,
 )
-from solver.explain.encoding import Encoding, EncodingError
+from solver.explain.encoding import Encoding
 
 Stop = Callable[[], bool]
-
-SLICE_DETERMINISTIC_S = 0.5
 
 
 class Verdict(Enum):
@@ -117,134 +114,122 @@ class Feasibility:
 
         Raises
         ------
-        EncodingError
+        ModelError
             CP-SAT answered outside of its model.
         """
         model = self._encoding.model
         model.clear_assumptions()
         model.add_assumptions([self._encoding.literal(constraint) for constraint in asked])
         while True:
-            status, solver = self._solve()
-            if status == cp_model.UNKNOWN:
-                return Answer(Verdict.UNKNOWN)
-            if status == cp_model.INFEASIBLE:
-                return Answer(Verdict.INFEASIBLE)
-            witness = self._witness(solver)
+            # Nothing here can check an INFEASIBLE: presolve, where the defects were, is left out.
+            outcome = self._encoding.checked.solve(Settings(seed=self._seed, presolve=False), self._stop)
+            if outcome.answer is None:
+                return Answer(Verdict.INFEASIBLE if outcome.is_infeasible else Verdict.UNKNOWN)
+            witness = self._witness(outcome.answer)
             broken = [constraint for constraint in asked if not holds(constraint, witness)]
             if not broken:
                 return Answer(Verdict.FEASIBLE, witness)
             for constraint in broken:
-                self._cut(constraint, solver)
+                self._cut(constraint, outcome.answer)
 
-    def _solve(self) -> tuple[cp_model.CpSolverStatus, cp_model.CpSolver]:
-        slice_s = SLICE_DETERMINISTIC_S
-        while not self._stop():
-            solver = cp_model.CpSolver()
-            solver.parameters.num_workers = 1
-            solver.parameters.cp_model_presolve = False
-            solver.parameters.presolve_inclusion_work_limit = 0
-            solver.parameters.random_seed = self._seed
-            solver.parameters.catch_sigint_signal = False
-            solver.parameters.max_deterministic_time = slice_s
-            status = solver.solve(self._encoding.model)
-            if status == cp_model.MODEL_INVALID:
-                raise EncodingError("CP-SAT calls its model invalid")
-            if status != cp_model.UNKNOWN:
-                return status, solver
-            slice_s *= 2
-        return cp_model.UNKNOWN, cp_model.CpSolver()
+    def _witness(self, values: Values) -> Witness:
+        """Return the mapping that an answer stands for, priced.
 
-    def _witness(self, solver: cp_model.CpSolver) -> Witness:
-        """Return the mapping that an answer stands for."""
+        Raises
+        ------
+        ModelError
+            It stands for none.
+        """
         nodes = self.mapspace.architecture.nodes
         levels = iter(zip(self.mapspace.temporal, self._encoding.keep, strict=True))
         entries: list[StorageMapping | FanoutMapping] = []
         for position, node in enumerate(nodes):
-            factors = {dim: self._factor(solver, position, dim) for dim in self._encoding.dims}
+            factors = {dim: self._factor(values, position, dim) for dim in self._encoding.dims}
             live = [dim for dim, factor in factors.items() if factor > 1]
             if not isinstance(node, StorageLevel):
-                entries.append(self._fanout(solver, position, live, factors))
+                entries.append(self._fanout(values, position, live, factors))
                 continue
             rules, keep = next(levels)
             order = _in_order(live, rules.inner, rules.outer)
-            kept = frozenset(name for name, literal in keep.items() if solver.boolean_value(literal))
+            kept = frozenset(name for name, literal in keep.items() if values.holds(literal))
             entries.append(StorageMapping(tuple(Loop(dim, factors[dim]) for dim in order), kept))
         mapping = Mapping(tuple(entries))
         problem, architecture = self.mapspace.problem, self.mapspace.architecture
-        return Witness(mapping, evaluate(problem, architecture, mapping))
+        try:
+            return Witness(mapping, evaluate(problem, architecture, mapping))
+        except ValueError as error:
+            raise ModelError(f"CP-SAT's answer is no mapping: {error}") from error
 
-    def _factor(self, solver: cp_model.CpSolver, position: int, dim: str) -> int:
+    def _factor(self, values: Values, position: int, dim: str) -> int:
         primes = prime_factors(self.mapspace.problem.bound[dim])
         own = self._encoding.exponents[position, dim]
-        return math.prod(p ** solver.value(e) for (p, _), e in zip(primes, own, strict=True))
+        return math.prod(p ** values.value(e) for (p, _), e in zip(primes, own, strict=True))
 
     def _fanout(
-        self, solver: cp_model.CpSolver, position: int, live: Sequence[str], factors: dict[str, int]
+        self, values: Values, position: int, live: Sequence[str], factors: dict[str, int]
     ) -> FanoutMapping:
         axes = self._encoding.along_x[position]
-        x = [SpatialLoop(dim, factors[dim], "x") for dim in live if solver.boolean_value(axes[dim])]
-        y = [SpatialLoop(dim, factors[dim], "y") for dim in live if not solver.boolean_value(axes[dim])]
+        x = [SpatialLoop(dim, factors[dim], "x") for dim in live if values.holds(axes[dim])]
+        y = [SpatialLoop(dim, factors[dim], "y") for dim in live if not values.holds(axes[dim])]
         return FanoutMapping((*x, *y))
 
     # ----------------------------------------------------- limits left out
 
-    def _cut(self, constraint: Constraint, solver: cp_model.CpSolver) -> None:
+    def _cut(self, constraint: Constraint, values: Values) -> None:
         """Exclude an answer that breaks `constraint`, and all that break it for the same reason.
 
         Tiles only grow with their extents and with the dataspaces kept, products with their factors.
         """
         match constraint:
             case Capacity():
-                escapes = self._smaller_tile(constraint.level, solver)
+                escapes = self._smaller_tile(constraint.level, values)
             case Utilization():
-                escapes = self._larger_tile(constraint.level, solver)
+                escapes = self._larger_tile(constraint.level, values)
             case Mesh():
-                escapes = self._fewer_children(constraint, solver)
+                escapes = self._fewer_children(constraint, values)
             case Parallelism():
-                escapes = self._more_units(solver)
+                escapes = self._more_units(values)
             case _:
-                raise EncodingError("CP-SAT's answer breaks a constraint of the model")
+                raise ModelError("CP-SAT's answer breaks a constraint of the model")
         broken = self._encoding.literals[constraint].negated()
         self._encoding.model.add_bool_or([broken, *escapes])
 
-    def _smaller_tile(self, level: int, solver: cp_model.CpSolver) -> list[Literal]:
+    def _smaller_tile(self, level: int, values: Values) -> list[Literal]:
         tenants = self._encoding.tenant[level].values()
-        leave = [tenant.negated() for tenant in tenants if solver.boolean_value(tenant)]
+        leave = [tenant.negated() for tenant in tenants if values.holds(tenant)]
         return [
             *leave,
-            *(self._step(own, dim, -1, solver) for dim, own in self._encoding.tiles[level].items()),
+            *(self._step(own, dim, -1, values) for dim, own in self._encoding.tiles[level].items()),
         ]
 
-    def _larger_tile(self, level: int, solver: cp_model.CpSolver) -> list[Literal]:
+    def _larger_tile(self, level: int, values: Values) -> list[Literal]:
         tenants = self._encoding.tenant[level].values()
-        join: list[Literal] = [tenant for tenant in tenants if not solver.boolean_value(tenant)]
-        return [*join, *(self._step(own, dim, 1, solver) for dim, own in self._encoding.tiles[level].items())]
+        join: list[Literal] = [tenant for tenant in tenants if not values.holds(tenant)]
+        return [*join, *(self._step(own, dim, 1, values) for dim, own in self._encoding.tiles[level].items())]
 
-    def _fewer_children(self, mesh: Mesh, solver: cp_model.CpSolver) -> list[Literal]:
+    def _fewer_children(self, mesh: Mesh, values: Values) -> list[Literal]:
         escapes: list[Literal] = []
         for dim in self._encoding.dims:
             x = self._encoding.along_x[mesh.node][dim]
-            if solver.boolean_value(x) == (mesh.axis == "x"):
+            if values.holds(x) == (mesh.axis == "x"):
                 own = self._encoding.exponents[mesh.node, dim]
-                escapes += [x.negated() if mesh.axis == "x" else x, self._step(own, dim, -1, solver)]
+                escapes += [x.negated() if mesh.axis == "x" else x, self._step(own, dim, -1, values)]
         return escapes
 
-    def _more_units(self, solver: cp_model.CpSolver) -> list[Literal]:
+    def _more_units(self, values: Values) -> list[Literal]:
         fanouts = self.mapspace.architecture.fanout_indices
         exponents = self._encoding.exponents
         return [
-            self._step(exponents[node, dim], dim, 1, solver)
+            self._step(exponents[node, dim], dim, 1, values)
             for node in fanouts
             for dim in self._encoding.dims
         ]
 
-    def _step(
-        self, exponents: tuple[cp_model.IntVar, ...], dim: str, direction: int, solver: cp_model.CpSolver
-    ) -> cp_model.IntVar:
+    def _step(self, exponents: tuple[Variable, ...], dim: str, direction: int, values: Values) -> Variable:
         """Return a literal that asks for a factor below (-1) or above (1) the answer's."""
         model = self._encoding.model
         primes = prime_factors(self.mapspace.problem.bound[dim])
-        factor = math.prod(p ** solver.value(e) for (p, _), e in zip(primes, exponents, strict=True))
+        factor = math.prod(p ** values.value(e) for (p, _), e in zip(primes, exponents, strict=True))
         place = divisors(self.mapspace.problem.bound[dim]).index(factor)
         index = self._encoding.index(exponents, dim)
         literal = model.new_bool_var("step")

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, product
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from model.architecture import StorageLevel
 from model.cost.batch.encoding import Booleans, Integers
 from model.mapspace import FactorRule, Mapspace
 from model.numbers import prime_factors
 from model.problem import Dataspace, Term
+from solver.cpsat import Answer, CheckedModel, Expression, RangeError, Variable
 from solver.heuristics.interface import MapperError
 from solver.heuristics.rules import Rules
-
-Expression = cp_model.LinearExpr | int
 
 LOG_UNIT = 1 << 11
 """Integer units of one binary logarithm."""
 
 WEIGHT_TOTAL = 1000
 """What the weights of the objective add up to, about."""
-
-LARGEST_ACTIVITY = (1 << 31) - 1
-"""OR-tools 9.15 can mislead its presolve with larger coefficients (google/or-tools #5293)."""
 
 SHARES = 8
 """Parts into which a level is divided among the dataspaces it keeps."""
@@ -65,7 +60,8 @@ class LogModel:
     """
 
     def __init__(self, rules: Rules, kept: Booleans, weights: Weights) -> None:
-        self.model = cp_model.CpModel()
+        self.checked = CheckedModel()
+        self.model = self.checked.model
         self._rules = rules
         self._mapspace: Mapspace = rules.mapspace
         self._kept = kept
@@ -88,7 +84,10 @@ class LogModel:
         self._add_meshes()
         self.resting = self._add_resting()
         self._add_objective(weights, self._add_capacities())
-        self._check()
+        try:
+            self.checked.check()
+        except RangeError as error:
+            raise MapperError("sums of logarithms are too large for CP-SAT to be relied on") from error
 
     def _axes_of(self, space: Dataspace) -> frozenset[int]:
         dims = {self._mapspace.problem.dims.index(dim) for dim in space.dims}
@@ -141,7 +140,7 @@ class LogModel:
             in_use = self._log(architecture.fanout_indices, range(len(self._axes)))
             self.model.add(in_use >= units(math.ceil(least) - 0.5))
 
-    def _add_resting(self) -> list[list[cp_model.IntVar]]:
+    def _add_resting(self) -> list[list[Variable]]:
         """Per storage level, which dataspace its innermost loops leave in place."""
         spaces = range(len(self._mapspace.problem.dataspaces))
         levels = range(len(self._mapspace.architecture.levels))
@@ -228,7 +227,7 @@ class LogModel:
                 prices[level, v] = words * (_price(levels[outer]) + _price(levels[level]))
         return prices
 
-    def _repeats(self, level: int, v: int, outer: int) -> cp_model.IntVar:
+    def _repeats(self, level: int, v: int, outer: int) -> Variable:
         """Logarithm of how often loops of the level `outer` deliver a dataspace anew to `level` in vain."""
         positions = self._mapspace.architecture.storage_indices
         idle = [axis for axis in range(len(self._axes)) if axis not in self._relevant[v]]
@@ -243,24 +242,12 @@ class LogModel:
                 self.model.add(self.exponents[between][axis] == 0).only_enforce_if(free)
         return repeats
 
-    def _check(self) -> None:
-        """Raise MapperError if an activity is not safe, RuntimeError if CP-SAT calls the model invalid."""
-        if error := self.model.validate():
-            raise RuntimeError(error)
-        proto = self.model.proto
-        largest = [max(abs(value) for value in variable.domain) for variable in proto.variables]
-        rows = [c.linear for c in proto.constraints if c.has_linear()]
-        for row in (*rows, proto.objective):
-            activity = sum(abs(c) * largest[v] for c, v in zip(row.coeffs, row.vars, strict=True) if v >= 0)
-            if activity > LARGEST_ACTIVITY:
-                raise MapperError("sums of logarithms are too large for CP-SAT to be relied on")
-
-    def factors(self, value: Callable[[cp_model.IntVar], int]) -> Integers:
-        """Decode a solution, shape ``(nodes, dims)``; `value` returns the value of a variable."""
+    def factors(self, answer: Answer) -> Integers:
+        """Decode an answer, shape ``(nodes, dims)``."""
         factors = np.ones((len(self.exponents), len(self._mapspace.problem.dims)), dtype=np.int64)
         for node, exponents in enumerate(self.exponents):
             for (dim, prime, _), exponent in zip(self._axes, exponents, strict=True):
-                factors[node, dim] *= prime ** value(exponent)
+                factors[node, dim] *= prime ** answer.value(exponent)
         return factors
 
 

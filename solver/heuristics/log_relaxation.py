@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from model.cost.batch import MappingBatch
 from model.cost.batch.encoding import Booleans, Integers
 from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
+from solver.cpsat import Answer, Settings
 from solver.heuristics.interface import MapperError
 from solver.heuristics.log_model import LogModel, Weights
 from solver.heuristics.pricing import Pricing
@@ -22,7 +21,6 @@ COMPUTE_SHARE = {"energy": 0.1, "latency": 0.9, "edp": 0.5}
 """Weight of the cycles against that of the traffic, by objective."""
 
 MOST_KEEP_MASKS = 4096
-POLL_S = 0.1
 
 
 class LogRelaxation:
@@ -58,7 +56,7 @@ class LogRelaxation:
         kept = np.stack(fullest, axis=1)
         model = LogModel(pricing.rules, kept, Weights(self._utilization, share, 1 - share))
         decoder = _Decoder(mapspace, pricing, _keep_masks(pricing.rules.keep_options, kept))
-        if not _solve(model, decoder, pricing, min(self._seconds, pricing.seconds_left)):
+        if not _solve(model, decoder, pricing, self._seconds):
             raise MapperError("the relaxation has no solution, or none was found in time")
 
 
@@ -80,62 +78,23 @@ class _Decoder:
         )
 
 
-class _Listener(cp_model.CpSolverSolutionCallback):
-    """Prices solutions as they come; exceptions wait, as they must not pass through the solver."""
-
-    def __init__(self, model: LogModel, decoder: _Decoder) -> None:
-        super().__init__()
-        self._model = model
-        self._decoder = decoder
-        self.solutions = 0
-        self.raised: Exception | None = None
-
-    def on_solution_callback(self) -> None:
-        """Price one solution."""
-        self.solutions += 1
-        resting = [[self.boolean_value(x) for x in level].index(True) for level in self._model.resting]
-        try:
-            self._decoder.price(self._model.factors(self.value), resting)
-        except Exception as error:  # raised again once the solver has returned
-            self.raised = error
-            self.stop_search()
-
-
 def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, seconds: float) -> bool:
     """Price every solution as CP-SAT finds it; return whether there was one."""
-    solver, listener = cp_model.CpSolver(), _Listener(model, decoder)
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = pricing.seed
-    solver.parameters.presolve_inclusion_work_limit = 0
-    solver.parameters.catch_sigint_signal = False
-    solver.parameters.linearization_level = 2  # the linear relaxation proves what branching does not
-    solver.parameters.max_time_in_seconds = seconds
-    with _stopped_with_budget(solver, pricing):
-        status = solver.solve(model.model, listener)
-    if status == cp_model.MODEL_INVALID:
-        raise RuntimeError("CP-SAT calls the model invalid")
-    if listener.raised is not None:
-        raise listener.raised
-    return listener.solutions > 0
+    deadline = time.monotonic() + seconds
+    answers = 0
 
+    def on_answer(answer: Answer) -> None:
+        nonlocal answers
+        answers += 1
+        decoder.price(model.factors(answer), [answer.choice(level) for level in model.resting])
 
-@contextmanager
-def _stopped_with_budget(solver: cp_model.CpSolver, pricing: Pricing) -> Iterator[None]:
-    """Stop `solver` once the budget is spent or the user interrupts."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(POLL_S):
-            if pricing.seconds_left <= 0:
-                solver.stop_search()
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
+    # The linear relaxation proves what branching does not.
+    model.checked.solve(
+        Settings(seed=pricing.seed, linearization=2),
+        lambda: pricing.seconds_left <= 0 or time.monotonic() > deadline,
+        on_answer,
+    )
+    return answers > 0
 
 
 def _keep_masks(options: Sequence[Booleans], fullest: Booleans) -> Booleans:

@@ -10,19 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from solver.cpsat import Answer, CheckedModel, Expression, ModelError, Outcome, Settings, Variable
 from solver.search.bounds import LatticeBounds
 from solver.search.completion import Skeleton
 from solver.search.lattice import IntArray
-
-if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
-
-LARGEST_COEFFICIENT = (1 << 31) - 1
-"""OR-tools 9.15 can mislead its presolve with larger coefficients (google/or-tools #5293)."""
 
 LARGEST_TOTAL = 1 << 30
 """What all coefficients of the objective add up to, at most."""
@@ -38,15 +32,11 @@ def fits_core(bounds: LatticeBounds) -> bool:
     return sum(len(stage.tiles) for stage in bounds.stages) * len(bounds.classes) <= LARGEST_CORE
 
 
-class CoreError(RuntimeError):
-    """CP-SAT found the model invalid, or answered outside of it: a defect, never an answer."""
-
-
 @dataclass(frozen=True)
 class _Pick:
     """One option of a choice: its literal and its cost in quanta."""
 
-    literal: cp_model.IntVar
+    literal: Variable
     cost: int
 
 
@@ -55,21 +45,19 @@ class _ClassLiterals:
     """A reuse class of a slot: it is the innermost one and ends there, or it goes on outside."""
 
     members: frozenset[int]
-    ends: cp_model.IntVar
-    goes: cp_model.IntVar
+    ends: Variable
+    goes: Variable
 
 
 class Core:
     """A CP-SAT model of the survivors of one subproblem, for energies below `limit` (quanta)."""
 
     def __init__(self, bounds: LatticeBounds, limit: int, seed: int) -> None:
-        from ortools.sat.python import cp_model  # noqa: PLC0415 (takes about a second)
-
-        self._cp_model = cp_model
         self.bounds = bounds
         self.space = bounds.space
         self.depth = bounds.depth
-        self.model = cp_model.CpModel()
+        self._checked = CheckedModel()
+        self.model = self._checked.model
         self.calls = 0
         self._excluded: list[list[int]] = []
         self._seed = seed
@@ -85,12 +73,12 @@ class Core:
         for level in range(self.depth - 1):
             self._stages.append(self._classes(level))
         self._add_objective(limit)
-        self._check()
+        self._checked.check()
 
     @property
     def variables(self) -> int:
         """Number of variables of the model."""
-        return len(self.model.proto.variables)
+        return self._checked.variables
 
     def skeletons(self, stop: Callable[[], bool]) -> Iterator[Skeleton | None]:
         """All factor choices that the model leaves below the limit, cheapest first.
@@ -98,26 +86,26 @@ class Core:
         Ends when there are none left; yields None last when `stop` cut it short.
         """
         while True:
-            status, solver = self._solve(stop)
-            if status == self._cp_model.INFEASIBLE:
+            outcome = self._solve(stop)
+            if outcome.is_infeasible:
                 return
-            if status == self._cp_model.UNKNOWN:
+            if outcome.answer is None:
                 yield None
                 return
-            chosen = [self._chosen(solver, literals) for literals in (*self._states, *self._members)]
+            chosen = self._chosen(outcome.answer)
             if chosen in self._excluded:
-                raise CoreError("CP-SAT answers with an assignment that is excluded")
+                raise ModelError("CP-SAT answers with an assignment that is excluded")
             self._excluded.append(chosen)
             yield self._skeleton(chosen[: self.depth], chosen[self.depth :])
             literals = zip((*self._states, *self._members), chosen, strict=True)
             self.model.add_bool_or([options[place].negated() for options, place in literals])
 
-    def _one_of(self, name: str, count: int) -> list[cp_model.IntVar]:
+    def _one_of(self, name: str, count: int) -> list[Variable]:
         literals = [self.model.new_bool_var(f"{name}_{i}") for i in range(count)]
         self.model.add_exactly_one(literals)
         return literals
 
-    def _slot(self, level: int) -> list[cp_model.IntVar]:
+    def _slot(self, level: int) -> list[Variable]:
         """Exponents of the temporal loops of `level`, one per lattice axis, tied to tiles and members."""
         lattice, slot = self.space.lattice, self.space.slots[level]
         exponents = lattice.exponents.astype(int)
@@ -137,15 +125,15 @@ class Core:
                 self._restrict(variables, dim, sorted(allowed))
         return variables
 
-    def _restrict(self, variables: list[cp_model.IntVar], dim: int, allowed: list[int]) -> None:
+    def _restrict(self, variables: list[Variable], dim: int, allowed: list[int]) -> None:
         lattice = self.space.lattice
         axes = [a for a, (d, _, _) in enumerate(lattice.axes) if d == dim]
         places = [lattice.position[dim][factor] * lattice.dim_strides[dim] for factor in allowed]
         rows = lattice.exponents[places][:, axes].astype(int).tolist()
         self.model.add_allowed_assignments([variables[a] for a in axes], rows)
 
-    def _sum(self, literals: list[cp_model.IntVar], weights: IntArray) -> cp_model.LinearExprT:
-        return self._cp_model.LinearExpr.weighted_sum(literals, weights.tolist())
+    def _sum(self, literals: list[Variable], weights: IntArray) -> Expression:
+        return self._checked.weighted_sum(literals, weights.tolist())
 
     def _classes(self, level: int) -> list[_ClassLiterals]:
         """Reuse class of the slot of `level`: per class a literal for ending here, one for going on.
@@ -160,7 +148,7 @@ class Core:
         self.model.add_exactly_one([*ends, *goes])
         inner = self._states[level + 1]
         picks: list[_Pick] = []
-        by_state: list[list[cp_model.IntVar]] = [[] for _ in inner]
+        by_state: list[list[Variable]] = [[] for _ in inner]
         for k in range(len(classes)):
             pairs = [self.model.new_bool_var(f"pair{level}_{k}_{i}") for i in range(len(inner))]
             self.model.add(sum(pairs) == ends[k] + goes[k])
@@ -175,11 +163,11 @@ class Core:
             self._limit_going(level, members, goes[k])
         return [_ClassLiterals(*each) for each in zip(classes, ends, goes, strict=True)]
 
-    def _reuse(self, level: int, ends: list[cp_model.IntVar], goes: list[cp_model.IntVar]) -> list[_Pick]:
+    def _reuse(self, level: int, ends: list[Variable], goes: list[Variable]) -> list[_Pick]:
         """Costs of the reused dataspaces: by the tile outside where reuse ends, else the least."""
         outer = self._states[level]
         picks: list[_Pick] = []
-        by_state: list[list[cp_model.IntVar]] = [[] for _ in outer]
+        by_state: list[list[Variable]] = [[] for _ in outer]
         for k, members in enumerate(self.bounds.classes):
             here = [b for b in self.bounds.boundaries[level + 1] if b.counts_in(members)]
             costs = np.zeros(len(outer), dtype=np.int64)
@@ -195,7 +183,7 @@ class Core:
             self.model.add(sum(own) <= state)
         return picks
 
-    def _limit_going(self, level: int, members: frozenset[int], goes: cp_model.IntVar) -> None:
+    def _limit_going(self, level: int, members: frozenset[int], goes: Variable) -> None:
         if level == 0:
             self.model.add(goes == 0)
             return
@@ -231,41 +219,18 @@ class Core:
             self.model.add(total <= most)
             self.model.minimize(total)
 
-    def _check(self) -> None:
-        """Assert that no coefficient and no activity leaves the range where presolve is sound."""
-        error = self.model.validate()
-        if error:
-            raise CoreError(error)
-        rows = [c.linear for c in self.model.proto.constraints if c.has_linear()]
-        domains = [max(abs(v) for v in var.domain) for var in self.model.proto.variables]
-        for row in rows:
-            activity = sum(abs(c) * domains[v] for c, v in zip(row.coeffs, row.vars, strict=True) if v >= 0)
-            if activity > LARGEST_COEFFICIENT:
-                raise CoreError(f"a row's activity of {activity} is not safe")
-
-    def _solve(self, stop: Callable[[], bool]) -> tuple[cp_model.CpSolverStatus, cp_model.CpSolver]:
+    def _solve(self, stop: Callable[[], bool]) -> Outcome:
+        """Solve with a growing limit: once one is reached, any assignment found by then will do."""
         slice_s = SLICE_DETERMINISTIC_S
         while True:
-            solver = self._cp_model.CpSolver()
-            solver.parameters.num_workers = 1
-            solver.parameters.random_seed = self._seed
-            solver.parameters.presolve_inclusion_work_limit = 0
-            solver.parameters.catch_sigint_signal = False
-            solver.parameters.max_deterministic_time = slice_s
-            status = solver.solve(self.model)
+            outcome = self._checked.solve(Settings(seed=self._seed, deterministic_s=slice_s), stop)
             self.calls += 1
-            if status == self._cp_model.MODEL_INVALID:
-                raise CoreError("CP-SAT calls its model invalid")
-            if status != self._cp_model.UNKNOWN or stop():
-                return status, solver
+            if outcome.answer or outcome.is_proven or stop():
+                return outcome
             slice_s *= 2
 
-    @staticmethod
-    def _chosen(solver: cp_model.CpSolver, literals: list[cp_model.IntVar]) -> int:
-        chosen = [i for i, literal in enumerate(literals) if solver.boolean_value(literal)]
-        if len(chosen) != 1:
-            raise CoreError("CP-SAT's answer breaks a constraint of the model")
-        return chosen[0]
+    def _chosen(self, answer: Answer) -> list[int]:
+        return [answer.choice(literals) for literals in (*self._states, *self._members)]
 
     def _skeleton(self, states: list[int], members: list[int]) -> Skeleton:
         """Decode tiles and spatial choices into factors, checking that they divide."""
@@ -280,6 +245,6 @@ class Core:
             loops = tuple(outer // span for outer, span in zip(tiles[level], inner, strict=True))
             allowed = self.space.slots[level].allowed
             if not divides or any(f not in own for f, own in zip(loops, allowed, strict=True)):
-                raise CoreError("CP-SAT's answer breaks a constraint of the model")
+                raise ModelError("CP-SAT's answer breaks a constraint of the model")
             temporal.append(loops)
         return Skeleton(self.space, sub.mask, tuple(temporal), tuple(choices))

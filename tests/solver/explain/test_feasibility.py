@@ -8,13 +8,14 @@ import pytest
 from model.architecture import Architecture, Compute, Fanout, StorageLevel
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
+from solver.cpsat import ModelError, RangeError
 from solver.explain import encoding
 from solver.explain.constraints import Capacity, Parallelism, constraints_of
-from solver.explain.encoding import EncodingError
 from solver.explain.feasibility import Feasibility, Verdict, holds
 from solver.result import Options, Status
 from solver.search import map_einsum
 from tests.solver.explain.enumeration import allows_a_mapping, feasible_without, some_mapspaces
+from tests.solver.planted import WRONG, plant
 
 VERDICT = {True: Verdict.FEASIBLE, False: Verdict.INFEASIBLE}
 MAPSPACES = some_mapspaces(41, 60)
@@ -120,14 +121,36 @@ def test_a_wrong_answer_of_cp_sat_is_caught(monkeypatch):
     mapspace = copies((4,), 100, 1, tile_rules=(FactorRule("D0", "=", 2),))
     feasibility = Feasibility(mapspace)
     monkeypatch.setattr(feasibility, "_factor", lambda solver, position, dim: 4 if position == 1 else 1)
-    with pytest.raises(EncodingError, match="breaks a constraint"):
+    with pytest.raises(ModelError, match="breaks a constraint"):
         feasibility.decide(constraints_of(mapspace))
 
 
+@pytest.mark.parametrize("lie", ["invalid", "outside domains", "no values", "all false"])
+def test_wrong_answers_are_errors(lie, monkeypatch):
+    mapspace = copies((16,), 100, 4, tile_rules=(FactorRule("D0", ">=", 2),))
+    feasibility = Feasibility(mapspace)
+    assert feasibility.decide(constraints_of(mapspace)).verdict is Verdict.FEASIBLE
+    plant(monkeypatch, WRONG[lie])
+    with pytest.raises(ModelError):
+        feasibility.decide(constraints_of(mapspace))
+
+
+def test_answers_are_judged_by_the_mapping_they_stand_for(monkeypatch):
+    """All true breaks rows of the model, but to keep everything is a mapping, unless it is too large."""
+    plant(monkeypatch, WRONG["all true"])
+    roomy, tight = copies((16,), 100, 4), copies((16,), 1, 4)
+    answer = Feasibility(roomy).decide(constraints_of(roomy))
+    assert answer.verdict is Verdict.FEASIBLE
+    assert all(holds(constraint, answer.witness) for constraint in constraints_of(roomy))
+    assert not answer.witness.evaluation.violations
+    assert Feasibility(tight).decide(constraints_of(tight)).verdict is Verdict.INFEASIBLE
+
+
 def test_row_activities_stay_in_range(monkeypatch):
-    monkeypatch.setattr(encoding, "LARGEST_ACTIVITY", 3)
-    with pytest.raises(EncodingError, match="activity"):
-        Feasibility(copies((16,), 100, 4))
+    monkeypatch.setattr(encoding, "LARGEST_LIMIT", 1 << 40)
+    monkeypatch.setattr(encoding, "LARGEST_ACTIVITY", 1 << 50)
+    with pytest.raises(RangeError):
+        Feasibility(copies((1 << 33,), 1 << 32, 4))
 
 
 def test_parallelism_without_fanouts_is_impossible():

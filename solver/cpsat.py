@@ -1,0 +1,344 @@
+"""CP-SAT behind checks: the only module that imports OR-tools.
+
+A model is solved only after its numbers were found to be small, with settings that leave out what is
+known to be unsound, in a thread of its own, so that whoever waits hears a stop at once. What comes back
+is whole numbers, recomputed from the variables' values; what contradicts the model is an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model, cp_model_helper
+
+Variable: TypeAlias = "cp_model.IntVar"
+Literal: TypeAlias = "cp_model_helper.Literal"
+Expression: TypeAlias = "cp_model.LinearExpr | int"
+
+LARGEST_ACTIVITY = (1 << 31) - 1
+"""OR-tools 9.15 adds up the coefficients of Booleans in 32 bits in its presolve, and takes a row whose sum
+wraps around for one that always holds (google/or-tools #5293)."""
+
+ROUNDING = 1e-6
+"""CP-SAT tells objectives in floating point, though they are whole."""
+
+POLL_S = 0.02
+
+
+class ModelError(RuntimeError):
+    """CP-SAT found a model invalid, or answered outside of it: a defect, never an answer."""
+
+
+class RangeError(ModelError):
+    """A number of a model is so large that CP-SAT cannot be relied on."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model is solved, beyond what holds for all of them.
+
+    Parameters
+    ----------
+    seed
+        Of CP-SAT's random choices.
+    workers
+        Threads; with one of them, the same model has the same answer each time.
+    presolve
+        Whether the model is simplified first.
+    linearization
+        How much of the model its linear relaxation holds, 0 to 2.
+    probing
+        Effort of probing in presolve, 0 to 2.
+    deterministic_s
+        When to give up, in CP-SAT's deterministic seconds.
+    """
+
+    seed: int = 0
+    workers: int = 1
+    presolve: bool = True
+    linearization: int = 1
+    probing: int = 2
+    deterministic_s: float = math.inf
+
+
+class Answer:
+    """Values of all variables of a model.
+
+    Parameters
+    ----------
+    source
+        What CP-SAT reads values from: a solver that is done, or a callback.
+    objective
+        The value of the objective, None in a callback and without an objective.
+    """
+
+    def __init__(self, source: Any, objective: int | None = None) -> None:
+        self._source = source
+        self.objective = objective
+
+    def value(self, expression: Expression) -> int:
+        """Return the value of a sum of variables."""
+        return int(self._source.value(expression))
+
+    def holds(self, literal: Literal) -> bool:
+        """Return whether a literal is true."""
+        return bool(self._source.boolean_value(literal))
+
+    def choice(self, literals: Iterable[Literal]) -> int:
+        """Return the place of the one literal that is true.
+
+        Raises
+        ------
+        ModelError
+            None of them is, or several are.
+        """
+        chosen = [place for place, literal in enumerate(literals) if self.holds(literal)]
+        if len(chosen) != 1:
+            raise ModelError(f"CP-SAT's answer breaks a constraint of the model: {len(chosen)} of one choice")
+        return chosen[0]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of solving a model.
+
+    Parameters
+    ----------
+    answer
+        None if there is none, or none was found in time.
+    is_proven
+        Whether the answer is the best one; without an answer, whether there is none.
+    bound
+        No assignment has an objective below; 0 without an objective.
+    """
+
+    answer: Answer | None
+    is_proven: bool
+    bound: int
+
+    @property
+    def is_infeasible(self) -> bool:
+        """Whether the model is proven to have no answer."""
+        return self.answer is None and self.is_proven
+
+
+class CheckedModel:
+    """A CP-SAT model whose numbers stay where presolve is sound; its objective, if any, is minimised.
+
+    Parameters
+    ----------
+    largest
+        What no coefficient, no activity of a row and of the objective exceeds; lower in tests.
+    """
+
+    def __init__(self, largest: int = LARGEST_ACTIVITY) -> None:
+        from ortools.sat.python import cp_model  # noqa: PLC0415 (takes about a second)
+
+        self.model = cp_model.CpModel()
+        self._largest = largest
+        self._domains: list[tuple[int, int]] = []
+        self._checked_rows = 0
+
+    @property
+    def variables(self) -> int:
+        """Number of variables."""
+        return len(self.model.proto.variables)
+
+    @staticmethod
+    def weighted_sum(terms: Sequence[Expression], weights: Sequence[int]) -> Expression:
+        """Return the sum of ``weight * term``."""
+        from ortools.sat.python import cp_model  # noqa: PLC0415 (imported with the model)
+
+        return cp_model.LinearExpr.weighted_sum(terms, weights)
+
+    def check(self) -> None:
+        """Look at what was added since the last check.
+
+        Raises
+        ------
+        ModelError
+            CP-SAT calls the model invalid.
+        RangeError
+            A coefficient, a domain, or an activity over the domains reaches 2^31.
+        """
+        error = self.model.validate()
+        if error:
+            raise ModelError(f"CP-SAT calls its model invalid: {error}")
+        proto = self.model.proto
+        for place in range(len(self._domains), len(proto.variables)):
+            ends = list(proto.variables[place].domain)  # its own [-1] is not the last entry
+            domain = (ends[0], ends[-1])
+            self._domains.append(domain)
+            self._assert_small("a variable's domain", domain)
+        for place in range(self._checked_rows, len(proto.constraints)):
+            row = proto.constraints[place]
+            if row.has_linear():
+                self._check_sum("a row", row.linear)
+            elif row.has_table():
+                self._assert_small("a table's entry", row.table.values)
+        self._checked_rows = len(proto.constraints)
+        self._check_sum("the objective", proto.objective)
+        self._assert_small("the objective's offset", (math.ceil(abs(proto.objective.offset)),))
+
+    def solve(
+        self,
+        settings: Settings,
+        stop: Callable[[], bool],
+        on_answer: Callable[[Answer], None] | None = None,
+    ) -> Outcome:
+        """Check the model, and solve it until proven or stopped.
+
+        Parameters
+        ----------
+        settings
+            How.
+        stop
+            Asked every few hundredths of a second, in the thread of the caller.
+        on_answer
+            Gets every answer on the way, in another thread; what it raises ends the solve.
+
+        Raises
+        ------
+        ModelError
+            The model is invalid, or the answer contradicts it.
+        RangeError
+            A number of the model is too large.
+        """
+        self.check()
+        least = self._least_objective()
+        if stop():
+            return Outcome(None, False, least)
+        solver = _new_solver(settings)
+        listener = None if on_answer is None else _listener(on_answer)
+        _run(lambda: solver.solve(self.model, listener), solver.stop_search, stop)
+        if listener is not None and listener.raised is not None:
+            raise listener.raised
+        return self._outcome(solver, least)
+
+    def _check_sum(self, name: str, linear: Any) -> None:
+        self._assert_small(f"a coefficient of {name}", linear.coeffs)
+        terms = zip(linear.coeffs, linear.vars, strict=True)
+        activity = sum(abs(c) * max(map(abs, self._domains[v])) for c, v in terms)
+        self._assert_small(f"the activity of {name}", (activity,))
+
+    def _assert_small(self, name: str, numbers: Sequence[int]) -> None:
+        largest = max(map(abs, numbers), default=0)
+        if largest > self._largest:
+            raise RangeError(f"{name} reaches {largest:,}, which is not safe in CP-SAT")
+
+    def _least_objective(self) -> int:
+        """Return the least value of the objective over the domains alone."""
+        objective = self.model.proto.objective
+        if objective.scaling_factor < 0:
+            raise ModelError("objectives are minimised")
+        terms = zip(objective.coeffs, objective.vars, strict=True)
+        least: int = sum(min(c * end for end in self._domains[v]) for c, v in terms)
+        return least + _whole(objective.offset)
+
+    def _outcome(self, solver: cp_model.CpSolver, least: int) -> Outcome:
+        from ortools.sat.python import cp_model  # noqa: PLC0415 (imported with the model)
+
+        response = solver.response_proto
+        if response.status == cp_model.INFEASIBLE:
+            return Outcome(None, True, least)
+        if response.status == cp_model.UNKNOWN:
+            # Stopped early, CP-SAT may tell 0 for a bound that it does not have.
+            return Outcome(None, False, least if least < 0 else max(least, _told_bound(response, least)))
+        if response.status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            raise ModelError(f"CP-SAT calls its model invalid: {response.solution_info}")
+        is_proven = response.status == cp_model.OPTIMAL
+        objective = self._recomputed(response)
+        if objective is None:
+            return Outcome(Answer(solver), is_proven, least)
+        bound = max(least, _told_bound(response, least))
+        if bound > objective or (is_proven and bound < objective):
+            raise ModelError(f"CP-SAT's bound {bound:,} contradicts its answer {objective:,}")
+        return Outcome(Answer(solver, objective), is_proven, bound)
+
+    def _recomputed(self, response: Any) -> int | None:
+        """Return the objective of the values in the response, in whole numbers.
+
+        Raises
+        ------
+        ModelError
+            A value lies outside its domain, or the objective told is another.
+        """
+        values = list(response.solution)
+        domains = zip(values, self._domains, strict=False)
+        if len(values) != len(self._domains) or any(not low <= x <= high for x, (low, high) in domains):
+            raise ModelError("CP-SAT's answer leaves the domains of the model")
+        if not self.model.has_objective():
+            return None
+        objective = self.model.proto.objective
+        total: int = sum(c * values[v] for c, v in zip(objective.coeffs, objective.vars, strict=True))
+        total += _whole(objective.offset)
+        if _whole(response.objective_value) != total:
+            raise ModelError(f"CP-SAT tells an objective of {response.objective_value!r} for {total:,}")
+        return total
+
+
+def _new_solver(settings: Settings) -> cp_model.CpSolver:
+    from ortools.sat.python import cp_model  # noqa: PLC0415 (imported with the model)
+
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = settings.workers
+    solver.parameters.random_seed = settings.seed
+    solver.parameters.cp_model_presolve = settings.presolve
+    solver.parameters.linearization_level = settings.linearization
+    solver.parameters.cp_model_probing_level = settings.probing
+    solver.parameters.max_deterministic_time = settings.deterministic_s
+    # What goes wrong above LARGEST_ACTIVITY is part of the search for inclusions.
+    solver.parameters.presolve_inclusion_work_limit = 0
+    solver.parameters.catch_sigint_signal = False
+    return solver
+
+
+def _run(solve: Callable[[], object], stop_search: Callable[[], None], stop: Callable[[], bool]) -> None:
+    """Run `solve` in a thread, so that signals and `stop` are heard; let no thread outlive the call."""
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(solve)
+        try:
+            while wait([running], timeout=POLL_S).not_done:
+                if stop():
+                    stop_search()
+        except BaseException:
+            # Whatever interrupts, perhaps before the search has begun: it must end.
+            while wait([running], timeout=POLL_S).not_done:
+                stop_search()
+            raise
+        running.result()
+
+
+def _listener(on_answer: Callable[[Answer], None]) -> Any:
+    """Return a callback of CP-SAT; exceptions wait in it, as they must not pass through the solver."""
+    from ortools.sat.python import cp_model  # noqa: PLC0415 (imported with the model)
+
+    class Listener(cp_model.CpSolverSolutionCallback):
+        raised: Exception | None = None
+
+        def on_solution_callback(self) -> None:
+            try:
+                on_answer(Answer(self))
+            except Exception as error:  # raised again once the solver has returned
+                self.raised = error
+                self.stop_search()
+
+    return Listener()
+
+
+def _whole(value: float) -> int:
+    """Return the whole number that CP-SAT means by a floating-point one."""
+    if not math.isfinite(value) or abs(value - round(value)) > ROUNDING:
+        raise ModelError(f"CP-SAT tells {value!r} for a whole number")
+    return round(value)
+
+
+def _told_bound(response: Any, least: int) -> int:
+    """Return the least whole number not below the bound in a response, `least` if there is none in it."""
+    told = response.best_objective_bound
+    return math.ceil(told - ROUNDING) if math.isfinite(told) else least
