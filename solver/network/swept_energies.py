@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -20,8 +20,8 @@ class _Found:
     """What the values of one attribute do: components and actions by what becomes of their energies."""
 
     matters: bool = False
-    moved: set[_Action] = field(default_factory=set)
-    given: set[_Action] = field(default_factory=set)
+    moved: dict[_Action, None] = field(default_factory=dict)
+    given: dict[_Action, None] = field(default_factory=dict)
     components: set[str] = field(default_factory=set)
 
 
@@ -54,9 +54,9 @@ def _compare(architectures: Sequence[Architecture], found: _Found) -> None:
         figures = [table[action] for table in tables if action in table]
         found.components.add(action[0])
         if len({energy for energy, _ in figures}) > 1:
-            found.moved.add(action)
+            found.moved[action] = None
         elif not figures[0][1].startswith((ESTIMATED, "none")):
-            found.given.add(action)
+            found.given[action] = None
 
 
 def _energies(architecture: Architecture) -> Iterator[tuple[_Action, tuple[Fraction, str]]]:
@@ -82,17 +82,17 @@ def _remark(name: str, found: _Found | None) -> str:
     if not found.matters:
         return f"{name} changes nothing in the model of the architecture"
     node = name.rpartition(".")[0]
-    given = {own for own in found.given if own[0] == node or node not in found.components}
+    given = [own for own in found.given if own[0] == node or node not in found.components]
     parts = []
     if found.moved:
-        parts.append(f"the energies of {_listed(found.moved)} are estimated anew for each value")
+        parts.append(f"the energies of {_listed(found.moved)} are derived anew for each value")
     if given:
         parts.append(f"the energies of {_listed(given)} are given, and the same for each value")
-    return f"{name}: {'; '.join(parts) or 'no energy depends on it'}"
+    return f"{name}: {'; '.join(parts) or 'no energy of an access depends on it'}"
 
 
-def _listed(actions: set[_Action]) -> str:
+def _listed(actions: Iterable[_Action]) -> str:
     by_component: dict[str, list[str]] = {}
-    for component, action in sorted(actions):
+    for component, action in actions:
         by_component.setdefault(component, []).append(action)
     return ", ".join(f"{component} ({', '.join(own)})" for component, own in by_component.items())

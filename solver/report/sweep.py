@@ -45,7 +45,7 @@ def points_table(result: SweepResult) -> Table:
     for name in attribute_names(result):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("Status", no_wrap=True)
-    for heading in ("Energy", "Cycles", "EDP", "Area", "Proven"):
+    for heading in ("Energy", "Cycles", "EDP (pJ*cycles)", "Area", "Proven"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("Front", no_wrap=True)
     front = result.front
@@ -69,7 +69,7 @@ def _figures(point: SweepPoint) -> tuple[str, str, str, str]:
     if point.costs is None or point.edp_pj_cycles is None:
         return NOTHING, NOTHING, NOTHING, area
     energy_pj, cycles = point.costs
-    return energy_text(energy_pj), count_text(cycles), f"{significant(point.edp_pj_cycles)} pJ*cycles", area
+    return energy_text(energy_pj), count_text(cycles), significant(point.edp_pj_cycles), area
 
 
 def attribute_names(result: SweepResult) -> tuple[str, ...]:

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 
 Coordinate = Callable[[SweepPoint], float | None]
 
+FAR_APART = 10
+"""Ratio of the largest to the least value from which an axis is logarithmic."""
+
 MOST_LABELS = 40
 """Points of a panel up to which their labels can be read."""
 
 
 def draw_sweep(result: SweepResult, path: Path) -> None:
-    """Draw every point with totals; lines go through the values of one architecture, in their order.
+    """Draw every point with totals; lines go through the values of the last attribute, in their order.
 
     Points of the front have a ring. The second panel of a row is there if all areas are known.
 
@@ -53,14 +56,14 @@ def _draw_panel(axes: Axes, result: SweepResult, workload: str, coordinate: Coor
     series: dict[str, list[tuple[float, float]]] = {}
     rings: list[tuple[float, float]] = []
     for point, is_on_front in own:
-        place = _place(point, coordinate)
-        series.setdefault(point.variant.architecture, []).append(place)
+        place, (name, label) = _place(point, coordinate), _texts(point)
+        series.setdefault(name, []).append(place)
         if is_on_front:
             rings.append(place)
         if len(own) <= MOST_LABELS:
-            axes.annotate(_label(point), place, textcoords="offset points", xytext=(4, 4), fontsize=7)
-    for architecture, places in series.items():
-        axes.plot(*_columns(places), marker="o", linewidth=0.8, label=architecture)
+            axes.annotate(label, place, textcoords="offset points", xytext=(4, 4), fontsize=7)
+    for name, places in series.items():
+        axes.plot(*_columns(places), marker="o", linewidth=0.8, label=name)
     if rings:
         axes.plot(
             *_columns(rings),
@@ -71,11 +74,18 @@ def _draw_panel(axes: Axes, result: SweepResult, workload: str, coordinate: Coor
             linestyle="",
             label="front in energy and cycles",
         )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    across, up = _columns([place for places in series.values() for place in places])
+    axes.set_xscale(_scale(across))
+    axes.set_yscale(_scale(up))
     axes.grid(visible=True, which="both", alpha=0.3)
     if series:
         axes.legend()
+
+
+def _scale(values: Sequence[float]) -> str:
+    """Return a logarithmic scale for values that are far apart."""
+    least, largest = min(values, default=0), max(values, default=0)
+    return "log" if 0 < least * FAR_APART <= largest else "linear"
 
 
 def _place(point: SweepPoint, coordinate: Coordinate) -> tuple[float, float]:
@@ -89,9 +99,13 @@ def _columns(places: Sequence[tuple[float, float]]) -> tuple[list[float], list[f
     return [x for x, _ in places], [y for _, y in places]
 
 
-def _label(point: SweepPoint) -> str:
-    """Return the values of the attributes, or the architecture where none is set."""
-    return ", ".join(value for _, value in point.variant.settings) or point.variant.architecture
+def _texts(point: SweepPoint) -> tuple[str, str]:
+    """Return the name of the line that a point is on, and its label: the value of the last attribute."""
+    architecture, settings = point.variant.architecture, point.variant.settings
+    if not settings:
+        return architecture, architecture
+    others = (f"{name} {value}" for name, value in settings[:-1])
+    return ", ".join((architecture, *others)), settings[-1][1]
 
 
 def _cycles(point: SweepPoint) -> float | None:
