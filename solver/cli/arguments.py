@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from solver.cli.assign_arguments import add_assign
+from solver.cli.certify_arguments import add_certificate, add_prove
 from solver.cli.compare_arguments import add_compare
 from solver.cli.explain_arguments import add_explain
 from solver.cli.network_arguments import add_network
@@ -78,6 +79,7 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     parser.add_argument(
         "--mapping", type=Path, metavar="OUT", help="write the mapping as Timeloop v4 YAML (- is stdout)"
     )
+    add_certificate(parser)
     parser.add_argument(
         "--sensitivity",
         action="store_true",
@@ -116,6 +118,7 @@ ADDERS: dict[str, Callable[[Commands], argparse.ArgumentParser]] = {
     "compare": add_compare,
     "tile": add_tile,
     "assign": add_assign,
+    "prove": add_prove,
     "explain": add_explain,
     "network": add_network,
     "sweep": add_sweep,

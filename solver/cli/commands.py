@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from model.spec.places import places_of
 from solver.cli.assign import assign_command
+from solver.cli.certify import prove_command, write_certificate
 from solver.cli.compare import compare_command
 from solver.cli.explain import explain_command
 from solver.cli.network import network_command
@@ -19,7 +20,7 @@ from solver.cli.tile import tile_command
 
 def map_command(arguments: argparse.Namespace) -> int:
     """Search the best mapping, write and print it."""
-    outputs = (arguments.json, arguments.mapping)
+    outputs = (arguments.json, arguments.mapping, arguments.certificate)
     check_outputs(outputs, arguments.specs)
     loaded = load_unmapped(arguments)
     mapspace = loaded.mapspace
@@ -41,6 +42,8 @@ def map_command(arguments: argparse.Namespace) -> int:
 
         targets = mapping_targets(mapspace.problem, mapspace.architecture, result.mapping)
         write_output(arguments.mapping, mapping_yaml(targets))
+    if arguments.certificate is not None:
+        write_certificate(arguments.certificate, mapspace, result, arguments)
     return EXIT_OF_STATUS[result.status]
 
 
@@ -85,6 +88,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "compare": compare_command,
     "tile": tile_command,
     "assign": assign_command,
+    "prove": prove_command,
     "explain": explain_command,
     "network": network_command,
     "sweep": sweep_command,

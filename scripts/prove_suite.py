@@ -1,0 +1,69 @@
+"""The shipped benchmark layers, proven one after the other: `prove.py --suite`.
+
+Mapping is left to the optimizer in a process of its own; only its certificates are read here.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench_cases import bench_cases
+from rich.console import Console
+from rich.table import Table
+
+OBJECTIVES = ("energy", "edp")
+COLUMNS = ("layer", "objective", "optimum", "bound", "verdict", "map s", "check s")
+
+
+def run_suite(only: str, verdict: Callable[[Path], tuple[str, str]]) -> int:
+    """Map, certify and check every case whose name contains `only`; return the exit code."""
+    table = Table(title="Proofs of the shipped layers", title_justify="left")
+    for column in COLUMNS:
+        table.add_column(
+            column, justify="right" if column in ("optimum", "bound", "map s", "check s") else "left"
+        )
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    runs = [(case, objective) for case in bench_cases() for objective in OBJECTIVES if only in case.name]
+    rows = []
+    with console.status("") as status:
+        for case, objective in runs:
+            status.update(f"{case.name} {objective} ({len(rows)} of {len(runs)} done)")
+            rows.append(_row(case.name, case.files, objective, verdict))
+            table.add_row(*rows[-1])
+    console.print(table)
+    proven = sum(row[4] == "VALID" for row in rows)
+    console.print(f"{proven} of {len(rows)} proofs are VALID")
+    return 0 if rows and proven == len(rows) else 1
+
+
+def _row(
+    name: str, files: list[Path], objective: str, verdict: Callable[[Path], tuple[str, str]]
+) -> list[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "certificate.json"
+        words = ["map", *map(str, files), "--objective", objective, "--quiet", "--certificate", str(path)]
+        start = time.perf_counter()
+        mapped = subprocess.run([sys.executable, "-m", "solver", *words], check=False)
+        middle = time.perf_counter()
+        if not path.exists():
+            return [
+                name,
+                objective,
+                "-",
+                "-",
+                f"map ended with {mapped.returncode}",
+                f"{middle - start:.2f}",
+                "-",
+            ]
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        result, reason = verdict(path)
+        seconds = f"{middle - start:.2f}", f"{time.perf_counter() - middle:.2f}"
+    shown = result if result == "VALID" else f"{result}: {reason}"
+    return [name, objective, *(f"{document[key][0]:.6g}" for key in ("values", "bounds")), shown, *seconds]

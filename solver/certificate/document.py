@@ -1,0 +1,133 @@
+"""The certificate of a result: what is claimed, and all that is needed to doubt it."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from model.cost import Evaluation
+from model.mapping import Mapping, StorageMapping
+from model.mapspace import Mapspace
+from solver.certificate.canonical import Json, canonical, canonical_sha256
+from solver.certificate.classes import covered_choices
+from solver.result import Result, Status
+
+FORMAT = "tilewright certificate 1"
+
+
+class CertificateError(Exception):
+    """There is nothing to certify."""
+
+
+def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed: int = 0) -> Json:
+    """Return the certificate of a search's result; docs/certificates.md lists its keys.
+
+    An OPTIMAL result claims its values. A FEASIBLE one claims its bound on the first objective and no
+    more. An INFEASIBLE one claims that no mapping exists.
+
+    Parameters
+    ----------
+    mapspace
+        What was searched.
+    result
+        What was found.
+    command
+        The words of the command that reproduces it.
+    seed
+        Seed of the search.
+
+    Raises
+    ------
+    CertificateError
+        If the result claims nothing: no mapping was found, and none was excluded.
+    """
+    if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
+        raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
+    problem = canonical(mapspace)
+    document: Json = {
+        "format": FORMAT,
+        "problem": problem,
+        "problem_sha256": canonical_sha256(problem),
+        "status": result.status.value,
+        "objectives": list(result.objectives),
+        "values": _values(result),
+        "bounds": _bounds(result),
+        "mapping": None if result.mapping is None else _mapping(result.mapping),
+        "cost": None if result.evaluation is None else _cost(result.evaluation),
+        "covered": covered_choices(mapspace),
+        "versions": {
+            "tilewright": version("tilewright"),
+            "ortools": version("ortools"),
+            "numpy": version("numpy"),
+            "python": platform.python_version(),
+        },
+        "seed": seed,
+        "command": list(command),
+    }
+    return {**document, "digest": canonical_sha256(document)}
+
+
+def certificate_text(document: Json) -> str:
+    """Return the certificate as JSON text, one top-level key a line."""
+    lines = (f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in document.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _values(result: Result) -> list[int] | None:
+    if result.evaluation is None:
+        return None
+    return [_value(result.evaluation, objective) for objective in result.objectives]
+
+
+def _value(evaluation: Evaluation, objective: str) -> int:
+    figures = {"energy": evaluation.energy, "latency": evaluation.cycles, "edp": evaluation.edp}
+    return figures[objective]
+
+
+def _bounds(result: Result) -> list[int]:
+    """Bounds that are claimed: each counts among the mappings that reach the ones before."""
+    if result.bound is None:
+        return []
+    return [result.bound, *result.later_bounds] if result.status is Status.OPTIMAL else [result.bound]
+
+
+def _mapping(mapping: Mapping) -> list[Json]:
+    return [
+        {"temporal": [[loop.dim, loop.bound] for loop in entry.temporal], "keep": sorted(entry.keep)}
+        if isinstance(entry, StorageMapping)
+        else {"spatial": [[loop.dim, loop.bound, loop.axis] for loop in entry.spatial]}
+        for entry in mapping.nodes
+    ]
+
+
+def _cost(evaluation: Evaluation) -> Json:
+    return {
+        "energy": evaluation.energy,
+        "cycles": evaluation.cycles,
+        "edp": evaluation.edp,
+        "computes": evaluation.computes,
+        "compute_cycles": evaluation.compute_cycles,
+        "compute_energy": evaluation.compute_energy,
+        "levels": [
+            {
+                "name": level.name,
+                "instances": level.instances,
+                "cycles": level.cycles,
+                "leak_energy": level.leak_energy,
+                "dataspaces": {
+                    space.dataspace: {
+                        "tile_words": space.tile_words,
+                        "partition_words": space.partition_words,
+                        "reads": space.reads,
+                        "fills": space.fills,
+                        "updates": space.updates,
+                        "energy": space.energy,
+                    }
+                    for space in level.dataspaces
+                },
+            }
+            for level in evaluation.levels
+        ],
+    }

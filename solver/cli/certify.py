@@ -1,0 +1,62 @@
+"""Certificates on the command line: written by `map` and `prove`, checked by a program of its own."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from model.mapspace import Mapspace
+from solver.cli.options import EXIT_OF_STATUS
+from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
+from solver.cli.running import load_mapspace, search
+from solver.result import Result
+
+EXIT_UNPROVEN = 1
+
+
+def prove_command(arguments: argparse.Namespace) -> int:
+    """Map, certify and check; the exit code is that of `map` if the certificate is VALID, else 1."""
+    check_outputs((arguments.certificate,), arguments.specs)
+    if arguments.certificate == STDOUT:
+        raise OutputError("the checker needs a file: --certificate must name one")
+    mapspace = load_mapspace(arguments)
+    result = search(mapspace, arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        path = arguments.certificate or Path(folder) / "certificate.json"
+        write_certificate(path, mapspace, result, arguments)
+        print(f"{result.status.value} by the optimizer in {result.statistics.seconds:.2f} s", flush=True)
+        checked = subprocess.run([sys.executable, str(checker_path()), str(path)], check=False)
+    return EXIT_UNPROVEN if checked.returncode else EXIT_OF_STATUS[result.status]
+
+
+def write_certificate(path: Path, mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> None:
+    """Write the certificate of a result; `OutputError` if there is nothing to certify."""
+    from solver.certificate import CertificateError, certificate, certificate_text  # noqa: PLC0415 (start-up)
+
+    try:
+        document = certificate(mapspace, result, reproducing_command(result, arguments), arguments.seed)
+    except CertificateError as error:
+        raise OutputError(f"no certificate is written: {error}") from None
+    write_output(path, certificate_text(document))
+
+
+def reproducing_command(result: Result, arguments: argparse.Namespace) -> list[str]:
+    """Return the words of a command that leads to the same result."""
+    words = ["python", "-m", "solver", "map", *map(str, arguments.specs)]
+    for variable in arguments.variables:
+        words += ["--set", variable]
+    for root in arguments.include_roots:
+        words += ["--allow-include", str(root)]
+    words += ["--ignore-sparse"] if arguments.ignore_sparse else []
+    words += ["--timeloop-padding"] if arguments.timeloop_padding else []
+    return [*words, "--objective", ",".join(result.objectives), "--seed", str(arguments.seed)]
+
+
+def checker_path() -> Path:
+    """Where the checker lies: beside the package that writes certificates, in a checkout and installed."""
+    from solver import certificate  # noqa: PLC0415 (start-up)
+
+    return Path(certificate.__file__).parent / "checker" / "prove.py"

@@ -1,0 +1,29 @@
+"""Arguments about certificates."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from solver.cli.options import Commands, add_search_options, add_spec_command
+
+
+def add_certificate(parser: argparse.ArgumentParser) -> None:
+    """Add ``--certificate OUT``."""
+    parser.add_argument(
+        "--certificate",
+        type=Path,
+        metavar="OUT",
+        help="write a certificate that scripts/prove.py checks (- is stdout)",
+    )
+
+
+def add_prove(commands: Commands) -> argparse.ArgumentParser:
+    """Add ``prove``."""
+    parser = add_spec_command(
+        commands, "prove", "map, certify, and have the certificate checked without the solver"
+    )
+    add_search_options(parser)
+    add_certificate(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress; the verdict only")
+    return parser
