@@ -160,6 +160,30 @@ def googlenet() -> Graph:
     return graph
 
 
+def resnet18() -> Graph:
+    """He et al. 2015, table 1, with projections where the size changes."""
+    graph = Graph(
+        "resnet18",
+        "ResNet-18 (He et al. 2015): 20 convolutions, 8 sums with a shortcut, one fully connected layer.",
+        systolic(92, 66, "300.0e+3", "whole"),
+    )
+    before, inputs = graph.conv("conv1", (3, 64), 112, 7, 2, after=graph.tensor("image", 3, 224)), 64
+    for stage, (width, side) in enumerate(((64, 56), (128, 28), (256, 14), (512, 7)), start=2):
+        for block in (1, 2):
+            name = f"conv{stage}_{block}"
+            stride = 2 if block == 1 and stage > 2 else 1
+            first = graph.conv(f"{name}_a", (inputs, width), side, 3, stride, after=before)
+            second = graph.conv(f"{name}_b", (width, width), side, 3, after=first)
+            shortcut = before
+            if stride > 1:
+                shortcut = graph.conv(f"{name}_shortcut", (inputs, width), side, 1, stride, after=before)
+            total = graph.tensor(f"{name}_sum", width, side, after=second)
+            graph.edge(shortcut, total)
+            before, inputs = total, width
+    graph.conv("fc", (512, 1000), 1, after=before)
+    return graph
+
+
 def resnet50() -> Graph:
     """He et al. 2015, table 1, with projections where the size changes and strides in the first 1x1."""
     graph = Graph(
@@ -216,7 +240,7 @@ def chain_1000() -> Graph:
 
 def network_files() -> dict[str, str]:
     """Text of every network file by its name."""
-    graphs: Iterator[Graph] = (build() for build in (inception_3a, googlenet, resnet50, chain_1000))
+    graphs: Iterator[Graph] = (build() for build in (inception_3a, googlenet, resnet18, resnet50, chain_1000))
     return {f"{graph.name}.yaml": graph.text() for graph in graphs}
 
 

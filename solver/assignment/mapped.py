@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from model.cascade import Layer as SearchLayer
 from model.network import FORBIDDEN, Cost, EdgeCosts, Layer, LayerCosts, Network, build_network
 from model.network.lowering import Copy
 from model.network.methods import MethodNetwork
@@ -47,17 +48,21 @@ class MethodCost:
 
 @dataclass(frozen=True)
 class Gain:
-    """What the assignment saves against the best network of a single kind.
+    """What the assignment saves against the best network of a single kind of method.
 
     Parameters
     ----------
-    policy
-        The kind, and what it costs.
+    kind, name
+        ``dataflow`` or ``method``, and which one.
+    total
+        What that network costs, in steps.
     share
-        Of the policy's total.
+        What the assignment saves, of this total.
     """
 
-    policy: Policy
+    kind: str
+    name: str
+    total: int
     share: float
 
 
@@ -92,6 +97,15 @@ class MappedAssignment:
     def unproven(self) -> int:
         """Costs that are not proven."""
         return sum(own.status not in (Status.OPTIMAL, Status.INFEASIBLE) for own in self.costs.values())
+
+
+def searches_of(problem: MethodNetwork) -> dict[Pair, SearchLayer]:
+    """Return what is to be mapped, named by the first layer of each shape and the method."""
+    first = {own.shape: own.name for own in reversed(problem.shaped.layers)}
+    return {
+        (shape, method): SearchLayer(f"{first[shape]} by {method}", mapspace)
+        for (shape, method), mapspace in problem.mapspaces.items()
+    }
 
 
 def assign_mapped(
@@ -138,16 +152,16 @@ def assign_mapped(
         flow: frozenset(name for name, own in problem.methods.items() if own.dataflow == flow)
         for flow in problem.dataflows
     }
-    by_flow = _single_kinds(problem, network, "dataflow", flows)
-    by_method = _single_kinds(problem, network, "method", methods)
+    by_flow = _single_kinds(problem, network, flows)
+    by_method = _single_kinds(problem, network, methods)
     cheapest = tuple(policy for policy in found.policies if policy.name == CHEAPEST)
     return MappedAssignment(
         problem,
         objective,
         costs,
-        replace(found, policies=(*cheapest, *by_flow, *by_method)),
-        _gain(found.total, by_flow),
-        _gain(found.total, by_method),
+        replace(found, policies=(*cheapest, *_named(by_flow, "dataflow"), *_named(by_method, "method"))),
+        _gain(found.total, "dataflow", by_flow),
+        _gain(found.total, "method", by_method),
     )
 
 
@@ -218,7 +232,7 @@ def _with_bound(found: AssignResult, least: AssignResult, ended: Termination) ->
 
 
 def _single_kinds(
-    problem: MethodNetwork, network: Network, what: str, kinds: Mapping[str, frozenset[str]]
+    problem: MethodNetwork, network: Network, kinds: Mapping[str, frozenset[str]]
 ) -> tuple[Policy, ...]:
     """Return what the best assignment costs whose layers all take methods of one kind.
 
@@ -226,14 +240,19 @@ def _single_kinds(
     """
     found = []
     for name, methods in kinds.items():
-        layers, followed = [], 0
-        for own, layer in zip(problem.shaped.layers, network.layers, strict=True):
-            only = _only(layer, methods) if isinstance(own.shape, Convolution) else None
-            followed += only is not None
-            layers.append(only or layer)
-        single = assign(replace(network, layers=tuple(layers)))
-        found.append(Policy(f"{what} {name} everywhere", single.total, followed))
+        layers = [
+            _only(layer, methods) if isinstance(own.shape, Convolution) else layer
+            for own, layer in zip(problem.shaped.layers, network.layers, strict=True)
+        ]
+        pairs = zip(layers, network.layers, strict=True)
+        single = tuple(only or layer for only, layer in pairs)
+        followed = sum(only is not None for only in layers)
+        found.append(Policy(name, assign(replace(network, layers=single)).total, followed))
     return tuple(found)
+
+
+def _named(policies: Sequence[Policy], kind: str) -> tuple[Policy, ...]:
+    return tuple(replace(policy, name=f"{kind} {policy.name} everywhere") for policy in policies)
 
 
 def _only(layer: Layer, methods: frozenset[str]) -> Layer | None:
@@ -244,9 +263,9 @@ def _only(layer: Layer, methods: frozenset[str]) -> Layer | None:
     return replace(layer, costs=np.where(kept, layer.costs, FORBIDDEN))
 
 
-def _gain(total: int | None, policies: Sequence[Policy]) -> Gain | None:
-    totals = [(policy.total, policy) for policy in policies if policy.total is not None]
+def _gain(total: int | None, kind: str, policies: Sequence[Policy]) -> Gain | None:
+    totals = [(policy.total, policy.name) for policy in policies if policy.total is not None]
     if total is None or not totals:
         return None
-    cheapest, policy = min(totals, key=lambda pair: pair[0])
-    return Gain(policy, 1 - total / cheapest if cheapest else 0.0)
+    cheapest, name = min(totals, key=lambda pair: pair[0])
+    return Gain(kind, name, cheapest, float(1 - Fraction(total, cheapest)) if cheapest else 0.0)

@@ -4,46 +4,42 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from model.cascade import Network as Searches
 from model.spec.reader import parse_assignments
 from model.spec.source import SpecError
-from solver.cli.assign_arguments import PICTURES
+from solver.cli.assign_arguments import ADDITIVE, PICTURES
 from solver.cli.interrupt import interruptible
+from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
+from solver.cli.running import load_options
 
 if TYPE_CHECKING:
-    from model.network import Network
+    from model.network import Network, ShapedNetwork
     from model.spec.assignment import LoadedNetwork
     from solver.assignment.array_search import ArrayChoice
+    from solver.assignment.mapped import MappedAssignment
     from solver.assignment.result import AssignResult
 
 
 def assign_command(arguments: argparse.Namespace) -> int:
     """Assign methods to layers; write, draw and print the assignment."""
     outputs = (arguments.json, arguments.plot, arguments.show_graph)
-    check_outputs(outputs, arguments.specs)
+    check_outputs(outputs, [*arguments.specs, *([arguments.methods] if arguments.methods else [])])
     pictures = [path for path in (arguments.plot, arguments.show_graph) if path and _is_picture(path)]
     _check_matplotlib(pictures)
-    from model.spec.assignment import load_network  # noqa: PLC0415 (wrong arguments answer without numpy)
-
-    loaded = load_network(arguments.specs, parse_assignments(arguments.variables), arguments.include_roots)
-    _check_sizes(loaded, pictures)
-    result, array = _solve(loaded, arguments)
+    solved = _by_costs(arguments, pictures) if arguments.methods is None else _by_mapper(arguments, pictures)
+    result = solved.result
     if not arguments.quiet and STDOUT not in outputs:
-        from solver.cli.console import report_console  # noqa: PLC0415
-        from solver.report.assignment import print_assignment  # noqa: PLC0415
-
-        with report_console() as console:
-            print_assignment(console, result, array, arguments.decomposition)
+        _print(solved, arguments.decomposition)
     if arguments.json is not None:
-        from solver.report.assignment_document import assignment_document  # noqa: PLC0415
-        from solver.report.document import json_text  # noqa: PLC0415
-
-        write_output(arguments.json, json_text(assignment_document(result, array)))
+        _write_document(solved, arguments.json)
     choice = None if result.best is None else result.best.choice
     if arguments.show_graph is not None:
         _write_graph(result.network, None, arguments.show_graph)
@@ -52,7 +48,64 @@ def assign_command(arguments: argparse.Namespace) -> int:
     return EXIT_OF_STATUS[result.status]
 
 
-def _solve(loaded: LoadedNetwork, arguments: argparse.Namespace) -> tuple[AssignResult, ArrayChoice | None]:
+@dataclass(frozen=True)
+class _Solved:
+    """An assignment, with the array that was chosen for it, or with the costs that the mapper found."""
+
+    result: AssignResult
+    array: ArrayChoice | None = None
+    mapped: MappedAssignment | None = None
+
+
+def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solved:
+    """Assign by the costs of the specs, or of their cost model on the array that is given or chosen."""
+    _refuse_mapper_options(arguments)
+    from model.spec.assignment import load_network  # noqa: PLC0415 (wrong arguments answer without numpy)
+
+    limits = load_options(arguments).limits
+    variables = parse_assignments(arguments.variables)
+    loaded = load_network(arguments.specs, variables, arguments.include_roots, limits)
+    network = loaded.network or loaded.shaped
+    assert network is not None  # the loader returns one or the other
+    _check_sizes(network, pictures)
+    return _solve(loaded, arguments)
+
+
+def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solved:
+    """Assign by the optima that the mapper finds."""
+    if arguments.dsp_budget is not None:
+        raise SpecError("--dsp-budget and --methods exclude each other: an architecture has its array")
+    from model.spec.assignment.mapped import load_method_network  # noqa: PLC0415
+
+    variables, options = parse_assignments(arguments.variables), load_options(arguments)
+    problem = load_method_network(arguments.specs, arguments.methods, variables, options)
+    _check_sizes(problem.shaped, pictures)
+    objective = arguments.objective or ADDITIVE[0]
+    from solver.assignment import AssignOptions  # noqa: PLC0415 (spec errors answer without the solvers)
+    from solver.assignment.mapped import assign_mapped, searches_of  # noqa: PLC0415
+    from solver.network import map_network  # noqa: PLC0415
+
+    arguments.objective = (objective,)
+    searches = searches_of(problem)
+    answers = run_searches(
+        arguments, partial(map_network, Searches(problem.shaped.name, tuple(searches.values())))
+    )
+    found = {own.layer.name: own.result for own in answers.layers if own.result is not None}
+    results = {pair: found[layer.name] for pair, layer in searches.items() if layer.name in found}
+    with interruptible() as stop:
+        own = AssignOptions(arguments.time_limit, arguments.jobs, arguments.seed)
+        mapped = assign_mapped(problem, results, objective, own, stop.is_set)
+    return _Solved(mapped.result, mapped=mapped)
+
+
+def _refuse_mapper_options(arguments: argparse.Namespace) -> None:
+    given = {"--objective": arguments.objective, "--resume": arguments.resume, "--cluster": arguments.cluster}
+    for name, value in given.items():
+        if value:
+            raise SpecError(f"{name} needs --methods: without, nothing is mapped")
+
+
+def _solve(loaded: LoadedNetwork, arguments: argparse.Namespace) -> _Solved:
     """Assign methods, on the array that was given or on the best one within the budget."""
     from model.network import price  # noqa: PLC0415 (spec errors answer without the solvers)
     from model.spec.assignment.shapes import LARGEST_BUDGET  # noqa: PLC0415
@@ -66,7 +119,7 @@ def _solve(loaded: LoadedNetwork, arguments: argparse.Namespace) -> tuple[Assign
                 raise SpecError(
                     "--dsp-budget needs a network with a `cost_model`; this one has explicit costs"
                 )
-            return assign(loaded.network, options, stop.is_set), None
+            return _Solved(assign(loaded.network, options, stop.is_set))
         assert (
             loaded.shaped is not None and loaded.hardware is not None
         )  # the loader returns one or the other
@@ -75,11 +128,34 @@ def _solve(loaded: LoadedNetwork, arguments: argparse.Namespace) -> tuple[Assign
         if budget is not None and budget > LARGEST_BUDGET:
             raise SpecError(f"--dsp-budget must be at most {LARGEST_BUDGET:,}, but is {budget:,}")
         if budget is None and size is not None:
-            return assign(price(loaded.shaped, model, *size), options, stop.is_set), None
+            return _Solved(assign(price(loaded.shaped, model, *size), options, stop.is_set))
         assert budget is not None  # the loader requires a size or a budget
         criterion = arguments.array_criterion
         array = choose_array(loaded.shaped, model, budget, criterion, options, stop.is_set)
-        return array.result, array
+        return _Solved(array.result, array)
+
+
+def _print(solved: _Solved, all_steps: bool) -> None:
+    from solver.cli.console import report_console  # noqa: PLC0415
+    from solver.report.assignment import print_assignment  # noqa: PLC0415
+    from solver.report.mapped_assignment import gain_lines, print_costs  # noqa: PLC0415
+
+    with report_console() as console:
+        remarks = []
+        if solved.mapped is not None:
+            print_costs(console, solved.mapped)
+            remarks = list(gain_lines(solved.mapped))
+        print_assignment(console, solved.result, solved.array, all_steps, remarks)
+
+
+def _write_document(solved: _Solved, path: Path) -> None:
+    from solver.report.assignment_document import assignment_document  # noqa: PLC0415
+    from solver.report.document import json_text  # noqa: PLC0415
+    from solver.report.mapped_assignment import mapped_document  # noqa: PLC0415
+
+    document = assignment_document(solved.result, solved.array)
+    further = {} if solved.mapped is None else mapped_document(solved.mapped)
+    write_output(path, json_text({**document, **further}))
 
 
 def _check_matplotlib(pictures: Sequence[Path]) -> None:
@@ -90,13 +166,11 @@ def _check_matplotlib(pictures: Sequence[Path]) -> None:
         )
 
 
-def _check_sizes(loaded: LoadedNetwork, pictures: Sequence[Path]) -> None:
+def _check_sizes(network: Network | ShapedNetwork, pictures: Sequence[Path]) -> None:
     """Raise `OutputError` before the work where a picture would show nothing."""
     from solver.report.layered_graph import most_arcs  # noqa: PLC0415
     from solver.report.layered_plot import LARGEST_PICTURE  # noqa: PLC0415
 
-    network = loaded.network or loaded.shaped
-    assert network is not None  # the loader returns one or the other
     if pictures and most_arcs(network) > LARGEST_PICTURE:
         raise OutputError(
             f"cannot draw {pictures[0]}: more than {LARGEST_PICTURE:,} arcs; a .dot file has no limit"

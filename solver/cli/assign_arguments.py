@@ -5,17 +5,22 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from solver.cli.network_arguments import add_searches
 from solver.cli.options import (
     EXIT_CODES,
     Commands,
     add_effort,
-    add_includes,
     add_json,
+    add_limits,
+    add_memory_limit,
+    add_reading,
     add_variables,
     positive,
 )
+from solver.result import OBJECTIVES
 
 CRITERIA = ("total", "layers", "methods")
+ADDITIVE = ("energy", "latency")
 PICTURES = (".png", ".svg", ".pdf")
 DOT = (".dot", ".gv")
 
@@ -35,11 +40,27 @@ def add_assign(commands: Commands) -> argparse.ArgumentParser:
         "specs",
         nargs="+",
         type=Path,
-        metavar="NETWORK",
-        help="YAML files with a network, merged by top-level key",
+        metavar="SPEC",
+        help="YAML files with a network, merged by top-level key; with --methods, and an architecture",
     )
     add_variables(parser)
-    add_includes(parser)
+    add_reading(parser)
+    add_limits(parser)
+    parser.add_argument(
+        "--methods",
+        type=Path,
+        metavar="FILE",
+        help="let the mapper find what each layer costs by each method of FILE; --time-limit, "
+        "--memory-limit, --cache, --resume and --cluster are then about its searches",
+    )
+    parser.add_argument(
+        "--objective",
+        type=additive,
+        metavar="NAME",
+        help=f"with --methods: what costs are, {' or '.join(ADDITIVE)} (default: {ADDITIVE[0]})",
+    )
+    add_memory_limit(parser)
+    add_searches(parser)
     parser.add_argument(
         "--dsp-budget",
         type=positive,
@@ -70,6 +91,18 @@ def add_assign(commands: Commands) -> argparse.ArgumentParser:
     parser.add_argument("--decomposition", action="store_true", help="print every step of the decomposition")
     parser.add_argument("--quiet", action="store_true", help="no report; files and exit code only")
     return parser
+
+
+def additive(text: str) -> str:
+    """Read an objective that adds up over layers."""
+    if text in ADDITIVE:
+        return text
+    known = " or ".join(ADDITIVE)
+    if text in OBJECTIVES:
+        raise argparse.ArgumentTypeError(
+            f"{text} is a product, which does not add up over layers: assign for {known}"
+        )
+    raise argparse.ArgumentTypeError(f"{text!r} is not {known}; lists are for `map`")
 
 
 def picture(text: str) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -27,9 +27,16 @@ CRITERIA_TEXT = {
 
 
 def print_assignment(
-    console: Console, result: AssignResult, array: ArrayChoice | None, all_steps: bool
+    console: Console,
+    result: AssignResult,
+    array: ArrayChoice | None,
+    all_steps: bool,
+    remarks: Sequence[str] = (),
 ) -> None:
-    """Print the result; `all_steps` prints every step of a long decomposition as well."""
+    """Print the result; `all_steps` prints every step of a long decomposition as well.
+
+    `remarks` are lines that stand behind the naive rules.
+    """
     network = result.network
     title = f" of {network.name}" if network.name else ""
     console.print(Text.assemble(("Assignment", "bold"), title, f" (costs in {network.unit})"))
@@ -39,6 +46,8 @@ def print_assignment(
     if result.policies:
         console.print(Text.assemble("\n", ("Naive rules", "bold")))
         console.print(_policies_table(result))
+    for remark in remarks:
+        console.print(remark)
     console.print(Text.assemble("\n", ("Decomposition", "bold")))
     for line in _decomposition_lines(result.decomposition, all_steps):
         console.print(line)

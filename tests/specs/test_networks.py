@@ -27,10 +27,14 @@ def load(name):
 
 # GoogLeNet: 1.5 billion multiply-adds, and 6.99 million weights (Szegedy et al. 2015 round up their tables
 # per stage). ResNet-50: 3.8 billion (He et al. 2015); 25,557,032 parameters less 53,120 of normalisation
-# and 1,000 biases.
+# and 1,000 biases. ResNet-18: 1.8 billion; 11,689,512 parameters less 9,600 and 1,000.
 @pytest.mark.parametrize(
     ("name", "convolutions", "billions", "weights"),
-    [("googlenet", 58, 1.58, 6_990_272), ("resnet50", 54, 3.86, 25_502_912)],
+    [
+        ("googlenet", 58, 1.58, 6_990_272),
+        ("resnet18", 21, 1.81, 11_678_912),
+        ("resnet50", 54, 3.86, 25_502_912),
+    ],
 )
 def test_networks_have_their_published_size(name, convolutions, billions, weights):
     shapes = [layer.shape for layer in load(name).shaped.layers if isinstance(layer.shape, Convolution)]
@@ -41,7 +45,7 @@ def test_networks_have_their_published_size(name, convolutions, billions, weight
     assert round(computes / 1e9, 2) == billions
 
 
-@pytest.mark.parametrize("name", ["googlenet", "resnet50", "inception_3a", "chain_1000"])
+@pytest.mark.parametrize("name", ["googlenet", "resnet18", "resnet50", "inception_3a", "chain_1000"])
 def test_channels_fit_along_all_edges(name):
     """What arrives at a layer is what it takes in; into a concatenation, the branches add up."""
     shaped = load(name).shaped
@@ -62,7 +66,13 @@ def test_channels_fit_along_all_edges(name):
 
 @pytest.mark.parametrize(
     ("name", "total_ms"),
-    [("inception_3a", "0.156556"), ("googlenet", None), ("resnet50", None), ("chain_1000", None)],
+    [
+        ("inception_3a", "0.156556"),
+        ("googlenet", None),
+        ("resnet18", None),
+        ("resnet50", None),
+        ("chain_1000", None),
+    ],
 )
 def test_networks_are_assigned(name, total_ms):
     loaded = load(name)

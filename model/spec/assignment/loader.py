@@ -10,7 +10,7 @@ from model.network import Network, ShapedNetwork
 from model.spec.assignment.shapes import Hardware, read_shapes
 from model.spec.assignment.tables import read_tables
 from model.spec.fields import as_mapping, check_keys
-from model.spec.limits import Limits
+from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.reader import read_files
 
 SECTION = "network"
@@ -37,6 +37,7 @@ def load_network(
     paths: Iterable[str | Path],
     variables: Mapping[str, object] | None = None,
     allow_include: Iterable[str | Path] = (),
+    limits: Limits = DEFAULT_LIMITS,
 ) -> LoadedNetwork:
     """Read network files.
 
@@ -48,13 +49,15 @@ def load_network(
         Template variables.
     allow_include
         Further directories that templates and includes may read from.
+    limits
+        Bounds on the text that is read.
 
     Raises
     ------
     SpecError
         For every kind of bad input, with its place.
     """
-    top = read_files(paths, variables, Limits(), allow_include)
+    top = read_files(paths, variables, limits, allow_include)
     check_keys(top, (SECTION,), "a network file")
     section = as_mapping(top.require(SECTION, "the file"), f"`{SECTION}`")
     if "cost_model" not in section:
