@@ -7,25 +7,19 @@ carries, and minimised from the highest digit down, each proven before the next.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from model.network import CostArray
 from solver.assignment.clock import Clock
-from solver.assignment.exact_sum import LARGEST_ROW, ExactSum, ModelError, new_solver, run
+from solver.assignment.exact_sum import ExactSum
 from solver.assignment.instance import Instance, Pair
-
-if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+from solver.cpsat import LARGEST_ACTIVITY, CheckedModel, ModelError, Settings, Variable
+from solver.cpsat import Answer as Values
 
 Choice = tuple[int, ...]
-
-ROUNDING = 1e-6
-"""CP-SAT tells its bound in floating point, though it is whole."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +65,12 @@ class Request:
     excluded: Choice | None = None
     jobs: int = 1
     seed: int = 0
+
+    def accepts(self, answer: Answer) -> bool:
+        """Whether an answer has an assignment, and one that is asked for."""
+        if answer.total is None or answer.choice == self.excluded:
+            return False
+        return self.limit is None or answer.total <= self.limit
 
 
 def part_of(instance: Instance, variables: Sequence[int]) -> Instance:
@@ -156,14 +156,12 @@ class _Model:
     """The CP-SAT model of a normalised instance, for surpluses of at most `window` (None: any)."""
 
     def __init__(self, instance: Instance, window: int | None, request: Request) -> None:
-        from ortools.sat.python import cp_model  # noqa: PLC0415 (many networks never need it)
-
-        self._cp_model = cp_model
-        self.model = cp_model.CpModel()
+        self._checked = CheckedModel()
+        self.model = self._checked.model
         self._request = request
         self._most = instance.infinity - 1 if window is None else min(window, instance.infinity - 1)
-        self._priced: list[tuple[cp_model.IntVar, int]] = []
-        self._pairs: list[tuple[Pair, Pair, cp_model.IntVar]] = []
+        self._priced: list[tuple[Variable, int]] = []
+        self._pairs: list[tuple[Pair, Pair, Variable]] = []
         self.values = [self._choose(i, vector) for i, vector in enumerate(instance.vectors)]
         for (i, j), matrix in instance.matrices.items():
             self._tie(i, j, matrix)
@@ -173,14 +171,14 @@ class _Model:
             if all(literal is not None for literal in taken):
                 self.model.add(sum(literal for literal in taken if literal is not None) < len(taken))
 
-    def _choose(self, i: int, vector: CostArray) -> dict[int, cp_model.IntVar]:
+    def _choose(self, i: int, vector: CostArray) -> dict[int, Variable]:
         literals = {k: self._literal(f"x{i}_{k}", cost) for k, cost in self._allowed(vector)}
         self.model.add_exactly_one(literals.values())
         return literals
 
     def _tie(self, i: int, j: int, matrix: CostArray) -> None:
-        rows: dict[int, list[cp_model.IntVar]] = {k: [] for k in self.values[i]}
-        columns: dict[int, list[cp_model.IntVar]] = {k: [] for k in self.values[j]}
+        rows: dict[int, list[Variable]] = {k: [] for k in self.values[i]}
+        columns: dict[int, list[Variable]] = {k: [] for k in self.values[j]}
         for k, own in rows.items():
             for m, cost in self._allowed(matrix[k]):
                 if m in columns:
@@ -196,43 +194,44 @@ class _Model:
         """Yield the positions whose cost fits into the window."""
         return ((k, cost) for k, cost in enumerate(costs.tolist()) if cost <= self._most)
 
-    def _literal(self, name: str, cost: int) -> cp_model.IntVar:
+    def _literal(self, name: str, cost: int) -> Variable:
         literal = self.model.new_bool_var(name)
         self._priced.append((literal, cost))
         return literal
 
     def solve(self, instance: Instance, found: Answer, floor: int, clock: Clock) -> Answer:
         """Minimise digit by digit; `found` is what is known already, `floor` the constant left out."""
-        cp_model = self._cp_model
         if self._most < 0:
             return replace(found, bound=None)
-        total = ExactSum(self.model, self._priced)
-        known = 0
-        best = found
-        literals = len(self._priced)
-        digits = list(total.digits_down())
-        self.model.add(digits[0].sum <= min(self._most // digits[0].weight, LARGEST_ROW))
+        digits = list(ExactSum(self._checked, self._priced).digits_down())
+        self.model.add(digits[0].sum <= min(self._most // digits[0].weight, LARGEST_ACTIVITY))
+        best = replace(found, literals=len(self._priced))
+        # The local polytope's relaxation proves most; probing pairs takes longer than it saves.
+        settings = Settings(self._request.seed, self._request.jobs, linearization=2, probing=0)
+        known = floor
         for digit in digits:
             self._hint(best.choice)
             self.model.minimize(digit.sum)
-            solver = new_solver(self._request.jobs, self._request.seed)
-            status = run(solver, self.model, clock)
-            if status == cp_model.INFEASIBLE:
-                # Above the limit or excluded; the limit itself was met by what is known.
-                return replace(found, bound=found.total, literals=literals)
-            if status == cp_model.MODEL_INVALID:
-                raise ModelError("CP-SAT calls its model invalid")
-            if status != cp_model.UNKNOWN:
-                best = self._better(instance, best, solver)
-            if status != cp_model.OPTIMAL:
-                # Stopped: the digit is at least CP-SAT's bound, whole as the digit is.
-                known += math.ceil(max(0.0, solver.best_objective_bound - ROUNDING)) * digit.weight
-                break
-            settled = int(solver.value(digit.sum))
-            known += settled * digit.weight
-            self.model.add(digit.sum == settled)
-        bound = floor + known if best.total is None else min(floor + known, best.total)
-        return replace(best, bound=bound, literals=literals)
+            outcome = self._checked.solve(settings, clock.stop)
+            if outcome.is_infeasible:
+                if digit is not digits[0] or self._request.accepts(found):
+                    raise ModelError("CP-SAT calls a model infeasible that has an answer")
+                return replace(best, bound=found.total)
+            known += outcome.bound * digit.weight
+            if outcome.answer is None:
+                return self._bounded(best, known)
+            choice = self._chosen(outcome.answer)
+            best = self._better(instance, best, choice)
+            if not outcome.is_proven:
+                return self._bounded(best, known)
+            self.model.add(digit.sum == outcome.bound)
+        if price(instance, choice) != known:
+            raise ModelError("CP-SAT's answer does not cost what its digits say")
+        return self._bounded(best, known)
+
+    @staticmethod
+    def _bounded(best: Answer, known: int) -> Answer:
+        return replace(best, bound=known if best.total is None else min(known, best.total))
 
     def _hint(self, choice: Choice | None) -> None:
         self.model.clear_hints()  # type: ignore[no-untyped-call]
@@ -244,18 +243,13 @@ class _Model:
         for (i, j), values, literal in self._pairs:
             self.model.add_hint(literal, values == (choice[i], choice[j]))
 
-    def _better(self, instance: Instance, best: Answer, solver: cp_model.CpSolver) -> Answer:
-        choice = tuple(self._chosen(solver, own) for own in self.values)
+    def _chosen(self, values: Values) -> Choice:
+        return tuple(list(own)[values.choice(own.values())] for own in self.values)
+
+    def _better(self, instance: Instance, best: Answer, choice: Choice) -> Answer:
         total = price(instance, choice)
         if total >= instance.infinity or choice == self._request.excluded:
             raise ModelError("CP-SAT's answer breaks a constraint of the model")
         if best.total is not None and best.total <= total:
             return best
         return replace(best, choice=choice, total=total)
-
-    @staticmethod
-    def _chosen(solver: cp_model.CpSolver, literals: dict[int, cp_model.IntVar]) -> int:
-        chosen = [k for k, literal in literals.items() if solver.boolean_value(literal)]
-        if len(chosen) != 1:
-            raise ModelError("CP-SAT's answer breaks a constraint of the model")
-        return chosen[0]

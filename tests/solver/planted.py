@@ -26,6 +26,10 @@ def invalid(model: cp_model.CpModel, response: Any) -> None:
     response.status = cp_model.MODEL_INVALID
 
 
+def infeasible(model: cp_model.CpModel, response: Any) -> None:
+    response.status = cp_model.INFEASIBLE
+
+
 def in_floating_point(model: cp_model.CpModel, response: Any) -> None:
     """What CP-SAT itself does now and then: 2.9999999996 for 3."""
     response.objective_value -= 4e-10

@@ -6,20 +6,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ortools.sat.python import cp_model
 
 from model.network import FORBIDDEN, EdgeCosts, LayerCosts, build_network
 from solver.assignment import AssignOptions, assign
 from solver.assignment.chain import find_paths
 from solver.assignment.clock import Clock
 from solver.assignment.conflicts import find_conflict
-from solver.assignment.exact_sum import LARGEST_ACTIVITY, ExactSum, new_solver, run
+from solver.assignment.exact_sum import ExactSum
 from solver.assignment.instance import Instance
 from solver.assignment.kernel import Request, solve_kernel
 from solver.assignment.policies import CHEAPEST, naive_policies
 from solver.assignment.reductions import reduce_instance, split_matrix
+from solver.cpsat import CheckedModel, ModelError, Settings
 from solver.result import Status
 from tests.solver.assignment.networks import GENERAL, networks, totals
+from tests.solver.planted import WRONG, in_floating_point, infeasible, plant
 
 
 def instance(count, *pairs):
@@ -68,7 +69,8 @@ def test_other_matrices_do_not_split():
 @given(st.lists(st.lists(st.integers(0, 10**30), min_size=2, max_size=3), min_size=1, max_size=4), st.data())
 def test_digits_make_the_least_sum(choices, data):
     """Choices with a coupling, so that digits pull against each other."""
-    model = cp_model.CpModel()
+    checked = CheckedModel()
+    model = checked.model
     literals = [[model.new_bool_var("") for _ in costs] for costs in choices]
     for own in literals:
         model.add_exactly_one(own)
@@ -84,33 +86,57 @@ def test_digits_make_the_least_sum(choices, data):
     barred = [min(cost for k, cost in enumerate(costs) if k != first) for costs in choices[1:]]
     expected = min(choices[0][0] + sum(barred), min(choices[0][1:]) + sum(allowed))
     found = 0
-    for digit in ExactSum(model, terms).digits_down():
+    for digit in ExactSum(checked, terms).digits_down():
         model.minimize(digit.sum)
-        solver = new_solver(1, 0)
-        assert run(solver, model, Clock(None)) == cp_model.OPTIMAL
-        settled = int(solver.value(digit.sum))
-        found += settled * digit.weight
-        model.add(digit.sum == settled)
+        outcome = checked.solve(Settings(), lambda: False)
+        assert outcome.answer is not None
+        assert outcome.is_proven
+        found += outcome.bound * digit.weight
+        model.add(digit.sum == outcome.bound)
     assert found == expected
-    assert_small(model)
-
-
-def assert_small(model):
-    """No row's activity reaches 2^31."""
-    domains = [max(abs(bound) for bound in variable.domain) for variable in model.proto.variables]
-    for constraint in model.proto.constraints:
-        linear = constraint.linear
-        activity = sum(abs(c) * domains[v] for c, v in zip(linear.coeffs, linear.vars, strict=True))
-        assert activity < 1 << 31
 
 
 def test_many_large_costs_stay_small_in_each_digit():
-    model = cp_model.CpModel()
-    terms = [(model.new_bool_var(""), (1 << 60) - 1 - k) for k in range(5000)]
-    digits = list(ExactSum(model, terms).digits_down())
-    assert_small(model)
+    checked = CheckedModel()
+    terms = [(checked.model.new_bool_var(""), (1 << 60) - 1 - k) for k in range(5000)]
+    digits = list(ExactSum(checked, terms).digits_down())
+    assert len(digits) > 1
     assert digits[-1].weight == 1
-    assert LARGEST_ACTIVITY < 1 << 31
+    for digit in digits:
+        checked.model.minimize(digit.sum)
+        checked.check()
+
+
+def looped(unit=1):
+    """Three layers, each beside the other two: nothing but the kernel applies."""
+    vectors = [np.array(own, dtype=object) * unit for own in ([3, 9], [1, 4], [7, 2])]
+    matrix = np.array([[0, 7], [5, 1]], dtype=object) * unit
+    return Instance(vectors, dict.fromkeys([(0, 1), (1, 2), (0, 2)], matrix), 1000 * unit)
+
+
+@pytest.mark.parametrize("unit", [1, 10**20 + 1], ids=["one digit", "several"])
+@pytest.mark.parametrize("lie", WRONG)
+def test_wrong_answers_of_cp_sat_are_errors(unit, lie, monkeypatch):
+    own = looped(unit)
+    assert solve_kernel(own, Request(), Clock(None)).is_proven
+    plant(monkeypatch, WRONG[lie])
+    with pytest.raises(ModelError):
+        solve_kernel(own, Request(), Clock(None))
+
+
+def test_floating_point_is_read_as_the_whole_number_that_is_meant(monkeypatch):
+    own = looped()
+    expected = solve_kernel(own, Request(), Clock(None))
+    plant(monkeypatch, in_floating_point)
+    assert solve_kernel(own, Request(), Clock(None)) == expected
+
+
+def test_infeasible_is_not_believed_where_an_assignment_is_known(monkeypatch):
+    plant(monkeypatch, infeasible)
+    own = looped()
+    with pytest.raises(ModelError, match="infeasible"):
+        solve_kernel(own, Request(), Clock(None))
+    assert solve_kernel(own, Request(limit=-1), Clock(None)).bound is None
 
 
 @settings(max_examples=30, deadline=None)
