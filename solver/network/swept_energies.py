@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from model.architecture import Architecture
 from model.spec.cascade.variants import Variant
+from model.spec.timeloop.overrides import MESHES
 
 ESTIMATED = "estimator"
 """How the source of an estimated figure begins."""
@@ -81,7 +82,9 @@ def _remark(name: str, found: _Found | None) -> str:
         return ""
     if not found.matters:
         return f"{name} changes nothing in the model of the architecture"
-    node = name.rpartition(".")[0]
+    node, _, attribute = name.rpartition(".")
+    if attribute in MESHES and not found.moved:
+        return ""
     given = [own for own in found.given if own[0] == node or node not in found.components]
     parts = []
     if found.moved:

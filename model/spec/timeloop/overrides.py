@@ -14,9 +14,11 @@ from model.spec.timeloop.storage import MODELLED_ATTRIBUTES
 
 OPTION = "--set-attribute"
 
+MESHES = ("meshX", "meshY")
+"""What a fanout has in the place of attributes."""
+
 _COMPONENT = "!Component"
 _LEAVES = (_COMPONENT, "!Container")
-_MESHES = ("meshX", "meshY")
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def _walked(node: Node, setting: AttributeSetting, names: list[str]) -> Node:
 
 
 def _set(node: MappingNode, setting: AttributeSetting) -> MappingNode:
-    section = "spatial" if setting.attribute in _MESHES else "attributes"
+    section = "spatial" if setting.attribute in MESHES else "attributes"
     own = node.get(section)
     own = own if isinstance(own, MappingNode) else MappingNode((), setting.span)
     is_free = section == "spatial" or (node.tag == _COMPONENT and setting.attribute in MODELLED_ATTRIBUTES)

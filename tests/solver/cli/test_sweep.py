@@ -1,0 +1,139 @@
+"""The command ``sweep``: table, JSON, CSV, picture, and errors of users."""
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from solver.cli.main import main
+from solver.report import picture
+from tests.solver.network.conftest import ARCHITECTURE, WORKLOAD
+
+
+@pytest.fixture
+def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text(ARCHITECTURE, encoding="utf-8")
+    Path("w.yaml").write_text(WORKLOAD, encoding="utf-8")
+    Path("v.yaml").write_text(WORKLOAD.replace("L: 2", "L: 1"), encoding="utf-8")
+    Path("b.yaml").write_text(ARCHITECTURE.replace("read: 100", "read: 50"), encoding="utf-8")
+    return ["sweep", "w.yaml", "a.yaml", "--cache", "cache", "--jobs", "1"]
+
+
+DEPTHS = ("--set-attribute", "buffer.depth=6,12")
+
+
+def test_the_table(arguments, capsys):
+    assert main([*arguments, *DEPTHS]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == [
+        *("Workload", "Architecture", "buffer.depth", "Status", "Energy", "Cycles"),
+        *("EDP", "(pJ*cycles)", "Area", "Proven", "Front"),
+    ]
+    rows = [line.split() for line in lines[2:4]]
+    assert [row[:4] for row in rows] == [["w", "PE", "6", "OPTIMAL"], ["w", "PE", "12", "OPTIMAL"]]
+    assert [row[-2:] for row in rows] in ([["4/4", "*"], ["-", "4/4"]], [["-", "4/4"], ["4/4", "*"]])
+    note = next(line for line in lines if line.startswith("note: buffer.depth"))
+    assert "(read, fill, update, leak) are given, and the same for each value" in note
+    assert lines[-1].startswith("OPTIMAL 2 points; 8 of 8 Einsums proven; 4 searches")
+
+
+def test_json_and_csv_say_the_same(arguments, capsys):
+    given = [*arguments[:1], *arguments[3:], *DEPTHS, "--architectures", "a.yaml", "b.yaml"]
+    assert main([*given, "--workloads", "w.yaml", "v.yaml", "--json", "-", "--csv", "out.csv"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    rows = list(csv.DictReader(io.StringIO(Path("out.csv").read_text(encoding="utf-8"))))
+    assert len(rows) == len(document["points"]) == 8
+    for row, point in zip(rows, document["points"], strict=True):
+        assert row["workload"] == point["workload"]
+        assert row["architecture"] == point["architecture"]
+        assert row["buffer.depth"] == point["attributes"]["buffer.depth"]
+        assert float(row["energy_pj"]) == point["energy_pj"]
+        assert int(row["cycles"]) == point["cycles"]
+        assert row["area_mm2"] == ""
+        assert row["front"] == str(point["front"])
+    assert {point["status"] for point in document["points"]} == {"OPTIMAL"}
+    assert document["searches"] == 12
+
+
+def test_a_point_is_what_network_says_of_it(arguments, capsys):
+    main([*arguments, *DEPTHS, "--json", "-"])
+    point = json.loads(capsys.readouterr().out)["points"][1]
+    main(["network", *arguments[1:], "--json", "-"])
+    network = json.loads(capsys.readouterr().out)
+    keys = ("energy_pj", "cycles", "edp_pj_cycles", "proven", "einsums", "status")
+    assert {key: point[key] for key in keys} == {key: network[key] for key in keys}
+
+
+def test_resume_takes_what_network_kept(arguments, capsys):
+    main(["network", *arguments[1:], "--quiet"])
+    main([*arguments, *DEPTHS, "--resume", "--json", "-"])
+    assert json.loads(capsys.readouterr().out)["searches"] == 2
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_the_picture(arguments, capsys, suffix):
+    pytest.importorskip("matplotlib")
+    two = ["--set-attribute", "PE.meshX=1,4"]
+    assert main([*arguments, *two, *DEPTHS, "--quiet", "--plot", f"out.{suffix}"]) == 0
+    assert capsys.readouterr().out == ""
+    assert Path(f"out.{suffix}").stat().st_size > 1000
+
+
+def test_a_picture_of_nothing_that_can_be_mapped(arguments):
+    pytest.importorskip("matplotlib")
+    tight = ARCHITECTURE.replace("keep: [input], bypass: [weight]", "keep: [All]")
+    Path("a.yaml").write_text(tight.replace("width: 16", "width: 8"), encoding="utf-8")
+    given = [*arguments, "--set-attribute", "buffer.depth=1", "--quiet", "--plot", "out.svg"]
+    assert main(given) == 4
+    assert Path("out.svg").exists()
+
+
+def test_a_time_limit_leaves_points_unproven(arguments, capsys):
+    assert main([*arguments, *DEPTHS, "--time-limit", "0"]) in (3, 5)
+    assert "2 of 8 Einsums proven" in capsys.readouterr().out  # the copies
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--set-attribute", "bufer.depth=1"), "did you mean `buffer`?"),
+        (("--set-attribute", "buffer.depth"), "sets no attribute"),
+        (("--set-attribute", "buffer.depth=0"), "buffer.depth=0"),
+        (("--set-attribute", "buffer.depth=1,1"), "twice"),
+        (("--workloads", "absent.yaml"), "absent.yaml"),
+        (("--workloads", "v.yaml"), "second value"),
+        (("--plot", "out.gif"), "a picture's name ends in"),
+        (("--json", "a.yaml"), "it is one of the inputs"),
+        (("--csv", "same", "--json", "same"), "two outputs"),
+    ],
+)
+def test_errors_of_users_take_one_message_and_exit_code_2(arguments, capsys, words, message):
+    assert main([*arguments, *words]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert message in output.err
+    assert "Traceback" not in output.err
+    assert not Path("cache").exists()
+
+
+def test_nothing_given(capsys):
+    assert main(["sweep"]) == 2
+    assert "no workload and no layers are given" in capsys.readouterr().err
+
+
+def test_a_picture_without_the_extra(arguments, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main([*arguments, "--plot", "out.svg"]) == 2
+    assert "tilewright[plot]" in capsys.readouterr().err
+
+
+def test_a_picture_that_cannot_be_written(arguments, capsys, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(picture, "DOTS_PER_INCH", 50)
+    Path("out.svg").symlink_to("/dev/full")
+    assert main([*arguments, "--quiet", "--plot", "out.svg"]) == 2
+    assert "cannot write out.svg" in capsys.readouterr().err
