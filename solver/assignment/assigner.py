@@ -44,7 +44,7 @@ def assign(
     """
     clock = Clock(options.time_limit_s, should_stop)
     instance = Instance.of(network)
-    reduced, method = _take_apart(instance)
+    reduced, method = take_apart(instance)
     solution = _solve(reduced, instance.infinity, options, clock)
     best = None if solution.choice is None else _assignment(network, solution.choice)
     second = None if solution.second is None else _assignment(network, solution.second)
@@ -84,7 +84,7 @@ class _Solution:
     literals: int = 0
 
 
-def _take_apart(instance: Instance) -> tuple[Reduced, str]:
+def take_apart(instance: Instance) -> tuple[Reduced, str]:
     """Eliminate what can be eliminated, and say by what method."""
     paths = find_paths(instance)
     if paths is not None:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from solver.assignment.alternatives import Alternatives, alternatives
 from solver.assignment.array_search import ArrayChoice
 from solver.assignment.result import Assignment, AssignResult, Decomposition
 from solver.report.figures import cost_text, count_text, percent, seconds_text
@@ -41,7 +42,12 @@ def print_assignment(
     title = f" of {network.name}" if network.name else ""
     console.print(Text.assemble(("Assignment", "bold"), title, f" (costs in {network.unit})"))
     if result.best is not None:
-        console.print(_layers_table(result, result.best))
+        others = alternatives(result)
+        console.print(_layers_table(result, result.best, others))
+        if others is not None:
+            console.print("Runner-up: a layer's best other method, and by how much the total is higher then")
+        elif result.runner_up is not None:
+            console.print("Runner-up: a layer's method in the second-best assignment, where it differs")
         console.print(_totals_table(result, result.best))
     if result.policies:
         console.print(Text.assemble("\n", ("Naive rules", "bold")))
@@ -63,20 +69,34 @@ def print_assignment(
     console.print(Text.assemble(status, " ", "; ".join(_status_parts(result))))
 
 
-def _layers_table(result: AssignResult, best: Assignment) -> Table:
-    """Return a row per layer: method, costs, and the second-best assignment's method if it differs."""
+def _layers_table(result: AssignResult, best: Assignment, others: Alternatives | None) -> Table:
+    """Return a row per layer: method, costs, and its best other method or the second-best assignment's."""
     table = plain_table("Layer", "Method")
     for heading in ("Execution", "Transition"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("Runner-up", no_wrap=True)
+    if others is not None:
+        table.add_column("Margin", justify="right", no_wrap=True)
     network = result.network
     methods = best.methods(network)
-    others = methods if result.runner_up is None else result.runner_up.methods(network)
-    rows = zip(network.layers, methods, best.execution, best.incoming(network), others, strict=True)
-    for layer, method, execution, transition, other in rows:
-        differs = other if other != method else NOTHING
-        table.add_row(layer.name, method, _cost(result, execution), _cost(result, transition), differs)
+    ends = _second_best(result, methods) if others is None else _others(result, others)
+    rows = zip(network.layers, methods, best.execution, best.incoming(network), ends, strict=True)
+    for layer, method, execution, transition, end in rows:
+        table.add_row(layer.name, method, _cost(result, execution), _cost(result, transition), *end)
     return table
+
+
+def _second_best(result: AssignResult, methods: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the second-best assignment's methods where they differ."""
+    second = methods if result.runner_up is None else result.runner_up.methods(result.network)
+    for method, other in zip(methods, second, strict=True):
+        yield (other if other != method else NOTHING,)
+
+
+def _others(result: AssignResult, others: Alternatives) -> Iterator[tuple[str, ...]]:
+    """Yield each layer's best other method and its margin."""
+    for layer, own in zip(result.network.layers, others, strict=True):
+        yield (NOTHING, NOTHING) if own is None else (layer.methods[own.method], _cost(result, own.margin))
 
 
 def _totals_table(result: AssignResult, best: Assignment) -> Table:

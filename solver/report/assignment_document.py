@@ -5,6 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from importlib.metadata import version
 
+from model.network import Layer
+from solver.assignment.alternatives import Alternative, alternatives
 from solver.assignment.array_search import ArrayChoice
 from solver.assignment.result import Assignment, AssignResult, Decomposition
 from solver.report.document import Document
@@ -87,12 +89,14 @@ def _methods(result: AssignResult, assignment: Assignment | None) -> dict[str, s
 def _layers(result: AssignResult, best: Assignment) -> list[Document]:
     network = result.network
     others = (None,) * len(network.layers) if result.runner_up is None else result.runner_up.methods(network)
+    found = alternatives(result) or (None,) * len(network.layers)
     rows = zip(
         network.layers,
         best.methods(network),
         best.execution,
         best.incoming(network),
         others,
+        found,
         strict=True,
     )
     return [
@@ -102,9 +106,16 @@ def _layers(result: AssignResult, best: Assignment) -> list[Document]:
             "execution": _number(result, execution),
             "transition": _number(result, transition),
             "runner_up": other,
+            "alternative": _alternative(result, layer, alternative),
         }
-        for layer, method, execution, transition, other in rows
+        for layer, method, execution, transition, other, alternative in rows
     ]
+
+
+def _alternative(result: AssignResult, layer: Layer, own: Alternative | None) -> Document | None:
+    if own is None:
+        return None
+    return {"method": layer.methods[own.method], "margin": _number(result, own.margin)}
 
 
 def _edges(result: AssignResult, best: Assignment) -> list[Document]:
