@@ -54,9 +54,10 @@ def run_searches(arguments: argparse.Namespace, run: Callable[..., Answer]) -> A
 
 def _executor(arguments: argparse.Namespace) -> Executor:
     from solver.network import Processes, Serial  # noqa: PLC0415 (loads ortools)
-    from solver.network.cluster import Cluster  # noqa: PLC0415
+    from solver.network.cluster import Cluster, silence_logs  # noqa: PLC0415
 
     if arguments.cluster is not None:
+        silence_logs()
         return Cluster(arguments.cluster)
     return Processes(arguments.jobs) if arguments.jobs > 1 else Serial()
 

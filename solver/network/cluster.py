@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
+from hashlib import sha256
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from model.mapspace import Mapspace
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 EXTRA = "cluster"
 CONNECT_S = 10
+VERSION = version("tilewright")
 
 
 class Cluster:
@@ -51,14 +55,15 @@ class Cluster:
         with self._connected() as client:
             waiting = {}
             for task in largest_first(tasks):
-                key = f"tilewright-{task.key}-{own.time_limit_s}-{own.seed}"
-                future = client.submit(_search, task.mapspace, own, key=key, retries=MOST_LOSSES)
+                future = client.submit(
+                    _search, task.mapspace, own, VERSION, key=_key(task, own), retries=MOST_LOSSES
+                )
                 waiting[future] = task
             report(next(iter(waiting.values())), None)
             try:
                 yield from self._finished(client, waiting, report, should_stop)
             finally:
-                client.cancel(list(waiting), force=True)
+                client.cancel(list(waiting))
 
     def _connected(self) -> Any:
         try:
@@ -70,24 +75,49 @@ class Cluster:
         self, client: Any, waiting: dict[Any, Task], report: Report, should_stop: StopCallback
     ) -> Answers:
         while waiting and not should_stop():
-            try:
-                with client.as_current():
-                    done = self._distributed.wait(list(waiting), POLL_S, "FIRST_COMPLETED").done
-            except TimeoutError:
+            done = self._done(client, waiting)
+            if not done:
                 report(next(iter(waiting.values())), None)
-                continue
             for future in done:
-                task = waiting.pop(future)
-                yield task, self._result(future)
+                yield waiting.pop(future), self._result(future)
+
+    def _done(self, client: Any, futures: Iterable[Any]) -> Collection[Any]:
+        """Wait a moment for one of the futures, and return those that are done."""
+        try:
+            with client.as_current():
+                done: Collection[Any] = self._distributed.wait(list(futures), POLL_S, "FIRST_COMPLETED").done
+        except TimeoutError:
+            return ()
+        except (OSError, CancelledError) as error:
+            raise self._lost(error) from None
+        return done
 
     def _result(self, future: Any) -> Result:
         try:
             result: Result = future.result()
         except self._distributed.KilledWorker as error:
             raise ExecutorError(f"the cluster lost the workers of a search: {error}") from None
+        except ImportError as error:
+            raise ExecutorError(f"the workers of the cluster lack this program: {error}") from None
         except (OSError, CancelledError) as error:
-            raise ExecutorError(f"the scheduler at {self._address} is gone: {error}") from None
+            raise self._lost(error) from None
         return result
+
+    def _lost(self, error: BaseException) -> ExecutorError:
+        if isinstance(error, CancelledError):
+            return ExecutorError(f"the scheduler at {self._address} is gone, or has dropped the searches")
+        return ExecutorError(f"the scheduler at {self._address} is gone: {error}")
+
+
+def _key(task: Task, options: Options) -> str:
+    """Return a name that runs share which ask for the same search, so that the cluster does it once."""
+    return f"tilewright-{task.key}-{sha256(repr(options).encode()).hexdigest()[:16]}"
+
+
+def silence_logs() -> None:
+    """Keep Dask from writing what it logs to stderr; errors that matter are raised."""
+    for handler in logging.getLogger(_library().__name__).handlers:
+        handler.setLevel(logging.CRITICAL)
 
 
 def _library() -> ModuleType:
@@ -99,5 +129,8 @@ def _library() -> ModuleType:
     return distributed  # type: ignore[no-any-return,unused-ignore]
 
 
-def _search(mapspace: Mapspace, options: Options) -> Result:
+def _search(mapspace: Mapspace, options: Options, asked_by: str) -> Result:
+    """Search on a worker; `ExecutorError` if that has another version, whose answers may differ."""
+    if asked_by != VERSION:
+        raise ExecutorError(f"a worker of the cluster has version {VERSION}, this program {asked_by}")
     return map_einsum(mapspace, options)

@@ -9,9 +9,12 @@ import pytest
 
 from model.cascade import Network
 from model.spec.cascade import load_network
+from model.spec.cascade.variants import load_variants
+from model.spec.timeloop.overrides import parse_setting
 from solver.network import ResultCache, map_network
 from solver.network.cluster import Cluster
 from solver.network.executors import ExecutorError
+from solver.network.sweep import sweep
 from solver.result import Options, Status
 from tests.conftest import REPOSITORY
 
@@ -19,7 +22,7 @@ ENERGY = Options(objectives=("energy",))
 LAYERS = ("01_conv1", "06_conv3_block1_a", "16_conv5_block1_a", "21_fc")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def scheduler() -> Iterator[object]:
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
@@ -28,32 +31,76 @@ def scheduler() -> Iterator[object]:
         yield cluster
 
 
-def worker_processes(cluster) -> list[int]:
-    return [worker.pid for worker in cluster.workers.values()]
+class Recording:
+    """The cluster, with the keys of the tasks in the order in which they were answered."""
+
+    def __init__(self, address: str) -> None:
+        self._cluster = Cluster(address)
+        self.answered: list[str] = []
+
+    def run(self, tasks, options, report, should_stop):
+        for task, result in self._cluster.run(tasks, options, report, should_stop):
+            self.answered.append(task.key)
+            yield task, result
 
 
-def test_a_lost_worker_loses_nothing(scheduler, tmp_path):
+def busy_worker(scheduler) -> tuple[int, set[str]] | None:
+    """Process of a worker that searches, and the keys of what it is to search."""
+    for nanny in scheduler.workers.values():
+        state = scheduler.scheduler.workers.get(nanny.worker_address)
+        keys = {task.key.split("-")[1] for task in state.processing} if state else set()
+        if keys:
+            return nanny.pid, keys
+    return None
+
+
+def test_a_lost_worker_loses_nothing_and_nothing_counts_twice(scheduler, tmp_path):
     specs = REPOSITORY / "specs"
     paths = [specs / "layers" / "resnet18" / f"{name}.yaml" for name in LAYERS]
     network = load_network([*paths, specs / "architectures" / "eyeriss_like.yaml"])
-    reports: list[object] = []
+    executor = Recording(scheduler.scheduler_address)
+    lost: set[str] = set()
 
-    def kill_once(report: object) -> None:
-        reports.append(report)
-        if len(reports) == 3:  # the first one comes before the searches, the others while they run
-            os.kill(worker_processes(scheduler)[0], signal.SIGKILL)
+    def kill_once(_: object) -> None:
+        found = busy_worker(scheduler)
+        if not lost and found is not None:
+            lost.update(found[1] - set(executor.answered))
+            os.kill(found[0], signal.SIGKILL)
 
     cache = ResultCache(tmp_path)
-    result = map_network(
-        network, ENERGY, cache, on_progress=kill_once, executor=Cluster(scheduler.scheduler_address)
-    )
+    result = map_network(network, ENERGY, cache, on_progress=kill_once, executor=executor)
     alone = map_network(network, ENERGY)
-    assert len(reports) >= 3
+    assert lost
+    assert lost <= set(executor.answered)
+    assert len(executor.answered) == len(set(executor.answered)) == len(LAYERS)
     assert [own.layer.name for own in result.layers] == list(LAYERS)
     assert result.status is Status.OPTIMAL
     assert [own.result.mapping for own in result.layers] == [own.result.mapping for own in alone.layers]
     assert (result.energy, result.cycles) == (alone.energy, alone.cycles)
     assert len(list(tmp_path.glob("*.json"))) == len(LAYERS)
+
+
+def test_sweeps_run_there_too(scheduler, spec):
+    own = load_variants(spec, settings=[parse_setting("buffer.depth=6,12")])
+    there = sweep(own, ENERGY, executor=Cluster(scheduler.scheduler_address))
+    assert [point.costs for point in there.points] == [point.costs for point in sweep(own, ENERGY).points]
+
+
+def test_workers_of_another_version_are_refused(scheduler, network: Network, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("solver.network.cluster.VERSION", "0.0.0")
+    with pytest.raises(ExecutorError, match=r"this program 0\.0\.0"):
+        map_network(network, ENERGY, executor=Cluster(scheduler.scheduler_address))
+
+
+def test_a_lost_scheduler_ends_the_run(network: Network):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=None) as empty:
+
+        def close(_: object) -> None:
+            empty.close()
+
+        with pytest.raises(ExecutorError, match="is gone"):
+            map_network(network, ENERGY, on_progress=close, executor=Cluster(empty.scheduler_address))
 
 
 def test_a_stopped_run_leaves_the_cluster(scheduler, network: Network):
