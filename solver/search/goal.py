@@ -11,12 +11,32 @@ from solver.search.lattice import BoolArray, FloatArray
 UNLIMITED = 1 << 200
 """An energy that no mapping reaches."""
 
+SLACK = 1 - 1e-12
+"""A product of two floating-point numbers errs by far less than this share."""
+
 
 def objective_value(objective: str, energy: int, cycles: int) -> int:
     """Exact value of one objective; EDP is energy units times cycles."""
     if objective == "energy":
         return energy
     return cycles if objective == "latency" else energy * cycles
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The most that a mapping may cost, in energy units and in cycles; None is no cap."""
+
+    energy: int | None = None
+    cycles: int | None = None
+
+    @property
+    def limits(self) -> tuple[tuple[str, int], ...]:
+        """The caps that there are, as limits of a `Goal`."""
+        pairs = (("energy", self.energy), ("latency", self.cycles))
+        return tuple((name, cap) for name, cap in pairs if cap is not None)
+
+
+NO_CAPS = Caps()
 
 
 @dataclass
@@ -35,12 +55,11 @@ class Goal:
         return objective_value(self.objective, energy, cycles)
 
     def values(self, energies: FloatArray, cycles: FloatArray) -> FloatArray:
-        """Objective of arrays of bounds, in floating point, rounded down."""
-        energies = np.where(np.isfinite(energies), energies, np.inf)
-        if self.objective == "energy":
-            return energies
-        value = cycles if self.objective == "latency" else energies * cycles * (1 - 1e-12)
-        return np.where(np.isfinite(energies), value, np.inf)
+        """Objective of arrays of bounds, in floating point, rounded down; infinite beyond a limit."""
+        within = np.isfinite(energies) & np.isfinite(cycles)
+        for name, most in self.limits:
+            within &= _rounded_down(name, energies, cycles) <= float(most)
+        return np.where(within, _rounded_down(self.objective, energies, cycles), np.inf)
 
     def improves(self, energy: int, cycles: int) -> bool:
         """Whether a mapping with these costs is allowed and better than the incumbent."""
@@ -68,16 +87,20 @@ class Goal:
 
     def hopeful(self, energies: FloatArray, cycles: FloatArray) -> BoolArray:
         """Which pairs of lower bounds can still improve; never too strict in spite of rounding."""
-        slack = 1 - 1e-12
-        energy = energies * slack
         hopeful = np.ones(len(energies), dtype=np.bool_)
         bounds = list(self.limits)
         if self.incumbent is not None:
             bounds.append((self.objective, self.incumbent - 1))
         for name, most in bounds:
-            value = energy if name == "energy" else cycles if name == "latency" else energy * cycles * slack
-            hopeful &= value <= float(most)
+            hopeful &= _rounded_down(name, energies * SLACK, cycles) <= float(most)
         return hopeful
+
+
+def _rounded_down(objective: str, energies: FloatArray, cycles: FloatArray) -> FloatArray:
+    """Objective of arrays of bounds, in floating point; a product is scaled below the exact one."""
+    if objective == "energy":
+        return energies
+    return cycles if objective == "latency" else energies * cycles * SLACK
 
 
 def _first_energy_above(objective: str, most: int, cycles: int) -> int:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
+from functools import cached_property
+from types import TracebackType
 
 import numpy as np
 
@@ -20,7 +23,7 @@ from solver.result import (
 )
 from solver.search.completion import Priced
 from solver.search.engine import Counters, Search
-from solver.search.goal import Goal, objective_value
+from solver.search.goal import NO_CAPS, Caps, Goal, objective_value
 from solver.search.space import SearchSpace, keep_masks
 from solver.search.survey import Survey
 from solver.search.workers import Bounder
@@ -92,27 +95,111 @@ def map_einsum(
     Result
         OPTIMAL only if the bound meets the value of the mapping by the plain cost model, in integers.
     """
-    objectives = options.objectives or mapspace.objectives
-    clock = _Clock(options, on_progress, should_stop)
-    space = _affordable(mapspace, options.memory_limit_mib << 20)
-    survey = Survey(space)
-    counters = Counters()
-    best: Priced | None = None
-    limits: tuple[tuple[str, int], ...] = ()
-    bounds: list[int | None] = []
-    with Bounder(space, options.jobs) as bounder:
+    with SharedSearch(mapspace, options, on_progress, should_stop) as search:
+        return search.minimise(options.objectives or mapspace.objectives)
+
+
+class SharedSearch:
+    """Searches of one mapspace, one after the other, that share its space, survey, workers and time limit."""
+
+    def __init__(
+        self,
+        mapspace: Mapspace,
+        options: Options = Options(),  # noqa: B008 (frozen)
+        on_progress: ProgressCallback | None = None,
+        should_stop: StopCallback | None = None,
+    ) -> None:
+        self.mapspace = mapspace
+        self._options = options
+        self._clock = _Clock(options, on_progress, should_stop)
+        space = _affordable(mapspace, options.memory_limit_mib << 20)
+        self._survey = Survey(space)
+        self._counters = Counters()
+        self._bounder = Bounder(space, options.jobs)
+
+    def __enter__(self) -> SharedSearch:
+        self._bounder.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bounder.__exit__(kind, error, trace)
+
+    def minimise(
+        self, objectives: Sequence[str], caps: Caps = NO_CAPS, known: Priced | None = None
+    ) -> Result:
+        """Find the lexicographically best mapping within `caps`.
+
+        Parameters
+        ----------
+        objectives
+            Names out of `solver.result.OBJECTIVES`.
+        caps
+            The most that the mapping may cost.
+        known
+            A mapping within `caps`, to begin with.
+
+        Returns
+        -------
+        Result
+            As of `map_einsum`, but INFEASIBLE means within `caps`. Statistics and seconds include those of
+            all searches before.
+        """
+        best = known
+        limits = caps.limits
+        bounds: list[int | None] = []
         for objective in objectives:
             goal = Goal(objective, limits)
-            best, bound = _minimise(survey, goal, best, clock, counters, options, bounder)
+            best, bound = self._minimise(goal, best)
             bounds.append(bound)
             if goal.incumbent is None or bound != goal.incumbent:
                 break
             limits = (*limits, (objective, goal.incumbent))
-    if space.coarse:
-        # Only a part of the mapspace was searched: what was found stands, what was proven does not.
-        clock.termination = clock.termination or Termination.MEMORY_LIMIT
-        bounds = [_floor(mapspace, objectives[0])]
-    return _result(mapspace, objectives, best, bounds, clock, counters)
+        if self._survey.space.coarse:
+            # Only a part of the mapspace was searched: what was found stands, what was proven does not.
+            self._clock.termination = self._clock.termination or Termination.MEMORY_LIMIT
+            bounds = [floor(self.mapspace, objectives[0])]
+        return _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._counters)
+
+    def _minimise(self, goal: Goal, best: Priced | None) -> tuple[Priced | None, int | None]:
+        """Best mapping for one objective, and its bound (None if there is no mapping, or nothing known)."""
+        if best is not None:
+            goal.incumbent = goal.value(best.evaluation.energy, best.evaluation.cycles)
+        space, clock = self._survey.space, self._clock
+        if space.excluded:
+            return best, None
+        for mask in keep_masks(space):
+            if clock.stop():
+                return best, None
+            clock.report("survey", goal, None)
+            self._survey.bounds(mask)
+        quantum = self._quantum
+        while True:
+            search = Search(
+                self._survey,
+                goal,
+                clock.stop,
+                quantum,
+                self._options,
+                self._counters,
+                clock.report,
+                self._bounder,
+                best,
+            )
+            bound = search.run()
+            best = search.best
+            if _exact(space, best, quantum):
+                return best, bound
+            if clock.stop():
+                # Capped prices may have hidden a better mapping, so they prove nothing about this one.
+                return best, bound if best is None else None
+            quantum *= 1 << 20
+
+    @cached_property
+    def _quantum(self) -> int:
+        """Energy units per step of the integer tables, to begin with."""
+        return _quantum(self._survey)
 
 
 def _affordable(mapspace: Mapspace, most_bytes: int) -> SearchSpace:
@@ -125,40 +212,7 @@ def _affordable(mapspace: Mapspace, most_bytes: int) -> SearchSpace:
     return space
 
 
-def _minimise(
-    survey: Survey,
-    goal: Goal,
-    best: Priced | None,
-    clock: _Clock,
-    counters: Counters,
-    options: Options,
-    bounder: Bounder,
-) -> tuple[Priced | None, int | None]:
-    """Best mapping for one objective, and the bound on it (None if there is no mapping, or nothing known)."""
-    if best is not None:
-        goal.incumbent = goal.value(best.evaluation.energy, best.evaluation.cycles)
-    space = survey.space
-    if space.excluded:
-        return best, None
-    for mask in keep_masks(space):
-        if clock.stop():
-            return best, None
-        clock.report("survey", goal, None)
-        survey.bounds(mask)
-    quantum = _quantum(survey)
-    while True:
-        search = Search(survey, goal, clock.stop, quantum, options, counters, clock.report, bounder, best)
-        bound = search.run()
-        best = search.best
-        if _exact(space, best, quantum):
-            return best, bound
-        if clock.stop():
-            # Capped prices may have hidden a better mapping, so they prove nothing about this one.
-            return best, bound if best is None else None
-        quantum *= 1 << 20
-
-
-def _floor(mapspace: Mapspace, objective: str) -> int:
+def floor(mapspace: Mapspace, objective: str) -> int:
     """Bound that holds for any mapping: all arithmetic units busy, and no access counted."""
     architecture, computes = mapspace.architecture, mapspace.problem.computes
     return objective_value(

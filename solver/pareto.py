@@ -1,0 +1,200 @@
+"""The energy-latency front of one Einsum: every mapping that no other beats in both, each proven.
+
+The front is walked from its slow end, by the epsilon constraint: the least energy, then the least
+latency at that energy, then the same again below that latency, until the least latency of all is
+reached. That one is proven before the walk, with the mapping of least energy as incumbent: with a known
+end no search has to prove that nothing is left, and each starts from a mapping within its cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from model.cost import Evaluation
+from model.mapping import Mapping
+from model.mapspace import Mapspace
+from solver.result import (
+    Options,
+    ProgressCallback,
+    Reason,
+    Result,
+    Statistics,
+    Status,
+    StopCallback,
+    Termination,
+)
+from solver.search.completion import Priced
+from solver.search.goal import NO_CAPS, Caps
+from solver.search.mapper import SharedSearch, floor
+
+DEFAULTS = Options()
+
+
+@dataclass(frozen=True)
+class FrontPoint:
+    """A mapping, and its costs by the plain cost model.
+
+    A `proven` one belongs to the front: no mapping has at most its energy and at most its cycles, and
+    less of one. Of the others it is only known that no mapping found is like that.
+    """
+
+    mapping: Mapping
+    evaluation: Evaluation
+    proven: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRange:
+    """Cycles at which mappings may exist that belong to the front and were not found.
+
+    Such a mapping takes `least_cycles` or more, `most_cycles` or fewer (None: any number), and
+    `least_energy` energy units or more.
+    """
+
+    least_cycles: int
+    most_cycles: int | None
+    least_energy: int
+
+
+@dataclass(frozen=True)
+class Front:
+    """The energy-latency front of a mapspace.
+
+    Parameters
+    ----------
+    status
+        OPTIMAL if the front is complete and every point is proven, FEASIBLE if something is open,
+        INFEASIBLE if there is no mapping, UNKNOWN if none was found.
+    termination
+        Why the search ended.
+    units_per_pj
+        The architecture's energy units in a picojoule.
+    points
+        By rising cycles, and so by falling energy. Costs are exact integers.
+    open_ranges
+        Where the front is not known, by rising cycles; nothing if it is complete.
+    statistics
+        Work of all searches together.
+    reasons
+        For INFEASIBLE, why.
+    """
+
+    status: Status
+    termination: Termination
+    units_per_pj: int
+    points: tuple[FrontPoint, ...] = ()
+    open_ranges: tuple[OpenRange, ...] = ()
+    statistics: Statistics = field(default_factory=Statistics)
+    reasons: tuple[Reason, ...] = ()
+
+
+def pareto_front(
+    mapspace: Mapspace,
+    options: Options = DEFAULTS,
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> Front:
+    """Find the complete energy-latency front of a mapspace, each point proven.
+
+    Parameters
+    ----------
+    mapspace
+        The problem, the architecture, and what the user allows.
+    options
+        Limits of the whole front, workers, seed. The objectives are not used.
+    on_progress, should_stop
+        As for `solver.search.map_einsum`.
+
+    Returns
+    -------
+    Front
+        When stopped, the points that were proven so far, what was found besides them, and what is open.
+    """
+    with SharedSearch(mapspace, options, on_progress, should_stop) as search:
+        return _Walk(search).run()
+
+
+class _Walk:
+    """The walk from the slow end of the front to the fast one."""
+
+    def __init__(self, search: SharedSearch) -> None:
+        self._search = search
+        self._points: list[FrontPoint] = []
+        self._found: list[FrontPoint] = []
+
+    def run(self) -> Front:
+        """Walk as far as time allows."""
+        last = self._step(NO_CAPS)
+        if last.status is Status.INFEASIBLE:
+            return self._front(last)
+        if last.status is not Status.OPTIMAL:
+            return self._front(last, self._open(last, 1, None))
+        fast = self._search.minimise(("latency",), known=_priced(last))
+        self._found.extend(_front_points(fast, proven=False))
+        least_cycles = fast.bound or 1
+        if fast.status is not Status.OPTIMAL:
+            return self._front(fast, self._open(last, least_cycles, _costs(last).cycles - 1))
+        while _costs(last).cycles > least_cycles:
+            cap = _costs(last).cycles - 1
+            step = self._step(Caps(cycles=cap), _priced(fast))
+            if step.status is not Status.OPTIMAL:
+                return self._front(step, self._open(step, least_cycles, cap, _costs(last).energy))
+            last = step
+        return self._front(last)
+
+    def _step(self, caps: Caps, known: Priced | None = None) -> Result:
+        """Find the next point: the least energy within `caps`, and the least latency at that energy."""
+        result = self._search.minimise(("energy", "latency"), caps, known)
+        proven = result.status is Status.OPTIMAL
+        (self._points if proven else self._found).extend(_front_points(result, proven))
+        return result
+
+    def _open(
+        self, bounded: Result, least_cycles: int, most_cycles: int | None, least_energy: int = 0
+    ) -> tuple[OpenRange, ...]:
+        """The cycles at which the front is not known, with the bound that a search for energy left.
+
+        Where the least energy is proven, a mapping that takes longer than the one found is dominated.
+        """
+        mapspace = self._search.mapspace
+        least_cycles = max(least_cycles, floor(mapspace, "latency"))
+        least_energy = max(least_energy, floor(mapspace, "energy"), bounded.bound or 0)
+        if bounded.evaluation is not None and bounded.bound == bounded.value:
+            faster = bounded.evaluation.cycles - 1
+            most_cycles = faster if most_cycles is None else min(most_cycles, faster)
+        if most_cycles is not None and most_cycles < least_cycles:
+            return ()
+        return (OpenRange(least_cycles, most_cycles, least_energy),)
+
+    def _front(self, last: Result, open_ranges: tuple[OpenRange, ...] = ()) -> Front:
+        points = undominated([*self._points, *self._found])
+        return Front(last.status, last.termination, last.units_per_pj, points, open_ranges, last.statistics)
+
+
+def undominated(points: Sequence[FrontPoint]) -> tuple[FrontPoint, ...]:
+    """Return the points that no other one equals or beats in both costs, by rising cycles.
+
+    Of points with equal costs the first one stays.
+    """
+    found: list[FrontPoint] = []
+    for point in sorted(points, key=lambda own: (own.evaluation.cycles, own.evaluation.energy)):
+        if not found or point.evaluation.energy < found[-1].evaluation.energy:
+            found.append(point)
+    return tuple(found)
+
+
+def _front_points(result: Result, proven: bool) -> list[FrontPoint]:
+    if result.mapping is None or result.evaluation is None:
+        return []
+    return [FrontPoint(result.mapping, result.evaluation, proven)]
+
+
+def _costs(result: Result) -> Evaluation:
+    assert result.evaluation is not None  # a proven optimum has one
+    return result.evaluation
+
+
+def _priced(result: Result) -> Priced:
+    assert result.mapping is not None  # a proven optimum has one
+    return Priced(result.mapping, _costs(result))
