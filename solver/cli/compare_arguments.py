@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from solver.cli.options import Commands, add_json, add_search_options, add_spec_command, positive, seconds
+from solver.cli.options import (
+    Commands,
+    add_csv_and_plot,
+    add_json,
+    add_search_options,
+    add_spec_command,
+    positive,
+    seconds,
+)
 
 DEFAULT_BUDGET_S = 10.0
 
@@ -16,13 +23,7 @@ def add_compare(commands: Commands) -> argparse.ArgumentParser:
     add_search_options(parser)
     add_mapper_options(parser)
     add_json(parser)
-    parser.add_argument("--csv", type=Path, metavar="OUT", help="write a CSV table (- is stdout)")
-    parser.add_argument(
-        "--plot",
-        type=Path,
-        metavar="OUT",
-        help="draw best value against time into a PNG, SVG or PDF file; needs matplotlib",
-    )
+    add_csv_and_plot(parser, "best value against time")
     parser.set_defaults(quiet=False)
     return parser
 

@@ -168,6 +168,17 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the result as JSON (- is stdout)")
 
 
+def add_csv_and_plot(parser: argparse.ArgumentParser, drawn: str) -> None:
+    """Add ``--csv OUT``, and ``--plot OUT`` for a picture of what is `drawn`."""
+    parser.add_argument("--csv", type=Path, metavar="OUT", help="write a CSV table (- is stdout)")
+    parser.add_argument(
+        "--plot",
+        type=Path,
+        metavar="OUT",
+        help=f"draw {drawn} into a PNG, SVG or PDF file; needs matplotlib",
+    )
+
+
 def objectives(text: str) -> tuple[str, ...]:
     """Read a list of objectives."""
     names = tuple(part.strip() for part in text.split(","))

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from solver.cli.network_arguments import add_run_options
-from solver.cli.options import Commands, add_json, add_spec_command
+from solver.cli.options import Commands, add_csv_and_plot, add_json, add_spec_command
 
 
 def add_sweep(commands: Commands) -> argparse.ArgumentParser:
@@ -48,11 +48,5 @@ def add_sweep(commands: Commands) -> argparse.ArgumentParser:
     )
     add_run_options(parser)
     add_json(parser)
-    parser.add_argument("--csv", type=Path, metavar="OUT", help="write a CSV table (- is stdout)")
-    parser.add_argument(
-        "--plot",
-        type=Path,
-        metavar="OUT",
-        help="draw energy against cycles, and against area, into a PNG, SVG or PDF file; needs matplotlib",
-    )
+    add_csv_and_plot(parser, "energy against cycles, and against area,")
     return parser
