@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 OBJECTIVES = ("energy", "latency", "edp")
 
 
+class ContradictionError(RuntimeError):
+    """Two parts of the product disagree on a fact: a defect, never an answer."""
+
+
 class Status(Enum):
     """What is known about the mapspace when a search ends."""
 

@@ -18,6 +18,7 @@ from solver.explain.constraints import (
     droppable,
 )
 from solver.explain.feasibility import Feasibility, Verdict
+from solver.result import ContradictionError
 
 LEAST_TELLING_FIRST = (
     Mesh,
@@ -44,10 +45,6 @@ class Conflict:
     irreducible: bool
 
 
-class UnverifiedConflictError(RuntimeError):
-    """Two solves contradict each other: a defect, never an answer."""
-
-
 def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint]) -> Conflict | None:
     """Return an irreducible conflict among `constraints`, None if they hold together or nobody knows.
 
@@ -57,7 +54,7 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
 
     Raises
     ------
-    UnverifiedConflictError
+    ContradictionError
         The second model finds a mapping.
     """
     given = [c for c in constraints if not droppable(c)]
@@ -116,4 +113,4 @@ def _verify(feasibility: Feasibility, given: list[Constraint], conflict: list[Co
     """Decide a conflict once more, by a model of its own and another seed."""
     fresh = feasibility.alone([*given, *conflict])
     if fresh.decide([*given, *conflict]).verdict is Verdict.FEASIBLE:
-        raise UnverifiedConflictError("a conflict between constraints does not stand up to a second solve")
+        raise ContradictionError("a conflict between constraints does not stand up to a second solve")

@@ -17,7 +17,16 @@ from solver.explain.constraints import (
 )
 from solver.explain.relaxing import without
 from solver.explain.wording import clause_text
-from solver.result import Options, Progress, ProgressCallback, Result, Statement, Status, StopCallback
+from solver.result import (
+    ContradictionError,
+    Options,
+    Progress,
+    ProgressCallback,
+    Result,
+    Statement,
+    Status,
+    StopCallback,
+)
 
 Search = Callable[[Mapspace, Options, ProgressCallback | None, StopCallback | None], Result]
 
@@ -92,6 +101,11 @@ def constraint_costs(
         Of each search; the time limit holds for each of them alone.
     search
         The search, `solver.search.map_einsum`.
+
+    Raises
+    ------
+    ContradictionError
+        The search proves that fewer constraints allow less.
     """
     baseline = search(mapspace, options, on_progress, should_stop)
     if baseline.mapping is None:
@@ -147,12 +161,14 @@ def _cost(statement: Statement, baseline: Result, results: list[Result]) -> Clau
     Today's mapping is still allowed, so the optimum is no worse, and a search that stopped early has
     found at least that one.
     """
-    best = min((baseline, *results), key=_value)
-    if all(result.status is Status.INFEASIBLE for result in results):
+    if not results:
         return ClauseCost(statement, baseline, 0.0, 0.0)
+    best = min((baseline, *results), key=_value)
     value = _value(baseline)
     bounds = [result.bound for result in results if result.status is not Status.INFEASIBLE]
     known = [bound for bound in bounds if bound is not None]
+    if all(bound > value for bound in known) and len(known) == len(bounds):
+        raise ContradictionError(f"without {statement.text}, the search proves today's mapping impossible")
     share = (value - _value(best)) / value if value else 0.0
     if baseline.status is not Status.OPTIMAL or len(known) < len(bounds):
         return ClauseCost(statement, best, share, None)

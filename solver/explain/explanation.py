@@ -22,7 +22,7 @@ from solver.explain.feasibility import Feasibility, Verdict
 from solver.explain.levers import levers
 from solver.explain.nearest import nearest
 from solver.explain.wording import shortfall, statement_text
-from solver.result import Reason, Result, Shortfall, Statement, Status, StopCallback
+from solver.result import ContradictionError, Reason, Result, Shortfall, Statement, Status, StopCallback
 
 MOST_CONFLICTS = 3
 """Conflicts that share no constraint, of which as many are looked for."""
@@ -33,10 +33,6 @@ NOT_FOUND = Reason("the conflict between the constraints was not found in the ti
 
 MOST_TELLING = (Capacity, Utilization, Parallelism, Mesh)
 """Whose arithmetic makes the headline."""
-
-
-class ContradictionError(RuntimeError):
-    """A mapping exists where the search proved that there is none: a defect, never an answer."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,16 @@ from dataclasses import dataclass, replace
 
 from model.mapspace import Mapspace
 from solver.heuristics.interface import Budget, BudgetSpent, Mapper, MapperError
-from solver.heuristics.pricing import ContradictionError, Incumbent, Pricing
-from solver.result import Options, Progress, ProgressCallback, Result, Status, StopCallback
+from solver.heuristics.pricing import Incumbent, Pricing
+from solver.result import (
+    ContradictionError,
+    Options,
+    Progress,
+    ProgressCallback,
+    Result,
+    Status,
+    StopCallback,
+)
 from solver.search import map_einsum
 from solver.search.goal import objective_value
 

@@ -17,6 +17,7 @@ from model.mapping import Mapping, StorageMapping
 from model.mapspace import Mapspace
 from solver.heuristics.interface import Budget, BudgetSpent
 from solver.heuristics.rules import Rules
+from solver.result import ContradictionError
 from solver.search.goal import objective_value
 
 FEW = 64
@@ -25,10 +26,6 @@ FEW = 64
 
 ROUNDING = 1 + 1e-12
 """Values of doubles this close to each other are compared exactly."""
-
-
-class ContradictionError(RuntimeError):
-    """Two parts of the product disagree on a mapping: a defect, never an answer."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +14,6 @@ from model.cost.batch.evaluator import Doubles
 from model.mapspace import Mapspace, TemporalRules
 from model.numbers import divisors
 from solver.heuristics.rules import Rules
-
-NodeWeight = Callable[[int], float]
 
 
 class Sampler:

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from model.mapspace import FactorRule, KeepRules, TemporalRules
-from solver.explain.conflict import UnverifiedConflictError, find_conflict, find_conflicts
+from solver.explain.conflict import find_conflict, find_conflicts
 from solver.explain.constraints import constraints_of
 from solver.explain.feasibility import Answer, Feasibility, Verdict
+from solver.result import ContradictionError
 from tests.solver.explain.enumeration import all_but, allows_a_mapping, feasible_without, some_mapspaces
 from tests.solver.explain.test_feasibility import copies
 
@@ -76,7 +77,7 @@ def test_a_conflict_that_a_second_solve_refutes_is_not_reported(monkeypatch):
     mapspace = copies((4,), 100, 1, tile_rules=(FactorRule("D0", "=", 2),))
     feasibility = Feasibility(mapspace)
     monkeypatch.setattr(feasibility, "decide", lambda asked: Answer(Verdict.INFEASIBLE))
-    with pytest.raises(UnverifiedConflictError):
+    with pytest.raises(ContradictionError):
         find_conflict(feasibility, constraints_of(mapspace))
 
 

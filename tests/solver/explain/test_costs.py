@@ -11,7 +11,7 @@ from solver.explain import constraint_costs
 from solver.explain.costs import clauses
 from solver.explain.relaxing import without
 from solver.explain.wording import clause_text
-from solver.result import Options, Status, Termination
+from solver.result import ContradictionError, Options, Status, Termination
 from solver.search import map_einsum
 from tests.bruteforce import count_mappings, optimum
 from tests.solver.explain.enumeration import allows_a_mapping, some_mapspaces
@@ -66,6 +66,26 @@ def test_an_order_of_temporal_loops_has_a_price():
         "the order of the temporal loops of `DRAM`; the order of the temporal loops of `buffer`"
     )
     assert cost.result.value == map_einsum(mapspace, ENERGY).value < report.baseline.value
+
+
+def infeasible(result):
+    return replace(result, status=Status.INFEASIBLE, value=None, bound=None, mapping=None, evaluation=None)
+
+
+def dearer(result):
+    return replace(result, value=result.value * 100, bound=result.value * 100)
+
+
+@pytest.mark.parametrize("lie", [infeasible, dearer])
+def test_less_cannot_be_allowed_without_a_constraint(lie):
+    mapspace = mapspace_of()
+
+    def search(space, options, on_progress, should_stop):
+        result = map_einsum(space, options, on_progress, should_stop)
+        return result if space is mapspace else lie(result)
+
+    with pytest.raises(ContradictionError, match="without"):
+        constraint_costs(mapspace, ENERGY, search)
 
 
 def stopped(space, options, on_progress, should_stop):

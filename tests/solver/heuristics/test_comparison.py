@@ -11,7 +11,7 @@ from rich.console import Console
 from solver.heuristics.comparison import MILESTONES_PERCENT, Comparison, Point, compare, geometric_mean
 from solver.heuristics.interface import Budget, MapperError
 from solver.heuristics.linear_pruned import LinearPruned
-from solver.heuristics.pricing import ContradictionError, Pricing
+from solver.heuristics.pricing import Pricing
 from solver.heuristics.random_search import RandomSearch
 from solver.report.comparison import (
     CSV_COLUMNS,
@@ -21,7 +21,7 @@ from solver.report.comparison import (
     print_comparison,
     summary_table,
 )
-from solver.result import Options, Status
+from solver.result import ContradictionError, Options, Status
 from tests.conftest import REPOSITORY
 from tests.solver.examples import FEASIBLE, INFEASIBLE, MAPPING, MAPSPACE, OPTIMAL
 from tests.strategies import random_mapspaces
