@@ -82,8 +82,8 @@ class MappedAssignment:
         The assignment. It is OPTIMAL where no cost that the searches leave open can make another
         one cheaper. Its policies are `CHEAPEST`, each single dataflow, and each single method.
     dataflow_gain, method_gain
-        Against the best single dataflow (any lowering), and the best single method; None without
-        an assignment, or where no single one is allowed everywhere.
+        Against the best single dataflow (any lowering), and the best single method, of those that
+        carry out every layer; None where there is none, and without an assignment.
     """
 
     problem: MethodNetwork
@@ -160,8 +160,8 @@ def assign_mapped(
         objective,
         costs,
         replace(found, policies=(*cheapest, *_named(by_flow, "dataflow"), *_named(by_method, "method"))),
-        _gain(found.total, "dataflow", by_flow),
-        _gain(found.total, "method", by_method),
+        _gain(found, "dataflow", by_flow),
+        _gain(found, "method", by_method),
     )
 
 
@@ -263,8 +263,11 @@ def _only(layer: Layer, methods: frozenset[str]) -> Layer | None:
     return replace(layer, costs=np.where(kept, layer.costs, FORBIDDEN))
 
 
-def _gain(total: int | None, kind: str, policies: Sequence[Policy]) -> Gain | None:
-    totals = [(policy.total, policy.name) for policy in policies if policy.total is not None]
+def _gain(found: AssignResult, kind: str, policies: Sequence[Policy]) -> Gain | None:
+    count, total = len(found.network.layers), found.total
+    totals = [
+        (own.total, own.name) for own in policies if own.total is not None and own.layers_followed == count
+    ]
     if total is None or not totals:
         return None
     cheapest, name = min(totals, key=lambda pair: pair[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
@@ -51,7 +51,8 @@ def load_method_network(
     SpecError
         For every kind of bad input, with its place.
     """
-    options = options or LoadOptions()
+    # A method that cannot carry out a layer is an answer of the mapper's, not an error.
+    options = replace(options or LoadOptions(), refuse_infeasible=False)
     given = [Path(path) for path in paths]
     tops = {path: _read(path, variables, options) for path in given}
     networks = [top for top in tops.values() if SECTION in top]
