@@ -24,7 +24,7 @@ Answers = Iterator[tuple[Task, Result]]
 
 POLL_S = 0.2
 MOST_LOSSES = 3
-"""Times that worker processes may be lost before a run is given up."""
+"""Times in a row, without an answer in between, that workers may be lost before a run is given up."""
 
 
 class ExecutorError(Exception):
@@ -98,18 +98,20 @@ class Processes:
         self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
     ) -> Answers:
         """See `Executor.run`."""
-        left = largest_first(tasks)
-        for _ in range(MOST_LOSSES):
-            if not left:
-                return
+        left = {task.key: task for task in largest_first(tasks)}
+        losses = 0
+        while left:
             try:
-                for task, result in self._pool(left, options, report, should_stop):
-                    left.remove(task)
+                for task, result in self._pool(tuple(left.values()), options, report, should_stop):
+                    del left[task.key]
+                    losses = 0
                     yield task, result
                 return
             except BrokenProcessPool:
-                continue
-        raise ExecutorError(f"worker processes were lost {MOST_LOSSES} times; is there enough memory?")
+                losses += 1
+            if losses == MOST_LOSSES:
+                message = f"worker processes were lost {losses} times in a row; is there enough memory?"
+                raise ExecutorError(message)
 
     def _pool(
         self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
@@ -139,9 +141,9 @@ def _finished(
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, POLL_S, FIRST_COMPLETED)
-        for future in done:
-            if not future.cancelled():
-                yield futures[future], future.result()
+        answered = [future for future in done if not future.cancelled()]
+        for future in sorted(answered, key=lambda own: own.exception() is not None):  # answers go first
+            yield futures[future], future.result()
         running = [future for future in waiting if future.running()]
         if running:
             report(futures[running[0]], None)

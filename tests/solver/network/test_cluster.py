@@ -26,7 +26,7 @@ LAYERS = ("01_conv1", "06_conv3_block1_a", "16_conv5_block1_a", "21_fc")
 def scheduler() -> Iterator[object]:
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
     ) as cluster:
         yield cluster
 
@@ -94,7 +94,7 @@ def test_workers_of_another_version_are_refused(scheduler, network: Network, mon
 
 def test_a_lost_scheduler_ends_the_run(network: Network):
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=None) as empty:
+    with distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=":0") as empty:
 
         def close(_: object) -> None:
             empty.close()
