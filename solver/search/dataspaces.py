@@ -92,6 +92,14 @@ class DataspaceView:
         """Dimensions along which neighbouring tiles can overlap."""
         return frozenset(d for c in self.components if c.sliding for d in c.dims)
 
+    def apart(self, component: Component) -> tuple[int, ...]:
+        """Dimensions along which the dataspace only ever moves away, in other ranks than a component's.
+
+        Where terms of both signs add up, or several ranks do, loops may lead back together.
+        """
+        others = [own for own in self.components if own is not component]
+        return tuple(d for own in others for d in own.dims if own.step(d) is not None)
+
     def distinct_tiles(self, factors: Sequence[int], bounds: Sequence[int]) -> int:
         """Lower bound on the distinct tiles among children unrolled by `factors`."""
         return math.prod(

@@ -77,7 +77,8 @@ class SlotPairs:
         view = self.space.views[place]
         if len(self.sources) * len(self.targets) > MOST_LED_PAIRS:
             return
-        for d in sorted(view.window_dims):
+        steady = [d for c in view.components if c.sliding for d in c.dims if c.step(d) is not None]
+        for d in steady:
             only = ~self.moving(sorted(view.relevant - {d})) & self.reached(None)
             for count in np.unique(self.loops(d)[only]):
                 if count > 1:
@@ -101,7 +102,7 @@ class SlotPairs:
             meets |= moves & ((jump == 0) | overlapping[None, :] & (jump == lead[None, :]))
         again = np.where(self.loops(dim) > 1, self._move(component, dim), 0)
         beyond = self._beyond(component, dim, lead[None, :] + again, lead[None, :])
-        ends: BoolArray = (self.moving(sorted(view.relevant - set(component.dims))) | beyond) & ~meets
+        ends: BoolArray = (self.moving(view.apart(component)) | beyond) & ~meets
         return ends
 
     def _beyond(self, component: Component, dim: int, passed: IntArray, lead: IntArray) -> BoolArray:
@@ -194,7 +195,7 @@ class SlotPairs:
         Loops outside of the slot may, unless a loop of this slot moves the dataspace elsewhere.
         """
         lead = self._move(component, dim)
-        apart = self.moving(sorted(view.relevant - set(component.dims)))
+        apart = self.moving(view.apart(component))
         possible = ~(apart | self._beyond(component, dim, lead, lead))
         others = [d for d in component.dims if d != dim]
         for d in others:

@@ -57,8 +57,8 @@ class SlotStep:
         boundaries = self.bounds.boundaries[self.level + 1]
         here = [b for b in boundaries if b.counts_in(members)]
         due = self.bounds.due(row, self.level + 1)
-        slid = [b for b in boundaries if b.sliding and not b.counts_in(members)]
-        waiting = row.waiting | {Waiting(b.place, b.level) for b in slid}
+        loose = [b for b in boundaries if b.sliding and not b.counts_in(members)]
+        waiting = row.waiting | {Waiting(b.place, b.level) for b in loose}
         keys = [(CLOSED, [*here, *due]), *self._staying(row, here, due)]
         if not self._pairwise(waiting, (*here, *due)):
             for key, ended in keys:
@@ -73,10 +73,11 @@ class SlotStep:
         for own in waiting:
             matrix = np.minimum(matrix + self._surcharge(own)[:, some], INFINITY)
         for key, ended in keys:
-            charged = sum((self._end(b)[:, some] for b in ended if self._slides(b)), start=matrix)
+            slid = [b for b in ended if self._slides(b)]
+            charged = sum((self._end(b)[:, some] for b in slid), start=matrix)
             charges = self._charges([b for b in ended if not self._slides(b)])
             reached = self.pairs.reached(self._leaving_in_place(key))[:, some]
-            for left, pairs in self._outcomes(waiting):
+            for left, pairs in self._outcomes(waiting | {Waiting(b.place, b.level) for b in slid}):
                 least = np.where(reached & pairs[:, some], charged, INFINITY).min(axis=1)
                 yield replace(key, waiting=left), np.minimum(least + charges, INFINITY)
 
@@ -140,13 +141,17 @@ class SlotStep:
         """What is left of one boundary that waits, and for which pairs."""
         rest = self.pairs.reached(None)
         if self._same_tile(own):
-            empty = self.pairs.reached(())
-            yield frozenset((own,)), empty
-            rest = rest & ~empty
+            still = self.pairs.reached(()) if own.lead is not None else ~self._moved(own.place)
+            yield frozenset((own,)), rest & still
+            rest = rest & ~still
             for dim, count, pairs in self.pairs.alone(own.place) if own.lead is None else ():
                 yield frozenset((Waiting(own.place, own.level, dim, count),)), pairs
                 rest = rest & ~pairs
         yield frozenset(), rest
+
+    def _moved(self, place: int) -> BoolArray:
+        """Pairs with a loop that moves a dataspace."""
+        return self.pairs.moving(sorted(self.bounds.space.views[place].relevant))
 
     def _surcharge(self, own: Waiting) -> IntArray:
         """What a boundary that waits costs beyond its least, as the loops of this slot have it."""
@@ -166,7 +171,7 @@ class SlotStep:
         words = self.pairs.words(boundary.place, boundary.unrolling)
         exact = boundary.extra(boundary.unreused_words(self.tiles, words))
         least = boundary.extra(boundary.unreused_words(self.tiles))[None, :]
-        moved = self.pairs.moving(sorted(self.bounds.space.views[boundary.place].relevant))
+        moved = self._moved(boundary.place)
         # If no loop moves the tile the slot is empty, for its innermost loop would.
         unmoved = np.where(self.pairs.reached(()), 0, INFINITY)
         surcharge: IntArray = np.where(moved, np.maximum(exact - least, 0), unmoved)
@@ -184,12 +189,11 @@ class SlotStep:
         key = boundary.place, boundary.level
         if key not in self._ended:
             words = self.pairs.words(boundary.place, boundary.unrolling)
+            # Where no loop moves the tile, the first one of a slot farther out does.
+            words = np.where(self._moved(boundary.place), words, boundary.relevant_words[self.tiles][None, :])
             least = boundary.reused(self.level, self.outer)[:, None]
             exact = boundary.reused(self.level, self.outer[:, None], words=words)
-            exact = np.maximum(exact - boundary.surplus(self.tiles)[None, :], least)
-            moved = self.pairs.moving(sorted(self.bounds.space.views[boundary.place].relevant))
-            # Where no loop moves the tile its reuse goes on, but for the outermost slot.
-            self._ended[key] = np.where(moved, exact, INFINITY if self.level else least)
+            self._ended[key] = np.maximum(exact - boundary.surplus(self.tiles)[None, :], least)
         return self._ended[key]
 
 

@@ -86,7 +86,7 @@ class Node:
 
         It ends with the first slot that also moves the dataspace in other ranks.
         """
-        apart = view.relevant - set(component.dims)
+        apart = view.apart(component)
         for loops, inner in zip(reversed(self.path), reversed(self.extents), strict=True):
             moves = [inner[d] * (component.step(d) or 0) for d in component.dims if loops[d] > 1]
             yield tuple(moves)
@@ -280,7 +280,7 @@ class Walk:
             meets = several | (move == lead) | overlapping & (move == 2 * lead)
             possible |= (loops[:, d] > 1) & meets
             inside += np.where(loops[:, d] > 1, move, 0)
-        apart = [d for d in view.relevant if d not in component.dims]
+        apart = view.apart(component)
         reached = self._product(apart) == 1 if apart else np.ones(len(lead), dtype=np.bool_)
         for moves in self.node.moves_outside(view, component):
             for number, farther in enumerate(moves):
