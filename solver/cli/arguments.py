@@ -13,6 +13,7 @@ from solver.cli.compare_arguments import add_compare
 from solver.cli.explain_arguments import add_explain
 from solver.cli.network_arguments import add_network
 from solver.cli.options import EXIT_CODES, Commands, add_json, add_search_options, add_spec_command
+from solver.cli.pareto_arguments import add_pareto
 from solver.cli.sweep_arguments import add_sweep
 from solver.cli.tile_arguments import add_tile
 
@@ -85,6 +86,7 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
         action="store_true",
         help="map again with each capacity and bandwidth halved and doubled; --time-limit holds for each",
     )
+    add_pareto(parser)
     parser.add_argument(
         "--quiet", action="store_true", help="no progress and no report; files and exit code only"
     )

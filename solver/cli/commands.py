@@ -12,14 +12,19 @@ from solver.cli.compare import compare_command
 from solver.cli.explain import explain_command
 from solver.cli.network import network_command
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
-from solver.cli.output import STDOUT, check_outputs, write_output
+from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
+from solver.cli.pareto import pareto_command
 from solver.cli.running import load, load_mapspace, load_unmapped, search, sensitivities
 from solver.cli.sweep import sweep_command
 from solver.cli.tile import tile_command
 
 
 def map_command(arguments: argparse.Namespace) -> int:
-    """Search the best mapping, write and print it."""
+    """Search the best mapping, or all that are best in energy and latency, write and print it."""
+    if arguments.pareto:
+        return pareto_command(arguments)
+    if arguments.plot is not None:
+        raise OutputError("--plot draws what --pareto finds: it needs --pareto")
     outputs = (arguments.json, arguments.mapping, arguments.certificate)
     check_outputs(outputs, arguments.specs)
     loaded = load_unmapped(arguments)

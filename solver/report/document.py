@@ -56,7 +56,7 @@ def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect
         "seconds": result.statistics.seconds,
         **_cost(mapspace, result.mapping, result.evaluation),
         "statistics": asdict(result.statistics),
-        "energy_sources": _energy_sources(mapspace.architecture),
+        "energy_sources": energy_sources(mapspace.architecture),
         "notes": all_notes(mapspace, result),
         "reasons": [reason_document(reason) for reason in result.reasons],
         "sensitivity": None if effects is None else [effect_document(effect) for effect in effects],
@@ -74,7 +74,7 @@ def evaluation_document(mapspace: Mapspace, mapping: Mapping, evaluation: Evalua
             for found in evaluation.violations
         ],
         **_cost(mapspace, mapping, evaluation),
-        "energy_sources": _energy_sources(mapspace.architecture),
+        "energy_sources": energy_sources(mapspace.architecture),
         "notes": list(mapspace.notes),
     }
 
@@ -128,7 +128,8 @@ def _level(level: LevelCost, units_per_pj: int) -> Document:
     }
 
 
-def _energy_sources(architecture: Architecture) -> Document:
+def energy_sources(architecture: Architecture) -> Document:
+    """Return, per component and action, where the energy figure comes from."""
     sources: Document = {level.name: dict(level.energy.sources) for level in architecture.levels}
     sources[architecture.compute.name] = {"compute": architecture.compute.energy_source}
     return sources

@@ -21,7 +21,7 @@ from solver.report.loopnest import einsum_text, loop_nest
 from solver.report.reasons import reason_lines
 from solver.report.slack import sensitivity_table, slack_table
 from solver.report.tables import levels_table, prices_table, totals_table
-from solver.result import Result, Status, Termination
+from solver.result import Result, Statistics, Status, Termination
 from solver.sensitivity import Effect
 
 STYLES = {
@@ -66,14 +66,18 @@ def print_result(
 
 def status_parts(result: Result) -> list[str]:
     """Return what stands after the status: value, bound and gap; why it ended; the work done."""
-    statistics = result.statistics
+    parts = [_outcome(result), ENDINGS[result.termination], work_text(result.statistics)]
+    return [part for part in parts if part]
+
+
+def work_text(statistics: Statistics) -> str:
+    """Return how much work a search was."""
     work = [
         f"{count_text(statistics.states)} states",
         f"{count_text(statistics.mappings_priced)} mappings priced",
         seconds_text(statistics.seconds),
     ]
-    parts = [_outcome(result), ENDINGS[result.termination], ", ".join(work)]
-    return [part for part in parts if part]
+    return ", ".join(work)
 
 
 def print_evaluation(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:

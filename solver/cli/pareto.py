@@ -1,0 +1,86 @@
+"""What ``map --pareto`` does: find the energy-latency front, print and write it."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from model.mapspace import Mapspace
+from model.spec.places import places_of
+from solver.cli.interrupt import interruptible
+from solver.cli.options import EXIT_OF_STATUS
+from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
+from solver.cli.progress import live_progress
+from solver.cli.running import load_unmapped, search_options
+from solver.result import Result, Status
+
+if TYPE_CHECKING:
+    from solver.pareto import Front
+
+SINGLE = ("objective", "mapping", "certificate", "sensitivity")
+"""Arguments that speak of one best mapping."""
+
+
+def pareto_command(arguments: argparse.Namespace) -> int:
+    """Find the front, print and write it; return the exit code."""
+    for name in SINGLE:
+        if getattr(arguments, name):
+            raise OutputError(f"--{name} is of one best mapping, --pareto finds all that are best in a way")
+    _check_paths(arguments)
+    loaded = load_unmapped(arguments)
+    mapspace = loaded.mapspace
+    front = search_front(mapspace, arguments)
+    from solver.report.front import front_document, print_front  # noqa: PLC0415 (spec errors answer first)
+
+    if not arguments.quiet and arguments.json != STDOUT:
+        from solver.cli.console import report_console  # noqa: PLC0415
+
+        with report_console() as console:
+            print_front(console, mapspace, front, places_of(loaded.document) if front.reasons else {})
+    if arguments.json is not None:
+        from solver.report.document import json_text  # noqa: PLC0415
+
+        write_output(arguments.json, json_text(front_document(mapspace, front)))
+    if arguments.plot is not None and front.points:
+        _draw(front, mapspace, arguments)
+    return EXIT_OF_STATUS[front.status]
+
+
+def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
+    """Find the front as the command line says, with live progress; an interrupt ends it early."""
+    from solver.pareto import pareto_front  # noqa: PLC0415 (spec errors answer without numpy and ortools)
+
+    units = mapspace.architecture.units_per_pj
+    with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
+        front = pareto_front(mapspace, search_options(arguments), on_progress, stop.is_set)
+        if front.status is not Status.INFEASIBLE:
+            return front
+        from solver.explain import explained  # noqa: PLC0415 (most searches end otherwise)
+
+        nothing = Result(front.status, front.termination, ("energy",), units)
+        return replace(front, reasons=explained(mapspace, nothing, stop.is_set).reasons)
+
+
+def _check_paths(arguments: argparse.Namespace) -> None:
+    """Refuse, before the search takes its time, outputs that cannot be written."""
+    from solver.report.picture import PlotError, check_plot  # noqa: PLC0415 (--help answers without it)
+
+    check_outputs((arguments.json, arguments.plot), arguments.specs)
+    if arguments.plot == STDOUT:
+        raise OutputError("a picture is not written to stdout")
+    try:
+        check_plot(arguments.plot)
+    except PlotError as error:
+        raise OutputError(str(error)) from error
+
+
+def _draw(front: Front, mapspace: Mapspace, arguments: argparse.Namespace) -> None:
+    from solver.report.front_plot import draw_front  # noqa: PLC0415 (an optional extra)
+    from solver.report.picture import PlotError  # noqa: PLC0415
+
+    title = mapspace.problem.name or " ".join(path.stem for path in arguments.specs)
+    try:
+        draw_front(front, title, arguments.plot)
+    except PlotError as error:
+        raise OutputError(str(error)) from error
