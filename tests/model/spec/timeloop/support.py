@@ -98,3 +98,12 @@ def marked(error: SpecError) -> str:
     line = span.source.line(span.line)
     assert line is not None
     return line[span.column - 1 : span.end_column - 1 if span.end_line == span.line else None]
+
+
+def assert_fails(text: str, message: str, mark: str | None) -> None:
+    """Assert that reading `text` fails with `message`, at a place, and marks `mark` if that is given."""
+    error = failure(text)
+    assert message in error.message
+    assert error.span is not None
+    if mark is not None:
+        assert marked(error) == mark

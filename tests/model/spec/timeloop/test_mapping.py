@@ -8,10 +8,10 @@ from tests.model.spec.timeloop.support import (
     PROBLEM,
     SPAD,
     architecture,
+    assert_fails,
     constrained,
     failure,
     load,
-    marked,
     spec,
 )
 
@@ -96,10 +96,7 @@ def test_a_spatial_target_may_name_the_level_above():
 )
 def test_mistakes_are_marked(old, new, message, mark):
     assert old in MAPPING
-    error = failure(text_with(MAPPING.replace(old, new)))
-    assert message in error.message
-    if mark is not None:
-        assert marked(error) == mark
+    assert_fails(text_with(MAPPING.replace(old, new)), message, mark)
 
 
 @pytest.mark.parametrize(

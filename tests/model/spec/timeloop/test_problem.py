@@ -1,7 +1,7 @@
 import pytest
 
 from model.problem import Term
-from tests.model.spec.timeloop.support import PROBLEM, failure, load, marked, spec
+from tests.model.spec.timeloop.support import PROBLEM, assert_fails, failure, load, marked, spec
 
 
 def changed(old: str, new: str) -> str:
@@ -134,11 +134,7 @@ def test_densities_need_a_flag():
     ],
 )
 def test_mistakes_are_marked(old, new, message, mark):
-    error = failure(changed(old, new))
-    assert message in error.message
-    assert error.span is not None
-    if mark is not None:
-        assert marked(error) == mark
+    assert_fails(changed(old, new), message, mark)
 
 
 def test_an_unknown_shape_names_the_shipped_ones():

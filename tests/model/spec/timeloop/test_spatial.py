@@ -11,6 +11,7 @@ from tests.model.spec.timeloop.support import (
     PROBLEM,
     SPAD,
     architecture,
+    assert_fails,
     constrained,
     failure,
     load,
@@ -92,9 +93,7 @@ def test_an_axis_that_is_left_unused_is_noted(split, axis):
     ],
 )
 def test_mistakes_are_marked(spatial, message, mark):
-    error = failure(text_with(spatial))
-    assert message in error.message
-    assert marked(error) == mark
+    assert_fails(text_with(spatial), message, mark)
 
 
 def test_a_factor_that_fits_on_no_axis_leaves_no_divisor():

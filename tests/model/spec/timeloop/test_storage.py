@@ -9,6 +9,7 @@ from tests.model.spec.timeloop.support import (
     MAC,
     SPAD,
     architecture,
+    assert_fails,
     failure,
     load,
     marked,
@@ -140,9 +141,7 @@ def test_sparse_attributes_need_a_flag():
     ],
 )
 def test_mistakes_are_marked(attributes, message, mark):
-    error = failure(text_with(attributes))
-    assert message in error.message
-    assert marked(error) == mark
+    assert_fails(text_with(attributes), message, mark)
 
 
 def test_a_dram_has_no_clusters():

@@ -11,6 +11,7 @@ from tests.model.spec.timeloop.support import (
     MAC,
     SPAD,
     architecture,
+    assert_fails,
     constrained,
     failure,
     load,
@@ -139,11 +140,7 @@ def test_the_hierarchy_shows_containers_and_branches():
     ],
 )
 def test_mistakes_are_marked(nodes, message, mark):
-    error = failure(spec(arch=architecture(*nodes)))
-    assert message in error.message
-    assert error.span is not None
-    if mark is not None:
-        assert marked(error) == mark
+    assert_fails(spec(arch=architecture(*nodes)), message, mark)
 
 
 def test_a_fanout_inside_parallel_is_an_error():
@@ -169,9 +166,7 @@ def test_a_compute_inside_parallel_is_an_error():
     ],
 )
 def test_wrong_sections_are_marked(section, message, mark):
-    error = failure(spec(section))
-    assert message in error.message
-    assert marked(error) == mark
+    assert_fails(spec(section), message, mark)
 
 
 def test_sections_that_only_hold_anchors_or_say_nothing_are_read_over():
