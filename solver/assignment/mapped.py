@@ -21,6 +21,8 @@ from solver.result import Result, Status, StopCallback, Termination
 ENERGY, LATENCY = ADDITIVE = ("energy", "latency")
 """Objectives that add up over layers; the product of both does not."""
 
+PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
+
 UNITS = {ENERGY: "pJ", LATENCY: "cycles"}
 
 Pair = tuple[Convolution, str]
@@ -96,7 +98,7 @@ class MappedAssignment:
     @property
     def unproven(self) -> int:
         """Costs that are not proven."""
-        return sum(own.status not in (Status.OPTIMAL, Status.INFEASIBLE) for own in self.costs.values())
+        return sum(own.status not in PROVEN for own in self.costs.values())
 
 
 def searches_of(problem: MethodNetwork) -> dict[Pair, SearchLayer]:
@@ -143,7 +145,7 @@ def assign_mapped(
     found = assign(network, options, should_stop)
     if any(own.value != own.bound for own in costs.values()):
         least = _network(problem, objective, {pair: own.bound for pair, own in costs.items()})
-        ended = next((own.termination for own in results.values() if own.value != own.bound), None)
+        ended = next((own.termination for own in results.values() if own.status not in PROVEN), None)
         found = _with_bound(found, assign(least, options, should_stop), ended or Termination.INTERRUPTED)
     if found.best is None:
         return MappedAssignment(problem, objective, costs, found, None, None)

@@ -172,3 +172,81 @@ def test_a_thousand_layers_from_the_command_line(capsys):
     assert code == 0
     assert time.perf_counter() - start < 10
     assert sum(line.startswith("conv") for line in text.splitlines()) == 1000
+
+
+def mapped(*words):
+    return (DATA / "mapped_network.yaml", DATA / "mapped_architecture.yaml", "--methods", METHODS, *words)
+
+
+METHODS = DATA / "mapped_methods.yaml"
+
+
+def test_report_of_costs_by_the_mapper(tmp_path, capsys):
+    code, text = run(capsys, *mapped("--cache", tmp_path))
+    assert code == 0
+    assert_golden("assign_mapped.txt", without_seconds(text))
+
+
+def test_json_of_costs_by_the_mapper(tmp_path, capsys):
+    code, text = run(capsys, *mapped("--cache", tmp_path, "--objective", "latency", "--json", "-"))
+    document = json.loads(text)
+    assert code == 0
+    assert {key: document[key] for key in ("status", "objective", "unit", "unproven", "total")} == {
+        "status": "OPTIMAL",
+        "objective": "latency",
+        "unit": "cycles",
+        "unproven": 0,
+        "total": 193.0,
+    }
+    assert document["costs"]["conv1"]["shift"] == {"status": "INFEASIBLE", "value": None, "bound": None}
+    assert document["costs"]["conv3"]["shift"] == {"status": "OPTIMAL", "value": 64.0, "bound": 64.0}
+    assert document["gain"]["method"] == {"name": "direct", "total": 197.0, "share": pytest.approx(4 / 197)}
+    assert document["layers"][3]["alternative"] == {"method": "direct", "margin": 4.0}
+
+
+def test_searches_without_time_leave_the_assignment_unproven(tmp_path, capsys):
+    code, text = run(capsys, *mapped("--cache", tmp_path, "--time-limit", "0"))
+    assert code in (3, 5)
+    assert "searches ended before they had proven their optimum" in text
+    assert text.splitlines()[-1].startswith(("FEASIBLE", "UNKNOWN"))
+    assert "stopped by the time limit" in text.splitlines()[-1]
+
+
+def test_kept_answers_are_used_again(tmp_path, capsys):
+    first = run(capsys, *mapped("--cache", tmp_path, "--json", "-"))
+    kept = sorted(path.stat().st_mtime_ns for path in tmp_path.iterdir())
+    second = run(capsys, *mapped("--cache", tmp_path, "--json", "-", "--resume"))
+    assert json.loads(first[1])["costs"] == json.loads(second[1])["costs"]
+    # conv1 by `shift` has no mapping; that is kept as well.
+    assert len(kept) == 8
+    assert sorted(path.stat().st_mtime_ns for path in tmp_path.iterdir()) == kept
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([TINY, "--objective", "energy"], "--objective needs --methods"),
+        ([TINY, "--resume"], "--resume needs --methods"),
+        (mapped("--dsp-budget", "9"), "--dsp-budget and --methods exclude each other"),
+        ([DATA / "mapped_network.yaml", "--methods", METHODS], "no architecture is given"),
+        ([TINY, DATA / "mapped_architecture.yaml", "--methods", METHODS], "has either `conv` or `tensor`"),
+        (mapped("--limit", "nodes=5"), "more than 5 values"),
+        ([TINY, "--limit", "nodes=5"], "more than 5 values"),
+    ],
+)
+def test_bad_input_to_the_mapper(words, message, capsys):
+    assert main(["assign", *map(str, words)]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("objective", "message"),
+    [("edp", "edp is a product, which does not add up over layers"), ("energy,latency", "is not energy or")],
+)
+def test_objectives_that_do_not_add_up(objective, message, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["assign", *map(str, mapped("--objective", objective))])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
