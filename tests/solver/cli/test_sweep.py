@@ -10,6 +10,7 @@ import pytest
 
 from solver.cli.main import main
 from solver.report import picture
+from tests.conftest import REPOSITORY
 from tests.solver.network.conftest import ARCHITECTURE, WORKLOAD
 
 
@@ -137,3 +138,11 @@ def test_a_picture_that_cannot_be_written(arguments, capsys, monkeypatch):
     Path("out.svg").symlink_to("/dev/full")
     assert main([*arguments, "--quiet", "--plot", "out.svg"]) == 2
     assert "cannot write out.svg" in capsys.readouterr().err
+
+
+def test_every_key_is_documented(arguments, capsys):
+    text = (REPOSITORY / "docs" / "sweep.md").read_text(encoding="utf-8")
+    main([*arguments, "--json", "-"])
+    document = json.loads(capsys.readouterr().out)
+    for key in (*document, *document["points"][0]):
+        assert f"`{key}`" in text
