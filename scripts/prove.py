@@ -40,8 +40,11 @@ def sha256(document: Any) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def refute(choices: Choices, query: Query) -> Any:
-    """Return the cost of a mapping that satisfies the query, None if the mapspace has none."""
+def refute(choices: Choices, query: Query, pivot: int = 0) -> Any:
+    """Return the cost of a mapping that satisfies the query, None if the mapspace has none.
+
+    `pivot` decides nothing: cycles at which it helps to tell slower mappings from faster ones.
+    """
     space = choices.space
     kinds = ("read", "write", "shared")
     measures = [(p, kind) for p in space.levels for kind in kinds if space.nodes[p][f"{kind}_bandwidth"]]
@@ -56,7 +59,7 @@ def refute(choices: Choices, query: Query) -> Any:
         for i in np.flatnonzero(left & (energy * cycles * (1 - SLACK) <= float(query.edp))).tolist():
             low = max(int(choices.steps[i]) + space.latency, math.ceil(cycles[i] * (1 - SLACK)))
             measure = measures[int(np.argmax([own[i] for own in slow]))] if slow else None
-            found = Choice(choices, mask, i).decide(query, low, measure)
+            found = Choice(choices, mask, i).decide(query, low, measure, pivot)
             if found:
                 return found
     return None
@@ -117,7 +120,7 @@ def check(document: Any) -> str:
     limits: dict[str, Any] = {}
     for objective, bound in zip(objectives, bounds, strict=False):
         figure = FIGURES[objective]
-        better = refute(choices, Query(**{**limits, figure: bound - 1})) if bound else None
+        better = refute(choices, Query(**{**limits, figure: bound - 1}), cost["cycles"]) if bound else None
         need(
             better is None,
             f"no mapping has {objective} below {bound}" + (f": one has {better[figure]}" if better else ""),

@@ -74,22 +74,22 @@ class Choice:
         }
         self.none: State = (None,) * len(mask)
 
-    def decide(self, query: Query, low: int, measure: Measure) -> Any:
+    def decide(self, query: Query, low: int, measure: Measure, pivot: int) -> Any:
         """Return the cost of a mapping that satisfies the query, None if there is none here.
 
-        Its cycles are at least `low`. For a limit on energy * cycles, intervals of cycles are halved as long
-        as the walk leaves too much open.
+        Its cycles are at least `low`. Intervals of cycles are decided apart: below `pivot` and from there on,
+        and for a limit on energy * cycles they are halved as long as the walk leaves too much open.
         """
-        intervals = [(low, query.cycles)]
+        split = measure is not None and low < pivot <= query.cycles
+        intervals = [(low, pivot - 1), (pivot, query.cycles)] if split else [(low, query.cycles)]
         while intervals:
             low, high = intervals.pop()
-            if low > high or not self.bound(query, low, high, measure):
+            if low > high or not self.tightest(query, low, high, measure):
                 continue
-            chord = query.edp < math.inf and measure is not None
-            if chord and high == math.inf:
+            if query.edp < math.inf and high == math.inf and measure is not None:
                 intervals.append((low, query.edp // max(1, self.least)))
                 continue
-            halve = chord and high > 1.01 * low
+            halve = query.edp < math.inf and measure is not None and high > 1.01 * low
             found = self.search(query, FEW_NESTS if halve else MOST_NESTS, again=not halve)
             if found:
                 return found
@@ -100,31 +100,44 @@ class Choice:
                 raise CannotCheckError("too many nests are left open by the bounds")
         return None
 
-    def bound(self, query: Query, low: int, high: Any, measure: Measure) -> bool:
+    def tightest(self, query: Query, low: int, high: Any, measure: Measure) -> bool:
+        """Fill the tables by the tilt that leaves least open; False if one leaves nothing open."""
+        slack: dict[int, int] = {}
+        for tilt in (0, 2, 1) if measure is not None and 0 < high < math.inf else (0,):
+            if not self.bound(query, low, high, measure, tilt):
+                return False
+            slack[tilt] = self.slack
+        best = min(slack, key=lambda tilt: slack[tilt])
+        return best == tilt or self.bound(query, low, high, measure, best)
+
+    def bound(self, query: Query, low: int, high: Any, measure: Measure, tilt: int) -> bool:
         """Fill the tables for mappings whose cycles lie from `low` to `high`; False if none is left open.
 
-        What is bounded is energy + slope * cycles, at most `top` for all mappings that satisfy the query: the
-        chord over the hyperbola energy * cycles = edp. Cycles count by one bandwidth.
+        What is bounded is energy + slope * cycles, which is at most `top` for all mappings that satisfy the
+        query: on the hyperbola energy * cycles = edp it is largest at an end. With `tilt` 1 the line is the
+        chord. Cycles count by one bandwidth, and at least `low` times the leakage.
         """
         energy, slope, top = 1, 0, min(query.energy, query.edp // low)
         if top == math.inf:
             energy, top, slope = 0, 0, (1 << 30 if high < math.inf else 0)
-        elif query.edp < math.inf and high < math.inf and measure is not None:
-            slope = int(query.edp // (low * high))
+        elif high < math.inf:
+            slope = tilt * int(min(top, query.edp // high) // low)
         if slope:
-            ends = [query.edp // n + slope * int(n) + 1 for n in (low, high)] if energy else []
-            top = min([top + slope * high, *([max(ends)] if ends and max(ends) < math.inf else [])])
+            most = [
+                min(query.energy, query.edp // n) + slope * int(n) + 1 if energy else slope * n
+                for n in (low, high)
+            ]
+            top = max(most)
         leak = energy * sum(self.space.leak(p, self.children) for p in self.space.levels)
-        waits = measure is not None and low > self.steps + self.space.latency
-        fixed = energy * self.space.computing + (0 if waits else low * leak)
-        unit = self.set_rates(energy, slope + (leak if waits else 0), high, measure, top - fixed)
+        fixed = energy * self.space.computing + low * leak
+        unit = self.set_rates(energy, slope, high, measure, top - fixed)
         operands = sum(self.charge(v, None, self.steps) for v in range(len(self.mask)))
         self.limit = (top - fixed) // unit + 1 - operands
         if self.limit <= 0:
             return False
         self.fill()
         rest = int(self.table[self.space.levels[-1]][-1][0][self.none].flat[-1])
-        self.least = fixed + unit * (operands + rest)
+        self.least, self.slack = fixed + unit * (operands + rest), unit * (self.limit - rest)
         return rest < self.limit
 
     def set_rates(self, energy: int, slope: int, high: Any, measure: Measure, top: Any) -> int:

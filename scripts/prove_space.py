@@ -74,16 +74,18 @@ class Space:
         once = [self.dims, self.names, *([d for d, _ in rank] for ranks in self.ranks for rank in ranks)]
         once += [list(chain(*own)) for own in self.order]
         flags = [node.get(key, []) for node in self.nodes for key in FLAGS]
+        lists = [*flags, *(node.get(key, []) for node in self.nodes for key in ORDERS)]
+        whole = {type(c) for ranks in self.ranks for rank in ranks for _, c in rank}
+        whole |= {type(value) for rules in self.rules for _, _, value in rules}
         need(natural({**doc, "dataspaces": self.names}) and min(self.bounds) > 0, "all numbers are natural")
+        need(whole <= {int} and all(type(own) is list for own in lists), "coefficients and factors are whole")
         need(
-            {type(c) for ranks in self.ranks for rank in ranks for _, c in rank} <= {int},
-            "coefficients are whole",
+            {type(flag) for flag in (*self.rw, *(g["may_skip"] for g in self.groups))} <= {bool},
+            "flags are flags",
         )
         need(all(len(set(own)) == len(own) for own in once), "nothing is named twice")
-        need(
-            all(type(own) is list and set(own) <= set(self.names) for own in flags),
-            "flags are lists of dataspaces",
-        )
+        need(set(chain(*flags)) <= set(self.names), "only dataspaces of the problem are named")
+        need(len(self.levels) + len(self.fans) == len(self.nodes), "nodes are storage levels or fanouts")
         need(len(self.dims) == len(self.bounds) and 0 in self.levels, "the outermost node is a storage level")
         self.computes, self.computing = (
             math.prod(self.bounds),
@@ -254,7 +256,9 @@ class Space:
         need(
             all(own in self.keepers(v) for v, own in enumerate(mask)), "dataspaces are kept where they may be"
         )
-        need(all(set(doc[p]["keep"]) <= set(self.names) for p in self.levels), "known dataspaces are kept")
+        named = [doc[p]["keep"] for p in self.levels]
+        known = all(set(own) <= set(self.names) and len(set(own)) == len(own) for own in named)
+        need(known and all(type(own) is list for own in named), "known dataspaces are kept, each named once")
         return loops, mask
 
     def price(self, loops: Any, mask: Any) -> Any:

@@ -1,0 +1,49 @@
+"""The checker as a module, and certificates for tests."""
+
+import json
+import sys
+from typing import Any
+
+from solver import Options, Result, map_einsum
+from solver.certificate import canonical_sha256, certificate
+from tests.conftest import REPOSITORY
+
+SCRIPTS = REPOSITORY / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+
+import prove  # noqa: E402
+from prove_space import CannotCheckError, InvalidError  # noqa: E402
+
+__all__ = [
+    "SCRIPTS",
+    "CannotCheckError",
+    "InvalidError",
+    "certified",
+    "digested",
+    "prove",
+    "solved",
+    "verdict",
+]
+
+
+def solved(mapspace, *objectives: str) -> Result:
+    """Map with the given objectives."""
+    return map_einsum(mapspace, Options(objectives=objectives))
+
+
+def certified(mapspace, *objectives: str) -> dict[str, Any]:
+    """Return the certificate of the optimum, as it is read back from a file."""
+    return json.loads(json.dumps(certificate(mapspace, solved(mapspace, *objectives), ["python"])))
+
+
+def digested(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a certificate with its digest computed anew."""
+    content = {key: value for key, value in document.items() if key != "digest"}
+    return {**content, "digest": canonical_sha256(content)}
+
+
+def verdict(document: Any, folder) -> tuple[str, str]:
+    """Return what the checker says of a certificate in a file."""
+    path = folder / "certificate.json"
+    path.write_text(json.dumps(document))
+    return prove.verdict(path)

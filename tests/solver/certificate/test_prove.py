@@ -1,0 +1,210 @@
+"""The checker: it accepts what is true, and nothing that has been tampered with."""
+
+import copy
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from model.cost import evaluate
+from model.spec.timeloop import load_timeloop
+from solver import Status, Termination
+from solver.certificate import canonical_sha256, certificate
+from solver.result import Result
+from tests.bruteforce import enumerate_mappings, objective_value, optima
+from tests.conftest import REPOSITORY
+from tests.solver.certificate.checker import CannotCheckError, certified, digested, prove, solved, verdict
+from tests.strategies import mapspaces, random_mapspaces
+
+OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("latency", "energy"))
+INFORMATION = ("versions", "seed", "command")
+SAMPLES = random_mapspaces(seed=7, count=40, max_mappings=400)
+FEASIBLE = [mapspace for mapspace in SAMPLES if solved(mapspace, "energy").status is Status.OPTIMAL][:3]
+INFEASIBLE = next(mapspace for mapspace in SAMPLES if solved(mapspace, "energy").status is Status.INFEASIBLE)
+
+
+def changes(value, path=()):
+    """Yield (path, other value) for every part of a JSON value, containers as well as leaves."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield (*path, key), "REMOVED"
+            yield from changes(part, (*path, key))
+    elif isinstance(value, list):
+        yield path, [*value, copy.deepcopy(value[0]) if value else 1]
+        for index, part in enumerate(value):
+            yield (*path, index), "REMOVED"
+            yield from changes(part, (*path, index))
+    elif isinstance(value, bool):
+        yield path, not value
+    elif isinstance(value, int):
+        yield from (
+            (path, other) for other in (value + 1, value - 1, -value - 1, str(value), float(value) + 0.5)
+        )
+    else:
+        yield from ((path, other) for other in (f"{value}x", None if value is not None else 1))
+
+
+def tampered(document, path, value):
+    """Return a copy with one part replaced or removed."""
+    changed = copy.deepcopy(document)
+    place = changed
+    for key in path[:-1]:
+        place = place[key]
+    if value == "REMOVED":
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return changed
+
+
+@pytest.mark.parametrize("objectives", OBJECTIVES)
+def test_random_optima_are_valid(objectives, tmp_path):
+    for mapspace in random_mapspaces(seed=11, count=25, max_mappings=1000):
+        document = certified(mapspace, *objectives)
+        assert verdict(document, tmp_path)[0] == "VALID", document["status"]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(mapspaces(max_mappings=300))
+def test_brute_force_solver_and_checker_agree(mapspace):
+    best = optima(mapspace, list(OBJECTIVES))
+    for objectives, optimum in zip(OBJECTIVES, best, strict=True):
+        document = certified(mapspace, *objectives)
+        assert document["values"] == (None if optimum is None else list(optimum[0]))
+        assert prove.check(document)
+
+
+@pytest.mark.parametrize("index", range(len(FEASIBLE)))
+@pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
+def test_the_second_best_mapping_is_invalid(index, objective, tmp_path):
+    mapspace = FEASIBLE[index]
+    problem, architecture = mapspace.problem, mapspace.architecture
+    priced = {}
+    for mapping in enumerate_mappings(mapspace):
+        evaluation = evaluate(problem, architecture, mapping)
+        if evaluation.valid:
+            value = objective_value(objective, evaluation.energy, evaluation.cycles)
+            priced.setdefault(value, (mapping, evaluation))
+    best, *others = sorted(priced)
+    assert best == solved(mapspace, objective).value
+    if not others:
+        pytest.skip("all mappings are equally good")
+    mapping, evaluation = priced[others[0]]
+    units = architecture.units_per_pj
+    forged = Result(
+        Status.OPTIMAL, Termination.PROVEN, (objective,), units, others[0], others[0], (), mapping, evaluation
+    )
+    result, reason = verdict(certificate(mapspace, forged, []), tmp_path)
+    assert result == "INVALID"
+    assert f"no mapping has {objective} below {others[0]}" in reason
+
+
+@pytest.mark.parametrize(
+    ("index", "objectives"), [(0, ("edp",)), (1, ("energy",)), (1, ("energy", "latency"))]
+)
+def test_every_field_is_protected(index, objectives, tmp_path):
+    document = certified(FEASIBLE[index], *objectives)
+    assert verdict(document, tmp_path)[0] == "VALID"
+    for path, value in changes(document):
+        changed = tampered(document, path, value)
+        assert verdict(changed, tmp_path)[0] == "INVALID", (path, value)
+        if path[0] not in ("digest", *INFORMATION):
+            assert verdict(digested(changed), tmp_path)[0] == "INVALID", (path, value)
+
+
+def test_a_claim_of_infeasibility_is_protected(tmp_path):
+    document = certified(INFEASIBLE, "energy")
+    assert verdict(document, tmp_path) == ("VALID", "no mapping exists")
+    for path, value in changes(document):
+        if path[0] not in ("digest", "objectives", *INFORMATION):
+            assert verdict(digested(tampered(document, path, value)), tmp_path)[0] == "INVALID", (path, value)
+    feasible = certified(FEASIBLE[0], "energy")
+    lie = {"status": "INFEASIBLE", "values": None, "bounds": [], "mapping": None, "cost": None}
+    result, reason = verdict(digested({**feasible, **lie}), tmp_path)
+    assert (result, "no mapping exists" in reason) == ("INVALID", True)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_another_problem_with_its_hash_is_never_taken_for_a_worse_claim(index, tmp_path):
+    """With the hash computed anew a certificate speaks of another problem: what holds there is decided."""
+    document = certified(FEASIBLE[index], "energy")
+    for path, value in changes(document["problem"], ("problem",)):
+        changed = tampered(document, path, value)
+        changed["problem_sha256"] = canonical_sha256(changed["problem"])
+        result, reason = verdict(digested(changed), tmp_path)
+        assert result in ("VALID", "INVALID", "CANNOT CHECK"), reason
+        if result == "VALID":
+            assert changed["problem_sha256"] != document["problem_sha256"]
+            assert prove.Space(changed["problem"]).computes == prove.Space(document["problem"]).computes
+
+
+def test_an_altered_energy_table_is_invalid(tmp_path):
+    document = certified(FEASIBLE[0], "energy")
+    level = document["problem"]["nodes"][0]
+    used = next(action for action in ("read", "update") if level["energy"][action])
+    level["energy"][used] *= 2
+    document["problem_sha256"] = canonical_sha256(document["problem"])
+    result, reason = verdict(digested(document), tmp_path)
+    assert (result, reason) == ("INVALID", "this claim fails: the cost is that of the mapping")
+
+
+def test_a_bound_of_an_interrupted_search_claims_no_more(tmp_path):
+    result = solved(FEASIBLE[0], "energy")
+    assert result.value is not None
+    early = replace(
+        result, status=Status.FEASIBLE, termination=Termination.TIME_LIMIT, bound=result.value * 9 // 10
+    )
+    document = json.loads(json.dumps(certificate(FEASIBLE[0], early, [])))
+    assert verdict(document, tmp_path)[0] == "VALID"
+    raised = digested({**document, "bounds": [result.value + 1]})
+    assert verdict(raised, tmp_path)[0] == "INVALID"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1", "\x00"])
+def test_what_is_no_json_is_unreadable(text, tmp_path):
+    path = tmp_path / "certificate.json"
+    path.write_text(text)
+    assert prove.verdict(path)[0] == "UNREADABLE"
+    assert prove.verdict(tmp_path / "missing.json")[0] == "UNREADABLE"
+
+
+@pytest.mark.parametrize("value", [None, 1, "x", [], {}, {"format": 1}])
+def test_other_json_is_invalid(value, tmp_path):
+    assert verdict(value, tmp_path)[0] == "INVALID"
+
+
+def test_a_window_over_three_dimensions_is_not_checked():
+    document = certified(FEASIBLE[0], "energy")
+    names = [f"d{index}" for index in range(3)]
+    problem = document["problem"]
+    problem.update(dims=names, bounds=[2, 2, 2])
+    problem["dataspaces"] = [{"name": "T", "ranks": [[[name, 1] for name in names]], "read_write": True}]
+    for node in problem["nodes"]:
+        node.update(
+            {
+                key: []
+                for key in node
+                if isinstance(node[key], list)
+                and key
+                not in (
+                    "multiple_buffering",
+                    "min_utilization",
+                    "read_bandwidth",
+                    "write_bandwidth",
+                    "shared_bandwidth",
+                )
+            }
+        )
+    with pytest.raises(CannotCheckError, match="window"):
+        prove.Space(problem)
+
+
+@pytest.mark.parametrize("layer", ["resnet18/21_fc", "mobilenet_v2/42_block14_project"])
+@pytest.mark.parametrize("architecture", ["eyeriss_like", "simba_like", "tpu_like"])
+def test_shipped_layers(architecture, layer, tmp_path):
+    specs = REPOSITORY / "specs"
+    files = [specs / "architectures" / f"{architecture}.yaml", specs / "layers" / f"{layer}.yaml"]
+    document = certified(load_timeloop(files).mapspace, "edp")
+    assert verdict(document, tmp_path)[0] == "VALID"
+    assert len(json.dumps(document)) < 5_000_000
