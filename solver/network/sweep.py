@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from model.architecture import Architecture
@@ -68,7 +69,11 @@ class SweepResult:
 
         One beats another if neither its energy nor its cycles are more, and one of them is less.
         """
-        return frozenset(place for place, point in enumerate(self.points) if self._is_unbeaten(point))
+        by_workload: dict[str, list[PlacedCosts]] = {}
+        for place, point in enumerate(self.points):
+            if point.costs is not None:
+                by_workload.setdefault(point.variant.workload, []).append((point.costs, place))
+        return frozenset(place for own in by_workload.values() for place in unbeaten(own))
 
     @property
     def searched(self) -> int:
@@ -83,15 +88,18 @@ class SweepResult:
             return Status.INFEASIBLE
         return next((own for own in (Status.UNKNOWN, Status.FEASIBLE) if own in known), Status.OPTIMAL)
 
-    def _is_unbeaten(self, point: SweepPoint) -> bool:
-        costs = point.costs
-        if costs is None:
-            return False
-        rivals = (own.costs for own in self.points if own.variant.workload == point.variant.workload)
-        return not any(
-            rival is not None and rival != costs and rival[0] <= costs[0] and rival[1] <= costs[1]
-            for rival in rivals
-        )
+
+PlacedCosts = tuple[tuple[float, int], int]
+"""Energy and cycles of a point, and its place."""
+
+
+def unbeaten(points: Sequence[PlacedCosts]) -> Iterator[int]:
+    """Yield the places of the points that no other one beats; equal ones do not beat each other."""
+    last = (math.inf, math.inf)
+    for costs, place in sorted(points):
+        if costs[1] < last[1] or costs == last:
+            last = costs
+            yield place
 
 
 def sweep(

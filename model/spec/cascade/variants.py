@@ -111,7 +111,9 @@ def _variant(
     try:
         network = load_network(paths, variables, replace(options, settings=chosen))
     except SpecError as error:
-        raise _at(error, chosen) from error
+        raise _at(
+            error, [name for name, _ in (workload, architecture) if name is not None], chosen
+        ) from error
     return Variant(
         workload[0] or network.name,
         architecture[0] or next(_architecture_names(network), ""),
@@ -124,10 +126,11 @@ def _architecture_names(network: Network) -> Iterator[str]:
     return (layer.mapspace.architecture.name for layer in network.layers)
 
 
-def _at(error: SpecError, chosen: tuple[AttributeSetting, ...]) -> SpecError:
-    """Return an error with the values at which it is met, but for one that it points at itself."""
+def _at(error: SpecError, names: Sequence[str], chosen: Sequence[AttributeSetting]) -> SpecError:
+    """Return an error with the point at which it is met, but for what it points at itself."""
+    message = f"{error.message} (at {', '.join(names)})" if names else error.message
     places = [
         setting.value.span for setting in chosen if error.span not in (setting.span, setting.value.span)
     ]
     related = tuple((place, "at this value") for place in places)
-    return SpecError(error.message, error.span, (*error.related, *related), error.hint)
+    return SpecError(message, error.span, (*error.related, *related), error.hint)

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from model.spec.cascade import load_network
 from model.spec.cascade.variants import Variant, load_variants
 from model.spec.timeloop.overrides import parse_setting
 from solver.network import Processes, ResultCache, Serial, map_network
-from solver.network.sweep import SweepResult, area_mm2, sweep
+from solver.network.sweep import SweepResult, area_mm2, sweep, unbeaten
 from solver.network.swept_energies import energy_remarks
 from solver.result import Options, Status
 from tests.solver.network.conftest import ARCHITECTURE, WORKLOAD
@@ -87,6 +89,17 @@ def test_no_point_of_the_front_is_beaten_and_all_others_are(spec: list[Path]):
     ]
     assert result.front == {place for place, is_beaten in enumerate(beaten) if not is_beaten}
     assert 0 < len(result.front) < len(costs)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12))
+def test_the_front_against_its_definition(costs: list[tuple[int, int]]):
+    points = [(own, place) for place, own in enumerate(costs)]
+    expected = {
+        place
+        for (energy, cycles), place in points
+        if not any(a <= energy and b <= cycles and (a, b) != (energy, cycles) for a, b in costs)
+    }
+    assert set(unbeaten(points)) == expected
 
 
 def test_a_point_without_mapping_is_an_answer_too(spec: list[Path]):

@@ -88,6 +88,13 @@ def test_an_error_names_the_values_at_which_it_is_met(files: Path):
     assert "DRAM.depth=1000,1" in raised.value.render()
 
 
+def test_an_error_names_the_alternative_at_which_it_is_met(files: Path):
+    (files / "b.yaml").write_text(ARCHITECTURE.replace("name: buffer", "name: cache"), encoding="utf-8")
+    architectures, settings = [files / "a.yaml", files / "b.yaml"], [parse_setting("buffer.depth=6")]
+    with pytest.raises(SpecError, match=r"has no node `buffer` \(at b\)"):
+        load_variants([files / "w.yaml"], architectures=architectures, settings=settings)
+
+
 def test_an_attribute_is_set_once(files: Path):
     settings = [parse_setting("buffer.depth=6"), parse_setting("buffer.depth=8")]
     with pytest.raises(SpecError, match=r"`buffer\.depth` is set twice"):
