@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -303,15 +303,17 @@ def _run(solve: Callable[[], object], stop_search: Callable[[], None], stop: Cal
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(solve)
         try:
-            while wait([running], timeout=POLL_S).not_done:
-                if stop():
-                    stop_search()
-        except BaseException:
+            _wait(running, stop_search, stop)
+        finally:
             # Whatever interrupts, perhaps before the search has begun: it must end.
-            while wait([running], timeout=POLL_S).not_done:
-                stop_search()
-            raise
+            _wait(running, stop_search, lambda: True)
         running.result()
+
+
+def _wait(running: Future[object], stop_search: Callable[[], None], stop: Callable[[], bool]) -> None:
+    while wait([running], timeout=POLL_S).not_done:
+        if stop():
+            stop_search()
 
 
 def _listener(on_answer: Callable[[Answer], None]) -> Any:

@@ -122,26 +122,32 @@ class Encoding:
         counts as bypassing.
         """
         found: list[dict[str, Variable]] = []
-        for level, storage in enumerate(self.mapspace.architecture.levels):
-            own = {}
-            for name, keep in self.keep[level].items():
-                own[name] = self.model.new_bool_var(f"tenant{level}_{name}")
-                if name not in storage.no_coalesce:
-                    self.model.add(own[name] == keep)
-                    continue
-                outside = [tenants[name] for tenants in found]
-                self.model.add_implication(own[name], keep)
-                self.model.add_bool_or([own[name].negated(), *outside])
-                for other in outside:
-                    self.model.add_bool_or([keep.negated(), other.negated(), own[name]])
-            found.append(own)
+        for level in range(len(self.positions)):
+            found.append(
+                {
+                    name: self._tenant(level, name, [outer[name] for outer in found])
+                    for name in self.keep[level]
+                }
+            )
         for space in self._spaces:
             self.model.add_at_least_one(tenants[space.name] for tenants in found)
-        for group in self.mapspace.parallel:
-            for space in self._spaces:
-                branches = sum(self.keep[level][space.name] for level in group.levels)
-                self.model.add(branches <= 1 if group.may_skip else branches == 1)
+        for group, space in product(self.mapspace.parallel, self._spaces):
+            branches = sum(self.keep[level][space.name] for level in group.levels)
+            self.model.add(branches <= 1 if group.may_skip else branches == 1)
         return found
+
+    def _tenant(self, level: int, name: str, outside: Sequence[Variable]) -> Variable:
+        """Whether one dataspace takes room in a level, by whether it does in those `outside`."""
+        keep = self.keep[level][name]
+        tenant = self.model.new_bool_var(f"tenant{level}_{name}")
+        if name not in self.mapspace.architecture.levels[level].no_coalesce:
+            self.model.add(tenant == keep)
+            return tenant
+        self.model.add_implication(tenant, keep)
+        self.model.add_bool_or([tenant.negated(), *outside])
+        for other in outside:
+            self.model.add_bool_or([keep.negated(), other.negated(), tenant])
+        return tenant
 
     def _keep_outermost(self) -> None:
         """The outermost level keeps what nothing tells it to bypass."""

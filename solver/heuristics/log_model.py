@@ -100,10 +100,10 @@ class LogModel:
     def _add_factors(self) -> None:
         for axis, (_, _, most) in enumerate(self._axes):
             self.model.add(sum(own[axis] for own in self.exponents) == most)
-        for node, rules in enumerate(self._rules.factor_rules):
-            for dim, name in enumerate(self._mapspace.problem.dims):
-                if own := [rule for rule in rules if rule.dim == name]:
-                    self._restrict(node, dim, own)
+        named = list(enumerate(self._mapspace.problem.dims))
+        for (node, rules), (dim, name) in product(enumerate(self._rules.factor_rules), named):
+            if own := [rule for rule in rules if rule.dim == name]:
+                self._restrict(node, dim, own)
 
     def _restrict(self, node: int, dim: int, rules: Sequence[FactorRule]) -> None:
         axes = [axis for axis, (own, _, _) in enumerate(self._axes) if own == dim]
