@@ -1,6 +1,7 @@
 """The optimizer against complete enumeration, priced by the plain cost model."""
 
 from collections.abc import Sequence
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +14,7 @@ from solver.search import engine, map_einsum
 from solver.search.space import SearchSpace
 from tests.bruteforce import Objective, axis_choices, objective_value, optima
 from tests.reference_optima import FOLDER, NAMES, OBJECTIVES, load_reference
-from tests.solver.search.unusual import unusual_mapspaces
+from tests.solver.search.unusual import register_mapspaces, unusual_mapspaces, with_signs
 from tests.strategies import mapspaces, random_mapspaces
 from tests.test_bruteforce import allows
 
@@ -84,6 +85,19 @@ def test_sharp_bounds_lose_nothing(seed: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(engine, "FIRST_NODES", 0)
     results = compare(sliding(seed, 20, 1500), (*OBJECTIVES, ("latency", "energy")))
     assert Status.OPTIMAL in {result.status for result in results}
+
+
+@pytest.mark.parametrize("first_nodes", [0, 200])
+def test_registers_of_one_dataspace(first_nodes: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(engine, "FIRST_NODES", first_nodes)
+    compare(register_mapspaces(5, 40, 1200), ("energy", "edp"))
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_windows_that_slide_both_ways(seed: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    random = Random(seed)
+    compare([with_signs(random, mapspace) for mapspace in sliding(seed, 40, 1200)], ("energy", "edp"))
 
 
 @pytest.mark.parametrize("seed", range(20, 24))

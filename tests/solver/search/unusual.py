@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
 from random import Random
 
 import pytest
 
-from model.mapspace import Mapspace
+from model.architecture import Architecture, Compute, Fanout, StorageLevel
+from model.mapspace import KeepRules, Mapspace
 from model.problem import Dataspace, Term
 from solver.search.bounds import LatticeBounds
 from solver.search.goal import UNLIMITED
@@ -16,6 +19,7 @@ from solver.search.space import SearchSpace, keep_masks
 from solver.search.subproblem import Subproblem
 from solver.search.survey import SpatialGrid
 from tests import strategies
+from tests.bruteforce import count_mappings
 
 COEFFICIENTS = (1, 1, 1, 2, 2, 3, 4, -1, -2)
 
@@ -45,6 +49,53 @@ def unusual_mapspaces(
     """Mapspaces of `unusual_einsum`, otherwise as `tests.strategies.random_mapspaces` draws them."""
     monkeypatch.setattr(strategies, "EINSUMS", (unusual_einsum,))
     return strategies.random_mapspaces(seed, count, max_mappings)
+
+
+def with_signs(random: Random, mapspace: Mapspace) -> Mapspace:
+    """The mapspace with the sign of every coefficient drawn anew."""
+
+    def signed(term: Term) -> Term:
+        return replace(term, coefficient=term.coefficient * random.choice((1, -1)))
+
+    spaces = (
+        replace(space, ranks=tuple(tuple(map(signed, rank)) for rank in space.ranks))
+        for space in mapspace.problem.dataspaces
+    )
+    return replace(mapspace, problem=replace(mapspace.problem, dataspaces=tuple(spaces)))
+
+
+def register_mapspaces(seed: int, count: int, max_mappings: int) -> list[Mapspace]:
+    """Mapspaces with small levels for one dataspace each, so that tiles often stay over several slots."""
+    random = Random(seed)
+    found: list[Mapspace] = []
+    while len(found) < count:
+        mapspace = _register_mapspace(random)
+        if 0 < count_mappings(mapspace, max_mappings, innermost_orders=False) <= max_mappings:
+            found.append(mapspace)
+    return found
+
+
+def _register_mapspace(random: Random) -> Mapspace:
+    problem = strategies.random_problem(random, random.choice((3, 4, 4, 5)))
+    names = [space.name for space in problem.dataspaces]
+    nodes: list[StorageLevel | Fanout] = [strategies._dram(random, problem)]
+    keep = [KeepRules(frozenset(names))]
+    if random.random() < 0.4:
+        nodes.append(strategies._fanout(random, problem, "array"))
+    tenants = [*random.sample(names, len(names)), *random.sample(names, random.randint(0, 1))]
+    for number, tenant in enumerate(tenants):
+        level = strategies._storage(random, problem, f"register{number}", 1)
+        size = random.choice((1, 1, 2, 4, None))
+        nodes.append(replace(level, size_words=size, min_utilization=Fraction(0)))
+        keep.append(KeepRules(frozenset((tenant,)), frozenset(names) - {tenant}))
+    architecture = Architecture("registers", tuple(nodes), Compute("mac", energy=1000), units_per_pj=1000)
+    return Mapspace(
+        problem,
+        architecture,
+        tuple(strategies._temporal_rules(random, problem) for _ in architecture.levels),
+        tuple(strategies._spatial_rules(random, problem) for _ in architecture.fanouts),
+        tuple(keep),
+    )
 
 
 def random_slot(random: Random, lattice: Lattice) -> Slot:
