@@ -16,6 +16,7 @@ from model.spec.assignment.loader import SECTION
 from model.spec.assignment.methods import MethodFile, read_methods
 from model.spec.assignment.shapes import EDGE_KEYS, LAYER_KEYS, NETWORK_KEYS, read_edge, read_shape
 from model.spec.assignment.tables import network_name
+from model.spec.cascade.loader import without_mapping
 from model.spec.fields import as_mapping, check_keys, name_list, source_ref
 from model.spec.merging import join_specs
 from model.spec.reader import read_files
@@ -23,8 +24,6 @@ from model.spec.sizes import check_problem
 from model.spec.source import MappingNode, ScalarNode, Span, SpecError
 from model.spec.timeloop.loader import CONSTRAINT_SECTIONS, LoadOptions, load_node
 from model.spec.timeloop.problem import MAX_BOUND, LoadedProblem
-
-MAPPING = "mapping"
 
 
 def load_method_network(
@@ -70,19 +69,12 @@ def load_method_network(
     shaped = _shaped(section, named, offered, notes)
     hardware = read_files(architectures, variables, options.limits, options.allow_include)
     places = {layer.name: layer.node.span for layer in named}
-    loader = _Loader(_without_mapping(hardware, notes), architectures, options, offered, places, notes)
+    loader = _Loader(without_mapping(hardware, notes), architectures, options, offered, places, notes)
     return loader.network(shaped)
 
 
 def _read(path: Path, variables: Mapping[str, object] | None, options: LoadOptions) -> MappingNode:
     return read_files([path], variables, options.limits, options.allow_include)
-
-
-def _without_mapping(top: MappingNode, notes: list[str]) -> MappingNode:
-    if MAPPING not in top:
-        return top
-    notes.append(f"{top.key(MAPPING).span}: the `mapping` of the architecture is no constraint here")
-    return MappingNode(tuple(e for e in top.entries if e[0].text != MAPPING), top.span, top.tag)
 
 
 def _shaped(

@@ -129,7 +129,7 @@ def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOption
     own = MappingNode(rest, top.span, top.tag)
     notes: list[str] = []
     files = (*given.workloads, *given.architectures)
-    spec = _without_mapping(_on_architecture(own, given, variables, options), notes)
+    spec = without_mapping(_on_architecture(own, given, variables, options), notes)
     network = network_of(loaded.workload, spec, files, replace(options, refuse_infeasible=False))
     return Network(name, network.layers, tuple(dict.fromkeys((*loaded.notes, *notes, *network.notes))))
 
@@ -139,7 +139,7 @@ def _model(given: _Given, variables: Mapping[str, object], options: LoadOptions)
     path = given.models[0]
     workload, skips = load_onnx(path, variables, options.limits)
     notes: list[str] = []
-    spec = _without_mapping(_on_architecture(None, given, variables, options), notes)
+    spec = without_mapping(_on_architecture(None, given, variables, options), notes)
     network = network_of(workload, spec, given.architectures, replace(options, refuse_infeasible=False))
     return replace(network, notes=(*skips, *notes, *network.notes))
 
@@ -150,7 +150,7 @@ def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions
     names = _names([path for path, _ in given.layers])
     layers = []
     for name, (path, top) in zip(names, given.layers, strict=True):
-        spec = _without_mapping(_on_architecture(top, given, variables, options), notes)
+        spec = without_mapping(_on_architecture(top, given, variables, options), notes)
         files = (path, *given.architectures)
         loaded = load_node(spec, files, replace(options, refuse_infeasible=False))
         notes += loaded.notes
@@ -172,7 +172,8 @@ def _on_architecture(
     return joined
 
 
-def _without_mapping(top: MappingNode, notes: list[str]) -> MappingNode:
+def without_mapping(top: MappingNode, notes: list[str]) -> MappingNode:
+    """Return a spec without its `mapping`, and note that."""
     if "mapping" not in top:
         return top
     notes.append(f"{top.key('mapping').span}: {MAPPING_NOTE}")
