@@ -90,8 +90,9 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
     answers = run_searches(
         arguments, partial(map_network, Searches(problem.shaped.name, tuple(searches.values())))
     )
-    found = {own.layer.name: own.result for own in answers.layers if own.result is not None}
-    results = {pair: found[layer.name] for pair, layer in searches.items() if layer.name in found}
+    # By identity: names are for people, and an interrupted run answers only some.
+    found = {id(own.layer): own.result for own in answers.layers if own.result is not None}
+    results = {pair: found[id(layer)] for pair, layer in searches.items() if id(layer) in found}
     with interruptible() as stop:
         own = AssignOptions(arguments.time_limit, arguments.jobs, arguments.seed)
         mapped = assign_mapped(problem, results, objective, own, stop.is_set)

@@ -25,6 +25,8 @@ from model.spec.source import MappingNode, ScalarNode, Span, SpecError
 from model.spec.timeloop.loader import CONSTRAINT_SECTIONS, LoadOptions, load_node
 from model.spec.timeloop.problem import MAX_BOUND, LoadedProblem
 
+PROBLEM, MAPPER = "problem", "mapper"
+
 
 def load_method_network(
     paths: Iterable[str | Path],
@@ -68,6 +70,12 @@ def load_method_network(
     named = read_layers(section, LAYER_KEYS)
     shaped = _shaped(section, named, offered, notes)
     hardware = read_files(architectures, variables, options.limits, options.allow_include)
+    if PROBLEM in hardware:
+        raise SpecError(
+            "the layers come from `network`, so `problem` has no place", hardware.key(PROBLEM).span
+        )
+    if MAPPER in hardware:
+        notes.append(f"{hardware.key(MAPPER).span}: `mapper` does not choose the objective of an assignment")
     places = {layer.name: layer.node.span for layer in named}
     loader = _Loader(without_mapping(hardware, notes), architectures, options, offered, places, notes)
     return loader.network(shaped)

@@ -228,6 +228,7 @@ def test_kept_answers_are_used_again(tmp_path, capsys):
         ([TINY, "--objective", "energy"], "--objective needs --methods"),
         ([TINY, "--resume"], "--resume needs --methods"),
         (mapped("--dsp-budget", "9"), "--dsp-budget and --methods exclude each other"),
+        ([*mapped()[:2], "--methods", "missing.yaml"], "missing.yaml"),
         ([DATA / "mapped_network.yaml", "--methods", METHODS], "no architecture is given"),
         ([TINY, DATA / "mapped_architecture.yaml", "--methods", METHODS], "has either `conv` or `tensor`"),
         (mapped("--limit", "nodes=5"), "more than 5 values"),
@@ -239,6 +240,33 @@ def test_bad_input_to_the_mapper(words, message, capsys):
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.out == ""
+
+
+def test_names_that_read_alike_are_not_mixed_up(tmp_path, capsys):
+    """Layer `a` by `b by c` and layer `a by b` by `c` are two searches."""
+    text = METHODS.read_text(encoding="utf-8").replace("name: direct", "name: b by c").replace("unfold", "c")
+    methods, network = tmp_path / "m.yaml", tmp_path / "n.yaml"
+    methods.write_text(text, encoding="utf-8")
+    convs = (
+        "in_channels: 1, out_channels: 1, height: 2, width: 2",
+        "in_channels: 1, out_channels: 4, height: 2, width: 4",
+    )
+    layers = [
+        f"  - {{name: {name}, conv: {{{conv}}}}}\n" for name, conv in zip(("a", "a by b"), convs, strict=True)
+    ]
+    network.write_text("network:\n  layers:\n" + "".join(layers), encoding="utf-8")
+    words = (
+        network,
+        DATA / "mapped_architecture.yaml",
+        "--methods",
+        methods,
+        "--cache",
+        tmp_path,
+        "--objective",
+    )
+    _, text = run(capsys, *words, "latency", "--json", "-")
+    cycles = [{own["value"] for own in costs.values()} for costs in json.loads(text)["costs"].values()]
+    assert cycles == [{2.0}, {16.0}]
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,12 @@ def test_a_mapping_of_the_architecture_is_noted(load):
     assert note.endswith("the `mapping` of the architecture is no constraint for the layers of a network")
 
 
+def test_the_objective_of_the_architecture_is_noted(load):
+    own = "mapper: {optimization_metrics: [latency]}\n"
+    (note,) = load(architecture=ARCHITECTURE + own).notes
+    assert note.endswith("`mapper` does not choose the objective of an assignment")
+
+
 def test_constraints_of_the_architecture_stay(load):
     own = "constraints: [{target: DRAM, type: temporal, factors: [K=1]}]\n"
     problem = load(architecture=ARCHITECTURE + own)
@@ -131,6 +137,13 @@ def test_constraints_of_the_architecture_stay(load):
         ),
         ("network", "network:", "problem:", "no network is given", ""),
         ("architecture", "architecture:", "architectur:", "unknown top-level key", "a.yaml:1:1"),
+        (
+            "architecture",
+            "architecture:",
+            "problem: {}\narchitecture:",
+            "`problem` has no place",
+            "a.yaml:1:1",
+        ),
         ("architecture", "architecture:", "network:", "no architecture is given", ""),
     ],
 )
