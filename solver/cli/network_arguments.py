@@ -12,11 +12,11 @@ from solver.cli.options import Commands, add_json, add_search_options, add_spec_
 def add_network(commands: Commands) -> argparse.ArgumentParser:
     """Add the command ``network``."""
     parser = add_spec_command(commands, "network", "map every Einsum of a workload or network")
-    parser.description = (
-        "Map every Einsum of a network to its proven optimum: an AccelForge workload, or layer files of "
-        "Timeloop's form (each with `problem`; a directory stands for its files), on the architecture in "
-        "the other files. Identical Einsums are searched once. --time-limit holds for each search."
-    )
+    parser.description = """\
+Map every Einsum of a network to its proven optimum: an AccelForge workload, an
+ONNX model, or layer files of Timeloop's form (each with `problem`; a directory
+stands for its files), on the architecture in the other files. Identical Einsums
+are searched once. --time-limit holds for each search."""
     add_run_options(parser)
     add_json(parser)
     return parser

@@ -14,11 +14,11 @@ def add_sweep(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(
         commands, "sweep", "map networks on many variants of an architecture", specs_nargs="*"
     )
-    parser.description = (
-        "Map every combination of a workload, an architecture and attribute values, each Einsum to its "
-        "proven optimum, and say which no other one beats. SPEC files belong to every combination; they "
-        "are read as by `network`. Searches that several combinations need run once."
-    )
+    parser.description = """\
+Map every combination of a workload, an architecture and attribute values, each
+Einsum to its proven optimum, and say which no other one beats. SPEC files belong
+to every combination; they are read as by `network`. Searches that several
+combinations need run once. --time-limit holds for each search."""
     parser.add_argument(
         "--set-attribute",
         dest="settings",

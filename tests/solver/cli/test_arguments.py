@@ -57,7 +57,9 @@ def test_wrong_arguments_end_with_two(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["", "map", "evaluate", "check", "compare", "tile", "assign"])
+@pytest.mark.parametrize(
+    "command", ["", "map", "evaluate", "check", "compare", "tile", "assign", "network", "sweep"]
+)
 def test_help(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     with pytest.raises(SystemExit) as ended:
