@@ -1,10 +1,12 @@
 """Mapspaces on which a bound of the search once exceeded the cost of an allowed mapping."""
 
-from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
-from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
+import pytest
+
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.search import engine, map_einsum
 from solver.search.bounds import LatticeBounds
 from solver.search.branch import Branching
 from solver.search.goal import Goal
@@ -89,3 +91,30 @@ def test_one_dataspace_may_end_where_another_goes_on():
     orders = tuple(slot_orders(rules, sub.space.active, sub.space.views) for rules in mapspace.temporal)
     branching = Branching(LatticeBounds(sub, 13), goal, orders, lambda: False, 100)
     assert len(list(branching.skeletons())) == 1
+
+
+def test_reuse_may_end_in_a_slot_outside_of_the_loops_that_made_it(monkeypatch: pytest.MonkeyPatch):
+    """The loop over K leaves I in place; it is the one over P, a slot farther out, that moves it."""
+    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    window = (Term("P", 3), Term("R", -1))
+    spaces = (
+        space("W", "K", "R", "S"),
+        Dataspace("I", (window, (Term("S"),))),
+        space("O", "K", "P", read_write=True),
+    )
+    dram = StorageLevel("dram", block_size=4, energy=AccessEnergy(read=141274, fill=141274, update=141274))
+    energy = AccessEnergy(read=12971, fill=10594, update=16851)
+    buffer = StorageLevel("buffer", size_words=380, block_size=2, energy=energy)
+    register = StorageLevel("register", size_words=7, energy=AccessEnergy(read=452, fill=452, update=452))
+    array = Fanout("array", 4, 1)
+    split = SpatialRules((FactorRule("K", "=", 1), FactorRule("P", "=", 1)), outer=("S", "R"))
+    mapspace = Mapspace(
+        Problem("late", ("K", "P", "R", "S"), (2, 4, 2, 2), spaces),
+        Architecture("a", (dram, array, buffer, register), Compute("mac")),
+        (TemporalRules(), exactly(K=2, P=1), TemporalRules()),
+        (split,),
+        (KeepRules(frozenset("WIO")),) * 3,
+    )
+    best = optimum(mapspace, "energy")
+    assert best is not None
+    assert map_einsum(mapspace, Options(("energy",))).value == best[0]
