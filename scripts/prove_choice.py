@@ -102,7 +102,7 @@ class Choice:
 
     def tightest(self, query: Query, low: int, high: Any, measure: Measure) -> bool:
         """Fill the tables by the tilt that leaves least open; False if one leaves nothing open."""
-        slack: dict[int, int] = {}
+        slack: dict[int, float] = {}
         for tilt in (0, 2, 1) if measure is not None and 0 < high < math.inf else (0,):
             if not self.bound(query, low, high, measure, tilt):
                 return False
@@ -137,7 +137,7 @@ class Choice:
             return False
         self.fill()
         rest = int(self.table[self.space.levels[-1]][-1][0][self.none].flat[-1])
-        self.least, self.slack = fixed + unit * (operands + rest), unit * (self.limit - rest)
+        self.least, self.slack = fixed + unit * (operands + rest), 1 - rest / self.limit
         return rest < self.limit
 
     def set_rates(self, energy: int, slope: int, high: Any, measure: Measure, top: Any) -> int:

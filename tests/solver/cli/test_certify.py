@@ -1,0 +1,54 @@
+"""Certificates on the command line."""
+
+import json
+
+import pytest
+
+from solver.certificate import canonical_sha256
+from solver.cli.main import main
+from tests.conftest import REPOSITORY
+
+SPECS = REPOSITORY / "specs"
+FILES = [
+    str(SPECS / "architectures" / "output_stationary.yaml"),
+    str(SPECS / "layers" / "resnet18" / "21_fc.yaml"),
+]
+
+
+def test_prove_maps_certifies_and_checks(tmp_path, capfd):
+    path = tmp_path / "certificate.json"
+    words = ["--objective", "energy,latency", "--jobs", "1", "--quiet", "--certificate", str(path)]
+    assert main(["prove", *FILES, *words]) == 0
+    output = capfd.readouterr().out
+    assert output.startswith("OPTIMAL by the optimizer in ")
+    assert f"VALID: {path}: no mapping is below energy " in output
+    document = json.loads(path.read_text())
+    assert document["command"][3:] == ["map", *FILES, "--objective", "energy,latency", "--seed", "0"]
+
+
+def test_the_command_of_a_certificate_reproduces_it(tmp_path):
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    assert main(["map", *FILES, "--objective", "edp", "--quiet", "--certificate", str(first)]) == 0
+    document = json.loads(first.read_text())
+    assert main([*document["command"][3:], "--quiet", "--certificate", str(second)]) == 0
+    again = json.loads(second.read_text())
+    for key in ("problem_sha256", "values", "bounds", "covered", "command"):
+        assert again[key] == document[key]
+    assert document["problem_sha256"] == canonical_sha256(document["problem"])
+
+
+@pytest.mark.parametrize("command", ["map", "prove"])
+def test_nothing_is_certified_where_nothing_is_known(command, tmp_path, capsys):
+    path = tmp_path / "certificate.json"
+    words = ["--time-limit", "0", "--quiet", "--certificate", str(path)]
+    code = main([command, *FILES, *words])
+    if code == 3:
+        pytest.skip("a mapping was found before the time was up")
+    assert code == 2
+    assert "no certificate is written" in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_prove_needs_a_file(capsys):
+    assert main(["prove", *FILES, "--certificate", "-"]) == 2
+    assert "must name one" in capsys.readouterr().err
