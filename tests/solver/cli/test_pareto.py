@@ -1,0 +1,174 @@
+"""``map --pareto`` end to end."""
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from solver.cli.arguments import parse_arguments
+from solver.cli.main import main
+from solver.cli.running import load_mapspace
+from solver.pareto import Front, OpenRange, pareto_front
+from solver.report.front import front_document, print_front
+from solver.report.front_plot import draw_front
+from solver.result import Options, Status, Termination
+from tests.conftest import REPOSITORY
+from tests.solver.cli.test_explain import IDLE
+from tests.solver.golden import FOLDER as GOLDEN
+from tests.solver.golden import assert_golden
+from tests.solver.report.test_text import printed
+
+SPEC = str(Path(__file__).parent / "data" / "row.yaml")
+SPECS = REPOSITORY / "specs"
+LAYER = [
+    str(SPECS / "architectures" / "simba_like.yaml"),
+    str(SPECS / "layers" / "resnet18" / "14_conv4_block2_a.yaml"),
+]
+
+
+@pytest.fixture
+def small(tmp_path) -> str:
+    """A spec whose front has three points."""
+    spec = tmp_path / "small.yaml"
+    spec.write_text(edited(("depth: 64", "depth: 8")))
+    return str(spec)
+
+
+def edited(*edits: tuple[str, str]) -> str:
+    text = Path(SPEC).read_text()
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def without_effort(text: str) -> str:
+    return re.sub(r"[\d,]+ states, [\d,]+ mappings priced, [\d.]+ s", "EFFORT", text)
+
+
+def test_the_front_of_a_shipped_layer(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    assert main(["map", *LAYER, "--pareto", "--jobs", "1", "--json", str(out)]) == 0
+    assert_golden("front_simba_resnet18_14.txt", without_effort(capsys.readouterr().out))
+    document = json.loads(out.read_text())
+    assert (document["status"], document["open"]) == ("OPTIMAL", [])
+    points = document["points"]
+    assert [own["cycles"] for own in points] == sorted({own["cycles"] for own in points})
+    assert [own["energy"] for own in points] == sorted({own["energy"] for own in points}, reverse=True)
+    for own in points:
+        assert own["proven"]
+        assert own["energy"] / document["units_per_pj"] == own["energy_pj"]
+        assert own["mapping"]
+
+
+def test_the_documentation_shows_the_front_as_it_is():
+    text = (REPOSITORY / "docs" / "pareto.md").read_text(encoding="utf-8")
+    assert (GOLDEN / "front_simba_resnet18_14.txt").read_text(encoding="utf-8") in without_effort(text)
+
+
+def test_the_keys_are_documented(small):
+    mapspace = load_mapspace(parse_arguments(["map", small]))
+    document = front_document(mapspace, pareto_front(mapspace))
+    text = (REPOSITORY / "docs" / "json.md").read_text(encoding="utf-8")
+    part = text.split("## `map --pareto`")[1].split("\n## ")[0]
+    keys = [*document, *document["points"][0], *asdict(OpenRange(1, 2, 3))]
+    assert [key for key in keys if f"`{key}`" not in part] == []
+
+
+def test_the_mappings_of_the_document_price_as_it_says(small, tmp_path, capsys):
+    out, mapping, priced = (tmp_path / name for name in ("out.json", "mapping.yaml", "priced.json"))
+    assert main(["map", small, "--pareto", "--quiet", "--json", str(out)]) == 0
+    assert capsys.readouterr().out == ""
+    points = json.loads(out.read_text())["points"]
+    assert len(points) == 3
+    for own in points:
+        mapping.write_text(json.dumps({"mapping": own["mapping"]}))
+        assert main(["evaluate", small, "--mapping", str(mapping), "--json", str(priced)]) == 0
+        evaluation = json.loads(priced.read_text())
+        for key in ("cycles", "energy_pj", "utilization"):
+            assert evaluation[key] == own[key]
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_a_picture_is_drawn(suffix, small, tmp_path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / f"out.{suffix}"
+    assert main(["map", small, "--pareto", "--quiet", "--plot", str(picture)]) == 0
+    start = {"svg": b"<?xml", "png": b"\x89PNG"}[suffix]
+    content = picture.read_bytes()
+    assert content.startswith(start)
+    assert len(content) > 5000
+
+
+def test_nothing_found_in_no_time(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    assert main(["map", SPEC, "--pareto", "--time-limit", "0", "--json", str(out)]) == 5
+    (line,) = [own for own in capsys.readouterr().out.splitlines() if own.startswith("open:")]
+    assert "cycles and more, where no mapping takes less than" in line
+    document = json.loads(out.read_text())
+    assert (document["points"], document["open"][0]["most_cycles"]) == ([], None)
+
+
+def test_what_is_infeasible_says_why(tmp_path, capsys):
+    spec = tmp_path / "tight.yaml"
+    spec.write_text(
+        edited(*IDLE, ("class: intmac", "class: intmac\n      constraints: {min_parallelism: 0.9}"))
+    )
+    assert main(["map", str(spec), "--pareto"]) == 4
+    captured = capsys.readouterr()
+    assert "Conflict" in captured.out
+    assert captured.out.splitlines()[-1].startswith("INFEASIBLE no mapping satisfies all constraints")
+
+
+def partial_front() -> tuple[object, Front]:
+    """The front of a small spec as a stopped search leaves it, built by hand."""
+    mapspace = load_mapspace(parse_arguments(["map", SPEC]))
+    (point,) = pareto_front(mapspace).points
+    rest = OpenRange(point.evaluation.cycles + 1, None, 10 * mapspace.architecture.units_per_pj)
+    return mapspace, Front(
+        Status.FEASIBLE, Termination.TIME_LIMIT, mapspace.architecture.units_per_pj, (point,), (rest,)
+    )
+
+
+def test_an_open_front_is_printed_with_what_is_open():
+    mapspace, front = partial_front()
+    text = printed(print_front, mapspace, front, {})
+    assert "open: 25 cycles and more, where no mapping takes less than 10.000 pJ\n" in text
+    assert text.splitlines()[-1].startswith("FEASIBLE 1 point; stopped by the time limit; ")
+    assert "least EDP" not in text
+
+
+def test_an_open_front_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    _, front = partial_front()
+    draw_front(front, "open", tmp_path / "open.svg")
+    assert (tmp_path / "open.svg").stat().st_size > 5000
+
+
+def test_the_keys_do_not_depend_on_the_status():
+    mapspace, front = partial_front()
+    stopped = pareto_front(mapspace, Options(time_limit_s=0))
+    complete = pareto_front(mapspace)
+    assert len({tuple(front_document(mapspace, own)) for own in (front, stopped, complete)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--pareto", "--objective", "edp"], "--objective is of one best mapping"),
+        (["--pareto", "--mapping", "-"], "--mapping is of one best mapping"),
+        (["--pareto", "--sensitivity"], "--sensitivity is of one best mapping"),
+        (["--pareto", "--certificate", "out.json"], "--certificate is of one best mapping"),
+        (["--plot", "out.svg"], "it needs --pareto"),
+        (["--pareto", "--plot", "out.gif"], ".png, .svg, .pdf"),
+        (["--pareto", "--plot", "-"], "not written to stdout"),
+        (["--pareto", "--plot", "no/such/out.svg"], "there is no directory"),
+    ],
+)
+def test_wrong_input_is_one_message_and_exit_code_two(words, message, capsys):
+    assert main(["map", SPEC, *words]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
