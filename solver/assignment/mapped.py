@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -85,7 +86,8 @@ class MappedAssignment:
         one cheaper. Its policies are `CHEAPEST`, each single dataflow, and each single method.
     dataflow_gain, method_gain
         Against the best single dataflow (any lowering), and the best single method, of those that
-        carry out every layer; None where there is none, and without an assignment.
+        carry out every layer; None where there is none, without an assignment, and where not all of
+        those networks are solved.
     """
 
     problem: MethodNetwork
@@ -131,7 +133,8 @@ def assign_mapped(
     objective
         One of `ADDITIVE`.
     options, should_stop
-        As `solver.assignment.assign` takes them.
+        As `solver.assignment.assign` takes them, for each assignment that is solved: that of all methods,
+        and those of each single kind.
 
     Raises
     ------
@@ -154,16 +157,17 @@ def assign_mapped(
         flow: frozenset(name for name, own in problem.methods.items() if own.dataflow == flow)
         for flow in problem.dataflows
     }
-    by_flow = _single_kinds(problem, network, flows)
-    by_method = _single_kinds(problem, network, methods)
+    solve = partial(assign, options=options, should_stop=should_stop)
+    by_flow = _single_kinds(problem, network, flows, solve)
+    by_method = _single_kinds(problem, network, methods, solve)
     cheapest = tuple(policy for policy in found.policies if policy.name == CHEAPEST)
     return MappedAssignment(
         problem,
         objective,
         costs,
         replace(found, policies=(*cheapest, *_named(by_flow, "dataflow"), *_named(by_method, "method"))),
-        _gain(found, "dataflow", by_flow),
-        _gain(found, "method", by_method),
+        _gain(found, "dataflow", by_flow) if len(by_flow) == len(flows) else None,
+        _gain(found, "method", by_method) if len(by_method) == len(methods) else None,
     )
 
 
@@ -234,11 +238,15 @@ def _with_bound(found: AssignResult, least: AssignResult, ended: Termination) ->
 
 
 def _single_kinds(
-    problem: MethodNetwork, network: Network, kinds: Mapping[str, frozenset[str]]
+    problem: MethodNetwork,
+    network: Network,
+    kinds: Mapping[str, frozenset[str]],
+    solve: Callable[[Network], AssignResult],
 ) -> tuple[Policy, ...]:
     """Return what the best assignment costs whose layers all take methods of one kind.
 
-    A layer without an allowed method of the kind may take any, and layouts of tensors are free.
+    A layer without an allowed method of the kind may take any, and layouts of tensors are free. Kinds
+    whose best assignment is not proven are left out.
     """
     found = []
     for name, methods in kinds.items():
@@ -249,7 +257,9 @@ def _single_kinds(
         pairs = zip(layers, network.layers, strict=True)
         single = tuple(only or layer for only, layer in pairs)
         followed = sum(only is not None for only in layers)
-        found.append(Policy(name, assign(replace(network, layers=single)).total, followed))
+        best = solve(replace(network, layers=single))
+        if best.status in PROVEN:
+            found.append(Policy(name, best.total, followed))
     return tuple(found)
 
 

@@ -1,5 +1,6 @@
 """Assignments priced by the mapper against enumerations of all mappings and all assignments."""
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -14,6 +15,7 @@ from model.mapspace import Mapspace
 from model.network.lowering import KN2ROW
 from model.network.shapes import Convolution, Tensor
 from model.spec.assignment.mapped import load_method_network
+from solver.assignment import AssignOptions, assign, mapped
 from solver.assignment.mapped import assign_mapped, searches_of
 from solver.network import map_network
 from solver.result import Options, Status, Termination
@@ -192,6 +194,41 @@ def test_unproven_costs_count_with_value_and_bound(results):
 def by_units(result, name):
     own = None if result is None else getattr(result, name)
     return None if own is None else Fraction(own, UNITS_PER_PJ)
+
+
+def known_answers():
+    return {pair: answer(1000 + place, 1000 + place) for place, pair in enumerate(loaded().mapspaces)}
+
+
+def test_single_kinds_are_solved_within_the_same_limits(monkeypatch):
+    seen = []
+
+    def spy(network, options, should_stop):
+        seen.append((options, should_stop))
+        return assign(network, options, should_stop)
+
+    monkeypatch.setattr(mapped, "assign", spy)
+    problem, own, stop = loaded(), AssignOptions(time_limit_s=60.0, seed=3), lambda: False
+    assign_mapped(problem, known_answers(), "energy", own, stop)
+    assert seen == [(own, stop)] * (1 + len(problem.dataflows) + len(problem.methods))
+
+
+def test_single_kinds_without_a_proof_are_not_compared_with(monkeypatch):
+    proven = assign_mapped(loaded(), known_answers(), "energy")
+    assert proven.dataflow_gain is not None
+
+    def stopped(network, options, should_stop):
+        found = assign(network, options, should_stop)
+        if found.total is None:
+            return found
+        ended = Termination.TIME_LIMIT
+        return replace(found, status=Status.FEASIBLE, termination=ended, bound=found.total - 1, margin=None)
+
+    monkeypatch.setattr(mapped, "assign", stopped)
+    found = assign_mapped(loaded(), known_answers(), "energy")
+    assert found.result.total == proven.result.total
+    assert len(found.result.policies) < len(proven.result.policies)
+    assert found.dataflow_gain is found.method_gain is None
 
 
 def test_products_do_not_add_up():
