@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from fractions import Fraction
+from functools import lru_cache
 
 from model.architecture import StorageLevel
 from model.source_ref import SourceRef
@@ -187,6 +188,7 @@ def _check_names(leaf: Leaf, ignore_sparse: bool, context: Context) -> None:
             raise SpecError(f"unknown attribute `{name}`", attribute.key, hint=f"did you mean `{slip}`?")
 
 
+@lru_cache(maxsize=1024)
 def _slip(name: str) -> str | None:
     """Return the modelled attribute that `name` misspells, if it does."""
     folded = fold_name(name)
