@@ -8,6 +8,7 @@ import pytest
 
 from model.cost import evaluate
 from model.mapping import Mapping
+from solver.cpsat import ModelError
 from solver.heuristics.annealing import Annealing
 from solver.heuristics.greedy import GreedyDescent
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
@@ -19,6 +20,7 @@ from solver.heuristics.random_search import RandomSearch
 from solver.heuristics.registry import BUILT_IN, named_mapper
 from tests.bruteforce import objective_value, optimum
 from tests.solver.examples import MAPSPACE
+from tests.solver.planted import WRONG, plant
 from tests.strategies import random_mapspaces
 from tests.test_bruteforce import allows
 
@@ -154,3 +156,12 @@ def test_the_log_model_is_built_only_where_cp_sat_is_sound(largest, safe):
             LogModel(rules, kept, weights)
         return
     assert LogModel(rules, kept, weights).model.validate() == ""
+
+
+@pytest.mark.parametrize(
+    "lie", ["invalid", "wrong objective", "fractional objective", "bound above objective", "no values"]
+)
+def test_wrong_answers_of_cp_sat_are_errors(lie, monkeypatch):
+    plant(monkeypatch, WRONG[lie])
+    with pytest.raises(ModelError):
+        LogRelaxation().find_mapping(MAPSPACE, Pricing(MAPSPACE, ("edp",)))
