@@ -48,8 +48,8 @@ def print_front(console: Console, mapspace: Mapspace, front: Front, places: Plac
 def front_table(front: Front) -> Table:
     """Return a row per point, by rising cycles, with the distances from both ends of what is listed."""
     table = plain_table()
-    units = front.units_per_pj
-    headings = ("Cycles", "of fastest", "Energy", f"in 1/{units:,} pJ", "of least", "EDP", "Utilization")
+    unit = "pJ" if front.units_per_pj == 1 else f"1/{front.units_per_pj:,} pJ"
+    headings = ("Cycles", "of fastest", "Energy", f"in {unit}", "of least", "EDP", "Utilization")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)

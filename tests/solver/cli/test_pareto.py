@@ -23,8 +23,8 @@ from tests.solver.report.test_text import printed
 SPEC = str(Path(__file__).parent / "data" / "row.yaml")
 SPECS = REPOSITORY / "specs"
 LAYER = [
-    str(SPECS / "architectures" / "simba_like.yaml"),
-    str(SPECS / "layers" / "resnet18" / "14_conv4_block2_a.yaml"),
+    str(SPECS / "architectures" / "free_three_level.yaml"),
+    str(SPECS / "layers" / "alexnet" / "02_conv2.yaml"),
 ]
 
 
@@ -51,7 +51,7 @@ def without_effort(text: str) -> str:
 def test_the_front_of_a_shipped_layer(tmp_path, capsys):
     out = tmp_path / "out.json"
     assert main(["map", *LAYER, "--pareto", "--jobs", "1", "--json", str(out)]) == 0
-    assert_golden("front_simba_resnet18_14.txt", without_effort(capsys.readouterr().out))
+    assert_golden("front_free_alexnet_02.txt", without_effort(capsys.readouterr().out))
     document = json.loads(out.read_text())
     assert (document["status"], document["open"]) == ("OPTIMAL", [])
     points = document["points"]
@@ -65,7 +65,7 @@ def test_the_front_of_a_shipped_layer(tmp_path, capsys):
 
 def test_the_documentation_shows_the_front_as_it_is():
     text = (REPOSITORY / "docs" / "pareto.md").read_text(encoding="utf-8")
-    assert (GOLDEN / "front_simba_resnet18_14.txt").read_text(encoding="utf-8") in without_effort(text)
+    assert (GOLDEN / "front_free_alexnet_02.txt").read_text(encoding="utf-8") in without_effort(text)
 
 
 def test_the_keys_are_documented(small):
