@@ -42,8 +42,11 @@ def exact_decimal(node: Node, what: str) -> Decimal:
         raise SpecError(f"{what} must be written as a decimal number", node.span) from None
 
 
-def rounded(value: float) -> Decimal:
+def rounded(value: float, finest: Decimal | None = None) -> Decimal:
     """Round an estimate to the digits that are worth showing.
+
+    Digits below `finest` are dropped too where that leaves four: the fewer a price has, the farther exact
+    sums of prices reach.
 
     Raises
     ------
@@ -52,7 +55,8 @@ def rounded(value: float) -> Decimal:
     """
     if not abs(value) <= LARGEST_FIGURE:
         raise EnergyError(f"the estimate is out of range: {value:g}")
-    return Decimal(f"{value:.{SIGNIFICANT_DIGITS}g}")
+    figure = Decimal(f"{value:.{SIGNIFICANT_DIGITS}g}")
+    return figure if finest is None or abs(figure) < 1000 * finest else figure.quantize(finest)
 
 
 def as_mapping(node: Node, what: str, known: frozenset[str]) -> MappingNode:

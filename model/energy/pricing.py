@@ -17,6 +17,9 @@ from model.spec.source import SpecError, did_you_mean
 
 DEFAULT_CYCLE_SECONDS = 1e-9
 
+FINEST_PJ = Decimal("1e-6")
+"""An estimate of an access is not worth showing finer than to the attojoule."""
+
 _SYNONYMS = {
     "width": ("memory_width", "data_storage_width"),
     "depth": ("memory_depth", "data_storage_depth"),
@@ -242,7 +245,8 @@ def _estimated_figure(request: EnergyRequest, action: str, component: Component,
     for name in names:
         energy_pj = component.energy_pj(name)
         if energy_pj is not None:
-            return _Found({action: (rounded(energy_pj), source)})
+            finest = None if action == "leak" else FINEST_PJ
+            return _Found({action: (rounded(energy_pj, finest), source)})
     if action == "leak":
         return _no_leak(request, f"the class `{request.model_class}` has no leak")
     raise EnergyError(

@@ -61,7 +61,8 @@ class EnergyRequest:
 
 @dataclass(frozen=True)
 class Prices:
-    """Energies of one component in picojoule, exact as written or rounded to six digits.
+    """Energies of one component in picojoule, exact as written, or estimated and rounded (six
+    digits; accesses to the attojoule).
 
     ``read``, ``fill`` and ``update`` are per vector access, ``leak`` per instance and cycle,
     ``compute`` per operation; those that do not apply to the component are zero. ``area_um2`` is
