@@ -16,8 +16,6 @@ from solver.report.figures import cost_text, count_text, percent
 from solver.report.tables import NOTHING, plain_table
 from solver.result import Status
 
-MARKS = {Status.OPTIMAL: "", Status.FEASIBLE: " *", Status.UNKNOWN: "? *"}
-
 
 def print_costs(console: Console, mapped: MappedAssignment) -> None:
     """Print what each method costs each layer that is mapped."""
@@ -25,8 +23,8 @@ def print_costs(console: Console, mapped: MappedAssignment) -> None:
     console.print(Text.assemble(("Methods", "bold"), f" (optima of the mapper, in {unit})"))
     console.print(_costs_table(mapped))
     if mapped.unproven:
-        text = f"* {count_text(mapped.unproven)} searches ended before they had proven their optimum"
-        console.print(text)
+        count = count_text(mapped.unproven)
+        console.print(f"{count} searches ended unproven (*), or without any mapping (?)")
     console.print()
 
 
@@ -48,7 +46,9 @@ def _cell(mapped: MappedAssignment, layer: ShapedLayer, method: str) -> str:
     own = mapped.costs[layer.shape, method]
     if own.status is Status.INFEASIBLE:
         return "no mapping"
-    return (NOTHING if own.value is None else cost_text(Fraction(own.value))) + MARKS[own.status]
+    if own.value is None:
+        return "?"
+    return cost_text(Fraction(own.value)) + ("" if own.status is Status.OPTIMAL else " *")
 
 
 def gain_lines(mapped: MappedAssignment) -> Iterator[str]:

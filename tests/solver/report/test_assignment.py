@@ -35,6 +35,8 @@ def test_keys_of_the_document_are_documented():
     expected = set(first)
     for name in ("layers", "edges", "policies"):
         expected |= {f"{name}[].{key}" for key in first[name][0]}
+    (alternative, *_) = [layer["alternative"] for layer in first["layers"] if layer["alternative"]]
+    expected |= {f"layers[].alternative.{key}" for key in alternative}
     for name in ("runner_up", "decomposition", "array"):
         expected |= {f"{name}.{key}" for key in first[name]}
     assert documented == expected
