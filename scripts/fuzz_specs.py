@@ -1,9 +1,10 @@
-"""Feeds damaged specs to the reader, and counts what becomes of them.
+"""Feeds damaged specs to the readers, and counts what becomes of them.
 
-Every input has to load, or to end in a `SpecError` that can be shown, within `--slowest` seconds. What
-loads is checked further: the size of the mapspace is counted, its report printed, its mapping priced,
-and every `--map-every`-th such mapspace is searched for a moment. Anything else is a failure: the input
-is written into the directory `--failures`, and the program ends with 1.
+`--reader` says which kind of spec: an architecture with a problem, an AccelForge workload, a network for
+`assign`, its methods, or a tiling backend. Every input has to load, or to end in a `SpecError` that can be
+shown, within `--slowest` seconds. What loads is used as the commands use it (`scripts/fuzz_readers.py`), and
+every `--map-every`-th input is searched for a moment. Anything else is a failure: the input is written into
+the directory `--failures`, and the program ends with 1.
 
 Inputs depend on seed and number alone, not on the number of workers.
 """
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import io
 import multiprocessing
 import re
 import resource
@@ -29,14 +29,10 @@ from types import FrameType
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from rich.console import Console
+from fuzz_readers import READERS
 from spec_mutation import Mutator
 
-from model.cost import evaluate
 from model.spec.source import SpecError
-from model.spec.timeloop import LoadedSpec, load_timeloop
-from solver import Options, map_einsum
-from solver.report.text import print_check
 
 CHUNK = 500
 SHOWN = 40
@@ -78,11 +74,15 @@ class Tally:
         self.peak_mib = max(self.peak_mib, other.peak_mib)
 
 
-def examine(path: Path, search: bool) -> str:
+def mutator_of(reader: str, seed: int) -> Mutator:
+    """Return what damages the specs that a reader reads."""
+    return Mutator(seed, READERS[reader].seeds())
+
+
+def examine(reader: str, path: Path, search: bool) -> str:
     """Return the outcome of one spec file: what it is refused for, or how far it went."""
     try:
-        loaded = load_timeloop([path])
-        return _used(loaded, search)
+        return READERS[reader].use(path, search)
     except SpecError as error:
         shown = error.render()
         unsafe = [character for character in shown if not character.isprintable() and character != "\n"]
@@ -91,23 +91,9 @@ def examine(path: Path, search: bool) -> str:
         return f"refused: {_VARYING.sub('_', error.message)}"
 
 
-def _used(loaded: LoadedSpec, search: bool) -> str:
-    """Do with a spec that loads what the commands would do."""
-    mapspace = loaded.mapspace
-    text = io.StringIO()
-    print_check(Console(file=text, width=200, markup=False, emoji=False, highlight=False), mapspace)
-    assert all(character.isprintable() or character == "\n" for character in text.getvalue())
-    if loaded.mapping is not None:
-        evaluate(mapspace.problem, mapspace.architecture, loaded.mapping, link_transfers=True)
-    if not search:
-        return "loaded" if loaded.mapping is None else "loaded, mapping priced"
-    result = map_einsum(mapspace, Options(time_limit_s=0.2))
-    return f"loaded, searched: {result.status.value}"
-
-
-def fuzz(seed: int, numbers: range, slowest_s: float, map_every: int) -> Tally:
+def fuzz(seed: int, numbers: range, slowest_s: float, map_every: int, reader: str = "architecture") -> Tally:
     """Examine some inputs."""
-    mutator = Mutator(seed)
+    mutator = mutator_of(reader, seed)
     tally = Tally()
     signal.signal(signal.SIGALRM, _on_alarm)
     with tempfile.TemporaryDirectory() as directory:
@@ -117,7 +103,7 @@ def fuzz(seed: int, numbers: range, slowest_s: float, map_every: int) -> Tally:
             start = time.perf_counter()
             signal.setitimer(signal.ITIMER_REAL, slowest_s)
             try:
-                tally.outcomes[examine(path, number % map_every == 0)] += 1
+                tally.outcomes[examine(reader, path, number % map_every == 0)] += 1
             except Exception:
                 tally.failures.append((number, traceback.format_exc()))
             finally:
@@ -133,7 +119,7 @@ def _on_alarm(_number: int, _frame: FrameType | None) -> None:
     raise HangError
 
 
-def _fuzz_chunk(arguments: tuple[int, range, float, int]) -> Tally:
+def _fuzz_chunk(arguments: tuple[int, range, float, int, str]) -> Tally:
     return fuzz(*arguments)
 
 
@@ -146,7 +132,8 @@ def _report(options: argparse.Namespace, tally: Tally, seconds: float) -> str:
     refused = {text: count for text, count in tally.outcomes.items() if text.startswith("refused")}
     others = {text: count for text, count in tally.outcomes.items() if text not in refused}
     lines = [
-        f"inputs {options.count:,}, seed {options.seed}, {seconds:,.0f} s with {options.jobs} workers",
+        f"inputs {options.count:,} of {options.reader}, seed {options.seed}, {seconds:,.0f} s with "
+        f"{options.jobs} workers",
         f"failures {len(tally.failures)}",
         f"slowest input {tally.slowest_s:.2f} s (number {tally.slowest})",
         f"peak memory {tally.peak_mib:,.0f} MiB",
@@ -157,13 +144,12 @@ def _report(options: argparse.Namespace, tally: Tally, seconds: float) -> str:
     return "\n".join([*lines, *(f"{count:>9,}    {text.removeprefix('refused: ')}" for text, count in most)])
 
 
-def _write_failures(directory: Path, seed: int, failures: list[tuple[int, str]]) -> None:
+def _write_failures(directory: Path, mutator: Mutator, name: str, failures: list[tuple[int, str]]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    mutator = Mutator(seed)
     for number, text in failures:
         content = mutator.text(number).encode("utf-8", "surrogatepass")
-        (directory / f"{seed}-{number}.yaml").write_bytes(content)
-        (directory / f"{seed}-{number}.txt").write_text(text)
+        (directory / f"{name}-{number}.yaml").write_bytes(content)
+        (directory / f"{name}-{number}.txt").write_text(text)
 
 
 def main() -> int:
@@ -172,6 +158,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--count", type=int, default=10_000, help="inputs (default: %(default)s)")
+    parser.add_argument("--reader", choices=tuple(READERS), default="architecture")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument(
@@ -182,14 +169,16 @@ def main() -> int:
     options = parser.parse_args()
     start = time.perf_counter()
     total = Tally()
-    work = ((options.seed, chunk, options.slowest, options.map_every) for chunk in _chunks(options.count))
+    settings = options.slowest, options.map_every, options.reader
+    work = ((options.seed, chunk, *settings) for chunk in _chunks(options.count))
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
         for tally in pool.imap_unordered(_fuzz_chunk, work):
             total.add(tally)
     print(_report(options, total, time.perf_counter() - start))
     if not total.failures:
         return 0
-    _write_failures(options.failures, options.seed, total.failures)
+    name, mutator = f"{options.reader}-{options.seed}", mutator_of(options.reader, options.seed)
+    _write_failures(options.failures, mutator, name, total.failures)
     return 1
 
 

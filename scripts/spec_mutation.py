@@ -226,17 +226,22 @@ class Pairs(list[tuple[str, Tree]]):
     """The entries of a mapping."""
 
 
+def architecture_seeds() -> tuple[str, ...]:
+    """Return the small specs, several times, and each shipped architecture with a layer."""
+    layers = sorted((SPECS / "layers").rglob("*.yaml"))
+    whole = [
+        (path.read_text() + "\n" + layers[0].read_text())
+        for path in sorted(SPECS.glob("architectures/*.yaml"))
+    ]
+    return (*[SMALL, TABLES, TEMPLATE] * SMALL_SHARE, *whole)
+
+
 class Mutator:
     """Makes the same damaged text of the same seed and number, in whatever order."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, seeds: tuple[str, ...]) -> None:
         self._seed = seed
-        layers = sorted((SPECS / "layers").rglob("*.yaml"))
-        whole = [
-            (path.read_text() + "\n" + layers[0].read_text())
-            for path in sorted(SPECS.glob("architectures/*.yaml"))
-        ]
-        self.seeds = (*[SMALL, TABLES, TEMPLATE] * SMALL_SHARE, *whole)
+        self.seeds = seeds
         self._trees = [
             _tree(compose(Document.of("seed", text), Limits())) for text in self.seeds if "{%" not in text
         ]

@@ -7,6 +7,7 @@ import pytest
 from tests.conftest import REPOSITORY
 
 COUNT = 400
+FEW = 100
 SLOWEST_S = 20.0
 
 
@@ -16,7 +17,7 @@ def fuzzer(monkeypatch: pytest.MonkeyPatch):
     import fuzz_specs  # noqa: PLC0415 (scripts are found only now)
 
     yield fuzz_specs
-    for name in ("fuzz_specs", "spec_mutation"):
+    for name in ("fuzz_specs", "fuzz_readers", "spec_mutation"):
         sys.modules.pop(name)
 
 
@@ -28,17 +29,25 @@ def test_damaged_specs_load_or_end_in_a_message(fuzzer):
 
 
 def test_inputs_depend_on_seed_and_number_alone(fuzzer):
-    first, same, other = fuzzer.Mutator(7), fuzzer.Mutator(7), fuzzer.Mutator(8)
+    first, same, other = (fuzzer.mutator_of("architecture", seed) for seed in (7, 7, 8))
     texts = [first.text(number) for number in range(50)]
     assert texts == [same.text(number) for number in reversed(range(50))][::-1]
     assert len({*texts, *(other.text(number) for number in range(50))}) > 90
 
 
-def test_undamaged_texts_load(fuzzer, tmp_path):
+@pytest.mark.parametrize("reader", ["workload", "network", "methods", "backend"])
+def test_other_readers_refuse_damaged_specs_too(fuzzer, reader):
+    tally = fuzzer.fuzz(7, range(FEW), SLOWEST_S, map_every=50, reader=reader)
+    assert tally.failures == []
+    assert sum(count for text, count in tally.outcomes.items() if text.startswith("loaded")) > FEW // 50
+
+
+@pytest.mark.parametrize("reader", ["architecture", "workload", "network", "methods", "backend"])
+def test_undamaged_texts_load(fuzzer, tmp_path, reader):
     path = tmp_path / "spec.yaml"
-    for text in fuzzer.Mutator(1).seeds:
+    for text in sorted(set(fuzzer.mutator_of(reader, 1).seeds)):
         path.write_text(text)
-        assert fuzzer.examine(path, search=False).startswith("loaded")
+        assert fuzzer.examine(reader, path, search=False).startswith("loaded")
 
 
 @pytest.mark.parametrize("failure", [ValueError("no"), RecursionError(), KeyError("x")])
@@ -46,7 +55,7 @@ def test_a_traceback_is_a_failure(fuzzer, monkeypatch: pytest.MonkeyPatch, failu
     def broken(_paths):
         raise failure
 
-    monkeypatch.setattr(fuzzer, "load_timeloop", broken)
+    monkeypatch.setattr(sys.modules["fuzz_readers"], "load_timeloop", broken)
     tally = fuzzer.fuzz(seed=7, numbers=range(3), slowest_s=SLOWEST_S, map_every=100)
     assert [number for number, _ in tally.failures] == [0, 1, 2]
     assert type(failure).__name__ in tally.failures[0][1]
@@ -57,5 +66,5 @@ def test_a_hang_is_a_failure(fuzzer, monkeypatch: pytest.MonkeyPatch):
         while True:
             pass
 
-    monkeypatch.setattr(fuzzer, "load_timeloop", endless)
+    monkeypatch.setattr(sys.modules["fuzz_readers"], "load_timeloop", endless)
     assert "HangError" in fuzzer.fuzz(seed=7, numbers=range(1), slowest_s=0.2, map_every=100).failures[0][1]
