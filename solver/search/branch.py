@@ -50,7 +50,7 @@ class Branching:
         whole = self.space.lattice.size - 1
         least = int(self.bounds.inside[0][CLOSED][0])
         in_place, leads = (1,) * len(views), (None,) * len(views)
-        root = Node(0, whole, 0, least, self.sub.base_loads, in_place, None, (), (), (), leads)
+        root = Node(0, whole, 0, least, 0.0, self.sub.base_loads, in_place, None, (), (), (), leads)
         yield from self._visit(root)
 
     @property
@@ -81,7 +81,7 @@ class Branching:
         if node.level == len(self.space.levels) - 1:
             yield from self._leaves(node)
             return
-        for child in sorted(self._children(node), key=lambda n: n.least):
+        for child in sorted(self._children(node), key=lambda n: (n.value, n.least)):
             yield from self._visit(child)
 
     def _leaves(self, node: Node) -> Iterator[Skeleton]:
@@ -129,12 +129,12 @@ class Branching:
                     seen.add(key)
                     yield child
 
-    def hopeful(self, least: IntArray, busiest: FloatArray) -> BoolArray:
-        """Which bounds on energy (quanta) and on the busiest resource (cycles) can still improve."""
+    def _costs(self, least: IntArray, busiest: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Energy and cycles at least, from bounds on the energy (quanta) and on the busiest resource."""
         sub = self.sub
         cycles = np.maximum(busiest * (1 - 1e-12), float(sub.least_cycles))
         waiting = (cycles - float(sub.least_cycles)) * float(sub.leak_per_cycle)
-        return self.goal.hopeful(least * float(sub.quantum) + float(self.bounds.constant) + waiting, cycles)
+        return least * float(sub.quantum) + float(self.bounds.constant) + waiting, cycles
 
     @staticmethod
     def _leading(loops: IntArray, order: OrderClass, fixed: int) -> BoolArray:
@@ -181,7 +181,9 @@ class Branching:
         for own in self.loads:
             busiest = np.maximum(busiest, loads[:, own.resource] + own.inside(walk, level) / own.scale)
         keep = keep & (least < self._limit())
-        keep &= self.hopeful(least, busiest)
+        energies, cycles = self._costs(least, busiest)
+        keep &= self.goal.hopeful(energies, cycles)
+        values = self.goal.values(energies, cycles)
         spans = lattice.extents[candidates.tiles] * np.array(member.factors, dtype=np.int64)
         for i in np.flatnonzero(keep):
             yield Node(
@@ -189,6 +191,7 @@ class Branching:
                 int(candidates.tiles[i]),
                 int(energy[i]),
                 int(least[i]),
+                float(values[i]),
                 loads[i],
                 tuple(int(run[i]) for run in walk.runs),
                 walk.signature(int(i)),

@@ -228,10 +228,10 @@ class Skeleton:
         return -(-relevant * unused // instances), plain
 
     def complete(self, goal: Goal, stop: Callable[[], bool]) -> Iterator[Priced]:
-        """Complete mappings in order of access energy, as long as they can improve on the incumbent.
+        """Complete mappings, best first, as long as they can improve on the incumbent.
 
-        The access energy of the levels that are ordered so far, plus a floor for those inside, is a
-        lower bound: so the first mapping that comes out complete has the least access energy.
+        What the levels cost that are ordered so far, plus a floor for those inside, is a lower bound: so
+        the first mapping that comes out complete is the best one.
         """
         depth = len(self.temporal)
         floors = [_Cost(0, np.zeros(len(self._resources)))] * (depth + 1)
@@ -239,10 +239,9 @@ class Skeleton:
             floors[level] = floors[level + 1] + self._floor(level)
         ticket = count()
         fixed = self._fixed
-        heap: list[tuple[int, int, tuple[_Ordered, ...], _Cost]] = []
-        heapq.heappush(heap, (fixed.energy + floors[1].energy, next(ticket), (), fixed))
+        heap: list[tuple[int, int, int, tuple[_Ordered, ...], _Cost]] = [(0, 0, next(ticket), (), fixed)]
         while heap:
-            _, _, above, spent = heapq.heappop(heap)
+            *_, above, spent = heapq.heappop(heap)
             level = len(above) + 1
             if stop():
                 return
@@ -258,12 +257,17 @@ class Skeleton:
                 cost = spent + self._boundary(level, (*above, own))
                 least = cost + floors[level + 1]
                 if self._hopeful(goal, least):
-                    heapq.heappush(heap, (least.energy, -next(ticket), (*above, own), cost))
+                    value = goal.value(*self._least(least))
+                    heapq.heappush(heap, (value, least.energy, -next(ticket), (*above, own), cost))
 
     def _hopeful(self, goal: Goal, least: _Cost) -> bool:
-        cycles = max(self._least_cycles, math.ceil(float(least.loads.max(initial=0.0)) * (1 - 1e-12)))
-        waiting = self._leak_per_cycle * (cycles - self._least_cycles)
-        return least.energy + waiting < goal.energy_limit(cycles)
+        energy, cycles = self._least(least)
+        return energy < goal.energy_limit(cycles)
+
+    def _least(self, cost: _Cost) -> tuple[int, int]:
+        """Least energy and cycles of a mapping that costs at least `cost`, with what leaks meanwhile."""
+        cycles = max(self._least_cycles, math.ceil(float(cost.loads.max(initial=0.0)) * (1 - 1e-12)))
+        return cost.energy + self._leak_per_cycle * (cycles - self._least_cycles), cycles
 
     @cached_property
     def _distinct_orders(self) -> tuple[tuple[_Ordered, ...], ...]:

@@ -50,18 +50,20 @@ class _Lead:
 class Node:
     """A partial mapping: everything outside of the tile of `level` is decided.
 
-    ``energy`` counts the boundaries of `level` and outside, exactly but for sliding windows, without
-    the subproblem's constant. ``in_place[v]`` is the product of the loops directly outside of the
-    tile that leave dataspace v in place, ``reuse_class`` the class of the innermost of them (None:
-    no loop yet). ``extents[l]`` is what one iteration of the loops of level l spans: the tile
-    inside, times the spatial factors between. ``leads[v]`` are the loops that may be the innermost ones
-    that move dataspace v outside of the tile.
+    ``value`` is a lower bound on the objective, rounded, and ``least`` one on the energy. ``energy``
+    counts the boundaries of `level` and outside, exactly but for sliding windows; both leave out the
+    subproblem's constant. ``in_place[v]`` is the product of the loops directly outside of the tile that
+    leave dataspace v in place, ``reuse_class`` the class of the innermost of them (None: no loop yet).
+    ``extents[l]`` is what one iteration of the loops of level l spans: the tile inside, times the spatial
+    factors between. ``leads[v]`` are the loops that may be the innermost ones that move dataspace v
+    outside of the tile.
     """
 
     level: int
     tile: int
     energy: int
     least: int
+    value: float
     loads: FloatArray
     in_place: tuple[int, ...]
     signature: frozenset[int] | None
