@@ -269,7 +269,7 @@ class Mutator:
 
 
 def _inserted(rng: random.Random, text: str) -> str:
-    start = rng.randrange(len(text))
+    start = rng.randrange(max(1, len(text)))
     choices: Sequence[Callable[[], str]] = (
         lambda: "",
         lambda: rng.choice(SNIPPETS),

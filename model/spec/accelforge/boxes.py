@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from model.spec.accelforge.affine import Affine, Constraint
 from model.spec.source import Span, SpecError
@@ -86,6 +87,42 @@ def _largest(affine: Affine, box: Mapping[str, Interval], skip: str | None = Non
             return None
         total += coefficient * end
     return total
+
+
+def is_attained(box: Mapping[str, Interval], constraints: Iterable[Constraint]) -> bool:
+    """Whether each end of a bounded box is known to be the value of some point that satisfies constraints.
+
+    Intervals alone tell unless different sums of the same variables are limited. Then each end is
+    tried with all other variables at their low ends, and at their high ends.
+    """
+    cutting = [c.affine for c in constraints if len(c.affine.coefficients) > 1 and cuts(c, box)]
+    if not any(_are_coupled(one, other) for one, other in combinations(cutting, 2)):
+        return True
+    lows = {name: own.low for name, own in box.items() if own.low is not None}
+    highs = {name: own.high for name, own in box.items() if own.high is not None}
+    return any(
+        all(
+            _holds(affine, {**corner, name: end})
+            for ends in (lows, highs)
+            for name, end in ends.items()
+            for affine in cutting
+        )
+        for corner in (lows, highs)
+    )
+
+
+def _are_coupled(one: Affine, other: Affine) -> bool:
+    """Whether two sums share variables without being one sum, whose limits leave it some value."""
+    own, others = one.coefficients, other.coefficients
+    negative = {name: -coefficient for name, coefficient in others.items()}
+    if own == negative:
+        return one.constant + other.constant < 0
+    return not own.keys().isdisjoint(others) and own != others
+
+
+def _holds(affine: Affine, point: Mapping[str, int]) -> bool:
+    terms = (coefficient * point[name] for name, coefficient in affine.coefficients.items())
+    return affine.constant + sum(terms) >= 0
 
 
 def cuts(constraint: Constraint, box: Mapping[str, Interval]) -> bool:

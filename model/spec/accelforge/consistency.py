@@ -91,6 +91,8 @@ def _check_sizes(
             raise SpecError(message, own.span, ((known.span, f"but {known.size} before"),))
         return
     if own is not None or known is not None:
+        for size, index in ((own, there), (known, here)):
+            _check_inside(tensor, size, *index)
         return
     values, others = _values(*here), _values(*there)
     if values is not None and others is not None and values != others:
@@ -99,6 +101,15 @@ def _check_sizes(
         )
         hint = f"give rank `{here[1].rank}` a size in `rank_sizes` if only a part of it is accessed"
         raise SpecError(message, here[1].span, ((there[1].span, f"but {_shown(others)} before"),), hint)
+
+
+def _check_inside(tensor: str, size: RankSize | None, einsum: ShapedEinsum, index: WrittenIndex) -> None:
+    """Refuse an index that leaves the rank whose size only another Einsum gives: nothing limits it here."""
+    values = _values(einsum, index)
+    if size is None or values is None or (values.start >= 0 and values.stop <= size.size):
+        return
+    message = f"inconsistent rank sizes: rank `{index.rank}` of tensor `{tensor}` is {_shown(values)} here"
+    raise SpecError(message, index.span, ((size.span, f"but {size.size} there"),))
 
 
 def _values(einsum: ShapedEinsum, index: WrittenIndex) -> range | None:

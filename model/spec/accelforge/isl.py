@@ -41,6 +41,7 @@ def bounding_box(
     known = [f"{constraint.affine} >= 0" for constraint in constraints]
     result = _set(isl, everything, " and ".join(known) or "true", texts[0][1])
     for text, span in texts:
+        _check_text(text, span)
         condition = re.sub(r"==+", "=", text)
         result = result.intersect(_set(isl, everything, f"({condition})", span))
     if result.is_empty():
@@ -50,6 +51,15 @@ def bounding_box(
         return box, False
     limits = (f"{own.low} <= {name} <= {own.high}" for name, own in box.items())
     return box, bool(_set(isl, everything, " and ".join(limits), texts[0][1]).is_equal(result))
+
+
+def _check_text(text: str, span: Span) -> None:
+    """Refuse what would end the condition that it is put into."""
+    depth = 0
+    for character in text:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth < 0 or character in "{};":
+            raise SpecError(f"`{character}` does not belong into this condition", span)
 
 
 def _library(span: Span) -> ModuleType:

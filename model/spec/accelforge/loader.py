@@ -293,6 +293,13 @@ def _note_unused(section: _Section, shaped: Sequence[ShapedEinsum], notes: list[
     for name, size in section.sizes.items():
         if name not in used:
             notes.append(f"{size.span}: no tensor has a rank `{name}`; its size has no effect")
+    for einsum in shaped:
+        given, own = einsum.written.get("rank_sizes"), einsum.written
+        ranks = {index.rank for access in own.accesses for index in access.indices}
+        for key in given.keys() if isinstance(given, MappingNode) else ():
+            if key not in ranks:
+                what = f"no tensor of Einsum `{own.name}` has a rank `{key}`"
+                notes.append(f"{einsum.sizes[key].span}: {what}; its size here has no effect")
     variables = {frozenset(einsum.written.rank_variables) for einsum in shaped}
     for part in section.conditions:
         if not any(part.variables <= own for own in variables):

@@ -20,6 +20,8 @@ BUILT_IN = ("All", "Tensors", "Nothing", "Inputs", "Outputs", "Intermediates", "
 RESERVED = (*BUILT_IN, OTHER, "Above")
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
+_LONGEST_CHAIN = 50
 _MOST_BITS = 1 << 20
 _Value = TypeVar("_Value")
 
@@ -170,6 +172,10 @@ class EinsumNames:
         return self._once(rename.name, rename.span, lambda: self._renamed(rename))
 
     def _renamed(self, rename: Rename) -> SetValue:
+        # Those that it names come first, so that a chain of renames is no chain of evaluations.
+        for word in dict.fromkeys(_NAME.findall(rename.source.text)):
+            if word in self.renames and word != rename.name:
+                self.rename(self.renames[word])
         value = evaluate_set(rename.source, self)
         if value.kind and rename.kind and value.kind != rename.kind:
             message = f"this gives {value.kind}, but {rename.kind} are renamed here"
@@ -275,6 +281,10 @@ class EinsumNames:
         if key in self._open:
             chain = " -> ".join((*self._open[self._open.index(key) :], key))
             raise SpecError(f"set expressions need each other's values: {chain}", place)
+        if len(self._open) >= _LONGEST_CHAIN:
+            raise SpecError(
+                f"set expressions need each other in a chain of more than {_LONGEST_CHAIN}", place
+            )
         if key not in self._known:
             self._open.append(key)
             self._known[key] = compute()

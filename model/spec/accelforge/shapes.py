@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from model.spec.accelforge.affine import Affine, Constraint, NotAffineError, read_constraints
-from model.spec.accelforge.boxes import Box, cuts, tightened
+from model.spec.accelforge.boxes import Box, cuts, is_attained, tightened
 from model.spec.accelforge.einsums import WrittenEinsum, WrittenIndex
 from model.spec.accelforge.isl import bounding_box
 from model.spec.fields import Names, as_int, as_mapping, as_scalar, listing
@@ -134,6 +134,9 @@ def find_shape(
     box = tightened(einsum.rank_variables, [*limits, *affine])
     bent = [constraint for constraint in affine if len(constraint.affine.coefficients) > 1]
     texts += [(f"{c.affine} >= 0", c.span) for c in bent if cuts(c, box)]
+    bounded = all(own.is_bounded for own in box.values())
+    if bounded and not texts and not is_attained(box, limits):
+        texts = [(f"{c.affine} >= 0", c.span) for c in limits if cuts(c, box)]
     is_box = True
     if texts:
         box, is_box = bounding_box(einsum.rank_variables, [*limits, *affine], texts)

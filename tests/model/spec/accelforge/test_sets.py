@@ -196,3 +196,15 @@ def test_the_same_default_may_come_from_two_files(load: Load):
     load(again.replace("COUNT", "expected_count: 2 - len(Outputs)"))
     with pytest.raises(SpecError, match="two sources"):
         load(again.replace("COUNT", "expected_count: 7"))
+
+
+@pytest.mark.parametrize("count", [40, 400, 3000])
+def test_a_chain_of_renames_ends_in_a_message(load: Load, refuse: Refuse, count: int):
+    links = ", ".join(f"r{number}: {'~' * 40}r{number + 1}" for number in range(count))
+    own = f"tensor_accesses: {{{links}, r{count}: A}}"
+    text = CASCADE.replace("RENAMES", "{}") + f"renames: {{einsums: [{{name: T, {own}}}]}}\n"
+    if count < 50:
+        einsum = load(text).workload.einsums[0]
+        assert dict(einsum.tensor_renames)["r0"] == ("A",)
+        return
+    assert "a chain of more than 50" in refuse(text).message

@@ -137,6 +137,48 @@ def test_isl_finds_the_box_around_other_sets(
     assert einsum.is_box is is_box
 
 
+def test_limits_on_different_sums_of_the_same_variables_need_isl(
+    load: Load, refuse: Refuse, monkeypatch: pytest.MonkeyPatch
+):
+    head = HEAD + "  rank_sizes: {X: 4, Y: 4, Q: 4, P: 99}\n  einsums:\n"
+    text = head + '  - "Z[q] = A[X: p + q, Y: p - q]"\n'
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "islpy", None)
+        assert "not a box" in refuse(text).message
+    pytest.importorskip("islpy")
+    (einsum,) = load(text).workload.einsums
+    points = [(p, q) for p in range(-9, 9) for q in range(4) if p + q in range(4) and p - q in range(4)]
+    assert einsum.ranges == tuple(range(min(own), max(own) + 1) for own in zip(*points, strict=True))
+    assert einsum.bounds == {"p": 4, "q": 2}
+    empty = (
+        head.replace("4", "1000000").replace("99", "1000000")
+        + '  - "Z[p, q] = A[X: p - q - 1, Y: q - p - 1]"\n'
+    )
+    assert "no point" in refuse(empty).message
+
+
+def test_limits_whose_ends_are_attained_need_no_isl(load: Load, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "islpy", None)
+    text = HEAD + "  rank_sizes: {H: 8, G: 12, P: 8, R: 3}\n  einsums:\n"
+    (einsum,) = load(text + '  - "Z[p] = A[H: p + r] * B[G: 2*p + r] * W[r]"\n').workload.einsums
+    assert einsum.bounds == {"p": 6, "r": 3}
+    assert not einsum.is_box
+
+
+@pytest.mark.parametrize(
+    "condition", ["m < 3 or m > 5) or (n mod 2 = 0", "m mod 2 = 0; [m, n] : (m = 1", "m mod 2 = 0} + {[m, n]"]
+)
+def test_a_condition_cannot_end_the_set_that_it_is_put_into(refuse: Refuse, condition: str):
+    pytest.importorskip("islpy")
+    text = MATMUL + f'  - {{einsum: "Z[m, n] = A[m, n]", iteration_space_shape: ["{condition}"]}}\n'
+    assert "does not belong into this condition" in refuse(text).message
+
+
+def test_a_size_that_an_einsum_does_not_use_is_noted(load: Load):
+    text = MATMUL + '  - {einsum: "Z[m, n] = A[m, n]", rank_sizes: {MM: 2}}\n'
+    assert [note for note in load(text).notes if "`MM`" in note and "Einsum `Z`" in note]
+
+
 def test_isl_errors_have_their_place(refuse: Refuse):
     pytest.importorskip("islpy")
     for condition, message in (("exists m", "does not understand"), ("m < 0 or m > 9", "no point")):
@@ -233,6 +275,9 @@ BAD = {
     "inconsistent rank sizes: rank `M` of tensor `Y` is 0..7 here": "  rank_sizes: {N: 4}\n"
     "  iteration_space_shape: {m: 0 <= m < 4, p: 0 <= p < 8}\n"
     '  einsums: ["Y[m] = A[m]", "Z[M: p] = Y[M: p]"]\n',
+    "inconsistent rank sizes: rank `M` of tensor `Y` is 1..8 here": "  rank_sizes: {P: 4}\n"
+    "  iteration_space_shape: {p: 1 <= p <= 8, m: 0 <= m < 4}\n"
+    '  einsums: [{einsum: "Y[m] = A[m]", rank_sizes: {M: 4}}, "Z[Q: p] = Y[M: p]"]\n',
     "has 1 ranks here, but 2 before": "  rank_sizes: {M: 4, N: 4}\n"
     '  einsums: ["Y[m, n] = A[m]", "Z[m] = Y[m]"]\n',
     "covers tensor `A` of Einsum `Z` twice": "  rank_sizes: {M: 4}\n  bits_per_value: {Inputs: 8, A: 4}\n"
