@@ -1,27 +1,20 @@
-"""What each command does: load, work, print."""
+"""What the commands about one Einsum do: load, work, print."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 
 from model.spec.places import places_of
-from solver.cli.assign import assign_command
-from solver.cli.certify import prove_command, write_certificate
-from solver.cli.compare import compare_command
-from solver.cli.explain import explain_command
-from solver.cli.network import network_command
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
-from solver.cli.pareto import pareto_command
 from solver.cli.running import load, load_mapspace, load_unmapped, search, sensitivities
-from solver.cli.sweep import sweep_command
-from solver.cli.tile import tile_command
 
 
 def map_command(arguments: argparse.Namespace) -> int:
     """Search the best mapping, or all that are best in energy and latency, write and print it."""
     if arguments.pareto:
+        from solver.cli.pareto import pareto_command  # noqa: PLC0415 (only when asked for)
+
         return pareto_command(arguments)
     if arguments.plot is not None:
         raise OutputError("--plot draws what --pareto finds: it needs --pareto")
@@ -48,6 +41,8 @@ def map_command(arguments: argparse.Namespace) -> int:
         targets = mapping_targets(mapspace.problem, mapspace.architecture, result.mapping)
         write_output(arguments.mapping, mapping_yaml(targets))
     if arguments.certificate is not None:
+        from solver.cli.certify import write_certificate  # noqa: PLC0415 (only when asked for)
+
         write_certificate(arguments.certificate, mapspace, result, arguments)
     return EXIT_OF_STATUS[result.status]
 
@@ -84,17 +79,3 @@ def check_command(arguments: argparse.Namespace) -> int:
     with report_console() as console:
         print_check(console, mapspace)
     return EXIT_OPTIMAL
-
-
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "map": map_command,
-    "evaluate": evaluate_command,
-    "check": check_command,
-    "compare": compare_command,
-    "tile": tile_command,
-    "assign": assign_command,
-    "prove": prove_command,
-    "explain": explain_command,
-    "network": network_command,
-    "sweep": sweep_command,
-}

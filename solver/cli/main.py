@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 
 from solver.cli.arguments import parse_arguments
 from solver.cli.options import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_INVALID
+
+MODULES = {
+    "compare": "compare",
+    "tile": "tile",
+    "assign": "assign",
+    "prove": "certify",
+    "explain": "explain",
+    "network": "network",
+    "sweep": "sweep",
+}
+"""Modules of `solver.cli` with commands of their own; the others are in ``commands``."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; wrong arguments raise ``SystemExit`` with 2."""
     options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
     from model.spec.source import SpecError  # noqa: PLC0415 (--help answers without it)
-    from solver.cli.commands import COMMANDS  # noqa: PLC0415
     from solver.cli.output import OutputError  # noqa: PLC0415
 
     try:
-        code = COMMANDS[options.command](options)
+        code = _command(options.command)(options)
         sys.stdout.flush()
         return code
     except SpecError as error:
@@ -31,6 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _close_stdout()
         return EXIT_BROKEN_PIPE
     return EXIT_INVALID
+
+
+def _command(name: str) -> Callable[[argparse.Namespace], int]:
+    """Import a command, and none of the others: a wrong spec is answered at once."""
+    module = import_module(f"solver.cli.{MODULES.get(name, 'commands')}")
+    run: Callable[[argparse.Namespace], int] = getattr(module, f"{name}_command")
+    return run
 
 
 def _close_stdout() -> None:
