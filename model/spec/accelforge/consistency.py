@@ -148,15 +148,18 @@ def _check_chain(
     """Follow reads to their writers, depth first, without recursion: chains may be long."""
     path: list[tuple[WrittenEinsum, WrittenAccess | None]] = [(start, None)]
     pending = [_needed(start, writers, done)]
+    places = {start.name: 0}
     while path:
         step = next(pending[-1], None)
         if step is None:
-            done.add(path.pop()[0].name)
+            finished = path.pop()[0].name
+            done.add(finished)
+            del places[finished]
             pending.pop()
             continue
-        names = [einsum.name for einsum, _ in path]
-        if step[0].name in names:
-            raise _cycle([*path[names.index(step[0].name) :], step])
+        if step[0].name in places:
+            raise _cycle([*path[places[step[0].name] :], step])
+        places[step[0].name] = len(path)
         path.append(step)
         pending.append(_needed(step[0], writers, done))
 

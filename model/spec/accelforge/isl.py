@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from model.spec.accelforge.affine import Constraint
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 EXTRA = "isl"
+
+# About half a second; conditions such as those of padding or strides take a few hundred.
+_MOST_OPERATIONS = 10**6
 
 
 def bounding_box(
@@ -33,10 +37,29 @@ def bounding_box(
     Raises
     ------
     SpecError
-        The extra is not installed, ISL does not understand a text, or the set is empty.
+        The extra is not installed, ISL does not understand a text or needs too many steps for it,
+        or the set is empty.
     """
     isl = _library(texts[0][1])
-    result: Any = None
+    context = isl.Context()
+    context.set_max_operations(_MOST_OPERATIONS)
+    try:
+        return _bounding_box(_Isl(isl, context), variables, constraints, texts)
+    except isl.Error as error:
+        raise _refusal(error, texts[-1][1]) from None
+
+
+@dataclass(frozen=True)
+class _Isl:
+    """The library, and the context that counts its steps."""
+
+    library: ModuleType
+    context: Any
+
+
+def _bounding_box(
+    isl: _Isl, variables: Sequence[str], constraints: Iterable[Constraint], texts: Sequence[tuple[str, Span]]
+) -> tuple[Box, bool]:
     everything = f"[{', '.join(variables)}]"
     known = [f"{constraint.affine} >= 0" for constraint in constraints]
     result = _set(isl, everything, " and ".join(known) or "true", texts[0][1])
@@ -72,11 +95,17 @@ def _library(span: Span) -> ModuleType:
     return islpy  # type: ignore[no-any-return,unused-ignore]
 
 
-def _set(isl: ModuleType, everything: str, condition: str, span: Span) -> Any:
+def _set(isl: _Isl, everything: str, condition: str, span: Span) -> Any:
     try:
-        return isl.Set(f"{{ {everything} : {condition} }}")
-    except isl.Error:
-        raise SpecError("ISL does not understand this", span) from None
+        return isl.library.Set.read_from_str(isl.context, f"{{ {everything} : {condition} }}")
+    except isl.library.Error as error:
+        raise _refusal(error, span) from None
+
+
+def _refusal(error: Exception, span: Span) -> SpecError:
+    if "number of operations exceeded" in str(error):
+        return SpecError(f"ISL needs more than {_MOST_OPERATIONS:,} steps for this", span)
+    return SpecError("ISL does not understand this", span)
 
 
 def _interval(points: Any, place: int) -> Interval:

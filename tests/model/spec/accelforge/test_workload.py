@@ -1,6 +1,7 @@
 """Workloads: the forms of Einsums, shapes, bits, persistence, and what is refused."""
 
 import sys
+import time
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -172,6 +173,22 @@ def test_a_condition_cannot_end_the_set_that_it_is_put_into(refuse: Refuse, cond
     pytest.importorskip("islpy")
     text = MATMUL + f'  - {{einsum: "Z[m, n] = A[m, n]", iteration_space_shape: ["{condition}"]}}\n'
     assert "does not belong into this condition" in refuse(text).message
+
+
+def test_isl_gives_up_on_what_takes_too_long(refuse: Refuse):
+    pytest.importorskip("islpy")
+    count = 12
+    sizes = ", ".join(f"R{own}: 1000" for own in range(count))
+    indices = ", ".join(f"r{own}" for own in range(count))
+    parts = (
+        f"(r{own} < {own + 3} or r{own} > {own + 9} or r{(own + 1) % count} = 7)" for own in range(count)
+    )
+    einsum = f'{{einsum: "Z[r0] = A[{indices}]", iteration_space_shape: [{" and ".join(parts)}]}}'
+    start = time.monotonic()
+    assert (
+        "ISL needs more than" in refuse(f"{HEAD}  rank_sizes: {{{sizes}}}\n  einsums: [{einsum}]\n").message
+    )
+    assert time.monotonic() - start < 10
 
 
 def test_a_size_that_an_einsum_does_not_use_is_noted(load: Load):
