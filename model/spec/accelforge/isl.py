@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 EXTRA = "isl"
 
-# About half a second; conditions such as those of padding or strides take a few hundred.
-_MOST_OPERATIONS = 10**6
+# Seconds at most; strides, triangles and bands of twelve variables take a fifth of it.
+_MOST_OPERATIONS = 10**5
 
 
 def bounding_box(
