@@ -151,7 +151,7 @@ def _read_text(node: ScalarNode) -> tuple[WrittenAccess, ...]:
     if rest.count("=") != 1 or not equals:
         message = "an Einsum is written `OUTPUT[...] = INPUT[...] * ...`, with one `=`"
         raise SpecError(message, node.span)
-    if "[" in rest or "]" in rest:
+    if any(bracket in rest for bracket in "[]{}"):
         raise SpecError("a bracket of this Einsum does not belong to a tensor", node.span)
     outputs = list(_TENSOR.finditer(left))
     if len(outputs) != 1 or _TENSOR.sub("", left).strip():

@@ -276,6 +276,7 @@ BAD = {
     "there must be one tensor": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] + Y[m] = A[m]"]\n',
     "on the right": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = 3"]\n',
     "does not belong to a tensor": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m] + [m"]\n',
+    "a bracket of this Einsum": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A{m} * B[m]"]\n',
     "is no rank variable": '  rank_sizes: {M: 4}\n  einsums: ["Z[M] = A[m]"]\n',
     "no name of a rank": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m: m]"]\n',
     "indexed twice": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m, M: m]"]\n',
