@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from model.spec.accelforge.affine import Affine, Constraint
 from model.spec.source import Span, SpecError
@@ -95,8 +94,18 @@ def is_attained(box: Mapping[str, Interval], constraints: Iterable[Constraint]) 
     Intervals alone tell unless different sums of the same variables are limited. Then each end is
     tried with all other variables at their low ends, and at their high ends.
     """
-    cutting = [c.affine for c in constraints if len(c.affine.coefficients) > 1 and cuts(c, box)]
-    if not any(_are_coupled(one, other) for one, other in combinations(cutting, 2)):
+    strictest: dict[frozenset[tuple[str, int]], Affine] = {}
+    for constraint in constraints:
+        own = constraint.affine
+        if len(own.coefficients) < 2 or not cuts(constraint, box):
+            continue
+        known = strictest.setdefault(frozenset(own.coefficients.items()), own)
+        if own.constant < known.constant:
+            strictest[frozenset(own.coefficients.items())] = own
+    cutting = list(strictest.values())
+    first: dict[str, Affine] = {}
+    sharing = ((first.setdefault(name, affine), affine) for affine in cutting for name in affine.coefficients)
+    if not any(_are_coupled(one, other) for one, other in sharing):
         return True
     lows = {name: own.low for name, own in box.items() if own.low is not None}
     highs = {name: own.high for name, own in box.items() if own.high is not None}
@@ -112,12 +121,11 @@ def is_attained(box: Mapping[str, Interval], constraints: Iterable[Constraint]) 
 
 
 def _are_coupled(one: Affine, other: Affine) -> bool:
-    """Whether two sums share variables without being one sum, whose limits leave it some value."""
-    own, others = one.coefficients, other.coefficients
-    negative = {name: -coefficient for name, coefficient in others.items()}
-    if own == negative:
-        return one.constant + other.constant < 0
-    return not own.keys().isdisjoint(others) and own != others
+    """Whether two sums that share a variable are not one sum, or their limits leave it no value."""
+    total = one.plus(other)
+    if not total.coefficients:
+        return total.constant < 0
+    return one.coefficients != other.coefficients
 
 
 def _holds(affine: Affine, point: Mapping[str, int]) -> bool:
