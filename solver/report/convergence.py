@@ -22,7 +22,8 @@ def draw_convergence(comparison: Comparison, path: Path) -> None:
         if not trace:
             continue
         times, values = _steps(comparison, trace, seconds)
-        axes.step(times, values, where="post", label=name, linewidth=2.0 if name == EXACT else 1.2)
+        width = 2.0 if name == EXACT else 1.2
+        axes.step(times, values, where="post", label=name, linewidth=width, marker="o", markersize=2 * width)
     if comparison.reference:
         label = "optimum" if comparison.proven else "bound"
         height = in_reported_unit(result.objective, comparison.reference, result.units_per_pj)
