@@ -189,12 +189,13 @@ class SharedSearch:
             )
             bound = search.run()
             best = search.best
-            if _exact(space, best, quantum):
+            most = _most_energy(space, goal)
+            if most // quantum < LARGEST_INCUMBENT:
                 return best, bound
             if clock.stop():
-                # Capped prices may have hidden a better mapping, so they prove nothing about this one.
-                return best, bound if best is None else None
-            quantum *= 1 << 20
+                # Capped prices may have hidden a better mapping, so the bound proves nothing.
+                return best, floor(space.mapspace, goal.objective)
+            quantum = max(2 * quantum, most // LARGEST_INCUMBENT + 1)
 
     @cached_property
     def _quantum(self) -> int:
@@ -236,17 +237,17 @@ def _quantum(survey: Survey) -> int:
     return quantum
 
 
-def _exact(space: SearchSpace, best: Priced | None, quantum: int) -> bool:
-    """Whether no price can have been capped in a way that hid a better mapping."""
-    if best is not None:
-        return best.evaluation.energy // quantum < LARGEST_INCUMBENT
+def _most_energy(space: SearchSpace, goal: Goal) -> int:
+    """Energy that no mapping reaches which is better than the incumbent; without one, that none reaches."""
     dearest = max(
         max(level.energy.read, level.energy.fill, level.energy.update) * instances
         for level, instances in zip(space.levels, space.instances, strict=True)
     )
     largest = max(int(own.tile_words[-1]) for own in space.tables)
-    accesses = 3 * largest * space.problem.computes * len(space.views) * len(space.levels)
-    return dearest * accesses // quantum < LARGEST_INCUMBENT
+    computes = space.problem.computes
+    accesses = 3 * largest * computes * len(space.views) * len(space.levels)
+    fewest_cycles = -(-computes // space.architecture.compute_instances)
+    return min(dearest * accesses, goal.energy_limit(fewest_cycles))
 
 
 def _result(
