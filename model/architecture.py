@@ -30,6 +30,28 @@ class AccessEnergy:
     sources: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How the values of one dataspace lie in the rows of a storage level.
+
+    Parameters
+    ----------
+    dataspace
+        Name of the dataspace.
+    block_size
+        Values per vector access (a row holds so many whole values).
+    size_per_value
+        Share of the level's capacity that one value takes, in the level's words.
+    accesses_per_block
+        Row accesses that one vector access stands for; above one where a value is wider than a row.
+    """
+
+    dataspace: str
+    block_size: int = 1
+    size_per_value: int = 1
+    accesses_per_block: int = 1
+
+
 @dataclass(frozen=True)
 class StorageLevel:
     """A storage level as the cost model sees it.
@@ -49,6 +71,9 @@ class StorageLevel:
         Words per cycle and instance, None when unlimited.
     bandwidth_scale
         Per dataspace, the factor by which its words count towards the bandwidths.
+    packing
+        Dataspaces whose values differ in size from the others'; at most one entry each. Where there
+        are any, a word is the unit in which every value's size is a whole number.
     network_fill_latency, network_drain_latency
         Cycles added once to the total latency.
     gating_fanouts
@@ -73,6 +98,7 @@ class StorageLevel:
     write_bandwidth: Fraction | None = None
     shared_bandwidth: Fraction | None = None
     bandwidth_scale: tuple[tuple[str, Fraction], ...] = ()
+    packing: tuple[Packing, ...] = ()
     network_fill_latency: int = 0
     network_drain_latency: int = 0
     gating_fanouts: int | None = None
@@ -96,6 +122,13 @@ class StorageLevel:
     def scale(self, dataspace: str) -> Fraction:
         """Bandwidth consumption scale of `dataspace`."""
         return dict(self.bandwidth_scale).get(dataspace, Fraction(1))
+
+    def packing_of(self, dataspace: str) -> Packing:
+        """How the values of `dataspace` lie here: one word each unless ``packing`` says otherwise."""
+        for packing in self.packing:
+            if packing.dataspace == dataspace:
+                return packing
+        return Packing(dataspace, self.block_size)
 
 
 @dataclass(frozen=True)

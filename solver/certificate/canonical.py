@@ -85,12 +85,26 @@ def _storage(level: StorageLevel, rules: TemporalRules, keep: KeepRules) -> Json
         "no_temporal_reuse": sorted(level.no_temporal_reuse),
         "rmw_first_update": sorted(level.rmw_first_update),
         "no_coalesce": sorted(level.no_coalesce),
+        **_packings(level),
         "factors": _factors(rules.factors),
         "inner": list(rules.inner),
         "outer": list(rules.outer),
         "keep": sorted(keep.keep),
         "bypass": sorted(keep.bypass),
     }
+
+
+def _packings(level: StorageLevel) -> Json:
+    """Return the key ``packing`` where values differ in size, nothing where all are one word."""
+    packings = {
+        packing.dataspace: {
+            "block_size": packing.block_size,
+            "size_per_value": packing.size_per_value,
+            "accesses_per_block": packing.accesses_per_block,
+        }
+        for packing in level.packing
+    }
+    return {"packing": packings} if packings else {}
 
 
 def _fanout(fanout: Fanout, rules: SpatialRules) -> Json:
