@@ -63,7 +63,8 @@ class StorageLevel:
     size_words
         Capacity of one instance in words, None when unlimited (DRAM).
     word_bits, block_size, cluster_size
-        Bits per word, words per vector access, and instances that share one vector access.
+        Bits per word (for people only), words per vector access, and instances that share one vector
+        access.
     multiple_buffering, min_utilization
         The usable capacity is ``floor(size_words / multiple_buffering)``; at least the share
         ``min_utilization`` of it must be used.
@@ -72,8 +73,8 @@ class StorageLevel:
     bandwidth_scale
         Per dataspace, the factor by which its words count towards the bandwidths.
     packing
-        Dataspaces whose values differ in size from the others'; at most one entry each. Where there
-        are any, a word is the unit in which every value's size is a whole number.
+        Dataspaces whose values are no single words, at most one entry each. A word is the unit then in
+        which the size of every value is a whole number.
     network_fill_latency, network_drain_latency
         Cycles added once to the total latency.
     gating_fanouts
@@ -89,7 +90,7 @@ class StorageLevel:
 
     name: str
     size_words: int | None = None
-    word_bits: int = 8
+    word_bits: int | Fraction = 8
     block_size: int = 1
     cluster_size: int = 1
     multiple_buffering: Fraction = Fraction(1)

@@ -10,16 +10,16 @@ from model.cost.report import Violation
 from model.mapping import FanoutMapping, Mapping
 
 
-def capacity_violations(level: StorageLevel, tile_words: int) -> Iterator[Violation]:
-    """Check that the kept tiles, `tile_words` together, fit `level` and fill it enough."""
+def capacity_violations(level: StorageLevel, size_words: int) -> Iterator[Violation]:
+    """Check that the kept tiles, `size_words` of the level together, fit it and fill it enough."""
     limit = level.usable_words
     if limit is None:
         return
     least = limit * level.min_utilization
-    if tile_words > limit:
-        yield Violation(level.name, "capacity", tile_words, limit)
-    if tile_words < least:
-        yield Violation(level.name, "min_utilization", tile_words, least)
+    if size_words > limit:
+        yield Violation(level.name, "capacity", size_words, limit)
+    if size_words < least:
+        yield Violation(level.name, "min_utilization", size_words, least)
 
 
 def mesh_violations(architecture: Architecture, mapping: Mapping) -> Iterator[Violation]:

@@ -67,7 +67,7 @@ def evaluate(
     violations = [
         violation
         for level, cost in zip(architecture.levels, levels, strict=True)
-        for violation in capacity_violations(level, cost.tile_words)
+        for violation in capacity_violations(level, cost.size_words)
     ]
     return Evaluation(
         violations=(*violations, *mesh_violations(architecture, mapping)),
@@ -107,16 +107,19 @@ def _level_cost(
         instances=used,
         cycles=needed,
         leak_energy=level.energy.leak_per_cycle * cycles * leaking_instances(architecture, level, children),
-        dataspaces=tuple(
-            DataspaceCost(
-                dataspace=name,
-                tile_words=words.tile_words,
-                partition_words=words.partition_words,
-                reads=words.reads,
-                fills=words.fills,
-                updates=words.updates,
-                energy=access_energy(level, words.reads, words.fills, words.updates) * paying,
-            )
-            for name, words in traffic
-        ),
+        dataspaces=tuple(_dataspace_cost(level, name, words, paying) for name, words in traffic),
+    )
+
+
+def _dataspace_cost(level: StorageLevel, name: str, words: Traffic, paying: int) -> DataspaceCost:
+    packing = level.packing_of(name)
+    return DataspaceCost(
+        dataspace=name,
+        tile_words=words.tile_words,
+        partition_words=words.partition_words,
+        reads=words.reads,
+        fills=words.fills,
+        updates=words.updates,
+        energy=access_energy(level, packing, words.reads, words.fills, words.updates) * paying,
+        size_words=words.tile_words * packing.size_per_value,
     )

@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from model.architecture import Architecture, StorageLevel
+from model.architecture import Architecture, Packing, StorageLevel
 
 Demand = tuple[str, int, int]
 """A dataspace's name, the words it reads, and the words it writes (fills and updates)."""
 
 
-def access_energy(level: StorageLevel, reads: int, fills: int, updates: int) -> int:
-    """Energy of one instance's accesses, in the architecture's unit: whole vectors are paid."""
+def access_energy(level: StorageLevel, packing: Packing, reads: int, fills: int, updates: int) -> int:
+    """Energy of one instance's accesses to one dataspace, in the architecture's unit.
+
+    Whole vectors are paid, and each of their rows.
+    """
     price = level.energy
     actions = ((reads, price.read), (fills, price.fill), (updates, price.update))
-    return sum(-(-words // level.block_size) * per_vector for words, per_vector in actions)
+    blocks = (-(-words // packing.block_size) * per_row for words, per_row in actions)
+    return sum(blocks) * packing.accesses_per_block
 
 
 def paying_instances(level: StorageLevel, instances: int, used: int) -> int:

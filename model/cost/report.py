@@ -26,9 +26,10 @@ class Violation(NamedTuple):
 class DataspaceCost:
     """A dataspace at a level that keeps it.
 
-    ``tile_words`` and ``partition_words`` are words in one instance: at a time, and over the whole
-    run. ``reads``, ``fills`` and ``updates`` are words per instance; ``energy`` is the total of
-    all instances in the architecture's energy unit.
+    ``tile_words`` and ``partition_words`` are words of the dataspace (its values) in one instance: at
+    a time, and over the whole run. ``reads``, ``fills`` and ``updates`` are such words per instance;
+    ``energy`` is the total of all instances in the architecture's energy unit. ``size_words`` is what
+    the tile takes of the level's capacity, in the level's words (see `model.architecture.Packing`).
     """
 
     dataspace: str
@@ -38,6 +39,7 @@ class DataspaceCost:
     fills: int
     updates: int
     energy: int
+    size_words: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,9 @@ class LevelCost:
     dataspaces: tuple[DataspaceCost, ...]
 
     @property
-    def tile_words(self) -> int:
-        """Words that the kept tiles take in one instance."""
-        return sum(space.tile_words for space in self.dataspaces)
+    def size_words(self) -> int:
+        """Words of the level that the kept tiles take in one instance."""
+        return sum(space.size_words for space in self.dataspaces)
 
     @property
     def energy(self) -> int:

@@ -25,7 +25,7 @@ class Slack:
     resource
         ``capacity`` in words, or one of `BANDWIDTHS` in words per cycle.
     limit, used
-        The usable capacity and the words of the tiles; or the bandwidth, and the words of the whole
+        The usable capacity and what the tiles take of it; or the bandwidth, and the words of the whole
         run over its cycles, without those of filling and draining the networks. Words count towards
         bandwidths with the scales of their dataspaces.
     """
@@ -59,7 +59,7 @@ def slacks(architecture: Architecture, evaluation: Evaluation) -> tuple[Slack, .
 
 def _level_slacks(level: StorageLevel, cost: LevelCost, cycles: int) -> Iterator[Slack]:
     if level.usable_words is not None:
-        yield Slack(level.name, CAPACITY, Fraction(level.usable_words), Fraction(cost.tile_words))
+        yield Slack(level.name, CAPACITY, Fraction(level.usable_words), Fraction(cost.size_words))
     reads = sum((level.scale(space.dataspace) * space.reads for space in cost.dataspaces), Fraction(0))
     written = sum(
         (level.scale(space.dataspace) * (space.fills + space.updates) for space in cost.dataspaces),

@@ -59,7 +59,7 @@ class Witness:
 
     def words(self, level: int) -> int:
         """Return what the tiles of a storage level take together."""
-        return self.evaluation.levels[level].tile_words
+        return self.evaluation.levels[level].size_words
 
     @property
     def units(self) -> int:

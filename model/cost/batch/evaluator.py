@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from operator import mul
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from model.cost.batch.prices import fits, leaking_instances, level_cycles, level
 from model.cost.batch.space import index_space
 from model.cost.batch.traffic import dataspace_traffic, kept_levels
 from model.cost.prices import network_latency
+from model.cost.tiles import tile_words
 from model.problem import Problem
 
 Doubles = npt.NDArray[np.float64]
@@ -69,6 +71,8 @@ class BatchEvaluator:
         self.problem = problem
         self.architecture = architecture
         self._indices = [index_space(problem, space) for space in problem.dataspaces]
+        self._names = [space.name for space in problem.dataspaces]
+        self._sizes = _sizes(problem, architecture)
 
     def evaluate(self, batch: MappingBatch) -> BatchEvaluation:
         """Price all mappings of `batch`.
@@ -101,7 +105,7 @@ class BatchEvaluator:
             for index, space, levels in zip(self._indices, self.problem.dataspaces, kept, strict=True)
         ]
         tiles, reads, fills, updates = (np.stack(words, axis=2) for words in zip(*traffic, strict=True))
-        names = [space.name for space in self.problem.dataspaces]
+        names = self._names
         needed = np.stack(
             [
                 level_cycles(level, names, nest.steps, reads[number], fills[number] + updates[number])
@@ -109,7 +113,8 @@ class BatchEvaluator:
             ]
         )
         cycles = needed.max(axis=0) + network_latency(self.architecture)
-        valid = fits(self.architecture, nest, tiles.sum(axis=2), batch.columns)
+        sizes = tiles if (self._sizes == 1).all() else tiles * self._sizes[:, None, :]
+        valid = fits(self.architecture, nest, sizes.sum(axis=2), batch.columns)
         for levels in kept:
             valid &= levels.any(axis=0)
         return BatchEvaluation(
@@ -132,9 +137,23 @@ class BatchEvaluator:
         energy = np.full(len(cycles), float(self.problem.computes * self.architecture.compute.energy))
         levels = zip(self.architecture.storage_indices, self.architecture.levels, strict=True)
         for number, (position, level) in enumerate(levels):
-            energy += level_energy(level, reads[number], fills[number], updates[number]) * paying_instances(
+            paying = paying_instances(
                 level, self.architecture.instances_above(position), nest.instances(position)
             )
+            words = (reads[number], fills[number], updates[number])
+            energy += level_energy(level, self._names, *words) * paying
             leaking = leaking_instances(self.architecture, nest, position, level)
             energy += float(level.energy.leak_per_cycle) * cycles * leaking
         return energy
+
+
+def _sizes(problem: Problem, architecture: Architecture) -> Integers:
+    """Words that a value takes, shape ``(storage levels, dataspaces)``."""
+    sizes = [
+        [level.packing_of(space.name).size_per_value for space in problem.dataspaces]
+        for level in architecture.levels
+    ]
+    whole = [tile_words(space, problem.bound) for space in problem.dataspaces]
+    if any(sum(map(mul, row, whole)) >= 2**63 for row in sizes):
+        raise OverflowError("the tiles are too large for the batched cost model")
+    return np.array(sizes, dtype=np.int64)

@@ -15,14 +15,24 @@ from model.cost.batch.nest import BatchNest
 Doubles = npt.NDArray[np.float64]
 
 
-def level_energy(level: StorageLevel, reads: Integers, fills: Integers, updates: Integers) -> Doubles:
+def level_energy(
+    level: StorageLevel, names: Sequence[str], reads: Integers, fills: Integers, updates: Integers
+) -> Doubles:
     """Energy of one instance's accesses to all dataspaces (the last axis), in the architecture's unit."""
-    price = level.energy
+    price, packings = level.energy, [level.packing_of(name) for name in names]
+    rows = np.array([float(packing.accesses_per_block) for packing in packings])
     energy = np.zeros(len(reads))
-    for words, per_vector in ((reads, price.read), (fills, price.fill), (updates, price.update)):
-        vectors = words if level.block_size == 1 else -(-words // level.block_size)
-        energy += vectors.sum(axis=1) * float(per_vector)
+    for words, per_row in ((reads, price.read), (fills, price.fill), (updates, price.update)):
+        vectors = _vectors(words, [packing.block_size for packing in packings])
+        accesses = vectors.sum(axis=1) if (rows == 1).all() else vectors @ rows
+        energy += accesses * float(per_row)
     return energy
+
+
+def _vectors(words: Integers, blocks: Sequence[int]) -> Integers:
+    """Whole blocks that hold words of all dataspaces (the last axis); dividing by one number is faster."""
+    divisors: Integers = np.array(blocks if len(set(blocks)) > 1 else blocks[:1])
+    return words if (divisors == 1).all() else -(-words // divisors)
 
 
 def paying_instances(level: StorageLevel, instances: int, used: Integers) -> Integers:
@@ -71,19 +81,19 @@ def leaking_instances(
 
 
 def fits(
-    architecture: Architecture, nest: BatchNest, tile_words: Integers, columns: Integers | None
+    architecture: Architecture, nest: BatchNest, size_words: Integers, columns: Integers | None
 ) -> Booleans:
     """Whether the mappings respect capacities and meshes.
 
     Parameters
     ----------
-    tile_words
-        Words kept in one instance, shape ``(storage levels, mappings)``.
+    size_words
+        What the tiles take of one instance, shape ``(storage levels, mappings)``.
     columns
         Children along X, shape ``(mappings, fanouts)``; None to look at the fanout's size only.
     """
-    valid = np.ones(tile_words.shape[1], dtype=np.bool_)
-    for level, words in zip(architecture.levels, tile_words, strict=True):
+    valid = np.ones(size_words.shape[1], dtype=np.bool_)
+    for level, words in zip(architecture.levels, size_words, strict=True):
         if level.usable_words is not None:
             least = math.ceil(level.usable_words * level.min_utilization)
             valid &= (words <= level.usable_words) & (words >= least)

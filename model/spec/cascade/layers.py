@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 from model.architecture import StorageLevel
@@ -11,14 +13,17 @@ from model.cascade import Layer, Network
 from model.mapspace import Mapspace
 from model.spec.cascade.constraints import Resolver
 from model.spec.cascade.naming import Naming, dataspace_names, problem_of
-from model.spec.cascade.reservations import persistent_bits, reserved_bits
-from model.spec.cascade.words import in_values
+from model.spec.cascade.reservations import Stored, persistent_bits, reserved_bits
+from model.spec.cascade.words import fit, in_values, word_rows
 from model.spec.fields import listing
 from model.spec.sizes import check_problem
 from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.loader import CONSTRAINT_SECTIONS, LoadOptions, load_node
 from model.spec.timeloop.problem import LoadedProblem
 from model.workload import Einsum, Workload
+
+MOST_WORDS = 1 << 60
+"""Words of a level, at most: sums of a few such numbers fit an integer of 64 bits."""
 
 RESOLVED_SECTIONS = ("architecture", *CONSTRAINT_SECTIONS)
 
@@ -54,7 +59,7 @@ def _layer(
     top: MappingNode,
     files: Sequence[Path],
     options: LoadOptions,
-    reserved: dict[str, int],
+    reserved: dict[str, Stored],
     notes: list[str],
 ) -> Layer:
     einsum = naming.einsum
@@ -75,7 +80,9 @@ def _layer(
         notes.append(f"{place}: {listing(unknown)}: no rank variable has this name; its bound is 1")
     if einsum.is_copy_operation:
         _check_copy(loaded.mapspace, naming)
-    mapspace = _with_reservation(_in_values(loaded.mapspace, einsum, notes), einsum, reserved, top)
+    written = loaded.mapspace.architecture.levels[0]
+    mapspace = _in_values(loaded.mapspace, einsum, notes)
+    mapspace = _with_reservation(mapspace, einsum, reserved_bits(einsum, reserved), written, top)
     return Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances, einsum.is_copy_operation)
 
 
@@ -99,30 +106,48 @@ def _check_copy(mapspace: Mapspace, naming: Naming) -> None:
 
 
 def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[str]) -> Mapspace:
-    bits = {access.tensor: access.bits_per_value for access in einsum.accesses}
-    widest = max(bits.values())
-    if len(set(bits.values())) > 1:
-        shown = ", ".join(f"`{tensor}` {count}" for tensor, count in bits.items())
-        what = f"Einsum `{einsum.name}` has values of several sizes (bits: {shown})"
-        notes.append(f"{what}; each is taken to have {widest}")
-    architecture = in_values(mapspace.architecture, widest)
-    for level in architecture.levels:
-        if level.size_words == 0:
-            notes.append(f"`{level.name}` is too small for a value of {widest} bits")
+    """Return the mapspace with levels that count in the Einsum's values."""
+    bits = _bits(einsum)
+    architecture = in_values(mapspace.architecture, bits)
+    for level, rules in zip(architecture.levels, mapspace.keep, strict=True):
+        if level.packing and (level.size_words or 0) > MOST_WORDS:
+            raise SpecError(f"`{level.name}` is too large for values of these sizes", _place(einsum))
+        kept = {name: own for name, own in bits.items() if name not in rules.bypass}
+        unfit = [own for name, own in kept.items() if not _holds_one(level, name)]
+        if unfit:
+            notes.append(f"`{level.name}` is too small for a value of {min(unfit)} bits")
     return replace(mapspace, architecture=architecture)
 
 
+def _holds_one(level: StorageLevel, dataspace: str) -> bool:
+    return level.size_words is None or level.packing_of(dataspace).size_per_value <= level.size_words
+
+
+def _bits(einsum: Einsum) -> dict[str, int]:
+    """Return the bits per value of each dataspace."""
+    pairs = zip(dataspace_names(einsum), einsum.accesses, strict=True)
+    return {name: access.bits_per_value for name, access in pairs}
+
+
 def _with_reservation(
-    mapspace: Mapspace, einsum: Einsum, reserved: dict[str, int], top: MappingNode
+    mapspace: Mapspace, einsum: Einsum, reserved: dict[int, int], written: StorageLevel, top: MappingNode
 ) -> Mapspace:
-    """Return the mapspace with the outermost level as persistent tensors leave it."""
+    """Return the mapspace with the outermost level as persistent tensors leave it.
+
+    Parameters
+    ----------
+    reserved
+        As `reserved_bits` gives it.
+    written
+        The outermost level as it was written.
+    """
     architecture = mapspace.architecture
     outermost = architecture.nodes[0]
     assert isinstance(outermost, StorageLevel)
-    bits = reserved_bits(einsum, reserved)
-    if outermost.size_words is None or bits == 0:
+    if outermost.size_words is None or not reserved:
         return mapspace
-    words = -(-bits // outermost.word_bits)
+    rows = sum(Fraction(bits, size) * fit(written, size).size_rows for size, bits in reserved.items())
+    words = math.ceil(rows / word_rows(written, _bits(einsum)))
     if words >= outermost.size_words:
         capacity = f"{outermost.size_words:,} of {outermost.word_bits} bits"
         message = (

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from fractions import Fraction
+from typing import NamedTuple
 
 from model.workload import Einsum, TensorAccess, Workload
 
 
-def persistent_bits(workload: Workload) -> dict[str, int]:
+class Stored(NamedTuple):
+    """The bits that a tensor takes, and those of one of its values."""
+
+    bits: int
+    bits_per_value: int
+
+
+def persistent_bits(workload: Workload) -> dict[str, Stored]:
     """Return the bits that each persistent tensor takes for the whole workload.
 
     A tensor counts once per instance of the Einsum that accesses most of it, times its
     ``backing_storage_size_scale``.
     """
-    taken: dict[str, int] = {}
+    taken: dict[str, Stored] = {}
     for einsum in workload.einsums:
         for access in einsum.accesses:
             if access.persistent:
-                bits = stored_bits(einsum, access) * einsum.n_instances
-                taken[access.tensor] = max(taken.get(access.tensor, 0), bits)
+                stored = Stored(stored_bits(einsum, access) * einsum.n_instances, access.bits_per_value)
+                taken[access.tensor] = max(taken.get(access.tensor, stored), stored)
     return taken
 
 
@@ -28,7 +37,7 @@ def stored_bits(einsum: Einsum, access: TensorAccess) -> int:
     return math.ceil(_plain_bits(einsum, access) * access.backing_storage_size_scale)
 
 
-def reserved_bits(einsum: Einsum, persistent: dict[str, int]) -> int:
+def reserved_bits(einsum: Einsum, persistent: dict[str, Stored]) -> dict[int, int]:
     """Return what is taken of the outermost level beyond the Einsum's own tensors as they are.
 
     Parameters
@@ -40,15 +49,19 @@ def reserved_bits(einsum: Einsum, persistent: dict[str, int]) -> int:
 
     Returns
     -------
-    int
-        Bits; negative if scales below 1 leave more room than the tensors' own sizes do.
+    dict
+        Bits by the size of their values in bits; negative if scales below 1 leave more room than the
+        tensors' own sizes do.
     """
     own = {access.tensor: access for access in einsum.accesses}
-    total = sum(bits for tensor, bits in persistent.items() if tensor not in own)
+    total: Counter[int] = Counter()
+    for tensor, stored in persistent.items():
+        if tensor not in own:
+            total[stored.bits_per_value] += stored.bits
     for tensor, access in own.items():
-        stored = persistent.get(tensor, stored_bits(einsum, access))
-        total += stored - math.ceil(_plain_bits(einsum, access))
-    return total
+        taken = persistent[tensor].bits if tensor in persistent else stored_bits(einsum, access)
+        total[access.bits_per_value] += taken - math.ceil(_plain_bits(einsum, access))
+    return {size: bits for size, bits in total.items() if bits}
 
 
 def _plain_bits(einsum: Einsum, access: TensorAccess) -> Fraction:

@@ -1,52 +1,125 @@
-"""Levels whose words are the values of one Einsum, less what other tensors take of them."""
+"""Levels whose words are the values of one Einsum, which may differ in size between its tensors."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from model.architecture import AccessEnergy, Architecture, StorageLevel
+from model.architecture import AccessEnergy, Architecture, Packing, StorageLevel
 
 
-def in_values(architecture: Architecture, bits_per_value: int) -> Architecture:
-    """Return an architecture whose words are values of `bits_per_value` bits.
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How values of one size lie in rows: ``values`` whole ones in a row, or one in ``rows`` of them."""
+
+    values: int
+    rows: int
+
+    @property
+    def size_rows(self) -> Fraction:
+        """What a value takes of the rows."""
+        return Fraction(self.rows, self.values)
+
+
+def fit(level: StorageLevel, bits: int) -> Fit:
+    """Return how values of `bits` lie in the rows of `level`, as it was written."""
+    row_bits = _row_bits(level)
+    return Fit(max(1, row_bits // bits), -(-bits // row_bits))
+
+
+def word_rows(level: StorageLevel, bits: Mapping[str, int]) -> Fraction:
+    """Return the rows that a word stands for: the largest unit of which all values are multiples.
+
+    Parameters
+    ----------
+    level
+        The level as it was written.
+    bits
+        Bits per value of each dataspace.
+    """
+    sizes = [fit(level, own).size_rows for own in bits.values()]
+    shared = math.lcm(*(size.denominator for size in sizes))
+    return Fraction(math.gcd(*(int(size * shared) for size in sizes)), shared)
+
+
+def in_values(architecture: Architecture, bits: Mapping[str, int]) -> Architecture:
+    """Return an architecture that counts in values of these sizes.
 
     A row of a level holds as many whole values as its bits allow; a value wider than a row takes
-    several rows, each of which is accessed. Bandwidths keep their bits per cycle. A level whose
-    words have this size already stays as it is.
+    several rows, each of which is accessed. Bandwidths keep their bits per cycle. Where all values
+    have one size a word is a value, and a level whose words have this size stays as it is; else a
+    word is what `word_rows` says.
+
+    Parameters
+    ----------
+    bits
+        Bits per value of each dataspace.
     """
     nodes = tuple(
-        _level_in_values(node, bits_per_value) if isinstance(node, StorageLevel) else node
+        _level_in_values(node, bits) if isinstance(node, StorageLevel) else node
         for node in architecture.nodes
     )
     return replace(architecture, nodes=nodes)
 
 
-def _level_in_values(level: StorageLevel, bits: int) -> StorageLevel:
-    if level.word_bits == bits:
+def _level_in_values(level: StorageLevel, bits: Mapping[str, int]) -> StorageLevel:
+    if len(set(bits.values())) > 1:
+        return _packed(level, bits)
+    (own, *_) = bits.values()
+    if level.word_bits == own:
         return level
-    row_bits = level.block_size * level.word_bits
-    values, rows = max(1, row_bits // bits), -(-bits // row_bits)
-    ratio = Fraction(level.word_bits, bits)
+    found = fit(level, own)
     return replace(
-        level,
-        size_words=None if level.size_words is None else _capacity(level, bits, values, rows),
-        word_bits=bits,
-        block_size=values,
-        read_bandwidth=_scaled(level.read_bandwidth, ratio),
-        write_bandwidth=_scaled(level.write_bandwidth, ratio),
-        shared_bandwidth=_scaled(level.shared_bandwidth, ratio),
-        energy=_times(level.energy, rows),
+        _with_words(level, bits, Fraction(own)),
+        word_bits=own,
+        block_size=found.values,
+        energy=_times(level.energy, found.rows),
     )
 
 
-def _capacity(level: StorageLevel, bits: int, values: int, rows: int) -> int:
-    """Return how many values a level holds: whole rows of them, and what fits into a last, short row."""
-    assert level.size_words is not None
-    full, rest = divmod(level.size_words, level.block_size)
-    if rows > 1:
-        return full // rows
-    return full * values + rest * level.word_bits // bits
+def _packed(level: StorageLevel, bits: Mapping[str, int]) -> StorageLevel:
+    """Return a level with values of several sizes."""
+    rows = word_rows(level, bits)
+    word_bits = rows * _row_bits(level)
+    fits = {name: fit(level, own) for name, own in bits.items()}
+    return replace(
+        _with_words(level, bits, word_bits),
+        word_bits=int(word_bits) if word_bits.denominator == 1 else word_bits,
+        block_size=max(1, int(1 / rows)),
+        bandwidth_scale=tuple((name, level.scale(name) * own / word_bits) for name, own in bits.items()),
+        packing=tuple(
+            Packing(name, own.values, int(own.size_rows / rows), own.rows) for name, own in fits.items()
+        ),
+    )
+
+
+def _with_words(level: StorageLevel, bits: Mapping[str, int], word_bits: Fraction) -> StorageLevel:
+    """Return a level with its capacity in words, and bandwidths that count `word_bits` each."""
+    ratio = level.word_bits / word_bits
+    return replace(
+        level,
+        size_words=None if level.size_words is None else _capacity(level, level.size_words, bits),
+        read_bandwidth=_scaled(level.read_bandwidth, ratio),
+        write_bandwidth=_scaled(level.write_bandwidth, ratio),
+        shared_bandwidth=_scaled(level.shared_bandwidth, ratio),
+    )
+
+
+def _capacity(level: StorageLevel, size_words: int, bits: Mapping[str, int]) -> int:
+    """Return how many words a level holds: whole rows of them, and those of a last, short row.
+
+    This counts as much as the values fill of it that fill it least.
+    """
+    full, rest = divmod(size_words, level.block_size)
+    rows, rest_bits = word_rows(level, bits), rest * level.word_bits
+    short = min(rest_bits // own * int(fit(level, own).size_rows / rows) for own in bits.values())
+    return math.floor(full / rows) + int(short)
+
+
+def _row_bits(level: StorageLevel) -> int:
+    return int(level.block_size * level.word_bits)
 
 
 def _scaled(bandwidth: Fraction | None, ratio: Fraction) -> Fraction | None:

@@ -34,7 +34,7 @@ def test_every_limit_has_one_entry_and_nothing_else_has():
 def test_a_capacity_is_what_multiple_buffering_leaves():
     slack, evaluation = slack_of(level_with("buffer", multiple_buffering=Fraction(3, 2)), "buffer", CAPACITY)
     assert slack.limit == 170
-    assert slack.used == evaluation.level("buffer").tile_words
+    assert slack.used == evaluation.level("buffer").size_words
     assert slack.unused == 170 - slack.used
     assert slack.unused_share == slack.unused / 170
 

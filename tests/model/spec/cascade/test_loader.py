@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from model.architecture import Packing
 from model.cascade import Network
 from model.mapspace import FactorRule
 from model.spec.cascade import load_network
@@ -171,11 +172,20 @@ def test_bits_per_value_set_the_words(load: Load):
     buffer = network.layers[0].mapspace.architecture.levels[1]
     assert (buffer.size_words, buffer.block_size, buffer.word_bits) == (256, 4, 16)
     assert any("`register`" not in note for note in network.notes) is False
-    mixed = load(workload=WORKLOAD.replace("{All: 8}", "{W: 4, Other: 16}"))
-    assert mixed.layers[0].mapspace.architecture.levels[1].size_words == 256
-    assert any("values of several sizes" in note for note in mixed.notes)
     wide = load(workload=WORKLOAD.replace("{All: 8}", "{All: 200}"))
     assert any("`register` is too small" in note for note in wide.notes)
+
+
+def test_values_of_several_sizes_are_packed(load: Load):
+    mixed = load(workload=WORKLOAD.replace("{All: 8}", "{W: 4, Other: 16}"))
+    buffer = mixed.layers[0].mapspace.architecture.levels[1]
+    assert (buffer.size_words, buffer.block_size, buffer.word_bits) == (1024, 16, 4)
+    assert set(buffer.packing) == {Packing("A", 4, 4), Packing("W", 16), Packing("T", 4, 4)}
+    register = mixed.layers[0].mapspace.architecture.levels[2]
+    assert (register.size_words, register.block_size, register.word_bits) == (32, 2, 4)
+    assert set(register.packing) == {Packing("A", 1, 4, 2), Packing("W", 2), Packing("T", 1, 4, 2)}
+    assert all(not level.packing for level in mixed.layers[2].mapspace.architecture.levels)
+    assert mixed.notes == ()
 
 
 def test_persistent_tensors_take_their_part_of_the_outermost_level(load: Load):
