@@ -30,7 +30,7 @@ class IncludeRoots:
         target = resolved(path)
         if any(target.is_relative_to(directory) for directory in self.directories):
             return True
-        return any(_is_fragment(target, tree) for tree in self.collections if target.is_relative_to(tree))
+        return any(_may_share(target, tree) for tree in self.collections if target.is_relative_to(tree))
 
     def check(self, path: Path) -> None:
         """Raise SpecError unless `path` may be included."""
@@ -40,12 +40,28 @@ class IncludeRoots:
         raise SpecError(f"{display_name(path)} lies outside of the directories of the spec files", hint=hint)
 
 
-def _is_fragment(target: Path, tree: Path) -> bool:
+def _may_share(target: Path, tree: Path) -> bool:
     """Whether a file of `tree` is marked as shared, or a directory may hold such files."""
     if target.is_dir():
         return True
-    marked = any(part.startswith("_") for part in target.relative_to(tree).parts)
-    return marked and target.name.endswith(SPEC_SUFFIXES)
+    return _is_marked(target.relative_to(tree).parts) and target.name.endswith(SPEC_SUFFIXES)
+
+
+def is_fragment(path: Path, levels_above: int) -> bool:
+    """Whether a file is a part of others: its name, or one of the folders next to it, is marked as shared.
+
+    Parameters
+    ----------
+    path
+        The file.
+    levels_above
+        How many directories above the file's own its collection begins, as for `include_roots`.
+    """
+    return _is_marked(resolved(path).parts[-levels_above - 1 :])
+
+
+def _is_marked(parts: Iterable[str]) -> bool:
+    return any(part.startswith("_") for part in parts)
 
 
 def include_roots(

@@ -52,13 +52,30 @@ def read_files(
     SpecError
         For every kind of bad input.
     """
+    return reduce(join_specs, read_each(paths, variables, limits, allow_include, levels_above))
+
+
+def read_each(
+    paths: Iterable[str | Path],
+    variables: Mapping[str, object] | None = None,
+    limits: Limits | None = None,
+    allow_include: Iterable[str | Path] = (),
+    levels_above: int = 0,
+) -> list[MappingNode]:
+    """Read spec files that belong together, without joining them; parameters as for `read_files`.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input.
+    """
     tops = [Path(path) for path in paths]
     if not tops:
         raise SpecError("no spec file is given")
     values = dict(variables or {})
     roots = include_roots(tops, values, [Path(path) for path in allow_include], levels_above)
     reader = _Reader(Session(limits or Limits(), roots))
-    return reduce(join_specs, [reader.top(path, values) for path in tops])
+    return [reader.top(path, values) for path in tops]
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
@@ -138,6 +155,8 @@ class _Reader:
 
 
 def _top_mapping(node: Node | None, document: Document, name: str) -> MappingNode:
+    if node is None and document.origins is not None:
+        return MappingNode((), document.span(1, 1, 1, 2))  # A template may hold assertions alone.
     if node is None:
         raise _nothing(document, name)
     if not isinstance(node, MappingNode):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +17,7 @@ from model.spec.accelforge.consistency import (
     check_tensors,
 )
 from model.spec.accelforge.einsums import WrittenAccess, WrittenEinsum, WrittenIndex, read_einsums
-from model.spec.accelforge.names import RESERVED, Cascade, EinsumNames, TensorRules
+from model.spec.accelforge.names import RESERVED, Cascade, EinsumNames, TensorRules, names_of_part
 from model.spec.accelforge.renames import Rename, effective_renames, read_renames, read_top_renames
 from model.spec.accelforge.sets import SetValue
 from model.spec.accelforge.shapes import (
@@ -28,8 +29,10 @@ from model.spec.accelforge.shapes import (
     read_rank_sizes,
 )
 from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, check_keys, listing, source_ref
+from model.spec.files import is_fragment
 from model.spec.limits import Limits
-from model.spec.reader import read_files
+from model.spec.merging import join_specs
+from model.spec.reader import read_each
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.attributes import Attributes, read_variables
 from model.workload import Einsum, RankIndex, TensorAccess, Workload
@@ -57,6 +60,25 @@ class LoadedWorkload:
 
     workload: Workload
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class WorkloadText:
+    """The text of a workload.
+
+    Parameters
+    ----------
+    top
+        The files, joined by top-level key.
+    name
+        The name of the file that holds the Einsums, for people.
+    is_fragment
+        Whether that file is a part of others, marked by an underscore: what feeds it is not there.
+    """
+
+    top: MappingNode
+    name: str
+    is_fragment: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,19 +128,38 @@ def load_workload(
     SpecError
         For every kind of bad input, with its place.
     """
-    files = [Path(path) for path in paths]
-    top = read_files(files, variables, limits, allow_include, LEVELS_ABOVE)
-    for key, _ in top.entries:
+    text = read_workload_text(paths, variables, limits, allow_include)
+    for key, _ in text.top.entries:
         if key.text in FOREIGN_SECTIONS:
             hint = "a workload file holds `workload`, `renames` and `variables`"
             raise SpecError(f"the section `{key.text}` of AccelForge is not read here", key.span, hint=hint)
         if key.text not in SECTIONS:
             hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
             raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)
-    return read_workload(top, files[0].stem)
+    return read_workload(text)
 
 
-def read_workload(top: MappingNode, name: str) -> LoadedWorkload:
+def read_workload_text(
+    paths: Iterable[str | Path],
+    variables: Mapping[str, object] | None = None,
+    limits: Limits | None = None,
+    allow_include: Iterable[str | Path] = (),
+) -> WorkloadText:
+    """Read the files of a workload; parameters as for `load_workload`.
+
+    Raises
+    ------
+    SpecError
+        For files that cannot be read or joined.
+    """
+    files = [Path(path) for path in paths]
+    tops = read_each(files, variables, limits, allow_include, LEVELS_ABOVE)
+    main = [path for path, top in zip(files, tops, strict=True) if "workload" in top] or files
+    only_fragments = all(is_fragment(path, LEVELS_ABOVE) for path in main)
+    return WorkloadText(reduce(join_specs, tops), main[0].stem, only_fragments)
+
+
+def read_workload(text: WorkloadText) -> LoadedWorkload:
     """Read the sections ``workload``, ``renames`` and ``variables`` of a joined spec.
 
     Raises
@@ -126,6 +167,7 @@ def read_workload(top: MappingNode, name: str) -> LoadedWorkload:
     SpecError
         For every kind of bad input, with its place.
     """
+    top = text.top
     for key in SECTIONS:
         _check_tags(top.get(key))
     notes: list[str] = []
@@ -143,13 +185,14 @@ def read_workload(top: MappingNode, name: str) -> LoadedWorkload:
         renames = effective_renames(read_renames(written.get("renames")), top_renames, written.name)
         for rename in renames.values():
             _check_shadowing(rename, section.cascade)
-        own = EinsumNames(written, section.cascade, renames, section.rules)
+        given = written, section.cascade, renames, section.rules
+        own = names_of_part(*given, notes.append) if text.is_fragment else EinsumNames(*given)
         _collect(own, facts)
         sets.append(own)
     einsums = tuple(_einsum(einsum, own, facts, section) for einsum, own in zip(shaped, sets, strict=True))
     _note_unused(section, shaped, notes)
     notes += _partial_notes(einsums)
-    return LoadedWorkload(Workload(name, einsums), tuple(dict.fromkeys(notes)))
+    return LoadedWorkload(Workload(text.name, einsums), tuple(dict.fromkeys(notes)))
 
 
 def _check_tags(node: Node | None) -> None:
@@ -167,7 +210,11 @@ def _check_tags(node: Node | None) -> None:
 
 
 def _read_section(top: MappingNode) -> _Section:
-    node = as_mapping(top.require("workload", "the spec"), "`workload`")
+    if "workload" not in top:
+        what = f"{listing(top.keys())} without a `workload`" if top.entries else "no `workload` is given"
+        hint = "give this file together with one that has `workload:`"
+        raise SpecError(what, top.span, hint=hint)
+    node = as_mapping(top.require("workload"), "`workload`")
     check_keys(node, WORKLOAD_KEYS, "`workload`")
     given = top.get("variables")
     has_variables = given is not None and not (isinstance(given, ScalarNode) and given.value is None)

@@ -26,6 +26,10 @@ _MOST_BITS = 1 << 20
 _Value = TypeVar("_Value")
 
 
+class _CountError(SpecError):
+    """A rename that matches more or less than it expects."""
+
+
 @dataclass(frozen=True)
 class Cascade:
     """All Einsums of a workload as they are written."""
@@ -52,6 +56,19 @@ class Cascade:
         accesses = [access for einsum in self.einsums for access in einsum.accesses]
         written = frozenset(access.tensor for access in accesses if access.output)
         return written & frozenset(access.tensor for access in accesses if not access.output)
+
+    @cached_property
+    def fed(self) -> frozenset[str]:
+        """Tensors that look like intermediates of a larger workload, of which these Einsums are a part.
+
+        No Einsum writes them, and they have a rank that all written tensors have: what runs through
+        a network keeps its batch or its tokens, which weights do not have.
+        """
+        accesses = [access for einsum in self.einsums for access in einsum.accesses]
+        ranks = {a.tensor: frozenset(index.rank for index in a.indices) for a in accesses}
+        written = {access.tensor for access in accesses if access.output}
+        carried = frozenset.intersection(*(ranks[tensor] for tensor in written))
+        return frozenset(tensor for tensor in ranks.keys() - written if ranks[tensor] & carried)
 
     @cached_property
     def shared(self) -> frozenset[str]:
@@ -93,13 +110,21 @@ class EinsumNames:
         The Einsum's renames.
     rules
         What the workload says of its tensors.
+    fed
+        Tensors that count as intermediates beside those of the cascade.
+    on_unmet
+        Takes a note where a rename matches less than expected, as it may where only a part of a
+        workload is read; None if that is an error.
     """
 
     einsum: WrittenEinsum
     cascade: Cascade
     renames: Renames
     rules: TensorRules
+    fed: frozenset[str] = frozenset()
+    on_unmet: Callable[[str], None] | None = None
     _known: dict[str, object] = field(default_factory=dict)
+    _unmet: set[str] = field(default_factory=set)
     _open: list[str] = field(default_factory=list)
     _other: SetValue | None = None
 
@@ -156,7 +181,7 @@ class EinsumNames:
             "Tensors": self._tensors,
             "Inputs": self._tensors - written,
             "Outputs": written,
-            "Intermediates": self._tensors & self.cascade.intermediates,
+            "Intermediates": self._tensors & (self.cascade.intermediates | self.fed),
             "Shared": self._tensors & self.cascade.shared,
         }
         return set_of(members[name], "tensors")
@@ -171,34 +196,61 @@ class EinsumNames:
         """
         return self._once(rename.name, rename.span, lambda: self._renamed(rename))
 
+    def meets_counts(self) -> bool:
+        """Whether each rename matches as many elements as it expects."""
+        try:
+            for rename in self.renames.values():
+                self.rename(rename)
+        except _CountError:
+            return False
+        return True
+
     def _renamed(self, rename: Rename) -> SetValue:
         # Those that it names come first, so that a chain of renames is no chain of evaluations.
-        for word in dict.fromkeys(_NAME.findall(rename.source.text)):
-            if word in self.renames and word != rename.name:
+        words = [word for word in dict.fromkeys(_NAME.findall(rename.source.text)) if word in self.renames]
+        for word in words:
+            if word != rename.name:
                 self.rename(self.renames[word])
+        if not self._unmet.isdisjoint(words):
+            self._unmet.add(rename.name)
         value = evaluate_set(rename.source, self)
         if value.kind and rename.kind and value.kind != rename.kind:
             message = f"this gives {value.kind}, but {rename.kind} are renamed here"
             raise SpecError(message, rename.source.span)
-        if rename.expected_count is not None:
-            self._check_count(rename, rename.expected_count, value)
-        return value
+        if rename.expected_count is None:
+            return value
+        return self._counted(rename, rename.expected_count, value)
 
-    def _check_count(self, rename: Rename, expected: ScalarNode, value: SetValue) -> None:
+    def _counted(self, rename: Rename, expected: ScalarNode, value: SetValue) -> SetValue:
+        """Return what a rename stands for if it has the expected size, or may fall short of it."""
         count = evaluate_number(expected, self)
         if isinstance(count, bool) or not isinstance(count, int):
             raise SpecError("`expected_count` must be a whole number", expected.span)
         if count == len(value):
-            return
+            return value
+        if self.on_unmet is None or (len(value) > count and rename.name not in self._unmet):
+            raise self._miscounted(rename, expected, count, value)
+        what = f"{rename.source.span}: {self._matches(rename, value)}, but expected_count is {count}"
+        if len(value) < count:
+            self._unmet.add(rename.name)
+            self.on_unmet(f"{what}: what feeds the Einsum is not in this file")
+            return value
+        # Which of them is meant, only the tensors that are missing elsewhere would tell.
+        self.on_unmet(f"{what}: it names nothing, as what it leaves out is not in this file")
+        return NOTHING
+
+    def _matches(self, rename: Rename, value: SetValue) -> str:
         matched = f"{len(value)} ({listing(sorted(value.members))})" if value.members else "none"
+        return f"rename `{rename.name}` of Einsum `{self.einsum.name}` matches {matched}"
+
+    def _miscounted(self, rename: Rename, expected: ScalarNode, count: int, value: SetValue) -> _CountError:
         roles = (f"{a.tensor} ({'output' if a.output else 'input'})" for a in self.einsum.accesses)
         related = (
             (expected.span, f"expected_count is {count} here"),
             (self.einsum.span, f"the Einsum has {', '.join(roles)}"),
         )
-        what = f"rename `{rename.name}` of Einsum `{self.einsum.name}`"
-        raise SpecError(
-            f"{what} matches {matched}, but expected_count is {count}",
+        return _CountError(
+            f"{self._matches(rename, value)}, but expected_count is {count}",
             rename.source.span,
             related,
             hint=f"give the Einsum a rename `{rename.name}` of its own if another tensor is meant",
@@ -290,6 +342,32 @@ class EinsumNames:
             self._known[key] = compute()
             self._open.pop()
         return self._known[key]  # type: ignore[return-value]
+
+
+def names_of_part(
+    einsum: WrittenEinsum,
+    cascade: Cascade,
+    renames: Renames,
+    rules: TensorRules,
+    note: Callable[[str], None],
+) -> EinsumNames:
+    """Return the sets of an Einsum in a file that is a part of a larger workload.
+
+    Where its renames do not match what they expect, tensors that look as if another part wrote them
+    count as intermediates. If that does not help, what falls short is noted.
+    """
+    for fed in (frozenset[str](), cascade.fed):
+        names = EinsumNames(einsum, cascade, renames, rules, fed)
+        if not names.meets_counts():
+            continue
+        own = sorted(fed & {access.tensor for access in einsum.accesses})
+        if own:
+            what = f"{listing(own)} counts as an intermediate in Einsum `{einsum.name}`"
+            note(
+                f"{einsum.span}: {what}: this fragment does not write it, but it has a rank of all it writes"
+            )
+        return names
+    return EinsumNames(einsum, cascade, renames, rules, on_unmet=note)
 
 
 def _tensors_in(node: ScalarNode, names: EinsumNames) -> frozenset[str]:

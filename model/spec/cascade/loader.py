@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from model.cascade import Layer, Network
-from model.spec.accelforge.loader import LEVELS_ABOVE, read_workload
+from model.spec.accelforge.loader import LEVELS_ABOVE, read_workload, read_workload_text
 from model.spec.cascade.layers import network_of
 from model.spec.cascade.onnx_model import SUFFIX as ONNX_SUFFIX
 from model.spec.cascade.onnx_model import load_onnx
@@ -41,10 +41,9 @@ def load_network(
     ----------
     paths
         A file named ``.onnx`` is a model. Files with `workload` or `renames` make up an AccelForge
-        workload. A file with `problem` is
-        one layer in Timeloop's form; a directory stands for its spec files, in the order of their
-        names, and they may include what lies beside the directory. All other files make up the
-        architecture.
+        workload. A file with `problem` is one layer in Timeloop's form; a directory stands for its spec
+        files, in the order of their names, and they may include what lies beside the directory. All
+        other files make up the architecture.
     variables
         Template variables, the same for all files.
     options
@@ -122,16 +121,15 @@ def _files(paths: Iterable[Path]) -> Iterable[Path]:
 
 def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> Network:
     """Read a workload's own sections by AccelForge's rules, and all others by Timeloop's."""
-    top = read_files(given.workloads, variables, options.limits, options.allow_include, LEVELS_ABOVE)
-    name = given.workloads[0].stem
-    loaded = read_workload(top, name)
+    text = read_workload_text(given.workloads, variables, options.limits, options.allow_include)
+    loaded, top = read_workload(text), text.top
     rest = tuple((key, value) for key, value in top.entries if key.text not in NETWORK_SECTIONS)
     own = MappingNode(rest, top.span, top.tag)
     notes: list[str] = []
     files = (*given.workloads, *given.architectures)
     spec = without_mapping(_on_architecture(own, given, variables, options), notes)
     network = network_of(loaded.workload, spec, files, replace(options, refuse_infeasible=False))
-    return Network(name, network.layers, tuple(dict.fromkeys((*loaded.notes, *notes, *network.notes))))
+    return Network(text.name, network.layers, tuple(dict.fromkeys((*loaded.notes, *notes, *network.notes))))
 
 
 def _model(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> Network:

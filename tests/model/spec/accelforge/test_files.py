@@ -43,12 +43,23 @@ EINSUMS = {
     "transformers/_attention_decode_types/grouped_query_chunked.yaml": 9,
     "transformers/_attention_decode_types/multi_head.yaml": 8,
     "transformers/_attention_decode_types/multi_head_latent.yaml": 10,
+    "transformers/_feedforward_types/dense_two_layer.yaml": 2,
+    "transformers/_feedforward_types/gated_linear_unit.yaml": 4,
     "transformers/_feedforward_types/mixture_of_experts.yaml": 6,
+    "transformers/_feedforward_types/mixture_of_experts_shared.yaml": 11,
     "transformers/gpt/_gpt3.yaml": 10,
     "transformers/gpt/gpt3_175B.yaml": 10,
     "transformers/gpt/gpt3_6.7B.yaml": 10,
 }
-FED_FROM_OUTSIDE = ("dense_two_layer.yaml", "gated_linear_unit.yaml", "mixture_of_experts_shared.yaml")
+WITHOUT_A_WORKLOAD = (
+    "_renames_default.yaml",
+    "transformers/_attention_decode_types/_max_tokens_assert.yaml",
+)
+FED_FROM_OUTSIDE = {
+    "dense_two_layer.yaml": ["FFA"],
+    "gated_linear_unit.yaml": ["FFG", "FFU"],
+    "mixture_of_experts_shared.yaml": ["SFG", "SFU"],
+}
 
 
 def workload_file(name: str) -> Path:
@@ -90,10 +101,36 @@ def test_feedforward_fragments_load_behind_what_feeds_them(name: str, tmp_path: 
     assert "FFB" in workload.producers
 
 
+def test_the_list_of_files_is_complete():
+    if not WORKLOADS.exists():
+        pytest.skip("../shared is absent")
+    files = {path.relative_to(WORKLOADS).as_posix() for path in WORKLOADS.rglob("*.yaml")}
+    assert files == {*EINSUMS, *WITHOUT_A_WORKLOAD}
+
+
 @pytest.mark.parametrize("name", FED_FROM_OUTSIDE)
-def test_a_fragment_alone_says_what_its_input_does_not_match(name: str):
-    with pytest.raises(SpecError, match=r"rename `input` .* matches none, but expected_count is 1"):
-        load_workload([workload_file(f"transformers/_feedforward_types/{name}")], VARIABLES)
+def test_a_fragment_alone_has_the_sets_of_the_whole(name: str):
+    path = workload_file(f"transformers/_feedforward_types/{name}")
+    loaded = load_workload([path], {**VARIABLES, "DECODE": False})
+    expected = FED_FROM_OUTSIDE[name]
+    assert [e.name for e in loaded.workload.einsums if "Z" in e.inputs and len(e.tensors) == 3] == expected
+    for einsum in map(loaded.workload.einsum, expected):
+        (weight,) = (tensor for tensor in einsum.inputs if tensor != "Z")
+        assert dict(einsum.tensor_renames) == {"input": ("Z",), "weight": (weight,), "output": einsum.outputs}
+        assert {access.tensor for access in einsum.accesses if access.persistent} == {weight}
+    notes = [note for note in loaded.notes if "`Z` counts as an intermediate" in note]
+    assert [name for name in expected if any(f"`{name}`" in note for note in notes)] == expected
+
+
+@pytest.mark.parametrize("name", WITHOUT_A_WORKLOAD)
+def test_a_file_without_a_workload_goes_with_others(name: str):
+    part, whole = workload_file(name), workload_file("transformers/gpt/gpt3_6.7B.yaml")
+    variables = {**VARIABLES, "DECODE": False, "MAX_N_TOKENS": 128}
+    together = load_workload([part, whole], variables).workload
+    assert together.name == "gpt3_6.7B"
+    assert together.einsums == load_workload([whole], variables).workload.einsums
+    with pytest.raises(SpecError, match=r"without a `workload`|no `workload` is given"):
+        load_workload([part], variables)
 
 
 def test_an_assertion_of_a_fragment_reaches_the_user():
