@@ -61,8 +61,8 @@ def test_where_nothing_tells_what_feeds_a_fragment_its_renames_are_left_out(load
     assert dict(loaded.workload.einsums[0].tensor_renames) == {"input": (), "weight": ()}
     assert [access.bits_per_value for access in loaded.workload.einsums[0].accesses] == [8, 8, 8]
     short, over = loaded.notes[:2]
-    assert "_w.yaml:6:30: rename `input` of Einsum `Y` matches none, but expected_count is 1" in short
-    assert "_w.yaml:7:31: rename `weight` of Einsum `Y` matches 2 (`A` and `B`)" in over
+    assert "_w.yaml:6:29: rename `input` of Einsum `Y` matches none, but expected_count is 1" in short
+    assert "_w.yaml:7:30: rename `weight` of Einsum `Y` matches 2 (`A` and `B`)" in over
     assert "it names nothing" in over
 
 
