@@ -240,7 +240,9 @@ def _quantum(survey: Survey) -> int:
 def _most_energy(space: SearchSpace, goal: Goal) -> int:
     """Energy that no mapping reaches which is better than the incumbent; without one, that none reaches."""
     dearest = max(
-        max(level.energy.read, level.energy.fill, level.energy.update) * instances
+        max(level.energy.read, level.energy.fill, level.energy.update)
+        * max(level.packing_of(view.name).accesses_per_block for view in space.views)
+        * instances
         for level, instances in zip(space.levels, space.instances, strict=True)
     )
     largest = max(int(own.tile_words[-1]) for own in space.tables)

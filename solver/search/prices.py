@@ -187,18 +187,19 @@ class PriceList:
         energy: dict[int, list[EnergyTerm]] = {}
         loads: dict[int, list[LoadTerm]] = {}
         for action in actions(self.levels, flow):
-            energy.setdefault(action.boundary, []).extend(self._energy(action))
+            energy.setdefault(action.boundary, []).extend(self._energy(action, flow.name))
             loads.setdefault(action.boundary, []).extend(self._loads(action, flow.name))
         return {
             boundary: BoundaryPrice(tuple(terms), tuple(loads[boundary]))
             for boundary, terms in energy.items()
         }
 
-    def _energy(self, action: Action) -> Iterator[EnergyTerm]:
+    def _energy(self, action: Action, name: str) -> Iterator[EnergyTerm]:
         level = self.levels[action.level]
-        price = getattr(level.energy, action.name) * self.paying[action.level] // self.quantum
-        if price:
-            yield EnergyTerm(price, int(action.multiplier), int(action.minus), level.block_size)
+        packing = level.packing_of(name)
+        paid = getattr(level.energy, action.name) * packing.accesses_per_block * self.paying[action.level]
+        if price := paid // self.quantum:
+            yield EnergyTerm(price, int(action.multiplier), int(action.minus), packing.block_size)
 
     def _loads(self, action: Action, name: str) -> Iterator[LoadTerm]:
         for place, resource in enumerate(self.resources):

@@ -188,10 +188,17 @@ class SearchSpace:
         usable = self.levels[level].usable_words
         if usable is None:
             return np.arange(self.lattice.size)
-        words = sum((self.tables[v].tile_words for v in kept), np.zeros(self.lattice.size, dtype=np.int64))
+        sizes = (self._size_words(v, self.levels[level], usable) for v in kept)
+        words = sum(sizes, np.zeros(self.lattice.size, dtype=np.int64))
         least = math.ceil(usable * self.levels[level].min_utilization)
         fits: IntArray = np.flatnonzero((words <= usable) & (words >= least))
         return fits
+
+    def _size_words(self, place: int, level: StorageLevel, usable: int) -> IntArray:
+        """What each tile takes of `level`; for those that do not fit, some number above `usable`."""
+        size, words = level.packing_of(self.views[place].name).size_per_value, self.tables[place].tile_words
+        # The products of all values need not fit 64 bits.
+        return words if size == 1 else np.minimum(words, usable // size + 1) * size
 
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
         """Dataspaces whose tiles take room in `level`."""

@@ -108,7 +108,7 @@ class Survey:
             for action in actions(self.space.levels, self._flow(mask, place))
         ]
         cycles = self._cycles(mask, found)
-        priced = [(place, action, self._price(action)) for place, action in found]
+        priced = [(place, action, self._price(place, action)) for place, action in found]
         energies = self._fixed(np.where(np.isfinite(cycles), cycles, 0.0)) + self._total(mask, priced)
         return energies * np.where(energies > 0, ROUNDING, 1.0), cycles
 
@@ -154,11 +154,13 @@ class Survey:
         chain = self.space.chain(mask, place)
         return DataspaceFlow(view.name, view.read_write, chain, self.grid.distinct[place], tuple(partition))
 
-    def _price(self, action: Action) -> FloatArray:
+    def _price(self, place: int, action: Action) -> FloatArray:
         level = self.space.levels[action.level]
+        packing = level.packing_of(self._name(place))
         most = self.space.instances[action.level] // level.cluster_size
         paying = np.minimum(self.grid.above[action.level], most)
-        price: FloatArray = paying * (getattr(level.energy, action.name) / level.block_size)
+        each = getattr(level.energy, action.name) * packing.accesses_per_block / packing.block_size
+        price: FloatArray = paying * each
         return price
 
     def _fixed(self, cycles: FloatArray) -> FloatArray:

@@ -22,7 +22,7 @@ from model.spec.timeloop.loader import CONSTRAINT_SECTIONS, LoadOptions, load_no
 from model.spec.timeloop.problem import LoadedProblem
 from model.workload import Einsum, Workload
 
-MOST_WORDS = 1 << 60
+MOST_WORDS = 1 << 56
 """Words of a level, at most: sums of a few such numbers fit an integer of 64 bits."""
 
 RESOLVED_SECTIONS = ("architecture", *CONSTRAINT_SECTIONS)
