@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from model.spec.accelforge.einsums import WrittenAccess, WrittenEinsum, WrittenIndex
 from model.spec.accelforge.shapes import RankSize, Shape
 from model.spec.fields import listing
-from model.spec.source import Span, SpecError
+from model.spec.source import Span, SpecError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,34 @@ def _values(einsum: ShapedEinsum, index: WrittenIndex) -> range | None:
     if index.affine.constant or list(index.affine.coefficients.values()) != [1]:
         return None
     return einsum.ranges[next(iter(index.affine.coefficients))]
+
+
+def check_words(einsums: Sequence[WrittenEinsum], constants: Collection[str]) -> None:
+    """Check that no tensor of an Einsum's text lacks its indices.
+
+    Words between the tensors name functions, or constants.
+
+    Parameters
+    ----------
+    einsums
+        All Einsums.
+    constants
+        Names of ranks and variables.
+
+    Raises
+    ------
+    SpecError
+        A tensor's name without indices; a name in upper case that is no constant and is not called.
+    """
+    tensors = {access.tensor: access.span for einsum in einsums for access in einsum.accesses}
+    for word in (word for einsum in einsums for word in einsum.words):
+        if word.name in tensors:
+            hint = f"give it indices, as in `{word.name}[m, k]`; a single value is written `{word.name}[]`"
+            message = f"tensor `{word.name}` has no indices here"
+            raise SpecError(message, word.span, ((tensors[word.name], "with indices"),), hint)
+        if word.name[0].isupper() and not word.is_called and word.name not in constants:
+            hint = did_you_mean(word.name, tensors) or "tensors have indices, as in `W[m, k]` or `W[]`"
+            raise SpecError(f"`{word.name}` is no rank, variable or function", word.span, hint=hint)
 
 
 def check_dependencies(einsums: Sequence[WrittenEinsum]) -> None:

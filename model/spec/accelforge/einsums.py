@@ -24,6 +24,7 @@ EINSUM_KEYS = (
 )
 
 _TENSOR = re.compile(r"([A-Za-z_]\w*)\[([^\]]*)\]")
+_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?=\s*(\()?)")
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _RANK = re.compile(r"[A-Z]\w*\Z")
 _RANK_VARIABLE = re.compile(r"[a-z_]\w*\Z")
@@ -55,6 +56,15 @@ class WrittenAccess:
 
 
 @dataclass(frozen=True)
+class BareWord:
+    """A word between the tensors of a string: a function's name, or a tensor that lacks its indices."""
+
+    name: str
+    span: Span
+    is_called: bool
+
+
+@dataclass(frozen=True)
 class WrittenEinsum:
     """An Einsum; `node` holds its other attributes, None for a bare string."""
 
@@ -62,6 +72,7 @@ class WrittenEinsum:
     span: Span
     accesses: tuple[WrittenAccess, ...]
     node: MappingNode | None = None
+    words: tuple[BareWord, ...] = ()
     rank_variables: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,15 +117,16 @@ def _flat(node: SequenceNode) -> Iterator[Node]:
 
 def _read_einsum(node: Node) -> WrittenEinsum:
     if isinstance(node, ScalarNode):
-        accesses = _read_text(node)
+        accesses, bare = _read_text(node)
         output = accesses[-1]
         _check_accesses(output.tensor, output.span, accesses)
-        return WrittenEinsum(output.tensor, output.span, accesses)
+        return WrittenEinsum(output.tensor, output.span, accesses, words=bare)
     entry = as_mapping(node, "an Einsum")
     check_keys(entry, EINSUM_KEYS, "an Einsum")
     given, text = entry.get("tensor_accesses"), entry.get("einsum")
+    words: tuple[BareWord, ...] = ()
     if text is not None:
-        accesses = _read_text(as_scalar(text, "`einsum`"))
+        accesses, words = _read_text(as_scalar(text, "`einsum`"))
         if given is not None:
             accesses = _with_attributes(accesses, as_sequence(given, "`tensor_accesses`"))
     elif given is not None:
@@ -127,7 +139,7 @@ def _read_einsum(node: Node) -> WrittenEinsum:
     label = accesses[-1].tensor if name is None else as_name(name, "`name` of an Einsum")
     place = accesses[-1].span if name is None else name.span
     _check_accesses(label, place, accesses)
-    return WrittenEinsum(label, place, accesses, entry)
+    return WrittenEinsum(label, place, accesses, entry, words)
 
 
 def _check_accesses(name: str, place: Span, accesses: tuple[WrittenAccess, ...]) -> None:
@@ -143,8 +155,8 @@ def _check_accesses(name: str, place: Span, accesses: tuple[WrittenAccess, ...])
             raise SpecError(message, access.span, ((outputs[access.tensor].span, "written here"),))
 
 
-def _read_text(node: ScalarNode) -> tuple[WrittenAccess, ...]:
-    """Return the accesses of a string: the right side's in reading order, then the output."""
+def _read_text(node: ScalarNode) -> tuple[tuple[WrittenAccess, ...], tuple[BareWord, ...]]:
+    """Return the accesses of a string, the right side's in reading order, then the output; and its words."""
     text = node.text
     left, equals, _ = text.partition("=")
     rest = _TENSOR.sub("", text)
@@ -161,7 +173,19 @@ def _read_text(node: ScalarNode) -> tuple[WrittenAccess, ...]:
     if not accesses:
         place = part_of(node.span, text, len(left) + 1, len(text))
         raise SpecError("on the right of `=` there must be a tensor, as in `A[m, k]`", place)
-    return (*accesses, _text_access(outputs[0], node, output=True))
+    return (*accesses, _text_access(outputs[0], node, output=True)), _bare_words(node)
+
+
+def _bare_words(node: ScalarNode) -> tuple[BareWord, ...]:
+    rest = _TENSOR.sub(lambda found: " " * len(found.group()), node.text)
+    return tuple(
+        BareWord(
+            name=found.group(),
+            span=part_of(node.span, node.text, *found.span()) or node.span,
+            is_called=found.group(1) is not None,
+        )
+        for found in _WORD.finditer(rest)
+    )
 
 
 def _text_access(found: re.Match[str], node: ScalarNode, output: bool) -> WrittenAccess:

@@ -15,6 +15,7 @@ from model.spec.accelforge.consistency import (
     check_dependencies,
     check_rank_variables,
     check_tensors,
+    check_words,
 )
 from model.spec.accelforge.einsums import WrittenAccess, WrittenEinsum, WrittenIndex, read_einsums
 from model.spec.accelforge.names import RESERVED, Cascade, EinsumNames, TensorRules, names_of_part
@@ -172,6 +173,7 @@ def read_workload(text: WorkloadText) -> LoadedWorkload:
         _check_tags(top.get(key))
     notes: list[str] = []
     section = _read_section(top)
+    check_words(section.cascade.einsums, {*section.cascade.ranks, *section.sizes, *section.variables})
     check_dependencies(section.cascade.einsums)
     names = [einsum.name for einsum in section.cascade.einsums]
     top_renames = read_top_renames(top.get("renames"), names)

@@ -51,6 +51,12 @@ class Cascade:
         return frozenset(name for einsum in self.einsums for name in einsum.rank_variables)
 
     @cached_property
+    def ranks(self) -> frozenset[str]:
+        """The ranks of all tensors."""
+        accesses = (access for einsum in self.einsums for access in einsum.accesses)
+        return frozenset(index.rank for access in accesses for index in access.indices)
+
+    @cached_property
     def intermediates(self) -> frozenset[str]:
         """Tensors that some Einsum writes and some Einsum reads."""
         accesses = [access for einsum in self.einsums for access in einsum.accesses]

@@ -54,6 +54,40 @@ def test_a_tensor_that_appears_twice_is_accessed_twice(load: Load):
     assert einsum.bounds == {"m": 4, "k": 6, "n": 4}
 
 
+@pytest.mark.parametrize(
+    "right",
+    [
+        "exp(A[m] - B[m]) / 3",
+        "max(A[m], 1e-6) / sqrt(K)",
+        "A[m] max B[m] * M",
+        "ReLU (A[m]) + 2.5e3 * SCALE",
+        "GELU(A[m])",
+    ],
+)
+def test_words_between_tensors_are_functions_and_constants(load: Load, right: str):
+    (einsum,) = load(f'{MATMUL}  - "Z[m] = {right}"\nvariables: {{SCALE: 2}}\n').workload.einsums
+    assert einsum.rank_variables == ("m",)
+
+
+@pytest.mark.parametrize(
+    ("right", "word", "hint"),
+    [
+        ("A[m] * W", "W", "tensors have indices"),
+        ("Q2(A[m]) + W0", "W0", "tensors have indices"),
+        ("A[m] * a1", "a1", "give it indices, as in `a1[m, k]`"),
+        ("A[m] * Xx", "Xx", "did you mean `XX`?"),
+        ("XX(A[m])", "XX", "a single value is written `XX[]`"),
+    ],
+)
+def test_a_tensor_without_indices_is_refused_at_its_place(refuse: Refuse, right: str, word: str, hint: str):
+    line = f'  - "Z[m] = {right}"'
+    error = refuse(f'{MATMUL}  - "XX[m] = a1[m]"\n{line}\n')
+    assert f"`{word}`" in error.message
+    assert hint in (error.hint or "")
+    assert (error.span.line, error.span.column) == (6, line.index(word) + 1)
+    assert error.span.end_column == error.span.column + len(word)
+
+
 def test_a_scalar_has_no_ranks(load: Load):
     (einsum,) = load(MATMUL + '  - "Z[] = A[m] * B[m]"\n').workload.einsums
     assert einsum.accesses[-1].indices == ()
