@@ -64,6 +64,30 @@ class Resolver:
             return MappingNode(entries, node.span, node.tag)
         return node
 
+    def unknown_note(self) -> str | None:
+        """Return a note on the dimensions that no Einsum of the workload has, None if there are none.
+
+        Raises
+        ------
+        SpecError
+            All of them are rank variables but for their case: nothing suggests that the constraints
+            were written for another kind of problem, whose names mean something else.
+        """
+        unknown = {name: node for name, node in self.absent.items() if not self.naming.knows_dim(name)}
+        if not unknown:
+            return None
+        known = {name: self.naming.dim_in_other_case(name) for name in unknown}
+        first, place = next(iter(unknown.items()))
+        if all(known.values()):
+            raise self._misspelt(first, place)
+        others = [f"`{name}` is not `{other}`" for name, other in known.items() if other]
+        case = f" (case matters: {', '.join(others)})" if others else ""
+        return f"{place.span}: {listing(unknown)}: no rank variable has this name{case}; its bound is 1"
+
+    def _misspelt(self, name: str, place: Node) -> SpecError:
+        hint = f"did you mean `{self.naming.dim_in_other_case(name)}`?"
+        return SpecError(f"no rank variable is named `{name}`; case matters", place.span, hint=hint)
+
     def _entry(self, key: str, value: Node) -> Node:
         if key in TENSOR_LISTS:
             return self._tensors(value)
@@ -111,7 +135,10 @@ class Resolver:
             if not self.naming.dims(name) and self.naming.knows_dim(name):
                 continue  # It speaks of the Einsums that have this dimension.
             dims = self._dims(name, place)
-            if len(dims) > 1 and rest not in ("=1", "==1", "<=1"):
+            is_one = rest in ("=1", "==1", "<=1")
+            if not is_one and name in self.absent and self.naming.dim_in_other_case(name):
+                raise self._misspelt(name, place)
+            if len(dims) > 1 and not is_one:
                 message = f"`{name}` means {listing(dims)} here; only a factor of 1 speaks of all of them"
                 raise SpecError(message, place.span)
             items += [_word(f"{dim}{rest}", place) for dim in dims]

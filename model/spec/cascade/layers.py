@@ -68,16 +68,14 @@ def _layer(
         (key, resolver.resolved(value) if key.text in RESOLVED_SECTIONS else value)
         for key, value in top.entries
     )
+    unknown_note = resolver.unknown_note()
     problem = problem_of(einsum, resolver.absent)
     check_problem(problem, options.limits, _place(einsum))
     spans = dict.fromkeys(problem.dims, _place(einsum))
     own = MappingNode(entries, top.span, top.tag)
     loaded = load_node(own, files, options, LoadedProblem(problem, spans, ()))
     notes += loaded.notes
-    unknown = {name: node for name, node in resolver.absent.items() if not naming.knows_dim(name)}
-    if unknown:
-        place = next(iter(unknown.values())).span
-        notes.append(f"{place}: {listing(unknown)}: no rank variable has this name; its bound is 1")
+    notes += filter(None, [unknown_note])
     if einsum.is_copy_operation:
         _check_copy(loaded.mapspace, naming)
     written = loaded.mapspace.architecture.levels[0]

@@ -82,15 +82,24 @@ class Naming:
 
     def knows_dim(self, name: str) -> bool:
         """Whether some Einsum of the workload has a rank variable or a rename `name`."""
-        return any(
-            name in einsum.rank_variables or name in dict(einsum.rank_variable_renames)
-            for einsum in self.workload.einsums
-        )
+        return name in self._all_dims
+
+    def dim_in_other_case(self, name: str) -> str | None:
+        """Return the rank variable or rename that differs from an unknown `name` by case only, if any."""
+        return next((known for known in self._all_dims if known.casefold() == name.casefold()), None)
 
     @property
     def tensor_names(self) -> tuple[str, ...]:
         """All names of tensors that an architecture can use for this Einsum."""
         return (*self._tensor_renames, *self.einsum.tensors, *self._sets)
+
+    @cached_property
+    def _all_dims(self) -> Mapping[str, None]:
+        """The rank variables of all Einsums and their renames, in order."""
+        einsums = self.workload.einsums
+        variables = (name for einsum in einsums for name in einsum.rank_variables)
+        renames = (name for einsum in einsums for name, _ in einsum.rank_variable_renames)
+        return dict.fromkeys((*variables, *renames))
 
     @cached_property
     def _tensor_renames(self) -> Mapping[str, tuple[str, ...]]:

@@ -146,6 +146,30 @@ def test_absent_dimensions_keep_their_place_in_a_permutation(load: Load, given: 
     assert rules.split == 2
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("{factors: {M: 1}}", "m"),
+        ("{factors: {ROWS: 1}}", "rows"),
+        ("{permutation: [M, K, N]}", "m"),
+        ("{permutation: [R, m], factors: [M<=4]}", "m"),
+        ("{permutation: [R, m], factors: [N=0]}", "n"),
+    ],
+)
+def test_dimensions_in_another_case_are_no_others(load: Load, given: str, meant: str):
+    with pytest.raises(SpecError, match="case matters") as caught:
+        load(spatial=f"{{spatial: {given}}}")
+    assert caught.value.hint == f"did you mean `{meant}`?"
+    assert "a.yaml:18:" in caught.value.render()
+
+
+def test_constraints_of_another_kind_of_problem_are_noted(load: Load):
+    network = load(spatial="{spatial: {factors: [R=1, M=1], permutation: [R, S, M]}}")
+    assert network.layers[0].mapspace.problem.bound["M"] == 1
+    (note,) = (note for note in network.notes if "no rank variable" in note)
+    assert "`R`, `M` and `S`: no rank variable has this name (case matters: `M` is not `m`)" in note
+
+
 def test_a_name_of_several_rank_variables_takes_no_factor_above_one(load: Load):
     with pytest.raises(SpecError, match="only a factor of 1") as caught:
         load(spatial="{spatial: {factors: [all=2]}}")
