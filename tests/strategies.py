@@ -14,7 +14,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Node, StorageLevel
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Node, Packing, StorageLevel
 from model.mapspace import (
     FactorRule,
     KeepRules,
@@ -30,26 +30,39 @@ from tests.bruteforce import count_mappings
 
 MAX_PRIMES = 6
 EMPTY_SHARE = 0.25
+PACKED_SHARE = 0.25
 MESHES = ((2, 1), (1, 2), (2, 2), (3, 1), (4, 1), (2, 3), (4, 2))
 
 
-def random_mapspaces(seed: int, count: int, max_mappings: int = 2000) -> list[Mapspace]:
+def random_mapspaces(
+    seed: int, count: int, max_mappings: int = 2000, packed_share: float = PACKED_SHARE
+) -> list[Mapspace]:
     """Return `count` mapspaces of at most `max_mappings` mappings each, the same for the same seed."""
     random = Random(seed)
-    return [random_mapspace(random, max_mappings) for _ in range(count)]
+    return [random_mapspace(random, max_mappings, packed_share) for _ in range(count)]
 
 
-def mapspaces(max_mappings: int = 2000) -> st.SearchStrategy[Mapspace]:
+def mapspaces(max_mappings: int = 2000, packed_share: float = PACKED_SHARE) -> st.SearchStrategy[Mapspace]:
     """Strategy for mapspaces of at most `max_mappings` mappings."""
-    return st.randoms(use_true_random=False).map(lambda random: random_mapspace(random, max_mappings))
+    return st.randoms(use_true_random=False).map(
+        lambda random: random_mapspace(random, max_mappings, packed_share)
+    )
 
 
-def random_mapspace(random: Random, max_mappings: int) -> Mapspace:
+def random_mapspace(random: Random, max_mappings: int, packed_share: float = PACKED_SHARE) -> Mapspace:
     """Draw mapspaces, with fewer prime factors as long as they are too large, until one fits.
 
     Mappings that differ only in the order of the innermost storage level's loops count once. A share of
-    the mapspaces may have no mapping at all; others may have none within their capacities.
+    the mapspaces may have no mapping at all; others may have none within their capacities. In
+    `packed_share` of them, values of the dataspaces differ in size.
     """
+    mapspace = _random_mapspace(random, max_mappings)
+    if random.random() >= packed_share:
+        return mapspace
+    return replace(mapspace, architecture=packed(random, mapspace.problem, mapspace.architecture))
+
+
+def _random_mapspace(random: Random, max_mappings: int) -> Mapspace:
     keep_empty = random.random() < EMPTY_SHARE
     primes = random.randint(2, MAX_PRIMES)
     while True:
@@ -286,6 +299,33 @@ def _buffer(random: Random, problem: Problem, above: list[Node], name: str) -> S
         gating_fanouts=random.choice((None, None, None, random.randint(0, len(fanouts)))),
         no_coalesce=_rarely_some(random, problem),
     )
+
+
+def packed(random: Random, problem: Problem, architecture: Architecture) -> Architecture:
+    """Let values of the dataspaces differ in size and in how they lie in the rows of some levels."""
+    nodes = tuple(
+        _packed_level(random, problem, node)
+        if isinstance(node, StorageLevel) and random.random() < 0.7
+        else node
+        for node in architecture.nodes
+    )
+    return replace(architecture, nodes=nodes)
+
+
+def _packed_level(random: Random, problem: Problem, level: StorageLevel) -> StorageLevel:
+    packing = tuple(
+        Packing(
+            space.name,
+            block_size=random.choice((1, 1, 2, 3, 4)),
+            size_per_value=random.choice((1, 1, 2, 3, 4)),
+            accesses_per_block=random.choice((1, 1, 1, 2, 3)),
+        )
+        for space in problem.dataspaces
+        if random.random() < 0.8
+    )
+    room = random.randint(1, 3)
+    size_words = None if level.size_words is None else level.size_words * room
+    return replace(level, packing=packing, size_words=size_words)
 
 
 def _fanout(random: Random, problem: Problem, name: str) -> Fanout:

@@ -328,6 +328,7 @@ def test_random_mapspaces_hold_every_feature():
         *("block_size", "cluster_size", "multiple_buffering", "min_utilization", "bandwidth_scale"),
         *("read_bandwidth", "write_bandwidth", "shared_bandwidth", "network_fill_latency"),
         *("network_drain_latency", "gating_fanouts", "no_temporal_reuse", "rmw_first_update", "no_coalesce"),
+        "packing",
     ):
         assert len({getattr(level, feature) for level in levels}) > 1, feature
     assert any(level.energy.leak_per_cycle for level in levels)

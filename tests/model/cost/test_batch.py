@@ -16,6 +16,7 @@ from model.cost.batch import BatchEvaluation, BatchEvaluator, encode
 from model.mapping import Mapping
 from model.problem import Dataspace, Problem, Term
 from tests.model.cost.random_mappings import random_case, random_mapping
+from tests.strategies import packed
 
 GEMM = (
     Dataspace("A", ((Term("M"),), (Term("K"),))),
@@ -47,6 +48,8 @@ def _assert_row(
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_equals_plain(random: Random) -> None:
     problem, architecture, first = random_case(random)
+    if random.random() < 0.5:
+        architecture = packed(random, problem, architecture)
     mappings = [first, *(random_mapping(random, problem, architecture) for _ in range(4))]
     batch = BatchEvaluator(problem, architecture).evaluate(encode(problem, architecture, mappings))
     for row, mapping in enumerate(mappings):

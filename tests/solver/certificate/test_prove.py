@@ -19,7 +19,7 @@ from tests.strategies import mapspaces, random_mapspaces
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("latency", "energy"))
 INFORMATION = ("versions", "seed", "command")
-SAMPLES = random_mapspaces(seed=7, count=40, max_mappings=400)
+SAMPLES = random_mapspaces(seed=7, count=40, max_mappings=400, packed_share=0)
 FEASIBLE = [mapspace for mapspace in SAMPLES if solved(mapspace, "energy").status is Status.OPTIMAL][:3]
 INFEASIBLE = next(mapspace for mapspace in SAMPLES if solved(mapspace, "energy").status is Status.INFEASIBLE)
 
@@ -60,13 +60,13 @@ def tampered(document, path, value):
 
 @pytest.mark.parametrize("objectives", OBJECTIVES)
 def test_random_optima_are_valid(objectives, tmp_path):
-    for mapspace in random_mapspaces(seed=11, count=25, max_mappings=1000):
+    for mapspace in random_mapspaces(seed=11, count=25, max_mappings=1000, packed_share=0):
         document = certified(mapspace, *objectives)
         assert verdict(document, tmp_path)[0] == "VALID", document["status"]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(mapspaces(max_mappings=300))
+@given(mapspaces(max_mappings=300, packed_share=0))
 def test_brute_force_solver_and_checker_agree(mapspace):
     best = optima(mapspace, list(OBJECTIVES))
     for objectives, optimum in zip(OBJECTIVES, best, strict=True):
