@@ -277,10 +277,16 @@ class Encoding:
         values = self._extents(level, most)
         tiles = []
         for space in self._spaces:
-            tenant = self.tenant[level][space.name]
-            ranks = [self._if(rank, most, (tenant, counted)) for rank in _ranks(space, values)]
-            tiles.append(self._if(self._product(ranks, most), most, (tenant,), otherwise=0))
+            tenant, size = self.tenant[level][space.name], self._size(level, space, most + 1)
+            room = max(1, most // size)
+            ranks = [self._if(rank, room, (tenant, counted)) for rank in _ranks(space, values)]
+            tiles.append(size * self._if(self._product(ranks, room), room, (tenant,), otherwise=0))
         return sum(tiles), counted
+
+    def _size(self, level: int, space: Dataspace, most: int) -> int:
+        """Words of a level that a value takes; what is more than `most` counts as that."""
+        storage = self.mapspace.architecture.levels[level]
+        return min(storage.packing_of(space.name).size_per_value, most)
 
     def _fill_tiles(self, constraint: Utilization, literal: Variable) -> None:
         least = constraint.words
@@ -297,13 +303,15 @@ class Encoding:
         values = self._extents(level, enough)
         tiles = []
         for space in self._spaces:
+            size = self._size(level, space, enough)
+            full = -(-enough // size)
             lowered = []
             for rank in _ranks(space, values):
-                extent = self.model.new_int_var(1, enough, f"u_{space.name}")
+                extent = self.model.new_int_var(1, full, f"u_{space.name}")
                 self.model.add(extent <= rank)
                 lowered.append(extent)
-            tile = self._product(lowered, 2 * enough)
-            tiles.append(self._if(tile, 2 * enough, (self.tenant[level][space.name],), otherwise=0))
+            tile = self._product(lowered, 2 * full)
+            tiles.append(size * self._if(tile, 2 * full, (self.tenant[level][space.name],), otherwise=0))
         return sum(tiles), self.model.new_constant(1)
 
     def _shared(self, count: Callable[..., _Count], *of: object) -> _Count:

@@ -78,7 +78,10 @@ def _storage(storage: StorageLevel, lifted: Collection[type[Constraint]], mapspa
         return replace(storage, size_words=None)
     # The least words stay what they were, as a share of room for everything.
     least = storage.usable_words * storage.min_utilization
-    everything = sum(tile_words(space, mapspace.problem.bound) for space in mapspace.problem.dataspaces)
+    everything = sum(
+        tile_words(space, mapspace.problem.bound) * storage.packing_of(space.name).size_per_value
+        for space in mapspace.problem.dataspaces
+    )
     room = max(everything, -int(-least // 1))
     return replace(
         storage, size_words=room, multiple_buffering=Fraction(1), min_utilization=Fraction(least, room)

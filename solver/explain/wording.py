@@ -7,6 +7,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from model.architecture import StorageLevel
+from model.cost import DataspaceCost
 from model.mapspace import FactorRule, Mapspace
 from solver.explain.constraints import (
     Capacity,
@@ -73,7 +74,7 @@ def shortfall(constraint: Constraint, found: Nearest, mapspace: Mapspace) -> Sho
         case Capacity(level, storage):
             limit = constraint.words
             tiles = found.witness.evaluation.levels[level].dataspaces
-            shown = " + ".join(f"{tile.dataspace} {tile.tile_words:,}" for tile in tiles)
+            shown = " + ".join(f"{tile.dataspace} {_tile(tile, storage)}" for tile in tiles)
             demand = (
                 f"{shown} = {_words(value)}"
                 if len(tiles) > 1
@@ -157,6 +158,12 @@ def _loops(mapspace: Mapspace, node: int) -> str:
 
 def _words(count: int) -> str:
     return f"{count:,} word{'' if count == 1 else 's'}"
+
+
+def _tile(tile: DataspaceCost, storage: StorageLevel) -> str:
+    """Return the words of a tile, as a product where its values take several each."""
+    size = storage.packing_of(tile.dataspace).size_per_value
+    return f"{tile.tile_words:,}" if size == 1 else f"{tile.tile_words:,} x {size:,}"
 
 
 def _missing(gap: int) -> str:

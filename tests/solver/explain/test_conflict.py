@@ -12,7 +12,7 @@ from solver.result import ContradictionError
 from tests.solver.explain.enumeration import all_but, allows_a_mapping, feasible_without, some_mapspaces
 from tests.solver.explain.test_feasibility import copies
 
-INFEASIBLE = [m for m in some_mapspaces(43, 80) if allows_a_mapping(m) is False]
+INFEASIBLE = [m for m in some_mapspaces(43, 100) if allows_a_mapping(m) is False]
 
 
 def conflict_of(mapspace):
@@ -45,7 +45,7 @@ def test_conflicts_share_no_constraint_and_are_all_there_are(mapspace):
 
 
 def test_what_holds_together_is_no_conflict():
-    mapspace = next(m for m in some_mapspaces(43, 80) if allows_a_mapping(m))
+    mapspace = next(m for m in some_mapspaces(43, 100) if allows_a_mapping(m))
     assert conflict_of(mapspace) is None
 
 
