@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from model.cost.copying import Transfer
 from model.mapspace import Mapspace
 
 
@@ -21,14 +22,16 @@ class Layer:
     n_instances
         How often it runs; energy and latency count as often.
     is_copy
-        Whether it only hands its input on where that is stored already: nothing moves then, and
-        nothing is computed.
+        Whether it only hands its input on: nothing is computed, and there is nothing to map.
+    transfer
+        What a copy moves from one level to others, None where its tensors are stored at one level.
     """
 
     name: str
     mapspace: Mapspace
     n_instances: int = 1
     is_copy: bool = False
+    transfer: Transfer | None = None
 
 
 @dataclass(frozen=True)

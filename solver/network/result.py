@@ -21,7 +21,7 @@ class LayerResult:
     layer
         The layer.
     result
-        The answer with the layer's own names; None for a copy, which costs nothing.
+        The answer with the layer's own names; None for a copy, which costs what its transfer does.
     origin
         Whether it was searched for this layer, found for an identical one before (`same_as`), or
         kept from an earlier run.
@@ -34,8 +34,11 @@ class LayerResult:
 
     @property
     def status(self) -> Status:
-        """What is known; a copy needs no mapping, which is optimal."""
-        return Status.OPTIMAL if self.result is None else self.result.status
+        """What is known; a copy needs no mapping, but the levels must hold its tensors."""
+        if self.result is not None:
+            return self.result.status
+        transfer = self.layer.transfer
+        return Status.INFEASIBLE if transfer is not None and transfer.violations else Status.OPTIMAL
 
     @property
     def energy(self) -> int | None:
@@ -48,11 +51,12 @@ class LayerResult:
         return self._times("cycles")
 
     def _times(self, quantity: str) -> int | None:
-        if self.result is None:
+        if self.result is None and self.layer.transfer is None:
             return 0
-        if self.result.evaluation is None:
+        priced = self.layer.transfer if self.result is None else self.result.evaluation
+        if priced is None or self.status is Status.INFEASIBLE:
             return None
-        value: int = getattr(self.result.evaluation, quantity)
+        value: int = getattr(priced, quantity)
         return value * self.layer.n_instances
 
 

@@ -79,7 +79,7 @@ def _figures(own: LayerResult) -> tuple[str, ...]:
     """Return optimum, bound, energy, cycles, bottleneck, utilization and time."""
     result = own.result
     if result is None:
-        return ("0", "0", "0 pJ", "0", "nothing moves", NOTHING, NOTHING)
+        return _copy_figures(own)
     bound = _shown(result, result.bound)
     seconds = seconds_text(result.statistics.seconds) if own.origin == "searched" else NOTHING
     evaluation = result.evaluation
@@ -94,6 +94,16 @@ def _figures(own: LayerResult) -> tuple[str, ...]:
         percent(evaluation.utilization),
         seconds,
     )
+
+
+def _copy_figures(own: LayerResult) -> tuple[str, ...]:
+    transfer, units = own.layer.transfer, own.layer.mapspace.architecture.units_per_pj
+    if transfer is None:
+        return ("0", "0", "0 pJ", "0", "nothing moves", NOTHING, NOTHING)
+    if own.energy is None or own.cycles is None:
+        return (NOTHING,) * 7
+    spent = energy_text(own.energy / units), count_text(own.cycles)
+    return (NOTHING, NOTHING, *spent, transfer.limited_by or NOTHING, NOTHING, NOTHING)
 
 
 def _shown(result: Result, quantity: int | None) -> str:
@@ -172,9 +182,23 @@ def _layer_document(own: LayerResult) -> Document:
         "status": own.status.value,
     }
     if own.result is None:
-        return {**head, "limited_by": None, "result": None}
+        transfer = own.layer.transfer
+        limited = None if transfer is None else transfer.limited_by
+        return {**head, "limited_by": limited, "result": None, "transfer": _transfer_document(own)}
     evaluation = own.result.evaluation
     document = result_document(own.layer.mapspace, own.result)
     del document["version"]
     limited = None if evaluation is None else bottleneck(evaluation)
-    return {**head, "limited_by": limited, "result": document}
+    return {**head, "limited_by": limited, "result": document, "transfer": None}
+
+
+def _transfer_document(own: LayerResult) -> Document | None:
+    transfer = own.layer.transfer
+    if transfer is None:
+        return None
+    return {
+        "from": transfer.source,
+        "to": list(transfer.targets),
+        "energy_pj": transfer.energy / own.layer.mapspace.architecture.units_per_pj,
+        "cycles": transfer.cycles,
+    }

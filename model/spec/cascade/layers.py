@@ -12,12 +12,12 @@ from model.architecture import StorageLevel
 from model.cascade import Layer, Network
 from model.mapspace import Mapspace
 from model.spec.cascade.constraints import Resolver
-from model.spec.cascade.naming import Naming, dataspace_names, problem_of
+from model.spec.cascade.copies import read_transfer, stray_notes
+from model.spec.cascade.naming import Naming, dataspace_names, place_of, problem_of
 from model.spec.cascade.reservations import Stored, persistent_bits, reserved_bits
 from model.spec.cascade.words import fit, in_values, word_rows
-from model.spec.fields import listing
 from model.spec.sizes import check_problem
-from model.spec.source import MappingNode, Span, SpecError
+from model.spec.source import MappingNode, SpecError
 from model.spec.timeloop.loader import CONSTRAINT_SECTIONS, LoadOptions, load_node
 from model.spec.timeloop.problem import LoadedProblem
 from model.workload import Einsum, Workload
@@ -51,6 +51,7 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
     layers = tuple(
         _layer(Naming(einsum, workload), top, files, options, reserved, notes) for einsum in workload.einsums
     )
+    notes += stray_notes(workload, layers)
     return Network(workload.name, layers, tuple(dict.fromkeys(notes)))
 
 
@@ -70,37 +71,18 @@ def _layer(
     )
     unknown_note = resolver.unknown_note()
     problem = problem_of(einsum, resolver.absent)
-    check_problem(problem, options.limits, _place(einsum))
-    spans = dict.fromkeys(problem.dims, _place(einsum))
+    check_problem(problem, options.limits, place_of(einsum))
+    spans = dict.fromkeys(problem.dims, place_of(einsum))
     own = MappingNode(entries, top.span, top.tag)
     loaded = load_node(own, files, options, LoadedProblem(problem, spans, ()))
-    notes += loaded.notes
-    notes += filter(None, [unknown_note])
-    if einsum.is_copy_operation:
-        _check_copy(loaded.mapspace, naming)
+    notes += filter(None, [*loaded.notes, unknown_note])
     written = loaded.mapspace.architecture.levels[0]
     mapspace = _in_values(loaded.mapspace, einsum, notes)
     mapspace = _with_reservation(mapspace, einsum, reserved_bits(einsum, reserved), written, top)
-    return Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances, einsum.is_copy_operation)
-
-
-def _place(einsum: Einsum) -> Span:
-    source = einsum.source
-    if source is None:
-        return Span(einsum.name, 1, 1, 1, 2)
-    return Span(source.file, source.line, source.column, source.line, source.column + 1)
-
-
-def _check_copy(mapspace: Mapspace, naming: Naming) -> None:
-    """Refuse a copy between different backing storages: only the outermost level backs tensors."""
-    bypassed = mapspace.keep[0].bypass & frozenset(dataspace_names(naming.einsum))
-    if bypassed:
-        level = mapspace.architecture.levels[0].name
-        message = (
-            f"copy operation `{naming.einsum.name}`: `{level}` does not keep {listing(sorted(bypassed))}, "
-            "and copies between different levels are not modelled"
-        )
-        raise SpecError(message, _place(naming.einsum))
+    layer = Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances)
+    if not einsum.is_copy_operation:
+        return layer
+    return replace(layer, is_copy=True, transfer=read_transfer(mapspace, einsum))
 
 
 def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[str]) -> Mapspace:
@@ -109,7 +91,7 @@ def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[str]) -> Mapspace
     architecture = in_values(mapspace.architecture, bits)
     for level, rules in zip(architecture.levels, mapspace.keep, strict=True):
         if level.packing and (level.size_words or 0) > MOST_WORDS:
-            raise SpecError(f"`{level.name}` is too large for values of these sizes", _place(einsum))
+            raise SpecError(f"`{level.name}` is too large for values of these sizes", place_of(einsum))
         kept = {name: own for name, own in bits.items() if name not in rules.bypass}
         unfit = [own for name, own in kept.items() if not _holds_one(level, name)]
         if unfit:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from model.problem import Dataspace, Problem, Term
+from model.spec.source import Span
 from model.workload import Einsum, Workload
 
 CONVENTIONAL = {"Weights": "weight", "Inputs": "input", "Outputs": "output"}
@@ -48,6 +49,14 @@ def problem_of(einsum: Einsum, further_dims: Iterable[str] = ()) -> Problem:
     further = tuple(further_dims)
     bounds = (*einsum.bounds.values(), *(1 for _ in further))
     return Problem(einsum.name, (*einsum.rank_variables, *further), bounds, spaces)
+
+
+def place_of(einsum: Einsum) -> Span:
+    """Return where an Einsum is written."""
+    source = einsum.source
+    if source is None:
+        return Span(einsum.name, 1, 1, 1, 2)
+    return Span(source.file, source.line, source.column, source.line, source.column + 1)
 
 
 @dataclass(frozen=True)

@@ -187,8 +187,7 @@ def test_instances_and_copies(load: Load):
     network = load()
     assert [layer.n_instances for layer in network.layers] == [1, 3, 1, 1]
     assert [layer.is_copy for layer in network.layers] == [False, False, False, True]
-    with pytest.raises(SpecError, match="copies between different levels are not modelled"):
-        load(workload=WORKLOAD, dram="block_size: 8}\n    constraints: {dataspace: {bypass: [X]}")
+    assert network.layers[3].transfer is None
 
 
 def test_bits_per_value_set_the_words(load: Load):

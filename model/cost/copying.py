@@ -1,0 +1,148 @@
+"""Copy operations: values that move from the level that stores a tensor to those that store its copies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from model.architecture import Architecture, StorageLevel
+from model.cost.limits import capacity_violations
+from model.cost.prices import access_energy, leaking_instances
+from model.cost.report import Violation
+from model.cost.tiles import tile_words
+from model.mapspace import Mapspace
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What a copy costs whose tensors are stored at different levels.
+
+    Parameters
+    ----------
+    source, targets
+        Names of the levels that are read and written.
+    energy
+        Accesses and leakage, in the architecture's unit.
+    cycles
+        What the slowest of the levels' bandwidths needs, zero if none is limited.
+    limited_by
+        The level with that bandwidth, None if none is limited.
+    violations
+        Levels that do not hold the tensors that they store.
+    """
+
+    source: str
+    targets: tuple[str, ...]
+    energy: int
+    cycles: int
+    limited_by: str | None = None
+    violations: tuple[Violation, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Move:
+    """Words of one dataspace that a level stores, and those that the copy reads or writes there."""
+
+    dataspace: str
+    stored: int
+    reads: int = 0
+    fills: int = 0
+    updates: int = 0
+
+
+def backing_levels(mapspace: Mapspace) -> dict[str, int]:
+    """Return where each dataspace is stored: the outermost level that does not bypass it.
+
+    Returns
+    -------
+    dict of str to int
+        Positions in ``architecture.levels``.
+    """
+    levels = range(len(mapspace.keep))
+    return {
+        space.name: next(level for level in levels if space.name not in mapspace.keep[level].bypass)
+        for space in mapspace.problem.dataspaces
+    }
+
+
+def transfer_of(mapspace: Mapspace) -> Transfer | None:
+    """Price a copy: its input is read once where it is stored, each output written once where that is.
+
+    Writes into a level farther in are fills, those into one farther out updates; whole vectors are
+    paid. What lies where the input does stays there. Levels between do not take part, and neither
+    do arithmetic and the latencies of networks. A copy takes as long as the slowest level needs for
+    its words; during that time one instance of each level leaks, and those that share its power.
+
+    Parameters
+    ----------
+    mapspace
+        Of an Einsum with one input. Levels that store its tensors have one instance each.
+
+    Returns
+    -------
+    Transfer or None
+        None if all tensors are stored at the same level: nothing moves.
+    """
+    homes = backing_levels(mapspace)
+    spaces, levels = mapspace.problem.dataspaces, mapspace.architecture.levels
+    (source,) = (homes[space.name] for space in spaces if not space.read_write)
+    targets = sorted({homes[space.name] for space in spaces if space.read_write} - {source})
+    if not targets:
+        return None
+    moves: dict[int, list[_Move]] = {level: [] for level in (source, *targets)}
+    for space in spaces:
+        home, words = homes[space.name], tile_words(space, mapspace.problem.bound)
+        moves[home].append(
+            _Move(
+                dataspace=space.name,
+                stored=words,
+                reads=0 if space.read_write else words,
+                fills=words if home > source else 0,
+                updates=words if home < source else 0,
+            )
+        )
+    cycles = {level: _cycles(levels[level], own) for level, own in moves.items()}
+    slowest = max(cycles, key=lambda level: cycles[level])
+    accesses = sum(_energy(levels[level], move) for level, own in moves.items() for move in own)
+    return Transfer(
+        source=levels[source].name,
+        targets=tuple(levels[level].name for level in targets),
+        energy=accesses + cycles[slowest] * _leakage(mapspace.architecture),
+        cycles=cycles[slowest],
+        limited_by=levels[slowest].name if cycles[slowest] else None,
+        violations=tuple(
+            violation for level, own in moves.items() for violation in _violations(levels[level], own)
+        ),
+    )
+
+
+def _energy(level: StorageLevel, move: _Move) -> int:
+    packing = level.packing_of(move.dataspace)
+    return access_energy(level, packing, move.reads, move.fills, move.updates)
+
+
+def _cycles(level: StorageLevel, moves: list[_Move]) -> int:
+    """Return the cycles that the level's bandwidths need for all moves."""
+    reads = sum((move.reads * level.scale(move.dataspace) for move in moves), Fraction(0))
+    writes = sum(((move.fills + move.updates) * level.scale(move.dataspace) for move in moves), Fraction(0))
+    demands = (
+        (reads, level.read_bandwidth),
+        (writes, level.write_bandwidth),
+        (reads + writes, level.shared_bandwidth),
+    )
+    return max((math.ceil(words / rate) for words, rate in demands if rate is not None), default=0)
+
+
+def _leakage(architecture: Architecture) -> int:
+    """Return what leaks per cycle while one instance of each level is in use."""
+    total = 0
+    for position, level in zip(architecture.storage_indices, architecture.levels, strict=True):
+        used = [1 for above in architecture.fanout_indices if above < position]
+        total += level.energy.leak_per_cycle * leaking_instances(architecture, level, used)
+    return total
+
+
+def _violations(level: StorageLevel, moves: list[_Move]) -> list[Violation]:
+    size_words = sum(move.stored * level.packing_of(move.dataspace).size_per_value for move in moves)
+    return [own for own in capacity_violations(level, size_words) if own.kind == "capacity"]

@@ -1,0 +1,55 @@
+"""Copy operations of a workload on an architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from model.cascade import Layer
+from model.cost.copying import Transfer, backing_levels, transfer_of
+from model.mapspace import Mapspace
+from model.spec.cascade.naming import dataspace_names, place_of
+from model.spec.source import SpecError
+from model.workload import Einsum, Workload
+
+
+def read_transfer(mapspace: Mapspace, einsum: Einsum) -> Transfer | None:
+    """Return what a copy operation moves, None where its tensors are stored at one level.
+
+    Raises
+    ------
+    SpecError
+        Its tensors are stored at different levels, and one of these has several instances: how a
+        tensor lies in them is for a mapping to say.
+    """
+    homes = backing_levels(mapspace)
+    architecture = mapspace.architecture
+    for dataspace, level in homes.items() if len(set(homes.values())) > 1 else ():
+        count = architecture.instances_above(architecture.storage_indices[level])
+        if count > 1:
+            what = (
+                f"`{dataspace}` is stored at `{architecture.levels[level].name}`, which exists {count} times"
+            )
+            raise SpecError(
+                f"copy operation `{einsum.name}`: {what}",
+                place_of(einsum),
+                hint="keep it at a level of one instance; how it is spread over several is not modelled",
+            )
+    return transfer_of(mapspace)
+
+
+def stray_notes(workload: Workload, layers: Sequence[Layer]) -> Iterator[str]:
+    """Yield notes on tensors that a copy moves to or from another level than an Einsum has them at."""
+    stored: dict[str, dict[str, str]] = {}
+    for einsum, layer in zip(workload.einsums, layers, strict=True):
+        levels, homes = layer.mapspace.architecture.levels, backing_levels(layer.mapspace)
+        for name, access in zip(dataspace_names(einsum), einsum.accesses, strict=True):
+            stored.setdefault(access.tensor, {}).setdefault(einsum.name, levels[homes[name]].name)
+    for einsum, layer in zip(workload.einsums, layers, strict=True):
+        for tensor in einsum.tensors if layer.transfer else ():
+            own = stored[tensor][einsum.name]
+            other = next((name for name, level in stored[tensor].items() if level != own), None)
+            if other is not None:
+                yield (
+                    f"{place_of(einsum)}: for the copy `{einsum.name}`, `{tensor}` is stored at `{own}`, but "
+                    f"at `{stored[tensor][other]}` for Einsum `{other}`"
+                )

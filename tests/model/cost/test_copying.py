@@ -1,0 +1,105 @@
+"""Copies between levels, against figures worked out by hand."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Packing, StorageLevel
+from model.cost.copying import Transfer, backing_levels, transfer_of
+from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.problem import Dataspace, Problem, Term
+
+DRAM = StorageLevel(
+    "DRAM", block_size=8, read_bandwidth=Fraction(4), energy=AccessEnergy(read=100, fill=90, update=80)
+)
+BUFFER = StorageLevel(
+    "buffer",
+    size_words=100,
+    block_size=4,
+    shared_bandwidth=Fraction(3, 2),
+    energy=AccessEnergy(read=7, fill=5, update=3, leak_per_cycle=2),
+)
+SPAD = StorageLevel("spad", size_words=8, energy=AccessEnergy(1, 1, 1, leak_per_cycle=1), gating_fanouts=0)
+
+# 6 x 5 = 30 words of the input, 5 x 6 = 30 of `B`, 6 words of `C`.
+PROBLEM = Problem(
+    "copy",
+    ("m", "k"),
+    (6, 5),
+    (
+        Dataspace("A", ((Term("m"),), (Term("k"),))),
+        Dataspace("B", ((Term("k"),), (Term("m"),)), read_write=True),
+        Dataspace("C", ((Term("m"),),), read_write=True),
+    ),
+)
+
+
+def mapspace(*bypass: str, levels: tuple[StorageLevel, ...] = (DRAM, BUFFER, SPAD)) -> Mapspace:
+    """Return a mapspace whose levels bypass the dataspaces that the letters of each text name."""
+    first, second, third = levels
+    architecture = Architecture("a", (first, second, Fanout("PEs", 4), third), Compute("mac", 50))
+    keep = tuple(KeepRules(bypass=frozenset(text)) for text in bypass)
+    return Mapspace(PROBLEM, architecture, (TemporalRules(),) * 3, (SpatialRules(),), keep)
+
+
+def test_a_tensor_is_stored_at_the_outermost_level_that_does_not_bypass_it():
+    assert backing_levels(mapspace("B", "", "")) == {"A": 0, "B": 1, "C": 0}
+    assert backing_levels(mapspace("ABC", "A", "")) == {"A": 2, "B": 1, "C": 1}
+
+
+@pytest.mark.parametrize("bypass", [("", "", ""), ("ABC", "", "")])
+def test_nothing_moves_within_a_level(bypass: tuple[str, ...]):
+    assert transfer_of(mapspace(*bypass)) is None
+
+
+def test_a_copy_into_a_level_farther_in():
+    # 30 words are 4 vectors of 8 to read, and 8 of 4 to fill; the buffer takes 1.5 words a cycle. Its
+    # one instance leaks 2 in each of the 20 cycles, and the four spads that nothing gates off 1 each.
+    assert transfer_of(mapspace("B", "", "")) == Transfer(
+        "DRAM", ("buffer",), 4 * 100 + 8 * 5 + 20 * (2 + 4), 20, "buffer"
+    )
+
+
+def test_a_copy_into_a_level_farther_out():
+    # `B` stays with the input; 6 words are one vector of 8. Reading 30 from the buffer takes 20 cycles.
+    found = transfer_of(mapspace("AB", "", ""))
+    assert found == Transfer("buffer", ("DRAM",), 8 * 7 + 1 * 80 + 20 * 6, 20, "buffer")
+
+
+def test_two_copies_at_two_levels_are_read_once():
+    single = replace(SPAD, size_words=None)
+    found = transfer_of(mapspace("BC", "C", "", levels=(DRAM, BUFFER, single)))
+    assert found is not None
+    assert found.targets == ("buffer", "spad")
+    assert found.energy == 4 * 100 + 8 * 5 + 6 * 1 + 20 * 6
+
+
+def test_without_limited_bandwidths_a_copy_takes_no_time():
+    free = tuple(
+        replace(own, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None)
+        for own in (DRAM, BUFFER, SPAD)
+    )
+    found = transfer_of(mapspace("B", "", "", levels=free))
+    assert found == Transfer("DRAM", ("buffer",), 4 * 100 + 8 * 5, 0, None)
+
+
+def test_a_level_that_does_not_hold_its_tensors():
+    found = transfer_of(mapspace("B", "", "", levels=(DRAM, replace(BUFFER, size_words=29), SPAD)))
+    assert found is not None
+    assert [(own.node, own.demand, own.limit) for own in found.violations] == [("buffer", 30, 29)]
+
+
+def test_values_of_two_sizes():
+    # In the buffer a row holds 4 values of `B`, each of which takes 2 of the level's words.
+    packed = replace(
+        BUFFER,
+        packing=(Packing("B", 4, 2, 1),),
+        bandwidth_scale=(("B", Fraction(2)),),
+        size_words=59,
+    )
+    found = transfer_of(mapspace("B", "", "", levels=(DRAM, packed, SPAD)))
+    assert found is not None
+    assert found.cycles == 40
+    assert found.energy == 4 * 100 + 8 * 5 + 40 * 6
+    assert [(own.demand, own.limit) for own in found.violations] == [(60, 59)]
