@@ -160,7 +160,10 @@ class LogModel:
             if level.usable_words is None or not spaces:
                 continue
             inside = range(position, len(architecture.nodes))
-            rows = _shares(level.usable_words, len(spaces))
+            sizes = [
+                level.packing_of(self._mapspace.problem.dataspaces[v].name).size_per_value for v in spaces
+            ]
+            rows = _shares(level.usable_words, sizes)
             most = max(max(row) for row in rows)
             shares = [self.model.new_int_var(0, most, f"share{number}_{v}") for v in spaces]
             self.model.add_allowed_assignments(shares, rows)
@@ -224,7 +227,7 @@ class LogModel:
             keeping = np.flatnonzero(self._kept[:, v]).tolist()
             words = math.prod(bound[dim] for dim in space.dims)
             for outer, level in pairwise(keeping):
-                prices[level, v] = words * (_price(levels[outer]) + _price(levels[level]))
+                prices[level, v] = words * sum(_price(levels[at], space.name) for at in (outer, level))
         return prices
 
     def _repeats(self, level: int, v: int, outer: int) -> Variable:
@@ -251,18 +254,19 @@ class LogModel:
         return factors
 
 
-def _price(level: StorageLevel) -> float:
-    """Mean energy of moving a word of a level, in the architecture's unit, at least 1."""
-    energy = level.energy
-    return max(1.0, (energy.read + max(energy.fill, energy.update)) / 2 / level.block_size)
+def _price(level: StorageLevel, dataspace: str) -> float:
+    """Mean energy of moving a value of a dataspace, in the architecture's unit, at least 1."""
+    energy, packing = level.energy, level.packing_of(dataspace)
+    accesses = packing.accesses_per_block / packing.block_size
+    return max(1.0, (energy.read + max(energy.fill, energy.update)) / 2 * accesses)
 
 
-def _shares(words: int, spaces: int) -> list[tuple[int, ...]]:
-    """Ways to divide a level among `spaces` dataspaces, each gets a part, as logarithms."""
-    parts = max(SHARES, spaces)
+def _shares(words: int, sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Ways to divide a level among dataspaces with values of these sizes, in logarithms of values."""
+    parts = max(SHARES, len(sizes))
     divisions = []
-    for cuts in combinations(range(1, parts), spaces - 1):
-        ends = (0, *cuts, parts)
-        divisions.append(tuple(max(1, words * (b - a) // parts) for a, b in pairwise(ends)))
+    for cuts in combinations(range(1, parts), len(sizes) - 1):
+        ends = zip(pairwise((0, *cuts, parts)), sizes, strict=True)
+        divisions.append(tuple(max(1, words * (b - a) // (parts * size)) for (a, b), size in ends))
     # A quarter of a word more, so that rounded logarithms do not exclude what just fits.
     return [tuple(units(share + 0.25) for share in row) for row in divisions]

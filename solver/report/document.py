@@ -118,6 +118,7 @@ def _level(level: LevelCost, units_per_pj: int) -> Document:
         "dataspaces": {
             space.dataspace: {
                 "tile_words": space.tile_words,
+                "size_words": space.size_words,
                 "reads": space.reads,
                 "fills": space.fills,
                 "updates": space.updates,

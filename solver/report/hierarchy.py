@@ -12,7 +12,7 @@ from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, Tempor
 from model.mapspace_size import mapspace_size
 from model.problem import Problem
 from solver.report.figures import count_text, large_count_text
-from solver.report.tables import LONG_TEXT, NOTHING, plain_table
+from solver.report.tables import LONG_TEXT, NOTHING, block_text, plain_table
 
 
 def problem_table(problem: Problem) -> Table:
@@ -64,7 +64,7 @@ def size_table(mapspace: Mapspace) -> Table:
 
 def _storage_columns(level: StorageLevel) -> tuple[str, str, str]:
     words = "unlimited" if level.usable_words is None else count_text(level.usable_words)
-    return words, str(level.word_bits), str(level.block_size)
+    return words, str(level.word_bits), block_text(level)
 
 
 def _joined(parts: Iterable[str]) -> str:

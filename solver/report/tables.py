@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 from rich import box
 from rich.table import Table
@@ -18,7 +19,7 @@ LONG_TEXT = 60
 def levels_table(architecture: Architecture, evaluation: Evaluation) -> Table:
     """Return a row per storage level and dataspace it keeps, and one for the arithmetic.
 
-    Tiles and accesses are words of one instance; energies are of all instances together.
+    Tiles and accesses are words (values) of one instance; energies are of all instances together.
     """
     table = plain_table("Level", "Dataspace")
     for heading in ("Instances", "Tile", "Share", "Reads", "Fills", "Updates", "Energy", "Of total"):
@@ -54,7 +55,7 @@ def totals_table(architecture: Architecture, evaluation: Evaluation) -> Table:
 
 
 def prices_table(architecture: Architecture) -> Table:
-    """Return the energy of every action, the words it moves, and where the figures come from."""
+    """Return the energy of every access, the words it moves, and where the figures come from."""
     table = plain_table("Component")
     for heading in ("Read", "Fill", "Update", "Leak/cycle", "Words"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -64,11 +65,19 @@ def prices_table(architecture: Architecture) -> Table:
         price = level.energy
         figures = (price.read, price.fill, price.update, price.leak_per_cycle)
         shown = (_energy(figure, units) for figure in figures)
-        table.add_row(level.name, *shown, str(level.block_size), joined_sources(price.sources))
+        table.add_row(level.name, *shown, block_text(level), joined_sources(price.sources))
     compute = architecture.compute
     idle = (NOTHING,) * 4
     table.add_row(compute.name, _energy(compute.energy, units), *idle, compute.energy_source or NOTHING)
     return table
+
+
+def block_text(level: StorageLevel) -> str:
+    """Return the words of one access; for each dataspace if their values differ in size."""
+    if not level.packing:
+        return str(level.block_size)
+    shares = ((own.dataspace, Fraction(own.block_size, own.accesses_per_block)) for own in level.packing)
+    return ", ".join(f"{name} {words}" for name, words in shares)
 
 
 def joined_sources(sources: Sequence[tuple[str, str]]) -> str:
@@ -116,7 +125,7 @@ def _level_rows(level: StorageLevel, cost: LevelCost, evaluation: Evaluation) ->
     for space in cost.dataspaces:
         words = (space.tile_words, space.reads, space.fills, space.updates)
         tile, *accesses = (count_text(number) for number in words)
-        share = percent(space.tile_words / level.usable_words) if level.usable_words else NOTHING
+        share = percent(space.size_words / level.usable_words) if level.usable_words else NOTHING
         yield space.dataspace, tile, share, *accesses, *_energy_and_share(space.energy, evaluation)
     if cost.leak_energy or not cost.dataspaces:
         label = "(leakage)" if cost.dataspaces else "(nothing)"

@@ -17,8 +17,8 @@ class Scratchpads:
     level_of
         Position in ``architecture.levels`` of each dataspace's scratchpad, by the dataspace's name.
     capacity
-        Words of a tile: what each dataspace gets of the smallest scratchpad, which all that it keeps share
-        equally.
+        Words of a tile (values of its dataspace): what each gets of the smallest scratchpad, which all that
+        it keeps share equally.
     """
 
     level_of: dict[str, int]
@@ -76,5 +76,11 @@ def kept_at(mapspace: Mapspace, level_of: dict[str, int], number: int) -> frozen
 
 
 def _capacity(mapspace: Mapspace, level_of: dict[str, int]) -> int:
-    words = {number: mapspace.architecture.levels[number].usable_words or 0 for number in level_of.values()}
-    return min(words[number] // len(kept_at(mapspace, level_of, number)) for number in words)
+    return min(_values(mapspace, number, level_of) for number in level_of.values())
+
+
+def _values(mapspace: Mapspace, number: int, level_of: dict[str, int]) -> int:
+    """Values of any dataspace that fit into an equal share of a level."""
+    level, kept = mapspace.architecture.levels[number], kept_at(mapspace, level_of, number)
+    widest = max(level.packing_of(name).size_per_value for name in kept)
+    return (level.usable_words or 0) // (len(kept) * widest)
