@@ -82,9 +82,11 @@ class Renaming:
                 no_link_transfer=self._spaces(node.no_link_transfer),
             )
         scales = sorted((self.dataspaces[name], scale) for name, scale in node.bandwidth_scale)
+        packing = (replace(own, dataspace=self.dataspaces[own.dataspace]) for own in node.packing)
         return replace(
             node,
             bandwidth_scale=tuple(scales),
+            packing=tuple(sorted(packing, key=lambda own: own.dataspace)),
             no_temporal_reuse=self._spaces(node.no_temporal_reuse),
             rmw_first_update=self._spaces(node.rmw_first_update),
             no_coalesce=self._spaces(node.no_coalesce),
