@@ -1,10 +1,14 @@
 """Words as values: capacities, blocks, bandwidths, prices; and what persistent tensors take."""
 
+import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
+from model.architecture import AccessEnergy, Architecture, Compute, Packing, StorageLevel
 from model.problem import Term
 from model.spec.cascade.reservations import persistent_bits, reserved_bits
 from model.spec.cascade.words import in_values
@@ -59,6 +63,82 @@ def test_bandwidths_keep_their_bits():
     assert found.read_bandwidth == 4
     assert found.shared_bandwidth == Fraction(2, 3)
     assert found.write_bandwidth is None
+
+
+@pytest.mark.parametrize(
+    ("bits", "word_bits", "block", "size", "packing"),
+    [
+        # rows of 64 bits: eight and two values in each
+        ((8, 32), 8, 8, 200, [(8, 1, 1), (2, 4, 1)]),
+        # the others are multiples of the smallest
+        ((4, 16, 8), 4, 16, 400, [(16, 1, 1), (4, 4, 1), (8, 2, 1)]),
+        # five and four in a row: a word is a twentieth of it
+        ((12, 16), Fraction(64, 20), 20, 500, [(5, 4, 1), (4, 5, 1)]),
+        # one in a row, one in two, one in three
+        ((64, 65, 129), 64, 1, 25, [(1, 1, 1), (1, 2, 2), (1, 3, 3)]),
+        # all take several rows, and a word is two of them
+        ((65, 200), 128, 1, 12, [(1, 1, 2), (1, 2, 4)]),
+        # half a row, or three of them
+        ((32, 150), 32, 2, 50, [(2, 1, 1), (1, 6, 3)]),
+    ],
+)
+def test_values_of_several_sizes_share_the_rows(
+    bits: tuple[int, ...],
+    word_bits: int | Fraction,
+    block: int,
+    size: int,
+    packing: list[tuple[int, int, int]],
+):
+    found = converted(level(), *bits)
+    assert (found.word_bits, found.block_size, found.size_words) == (word_bits, block, size)
+    assert found.packing == tuple(Packing(name, *own) for name, own in zip("VWXYZ", packing, strict=False))
+    assert found.energy == level().energy
+
+
+@given(
+    bits=st.lists(st.integers(1, 200), min_size=2, max_size=4),
+    values=st.lists(st.integers(0, 60), min_size=4, max_size=4),
+    rows=st.integers(1, 40),
+    block=st.integers(1, 8),
+)
+def test_what_fits_takes_no_more_rows_than_there_are(
+    bits: list[int], values: list[int], rows: int, block: int
+):
+    found = converted(level(size_words=rows * block, word_bits=8, block_size=block), *bits)
+    row_bits = 8 * block
+    taken = sum(
+        Fraction(count * -(-own // row_bits), max(1, row_bits // own))
+        for count, own in zip(values, bits, strict=False)
+    )
+    sizes = [found.packing_of(name).size_per_value for name, _ in zip("VWXYZ", bits, strict=False)]
+    words = sum(count * size for count, size in zip(values, sizes, strict=False))
+    assert (words <= found.size_words) == (taken <= rows)
+    assert math.gcd(*sizes) == 1
+
+
+@given(bits=st.integers(1, 200), more=st.integers(0, 7), rows=st.integers(0, 9), block=st.integers(1, 8))
+def test_one_size_holds_as_much_as_the_same_size_among_others(bits: int, more: int, rows: int, block: int):
+    """A size that occurs twice beside itself is no other size."""
+    own = level(size_words=rows * block + min(more, block - 1), word_bits=8, block_size=block)
+    assert converted(own, bits, bits) == converted(own, bits)
+
+
+def test_a_short_row_counts_as_what_fills_it_least():
+    # 33 rows of three 8-bit words, and one word more: it holds an 8-bit value, but none of 16 bits.
+    short = level(word_bits=8, block_size=3)
+    assert converted(short, 8).size_words == 100
+    assert converted(short, 16).size_words == 33
+    assert converted(short, 8, 16).size_words == 33 * 3
+    # Two words more: two of three 8-bit values, or the one of 16 bits that a whole row holds as well.
+    assert converted(replace(short, size_words=101), 8, 16).size_words == 33 * 3 + 2
+
+
+def test_bandwidths_count_bits_whatever_the_size_of_a_value():
+    own = level(read_bandwidth=Fraction(3), bandwidth_scale=(("W", Fraction(1, 2)),))
+    found = converted(own, 8, 12)
+    # 48 bits per cycle: six values of 8 bits, or eight of 12 that count half.
+    assert found.read_bandwidth / found.scale("V") == 6
+    assert found.read_bandwidth / found.scale("W") == 8
 
 
 def matmul(name: str, tensors: str, n_instances: int = 1, **weight: object) -> Einsum:
