@@ -1,6 +1,8 @@
 """Networks: names of the workload in an architecture, layers of Timeloop's form, what is refused."""
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -218,6 +220,17 @@ def test_persistent_tensors_take_their_part_of_the_outermost_level(load: Load):
     assert words == [800 - 3 * weights, 800 - 3 * weights, 800 - 4 * weights, 800 - 4 * weights]
     with pytest.raises(SpecError, match="persistent tensors take 72 words of `DRAM`"):
         load(dram="depth: 8, block_size: 8")
+
+
+def test_persistent_tensors_take_the_rows_of_their_own_values(load: Load):
+    """24 values of W, five in a row; 72 of V, two in a row: what others leave is in words of their own."""
+    sizes = WORKLOAD.replace("{All: 8}", "{W: 12, V: 24, Other: 8}")
+    network = load(workload=sizes, dram="depth: 100, block_size: 8")
+    words = [layer.mapspace.architecture.levels[0].size_words for layer in network.layers]
+    rows_of_w, rows_of_v = Fraction(24, 5), 36
+    assert words[0] == (100 - rows_of_v) * 40
+    assert words[1] == 800 - math.ceil((rows_of_w + Fraction(2, 3) * rows_of_v) * 8)
+    assert words[2] == 800 - math.ceil((rows_of_w + rows_of_v) * 8)
 
 
 def test_layer_files_are_mapped_as_by_map():
