@@ -9,8 +9,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from ctypes import c_bool
 from dataclasses import replace
-from multiprocessing.synchronize import Event
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for_any
 from typing import Protocol
 
 from model.mapspace import Mapspace
@@ -21,6 +24,9 @@ from solver.search import map_einsum
 Searcher = Callable[..., Result]
 Report = Callable[[Task, Progress | None], None]
 Answers = Iterator[tuple[Task, Result]]
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""What asks a run to stop; it may reach worker processes as well, which leave it to the parent."""
 
 POLL_S = 0.2
 MOST_LOSSES = 3
@@ -100,7 +106,7 @@ class Processes:
         """See `Executor.run`."""
         left = {task.key: task for task in largest_first(tasks)}
         losses = 0
-        while left:
+        while left and not should_stop():
             try:
                 for task, result in self._pool(tuple(left.values()), options, report, should_stop):
                     del left[task.key]
@@ -119,14 +125,16 @@ class Processes:
         context = multiprocessing.get_context("spawn")
         count = min(self._processes, len(tasks))
         own = replace(options, jobs=max(1, self._processes // count))
-        stop = context.Event()
-        pool = ProcessPoolExecutor(count, context, _prepare, (stop,))
+        stop = context.RawValue(c_bool, False)  # A lock could be held by a process that is killed.
+        leash, held = context.Pipe(duplex=False)
+        pool = ProcessPoolExecutor(count, context, _prepare, (stop, leash))
         try:
-            futures = {pool.submit(_search, task.mapspace, own): task for task in tasks}
+            with _signals_blocked():  # Processes begin with this, and import for a while before `_prepare`.
+                futures = {pool.submit(_search, task.mapspace, own): task for task in tasks}
             report(tasks[0], None)
             yield from _finished(futures, stop, report, should_stop)
         finally:
-            stop.set()
+            held.close()
             pool.shutdown(cancel_futures=True)
 
 
@@ -136,7 +144,7 @@ def largest_first(tasks: Sequence[Task]) -> list[Task]:
 
 
 def _finished(
-    futures: dict[Future[Result], Task], stop: Event, report: Report, should_stop: StopCallback
+    futures: dict[Future[Result], Task], stop: c_bool, report: Report, should_stop: StopCallback
 ) -> Answers:
     waiting = set(futures)
     while waiting:
@@ -147,30 +155,43 @@ def _finished(
         running = [future for future in waiting if future.running()]
         if running:
             report(futures[running[0]], None)
-        if should_stop() and not stop.is_set():
-            stop.set()
+        if should_stop() and not stop.value:
+            stop.value = True
             for future in waiting:
                 future.cancel()
 
 
-_STOP: list[Event] = []
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_STOP: list[c_bool] = []
 """What tells a worker process to stop."""
 
 
-def _prepare(stop: Event) -> None:
-    """Leave signals to the parent, and end with it."""
+def _prepare(stop: c_bool, leash: Connection) -> None:
+    """Leave signals to the parent, and end with it or once it lets go of the leash."""
     _STOP[:] = [stop]
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(leash,), daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(leash: Connection) -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None  # only workers get here
-    parent.join()
-    os._exit(1)
+    wait_for_any([parent.sentinel, leash])
+    os._exit(0)
 
 
 def _search(mapspace: Mapspace, options: Options) -> Result:
-    return map_einsum(mapspace, options, should_stop=_STOP[0].is_set)
+    """Search, and wait for the processes of the search, which end on their own only while this one lives."""
+    result = map_einsum(mapspace, options, should_stop=lambda: _STOP[0].value)
+    for child in multiprocessing.active_children():
+        child.join()
+    return result

@@ -1,9 +1,6 @@
 """Networks end to end: identical Einsums once, totals against complete enumeration, stops and resumption."""
 
 import json
-import multiprocessing
-import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +8,8 @@ import pytest
 
 from model.cascade import Network
 from model.cost import evaluate
-from solver.network import Processes, ResultCache, Serial, map_network
+from solver.network import ResultCache, Serial, map_network
 from solver.network.cache import cache_key
-from solver.network.executors import ExecutorError
 from solver.network.naming import by_position
 from solver.network.run import NetworkProgress
 from solver.result import Options, Result, Status, Termination
@@ -196,47 +192,3 @@ def test_an_einsum_without_mapping_leaves_no_totals(network: Network):
     assert result.status is Status.INFEASIBLE
     assert result.energy is None
     assert result.proven == 2
-
-
-def test_processes_give_the_same_answers(network: Network, tmp_path: Path):
-    alone = map_network(network, ENERGY)
-    cache = ResultCache(tmp_path / "cache")
-    together = map_network(network, ENERGY, cache, executor=Processes(2))
-    pairs = zip(alone.layers, together.layers, strict=True)
-    for own, other in pairs:
-        assert own.origin == other.origin
-        assert (own.result and own.result.mapping) == (other.result and other.result.mapping)
-    assert (alone.energy, alone.cycles) == (together.energy, together.cycles)
-    assert len(list((tmp_path / "cache").glob("*.json"))) == 2
-
-
-def test_processes_stop_when_asked(network: Network):
-    result = map_network(network, ENERGY, executor=Processes(2), should_stop=lambda: True)
-    assert {own.layer.name for own in result.layers} >= {"A"}
-    assert result.seconds < 60
-    nothing = map_network(replace(network, layers=network.layers[:1]), ENERGY, executor=Processes(2))
-    assert nothing.status is Status.OPTIMAL
-    assert nothing.energy == 0
-
-
-def test_a_lost_process_loses_nothing(network: Network):
-    killed: list[int] = []
-
-    def kill_once(_: NetworkProgress) -> None:
-        children = [child for child in multiprocessing.active_children() if child.pid is not None]
-        if children and not killed:
-            killed.append(children[0].pid)
-            os.kill(children[0].pid, signal.SIGKILL)
-
-    together = map_network(network, ENERGY, on_progress=kill_once, executor=Processes(2))
-    assert killed
-    assert together.energy == map_network(network, ENERGY).energy
-
-
-def test_processes_that_are_lost_again_and_again_are_given_up(network: Network):
-    def kill_all(_: NetworkProgress) -> None:
-        for child in multiprocessing.active_children():
-            os.kill(child.pid, signal.SIGKILL)
-
-    with pytest.raises(ExecutorError, match="lost 3 times"):
-        map_network(network, ENERGY, on_progress=kill_all, executor=Processes(2))

@@ -1,0 +1,123 @@
+"""Searches in processes: the answers of one process, whatever becomes of the others."""
+
+import multiprocessing
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from model.cascade import Network
+from model.spec.cascade import load_network
+from solver.network import Processes, ResultCache, executors, map_network
+from solver.network.executors import ExecutorError
+from solver.network.run import NetworkProgress
+from solver.result import Options, Result, Status, Termination
+from tests.conftest import REPOSITORY
+
+ENERGY = Options(objectives=("energy",))
+
+
+def test_processes_give_the_same_answers(network: Network, tmp_path: Path):
+    alone = map_network(network, ENERGY)
+    cache = ResultCache(tmp_path / "cache")
+    together = map_network(network, ENERGY, cache, executor=Processes(2))
+    pairs = zip(alone.layers, together.layers, strict=True)
+    for own, other in pairs:
+        assert own.origin == other.origin
+        assert (own.result and own.result.mapping) == (other.result and other.result.mapping)
+    assert (alone.energy, alone.cycles) == (together.energy, together.cycles)
+    assert len(list((tmp_path / "cache").glob("*.json"))) == 2
+
+
+def test_processes_stop_when_asked(network: Network):
+    result = map_network(network, ENERGY, executor=Processes(2), should_stop=lambda: True)
+    assert {own.layer.name for own in result.layers} >= {"A"}
+    assert result.seconds < 60
+    nothing = map_network(replace(network, layers=network.layers[:1]), ENERGY, executor=Processes(2))
+    assert nothing.status is Status.OPTIMAL
+    assert nothing.energy == 0
+
+
+def test_a_lost_process_loses_nothing(network: Network):
+    killed: list[int] = []
+
+    def kill_once(_: NetworkProgress) -> None:
+        children = [child for child in multiprocessing.active_children() if child.pid is not None]
+        if children and not killed:
+            killed.append(children[0].pid)
+            os.kill(children[0].pid, signal.SIGKILL)
+
+    together = map_network(network, ENERGY, on_progress=kill_once, executor=Processes(2))
+    assert killed
+    assert together.energy == map_network(network, ENERGY).energy
+
+
+def test_processes_that_are_lost_again_and_again_are_given_up(network: Network):
+    def kill_all(_: NetworkProgress) -> None:
+        for child in multiprocessing.active_children():
+            os.kill(child.pid, signal.SIGKILL)
+
+    with pytest.raises(ExecutorError, match="lost 3 times"):
+        map_network(network, ENERGY, on_progress=kill_all, executor=Processes(2))
+
+
+def test_a_process_that_is_lost_while_it_waits_holds_nobody_up():
+    """Whoever waits for work holds the lock of the queue; the others must end without it."""
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("processor times of other processes are not to be had")
+    layers = [
+        REPOSITORY / "specs" / "layers" / name for name in ("resnet18/21_fc.yaml", "vgg16/08_conv4_1.yaml")
+    ]
+    network = load_network([*layers, REPOSITORY / "specs" / "architectures" / "free_three_level.yaml"])
+    killed: list[int] = []
+
+    def kill_the_idle_one(progress: NetworkProgress) -> None:
+        if progress.done == 1 and not killed:
+            children = [child.pid for child in multiprocessing.active_children()]
+            before = {pid: cpu_ticks(pid) for pid in children}
+            time.sleep(0.2)
+            killed.append(min(children, key=lambda pid: cpu_ticks(pid) - before[pid]))
+            os.kill(killed[0], signal.SIGKILL)
+
+    options = replace(ENERGY, time_limit_s=1.5)
+    result = map_network(network, options, on_progress=kill_the_idle_one, executor=Processes(2))
+    assert killed
+    assert len(result.layers) == 2
+    assert result.layers[0].status is Status.OPTIMAL
+
+
+def cpu_ticks(pid: int) -> int:
+    """Processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_an_interrupt_leaves_processes_alone_that_still_begin(
+    network: Network, capfd: pytest.CaptureFixture[str]
+):
+    """A terminal's Ctrl-C reaches processes that import and have said nothing of signals so far."""
+
+    def interrupt(_: NetworkProgress) -> None:
+        for child in multiprocessing.active_children():
+            os.kill(child.pid, signal.SIGINT)
+            os.kill(child.pid, signal.SIGTERM)
+
+    result = map_network(network, ENERGY, on_progress=interrupt, executor=Processes(2))
+    assert result.status is Status.OPTIMAL
+    assert capfd.readouterr().err == ""
+
+
+def test_a_search_leaves_no_processes_of_its_own(network: Network, monkeypatch: pytest.MonkeyPatch):
+    """A worker that ends too soon takes away what its own processes need to end."""
+    child = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(0.2,))
+
+    def search(*_: object, **__: object) -> Result:
+        child.start()
+        return Result(Status.INFEASIBLE, Termination.PROVEN, ("energy",), 1)
+
+    monkeypatch.setattr(executors, "map_einsum", search)
+    assert executors._search(network.layers[1].mapspace, ENERGY).status is Status.INFEASIBLE
+    assert child.exitcode == 0
