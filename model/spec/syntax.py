@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
-from model.spec.source import Span, SpecError
+from model.spec.source import SourceText, Span, SpecError
 
 LONGEST = 2_000
 """Characters of an expression."""
+
+_QUOTES = ("'", '"')
+_BLOCKS = ("|", ">")
 
 
 class ExpressionText:
@@ -62,8 +67,8 @@ class ExpressionText:
 def part_of(span: Span | None, text: str, start: int, end: int | None = None) -> Span | None:
     """Return the place of ``text[start:end]``, where `span` is the place of all of `text`.
 
-    Where the file does not hold the text as it is in one line (escapes, folded lines), the answer is
-    `span`. An empty part is widened to one character.
+    Where the file does not hold the text as it is (escapes), the answer is `span`. An empty part is
+    widened to one character.
 
     Parameters
     ----------
@@ -81,10 +86,43 @@ def part_of(span: Span | None, text: str, start: int, end: int | None = None) ->
     line = None if span.source is None else span.source.line(span.line)
     offset = -1 if line is None else line.find(text, span.column - 1, span.end_column - 1)
     if span.end_line != span.line or offset < 0:
-        return span
+        return _part_of_lines(span, text, start, end)
     start = min(start, max(len(text) - 1, 0))
     end = max(start + 1, min(start + 1 if end is None else end, len(text)))
     return Span(span.file, span.line, offset + start + 1, span.line, offset + end + 1, span.source)
+
+
+def _part_of_lines(span: Span, text: str, start: int, end: int | None) -> Span:
+    """Return the place of a part of a text that stands in several lines, as blocks and folded texts do.
+
+    The file must have the same characters in the same order, blanks aside.
+    """
+    if span.source is None or len(text) > LONGEST:
+        return span
+    wanted = [(place, character) for place, character in enumerate(text) if not character.isspace()]
+    written = list(islice(_characters(span, span.source), len(wanted)))
+    if [character for _, character in wanted] != [character for _, _, character in written]:
+        return span
+    last = start + 1 if end is None else max(start + 1, end)
+    inside = [at for at, (place, _) in zip(written, wanted, strict=True) if start <= place < last]
+    if not inside:
+        return span
+    (line, column, _), (end_line, end_column, _) = inside[0], inside[-1]
+    return Span(span.file, line, column, end_line, end_column + 1, span.source)
+
+
+def _characters(span: Span, source: SourceText) -> Iterator[tuple[int, int, str]]:
+    """Yield the characters of a scalar with their lines and columns, without blanks and its first mark."""
+    for number in range(span.line, span.end_line + 1):
+        line = source.line(number) or ""
+        first = span.column - 1 if number == span.line else 0
+        if number == span.line and line[first : first + 1] in _QUOTES:
+            first += 1
+        elif number == span.line and line[first : first + 1] in _BLOCKS:
+            continue
+        for column, character in enumerate(line[first:], first + 1):
+            if not character.isspace():
+                yield number, column, character
 
 
 def _shortened(text: str) -> str:

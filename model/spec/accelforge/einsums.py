@@ -24,6 +24,7 @@ EINSUM_KEYS = (
 )
 
 _TENSOR = re.compile(r"([A-Za-z_]\w*)\[([^\]]*)\]")
+_BRACKET = re.compile(r"[\[\]{}]")
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?=\s*(\()?)")
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _RANK = re.compile(r"[A-Z]\w*\Z")
@@ -159,33 +160,34 @@ def _read_text(node: ScalarNode) -> tuple[tuple[WrittenAccess, ...], tuple[BareW
     """Return the accesses of a string, the right side's in reading order, then the output; and its words."""
     text = node.text
     left, equals, _ = text.partition("=")
-    rest = _TENSOR.sub("", text)
+    rest = _TENSOR.sub(lambda found: " " * len(found.group()), text)
     if rest.count("=") != 1 or not equals:
+        second = rest.find("=", rest.find("=") + 1)
+        place = node.span if second < 0 else part_of(node.span, text, second)
         message = "an Einsum is written `OUTPUT[...] = INPUT[...] * ...`, with one `=`"
-        raise SpecError(message, node.span)
-    if any(bracket in rest for bracket in "[]{}"):
-        raise SpecError("a bracket of this Einsum does not belong to a tensor", node.span)
+        raise SpecError(message, place)
+    stray = _BRACKET.search(rest)
+    if stray:
+        hint = "a tensor's name and its bracket stand together, as in `A[m, k]`"
+        place = part_of(node.span, text, stray.start())
+        raise SpecError(f"`{stray.group()}` does not belong to a tensor", place, hint=hint)
     outputs = list(_TENSOR.finditer(left))
-    if len(outputs) != 1 or _TENSOR.sub("", left).strip():
+    if len(outputs) != 1 or rest[: len(left)].strip():
         place = part_of(node.span, text, 0, len(left.rstrip()))
         raise SpecError("on the left of `=` there must be one tensor, as in `Z[m, n]`", place)
     accesses = [_text_access(found, node, output=False) for found in _TENSOR.finditer(text, len(left))]
     if not accesses:
         place = part_of(node.span, text, len(left) + 1, len(text))
         raise SpecError("on the right of `=` there must be a tensor, as in `A[m, k]`", place)
-    return (*accesses, _text_access(outputs[0], node, output=True)), _bare_words(node)
-
-
-def _bare_words(node: ScalarNode) -> tuple[BareWord, ...]:
-    rest = _TENSOR.sub(lambda found: " " * len(found.group()), node.text)
-    return tuple(
+    words = tuple(
         BareWord(
             name=found.group(),
-            span=part_of(node.span, node.text, *found.span()) or node.span,
+            span=part_of(node.span, text, *found.span()) or node.span,
             is_called=found.group(1) is not None,
         )
         for found in _WORD.finditer(rest)
     )
+    return (*accesses, _text_access(outputs[0], node, output=True)), words
 
 
 def _text_access(found: re.Match[str], node: ScalarNode, output: bool) -> WrittenAccess:
@@ -204,6 +206,8 @@ def _text_access(found: re.Match[str], node: ScalarNode, output: bool) -> Writte
 
 def _text_index(word: str, span: Span, at: tuple[ScalarNode, int]) -> WrittenIndex:
     """Read ``m`` or ``RANK: expression``."""
+    if not word:
+        raise SpecError("an index is missing here", span)
     rank, colon, expression = word.partition(":")
     if not colon:
         return _variable_index(word, span)

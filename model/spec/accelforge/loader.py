@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 from pathlib import Path
@@ -34,6 +34,7 @@ from model.spec.files import is_fragment
 from model.spec.limits import Limits
 from model.spec.merging import join_specs
 from model.spec.reader import read_each
+from model.spec.scalars import plain_value
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.attributes import Attributes, read_variables
 from model.workload import Einsum, RankIndex, TensorAccess, Workload
@@ -168,9 +169,8 @@ def read_workload(text: WorkloadText) -> LoadedWorkload:
     SpecError
         For every kind of bad input, with its place.
     """
-    top = text.top
-    for key in SECTIONS:
-        _check_tags(top.get(key))
+    sections = (entry for entry in text.top.entries if entry[0].text in SECTIONS)
+    top = MappingNode(tuple((key, _settled(value)) for key, value in sections), text.top.span)
     notes: list[str] = []
     section = _read_section(top)
     check_words(section.cascade.einsums, {*section.cascade.ranks, *section.sizes, *section.variables})
@@ -197,18 +197,24 @@ def read_workload(text: WorkloadText) -> LoadedWorkload:
     return LoadedWorkload(Workload(text.name, einsums), tuple(dict.fromkeys(notes)))
 
 
-def _check_tags(node: Node | None) -> None:
-    if node is None:
-        return
+def _settled(node: Node) -> Node:
+    """Return a section in which quoted numbers are numbers; it has no tags.
+
+    Raises
+    ------
+    SpecError
+        A tag.
+    """
     if node.tag is not None:
         raise SpecError(f"unknown tag `{node.tag}`", node.span)
-    children: Iterable[Node] = ()
     if isinstance(node, SequenceNode):
-        children = node.items
-    elif isinstance(node, MappingNode):
-        children = (value for _, value in node.entries)
-    for child in children:
-        _check_tags(child)
+        return replace(node, items=tuple(_settled(item) for item in node.items))
+    if isinstance(node, MappingNode):
+        return MappingNode(tuple((key, _settled(value)) for key, value in node.entries), node.span)
+    number = plain_value(node.text, node.span) if node.quoted else None
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        return node
+    return replace(node, value=number, quoted=False)
 
 
 def _read_section(top: MappingNode) -> _Section:

@@ -185,13 +185,35 @@ def test_the_caret_stands_under_the_part_that_is_wrong(
     assert (span.line, line[span.column - 1 : span.end_column - 1]) == (1, marked)
 
 
-def test_text_that_is_folded_is_marked_as_a_whole(read: Callable[..., MappingNode]):
-    node = read("a: width +\n  wdth\n").require("a")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: width +\n  wdth\n",
+        "a: |\n  width +\n  wdth\nb: 3\n",
+        "a: >-\n  width +\n\n  wdth\n",
+        "a: 'width +\n  wdth'\n",
+        'a: "width +\n  wdth"\n',
+    ],
+)
+def test_the_caret_stands_in_the_line_of_a_longer_text(read: Callable[..., MappingNode], text: str):
+    node = read(text).require("a")
+    assert isinstance(node, ScalarNode)
+    with pytest.raises(SpecError) as caught:
+        evaluate(node, NAMES)
+    span = caught.value.span
+    assert span is not None
+    line = text.splitlines()[span.line - 1]
+    assert line[span.column - 1 : span.end_column - 1] == "wdth"
+    assert caught.value.hint == "did you mean `width`?"
+
+
+@pytest.mark.parametrize("text", ['a: "width +\\x20wdth"\n', 'a: "width +\n  \\x77dth"\n'])
+def test_text_that_the_file_does_not_hold_is_marked_as_a_whole(read: Callable[..., MappingNode], text: str):
+    node = read(text).require("a")
     assert isinstance(node, ScalarNode)
     with pytest.raises(SpecError) as caught:
         evaluate(node, NAMES)
     assert caught.value.span == node.span
-    assert caught.value.hint == "did you mean `width`?"
 
 
 words = st.sampled_from(

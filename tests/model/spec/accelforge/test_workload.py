@@ -248,6 +248,27 @@ def test_sizes_are_expressions_over_other_sizes_and_variables(load: Load):
     assert any("`X`; its size has no effect" in note for note in loaded.notes)
 
 
+def test_quoted_numbers_are_numbers(load: Load):
+    text = """
+workload:
+  rank_sizes: {M: "{{ROWS}}", K: '3'}
+  bits_per_value: {All: "16"}
+  n_instances: '2'
+  einsums: ["Z[m] = A[m, k]"]
+"""
+    (einsum,) = load(text, ROWS=5).workload.einsums
+    assert einsum.bounds == {"m": 5, "k": 3}
+    assert einsum.n_instances == 2
+    assert {access.bits_per_value for access in einsum.accesses} == {16}
+
+
+def test_an_einsum_in_several_lines_has_its_errors_in_their_line(refuse: Refuse):
+    text = MATMUL + "  - >-\n    Z[m, n] = A[m, k]\n      * B[k, n + 1]\n"
+    error = refuse(text)
+    line = text.splitlines()[error.span.line - 1]
+    assert line[error.span.column - 1 : error.span.end_column - 1] == "n + 1"
+
+
 def test_instances_multiply(load: Load):
     text = MATMUL.replace("workload:\n", "workload:\n  n_instances: 3\n")
     loaded = load(text + '  - {einsum: "Z[m] = A[m]", n_instances: 2 * 2}\n  - "Y[n] = B[n]"\n')
@@ -309,8 +330,8 @@ BAD = {
     "with one `=`": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m] = B[m]"]\n',
     "there must be one tensor": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] + Y[m] = A[m]"]\n',
     "on the right": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = 3"]\n',
-    "does not belong to a tensor": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m] + [m"]\n',
-    "a bracket of this Einsum": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A{m} * B[m]"]\n',
+    "`[` does not belong to a tensor": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m] + [m"]\n',
+    "`{` does not belong to a tensor": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A{m} * B[m]"]\n',
     "is no rank variable": '  rank_sizes: {M: 4}\n  einsums: ["Z[M] = A[m]"]\n',
     "no name of a rank": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m: m]"]\n',
     "indexed twice": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m, M: m]"]\n',
