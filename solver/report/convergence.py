@@ -8,7 +8,7 @@ from pathlib import Path
 from solver.heuristics.comparison import Comparison, Point
 from solver.report.comparison import EXACT
 from solver.report.document import UNITS
-from solver.report.picture import blank_figure, save_figure
+from solver.report.picture import blank_figure, save_figure, verbatim
 from solver.result import in_reported_unit
 
 
@@ -23,7 +23,8 @@ def draw_convergence(comparison: Comparison, path: Path) -> None:
             continue
         times, values = _steps(comparison, trace, seconds)
         width = 2.0 if name == EXACT else 1.2
-        axes.step(times, values, where="post", label=name, linewidth=width, marker="o", markersize=2 * width)
+        shown = {"label": verbatim(name), "linewidth": width, "marker": "o", "markersize": 2 * width}
+        axes.step(times, values, where="post", **shown)
     if comparison.reference:
         label = "optimum" if comparison.proven else "bound"
         height = in_reported_unit(result.objective, comparison.reference, result.units_per_pj)
@@ -32,7 +33,7 @@ def draw_convergence(comparison: Comparison, path: Path) -> None:
     axes.set_yscale("log")
     axes.set_xlabel("seconds")
     axes.set_ylabel(f"{result.objective} ({UNITS[result.objective]})")
-    axes.set_title(comparison.case)
+    axes.set_title(verbatim(comparison.case))
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend()
     save_figure(figure, path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from solver.pareto import Front
 from solver.report.front import NOT_PROVEN, PROVEN, least_edp
-from solver.report.picture import blank_figure, save_figure
+from solver.report.picture import blank_figure, save_figure, verbatim
 
 
 def draw_front(front: Front, title: str, path: Path) -> None:
@@ -41,7 +41,7 @@ def draw_front(front: Front, title: str, path: Path) -> None:
         axes.axvspan(own_range.least_cycles, most, color="tab:red", alpha=0.1, label="open")
     axes.set_xlabel("cycles")
     axes.set_ylabel("energy (pJ)")
-    axes.set_title(title)
+    axes.set_title(verbatim(title))
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend()
     save_figure(figure, path)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from solver.report.figures import cost_text
 from solver.report.layered_graph import LayeredGraph, Place
+from solver.report.picture import verbatim
 
 LARGEST_PICTURE = 20_000
 """Arcs up to which a picture shows more than a grey area."""
@@ -54,14 +55,15 @@ def draw(graph: LayeredGraph, path: Path) -> None:
     for node, (x, y) in points.items():
         colour = CHOSEN if graph.is_chosen(node) else "black"
         box = {"boxstyle": "round", "facecolor": "white", "edgecolor": colour}
-        text = f"{graph.label(node)}\n{cost_text(graph.cost(node))}"
+        text = f"{verbatim(graph.label(node))}\n{cost_text(graph.cost(node))}"
         axes.text(x, y, text, ha="center", va="center", fontsize=6, color=colour, bbox=box, zorder=3)
     for name, x in (("source", -1.0), ("sink", float(columns))):
         axes.text(x, _middle(points), name, ha="center", va="center", fontsize=7, bbox={"facecolor": "white"})
     axes.set_xlim(-1.5, columns + 0.5)
     axes.set_ylim(min(y for _, y in points.values()) - 1, 1.5)
     total = "" if graph.choice is None else f": {_total_text(graph)}"
-    axes.text(-1.4, 1.2, f"{graph.network.name} ({graph.network.unit}){total}", va="center", fontsize=9)
+    title = verbatim(f"{graph.network.name} ({graph.network.unit}){total}")
+    axes.text(-1.4, 1.2, title, va="center", fontsize=9)
     figure.savefig(path)
 
 

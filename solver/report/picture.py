@@ -41,6 +41,11 @@ def blank_figure(rows: int = 1, columns: int = 1) -> tuple[Figure, list[list[Axe
     return figure, figure.subplots(rows, columns, squeeze=False).tolist()
 
 
+def verbatim(name: str) -> str:
+    """Return a name of the user's for a picture, where a pair of dollar signs would begin a formula."""
+    return name.replace("$", r"\$")
+
+
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure; `PlotError` where that fails."""
     try:

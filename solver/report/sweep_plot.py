@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from solver.network.sweep import SweepPoint, SweepResult
-from solver.report.picture import blank_figure, save_figure
+from solver.report.picture import blank_figure, save_figure, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +41,7 @@ def draw_sweep(result: SweepResult, path: Path) -> None:
             _draw_panel(axes, result, workload, coordinate)
             axes.set_xlabel(label)
             axes.set_ylabel("energy (pJ)")
-            axes.set_title(workload)
+            axes.set_title(verbatim(workload))
     save_figure(figure, path)
 
 
@@ -61,9 +61,9 @@ def _draw_panel(axes: Axes, result: SweepResult, workload: str, coordinate: Coor
         if is_on_front:
             rings.append(place)
         if len(own) <= MOST_LABELS:
-            axes.annotate(label, place, textcoords="offset points", xytext=(4, 4), fontsize=7)
+            axes.annotate(verbatim(label), place, textcoords="offset points", xytext=(4, 4), fontsize=7)
     for name, places in series.items():
-        axes.plot(*_columns(places), marker="o", linewidth=0.8, label=name)
+        axes.plot(*_columns(places), marker="o", linewidth=0.8, label=verbatim(name))
     if rings:
         axes.plot(
             *_columns(rings),

@@ -1,5 +1,6 @@
 """``map --pareto`` end to end."""
 
+import html
 import json
 import re
 from dataclasses import asdict
@@ -100,6 +101,16 @@ def test_a_picture_is_drawn(suffix, small, tmp_path):
     content = picture.read_bytes()
     assert content.startswith(start)
     assert len(content) > 5000
+
+
+@pytest.mark.parametrize("name", ["$x^$", r"$\frac{$", "$", r"\$x$", "<b>&amp;"])
+def test_a_picture_shows_names_as_they_are(name, small, tmp_path):
+    pytest.importorskip("matplotlib")
+    text = Path(small).read_text().replace("name: conv1d", f"name: '{name}'")
+    Path(small).write_text(text)
+    picture = tmp_path / "out.svg"
+    assert main(["map", small, "--pareto", "--quiet", "--plot", str(picture)]) == 0
+    assert f"<!-- {html.escape(name, quote=False)} -->" in picture.read_text()
 
 
 def test_nothing_found_in_no_time(tmp_path, capsys):
