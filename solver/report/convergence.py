@@ -23,8 +23,8 @@ def draw_convergence(comparison: Comparison, path: Path) -> None:
             continue
         times, values = _steps(comparison, trace, seconds)
         width = 2.0 if name == EXACT else 1.2
-        shown = {"label": verbatim(name), "linewidth": width, "marker": "o", "markersize": 2 * width}
-        axes.step(times, values, where="post", **shown)
+        label, size = verbatim(name), 2 * width
+        axes.step(times, values, where="post", label=label, linewidth=width, marker="o", markersize=size)
     if comparison.reference:
         label = "optimum" if comparison.proven else "bound"
         height = in_reported_unit(result.objective, comparison.reference, result.units_per_pj)
