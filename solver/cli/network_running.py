@@ -35,7 +35,8 @@ def run_searches(arguments: argparse.Namespace, run: Callable[..., Answer]) -> A
     Raises
     ------
     OutputError
-        Answers cannot be kept, or searches cannot run where they were to.
+        The cache cannot be used, or searches cannot run where they were to. Answers that cannot be
+        kept later on, as on a full disk, are a warning only.
     """
     from solver.network import ResultCache  # noqa: PLC0415 (loads ortools)
     from solver.network.executors import ExecutorError  # noqa: PLC0415
@@ -45,11 +46,12 @@ def run_searches(arguments: argparse.Namespace, run: Callable[..., Answer]) -> A
     try:
         executor = _executor(arguments)
         with interruptible() as stop, _progress_bar(arguments.quiet) as on_progress:
-            return run(options, cache, arguments.resume, on_progress, stop.is_set, executor)
+            answer = run(options, cache, arguments.resume, on_progress, stop.is_set, executor)
     except ExecutorError as error:
         raise OutputError(str(error)) from error
-    except OSError as error:
-        raise _unwritable(arguments.cache, error) from error
+    if cache.failure is not None:
+        print(f"warning: {_unwritable(arguments.cache, cache.failure)}", file=sys.stderr)
+    return answer
 
 
 def _executor(arguments: argparse.Namespace) -> Executor:

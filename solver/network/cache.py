@@ -18,7 +18,7 @@ from model.mapspace import Mapspace
 from solver.certificate.canonical import canonical, canonical_sha256
 from solver.result import Result, Statistics, Status, Termination
 
-FORMAT = 1
+FORMAT = 2
 
 
 def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
@@ -41,24 +41,38 @@ class ResultCache:
     """A directory of proven answers.
 
     A file is written beside its place and then moved there, so that it is whole or absent whenever
-    the program is killed. What is read is priced again: a file that does not say the truth counts
-    as absent.
+    the program is killed. It holds a checksum of its name and answer, and the mapping that is read
+    is priced again: a file that is damaged or does not say the truth counts as absent.
 
     Parameters
     ----------
     directory
         Made where it is missing.
+
+    Attributes
+    ----------
+    failure
+        Why the first answer was not kept of those that were to be and are not; None if all are.
     """
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
+        self.failure: OSError | None = None
+
+    def keep(self, key: str, result: Result) -> None:
+        """Keep a proven answer; where that fails, remember the first failure, and go on without."""
+        try:
+            self.store(key, result)
+        except OSError as error:
+            self.failure = self.failure or error
 
     def store(self, key: str, result: Result) -> None:
         """Keep a proven answer; `OSError` where that fails."""
         if result.status not in (Status.OPTIMAL, Status.INFEASIBLE):
             return
         self.directory.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(_document(result), indent=1, allow_nan=False)
+        answer = _document(result)
+        text = json.dumps({"sha256": _checksum(key, answer), "answer": answer}, indent=1, allow_nan=False)
         handle, name = tempfile.mkstemp(prefix=f".{key[:16]}-", suffix=".tmp", dir=self.directory)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -75,12 +89,18 @@ class ResultCache:
         """Return the answer kept under a key, None where there is none that can be used."""
         try:
             document = json.loads(self._path(key).read_text(encoding="utf-8"))
-            return _result(document, mapspace)
+            answer = document["answer"]
+            return _result(answer, mapspace) if document["sha256"] == _checksum(key, answer) else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
     def _path(self, key: str) -> Path:
         return self.directory / f"{key}.json"
+
+
+def _checksum(key: str, answer: object) -> str:
+    """Return what a file of this name must hold; another answer's file is no answer."""
+    return canonical_sha256({"key": key, "answer": answer})
 
 
 def _document(result: Result) -> Mapping[str, object]:

@@ -122,20 +122,39 @@ class Processes:
     def _pool(
         self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
     ) -> Answers:
-        context = multiprocessing.get_context("spawn")
         count = min(self._processes, len(tasks))
         own = replace(options, jobs=max(1, self._processes // count))
-        stop = context.RawValue(c_bool, False)  # A lock could be held by a process that is killed.
-        leash, held = context.Pipe(duplex=False)
-        pool = ProcessPoolExecutor(count, context, _prepare, (stop, leash))
-        try:
-            with _signals_blocked():  # Processes begin with this, and import for a while before `_prepare`.
-                futures = {pool.submit(_search, task.mapspace, own): task for task in tasks}
+        stop = multiprocessing.RawValue(c_bool, False)  # A lock could be held by a process that is killed.
+        with _workers(count, stop) as pool:
+            futures = _submitted(pool, tasks, own)
             report(tasks[0], None)
             yield from _finished(futures, stop, report, should_stop)
-        finally:
-            held.close()
-            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _workers(count: int, stop: c_bool) -> Iterator[ProcessPoolExecutor]:
+    """Yield a pool whose processes end with the block, whatever they are at and whichever are lost."""
+    context = multiprocessing.get_context("spawn")
+    leash, held = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(count, context, _prepare, (stop, leash))
+    try:
+        yield pool
+    finally:
+        held.close()
+        pool.shutdown(cancel_futures=True)
+
+
+def _submitted(
+    pool: ProcessPoolExecutor, tasks: Sequence[Task], options: Options
+) -> dict[Future[Result], Task]:
+    """Hand out tasks, which starts the processes: with signals blocked, as they import before `_prepare`."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        return {pool.submit(_search, task.mapspace, options): task for task in tasks}
+    except OSError as error:
+        raise ExecutorError(f"processes cannot be started: {error.strerror}") from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def largest_first(tasks: Sequence[Task]) -> list[Task]:
@@ -159,15 +178,6 @@ def _finished(
             stop.value = True
             for future in waiting:
                 future.cancel()
-
-
-@contextmanager
-def _signals_blocked() -> Iterator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _STOP: list[c_bool] = []

@@ -48,7 +48,7 @@ def map_network(
     options
         As for a single Einsum; the time limit is that of each search.
     cache
-        Where proven answers are kept as they are found.
+        Where proven answers are kept as they are found; see `ResultCache.failure`.
     resume
         Whether answers that are kept already are used.
     on_progress
@@ -93,7 +93,7 @@ def map_networks(
     for task, result in (executor or Serial()).run(pending, options, report, stop):
         known[task.key] = result
         if cache is not None:
-            cache.store(task.key, result)
+            cache.keep(task.key, result)
     seconds = time.monotonic() - start
     answers = _Answers(known, frozenset(kept))
     return tuple(

@@ -1,5 +1,6 @@
 """The command ``network``: reports, JSON, exit codes, and runs that are killed."""
 
+import errno
 import json
 import subprocess
 import sys
@@ -182,3 +183,27 @@ def test_networks_of_both_forms_agree(tmp_path, capsys):
     own = json.loads(capsys.readouterr().out)
     assert len(own["layers"]) == 1
     assert (own["energy_pj"], own["cycles"]) == (alone["energy_pj"], alone["cycles"])
+
+
+def test_a_cache_that_is_full_takes_no_answer_away(arguments, capsys, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("solver.network.cache.os.fsync", full)
+    assert main([*arguments, "--json", "-"]) == 0
+    output = capsys.readouterr()
+    assert json.loads(output.out)["status"] == "OPTIMAL"
+    message = "cannot keep results in cache: No space left on device; --cache DIR names another"
+    assert output.err == f"warning: {message}\n"
+    assert list(Path("cache").iterdir()) == []
+
+
+def test_processes_that_cannot_be_started(arguments, capsys, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor.submit", refuse)
+    assert main([*arguments[:-1], "2"]) == 2
+    assert capsys.readouterr().err == (
+        "error: processes cannot be started: Resource temporarily unavailable\n"
+    )

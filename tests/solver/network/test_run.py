@@ -1,6 +1,5 @@
 """Networks end to end: identical Einsums once, totals against complete enumeration, stops and resumption."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pytest
 from model.cascade import Network
 from model.cost import evaluate
 from solver.network import ResultCache, Serial, map_network
-from solver.network.cache import cache_key
 from solver.network.naming import by_position
 from solver.network.run import NetworkProgress
 from solver.result import Options, Result, Status, Termination
@@ -67,22 +65,6 @@ def test_identical_einsums_are_searched_once(network: Network):
     assert any(loop.dim == "j" for node in mapping.nodes for loop in getattr(node, "temporal", ()))
 
 
-def test_what_is_not_the_same_problem_has_another_key(network: Network):
-    space = network.layers[1].mapspace
-    own = by_position(space.problem).mapspace(space)
-    levels = space.architecture.nodes
-    larger = replace(levels[1], size_words=levels[1].size_words + 1)
-    changed = [
-        replace(own, architecture=replace(own.architecture, nodes=(levels[0], larger, *levels[2:]))),
-        replace(own, problem=replace(own.problem, bounds=(4, 6, 2))),
-        replace(own, keep=(own.keep[0], replace(own.keep[1], keep=frozenset()))),
-    ]
-    keys = {cache_key(mapspace, ("energy",)) for mapspace in (own, *changed)}
-    assert len(keys | {cache_key(own, ("latency",)), cache_key(own, ("energy", "latency"))}) == 6
-    other = network.layers[3].mapspace
-    assert cache_key(by_position(other.problem).mapspace(other), ("energy",)) in keys
-
-
 def test_renaming_there_and_back(network: Network):
     space = network.layers[1].mapspace
     naming = by_position(space.problem)
@@ -124,50 +106,6 @@ def test_an_interrupted_search_is_neither_kept_nor_shared(network: Network, tmp_
     assert [own.layer.name for own in result.layers] == ["A", "T", "Z"]
     assert result.status is Status.UNKNOWN
     assert not (tmp_path / "cache").exists()
-
-
-def test_what_a_stopped_search_found_is_not_kept(network: Network, tmp_path: Path):
-    found = map_network(network, ENERGY).layers[1].result
-    cache = ResultCache(tmp_path)
-    cache.store("k", replace(found, status=Status.FEASIBLE, termination=Termination.TIME_LIMIT, bound=0))
-    assert list(tmp_path.glob("*.json")) == []
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda text: "",
-        lambda text: text[: len(text) // 2],
-        lambda text: "[]",
-        lambda text: "{}",
-        lambda text: text.replace('"status": "OPTIMAL"', '"status": "MAYBE"'),
-        lambda text: json.dumps({**json.loads(text), "value": json.loads(text)["value"] - 1}),
-        lambda text: json.dumps({**json.loads(text), "mapping": json.loads(text)["mapping"][:-1]}),
-        lambda text: json.dumps({**json.loads(text), "objectives": ["latency"]}),
-        lambda text: json.dumps({**json.loads(text), "statistics": {"unknown": 1}}),
-        lambda text: text.replace("d0", "q"),
-    ],
-)
-def test_a_damaged_file_counts_as_absent(network: Network, tmp_path: Path, damage):
-    space = network.layers[1].mapspace
-    own = by_position(space.problem).mapspace(space)
-    cache = ResultCache(tmp_path / "cache")
-    key = cache_key(own, ("energy",))
-    result = map_einsum(own, ENERGY)
-    cache.store(key, result)
-    assert cache.find(key, own) == result
-    path = next((tmp_path / "cache").glob("*.json"))
-    path.write_text(damage(path.read_text(encoding="utf-8")), encoding="utf-8")
-    assert cache.find(key, own) is None
-
-
-def test_infeasibility_is_kept(network: Network, tmp_path: Path):
-    space = network.layers[1].mapspace
-    cache = ResultCache(tmp_path)
-    result = Result(Status.INFEASIBLE, Termination.PROVEN, ("energy",), space.architecture.units_per_pj)
-    cache.store("k", result)
-    assert cache.find("k", space) == result
-    assert cache.find("other", space) is None
 
 
 def test_progress_names_each_layer_that_is_searched(network: Network):

@@ -1,0 +1,113 @@
+"""Answers on disk: what they are kept under, and which files count."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from model.cascade import Network
+from model.mapping import Mapping as LoopNest
+from model.mapspace import Mapspace
+from solver.network import ResultCache, map_network
+from solver.network.cache import cache_key
+from solver.network.naming import by_position
+from solver.result import Options, Result, Status, Termination
+from solver.search import map_einsum
+
+ENERGY = Options(objectives=("energy",))
+
+
+def test_what_is_not_the_same_problem_has_another_key(network: Network):
+    space = network.layers[1].mapspace
+    own = by_position(space.problem).mapspace(space)
+    levels = space.architecture.nodes
+    larger = replace(levels[1], size_words=levels[1].size_words + 1)
+    changed = [
+        replace(own, architecture=replace(own.architecture, nodes=(levels[0], larger, *levels[2:]))),
+        replace(own, problem=replace(own.problem, bounds=(4, 6, 2))),
+        replace(own, keep=(own.keep[0], replace(own.keep[1], keep=frozenset()))),
+    ]
+    keys = {cache_key(mapspace, ("energy",)) for mapspace in (own, *changed)}
+    assert len(keys | {cache_key(own, ("latency",)), cache_key(own, ("energy", "latency"))}) == 6
+    other = network.layers[3].mapspace
+    assert cache_key(by_position(other.problem).mapspace(other), ("energy",)) in keys
+
+
+def test_what_a_stopped_search_found_is_not_kept(network: Network, tmp_path: Path):
+    found = map_network(network, ENERGY).layers[1].result
+    cache = ResultCache(tmp_path)
+    cache.store("k", replace(found, status=Status.FEASIBLE, termination=Termination.TIME_LIMIT, bound=0))
+    assert list(tmp_path.glob("*.json")) == []
+
+
+@pytest.fixture
+def kept(network: Network, tmp_path: Path) -> tuple[ResultCache, str, Mapspace, Result]:
+    """A cache, and what is kept in it under a key for a mapspace."""
+    space = network.layers[1].mapspace
+    own = by_position(space.problem).mapspace(space)
+    cache, key, result = ResultCache(tmp_path / "cache"), cache_key(own, ("energy",)), map_einsum(own, ENERGY)
+    cache.store(key, result)
+    assert cache.find(key, own) == result
+    return cache, key, own, result
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[: len(text) // 2],
+        lambda text: "[]",
+        lambda text: "{}",
+        lambda text: text.replace('"OPTIMAL"', '"MAYBE"'),
+        lambda text: text.replace('"OPTIMAL"', '"INFEASIBLE"'),
+        lambda text: text.replace('"seconds": 0', '"seconds": 1'),
+        lambda text: text.replace("4", "4.0"),
+        lambda text: text.replace("d0", "q"),
+    ],
+)
+def test_a_damaged_file_counts_as_absent(kept, damage):
+    cache, key, space, _ = kept
+    path = next(cache.directory.glob("*.json"))
+    text = path.read_text(encoding="utf-8")
+    assert damage(text) != text
+    path.write_text(damage(text), encoding="utf-8")
+    assert cache.find(key, space) is None
+
+
+def test_a_file_under_another_name_counts_as_absent(kept):
+    cache, _, space, _ = kept
+    path = next(cache.directory.glob("*.json"))
+    path.rename(path.with_name(f"{'0' * 64}.json"))
+    assert cache.find("0" * 64, space) is None
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda own: {"value": own.value - 1, "bound": own.bound - 1},
+        lambda own: {"objectives": ("latency",)},
+        lambda own: {"objectives": ("energy", "latency"), "later_bounds": (1,)},
+        lambda own: {"mapping": LoopNest(own.mapping.nodes[:-1])},
+    ],
+)
+def test_an_answer_that_its_mapping_contradicts_counts_as_absent(kept, lie):
+    cache, key, space, result = kept
+    cache.store(key, replace(result, **lie(result)))
+    assert cache.find(key, space) is None
+
+
+def test_another_version_has_other_keys(network: Network, monkeypatch: pytest.MonkeyPatch):
+    space = network.layers[1].mapspace
+    own = cache_key(space, ("energy",))
+    assert cache_key(space, ("energy",)) == own
+    monkeypatch.setattr("solver.network.cache.version", lambda _: "0.0.0")
+    assert cache_key(space, ("energy",)) != own
+
+
+def test_infeasibility_is_kept(network: Network, tmp_path: Path):
+    space = network.layers[1].mapspace
+    cache = ResultCache(tmp_path)
+    result = Result(Status.INFEASIBLE, Termination.PROVEN, ("energy",), space.architecture.units_per_pj)
+    cache.store("k", result)
+    assert cache.find("k", space) == result
+    assert cache.find("other", space) is None
