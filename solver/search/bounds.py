@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import accumulate
 
 import numpy as np
@@ -60,13 +60,23 @@ class BoundTables:
     states: int
 
 
+Survivors = tuple[IntArray, ...]
+"""Per level but the outermost one, tiles that may be part of a mapping, ascending."""
+
+
+def common(several: Sequence[Survivors]) -> Survivors:
+    """Tiles that are in each of `several`, level by level."""
+    return tuple(reduce(np.intersect1d, tiles) for tiles in zip(*several, strict=True))
+
+
 class LatticeBounds:
     """The dynamic program of one subproblem.
 
     All tables hold quanta of energy beyond the ``constant``: what the subproblem's mappings share, and
     the least that each boundary costs. Tiles are left out whose own boundary alone reaches `limit`
     (energy units) with the least cost of all others: they are part of no mapping below it. A `sharp`
-    run looks at pairs of tiles where windows slide, which takes longer.
+    run looks at pairs of tiles where windows slide, which takes longer. Where it is known already which
+    tiles are part of no mapping, `within` has the others.
 
     Raises
     ------
@@ -81,8 +91,10 @@ class LatticeBounds:
         tables: BoundTables | None = None,
         sharp: bool = False,
         stop: Callable[[], bool] = never,
+        within: Survivors | None = None,
     ) -> None:
         self.sub = sub
+        self._within = within
         self._stop = stop
         self.sharp = sharp
         self.space = sub.space
@@ -131,6 +143,11 @@ class LatticeBounds:
         return self.sub.cycles(self.sub.base_loads + self.loads_inside[0])
 
     @property
+    def survivors(self) -> Survivors:
+        """Tiles that may be part of a mapping below the limit, if there is any."""
+        return tuple(stage.tiles for stage in self.stages)
+
+    @property
     def empty(self) -> bool:
         """Whether no mapping is below the limit."""
         return int(self.inside[0][CLOSED][0]) >= INFINITY
@@ -177,6 +194,11 @@ class LatticeBounds:
         """Per level, the tiles that can matter, and per class and tile the cost at their boundary."""
         tiles = [self.tiles(level) for level in range(self.depth)]
         own = [self._own_once(level, t) for level, t in enumerate(tiles)]
+        for level, known in enumerate(self._within or (), start=1):
+            keep = np.isin(tiles[level], known)
+            tiles[level], own[level] = tiles[level][keep], own[level][:, keep]
+        if any(len(t) == 0 for t in tiles):
+            return tiles, own
         floors = [costs.min(axis=0) for costs in own]
         slack = room - sum(int(floor.min()) for floor in floors)
         for level, floor in enumerate(floors):

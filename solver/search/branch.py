@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
 from solver.search.bounds import LatticeBounds, StageTables
 from solver.search.completion import Skeleton
-from solver.search.goal import Goal
-from solver.search.lattice import INFINITY, BoolArray, FloatArray, IntArray
+from solver.search.goal import SLACK, Goal
+from solver.search.lattice import INFINITY, BoolArray, IntArray
 from solver.search.loads import LoadBounds
 from solver.search.orders import OrderClass, SlotOrders
 from solver.search.rows import CLOSED
@@ -59,7 +60,7 @@ class Branching:
         return self.budget is not None and self.expanded > self.budget
 
     def _limit(self) -> int:
-        return self.bounds.room(self.goal.energy_limit(self.sub.least_cycles))
+        return self.bounds.room(self.sub.limit(self.goal))
 
     def _visit(self, node: Node) -> Iterator[Skeleton]:
         if node.least >= self._limit() or self.exhausted_budget or self.stop():
@@ -109,7 +110,19 @@ class Branching:
         found = []
         for order, least in zip(stage.order, stage.least, strict=True):
             found.append(order[: int(np.searchsorted(least[order], limit))])
-        return np.unique(np.concatenate(found))
+        places = np.unique(np.concatenate(found))
+        return places[self._loadable[node.level][places]]
+
+    @cached_property
+    def _loadable(self) -> tuple[BoolArray, ...]:
+        """Per level, the tiles of the stage below it that the bounds of every load leave."""
+        found = []
+        for level, stage in enumerate(self.bounds.stages, start=1):
+            possible = np.ones(len(stage.tiles), dtype=np.bool_)
+            for own in self.loads:
+                possible &= own.possible(level, stage.tiles)
+            found.append(possible)
+        return tuple(found)
 
     def _extend(
         self, node: Node, stage: StageTables, places: IntArray, member: StageChoice
@@ -128,13 +141,6 @@ class Branching:
                 if key not in seen:
                     seen.add(key)
                     yield child
-
-    def _costs(self, least: IntArray, busiest: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Energy and cycles at least, from bounds on the energy (quanta) and on the busiest resource."""
-        sub = self.sub
-        cycles = np.maximum(busiest * (1 - 1e-12), float(sub.least_cycles))
-        waiting = (cycles - float(sub.least_cycles)) * float(sub.leak_per_cycle)
-        return least * float(sub.quantum) + float(self.bounds.constant) + waiting, cycles
 
     @staticmethod
     def _leading(loops: IntArray, order: OrderClass, fixed: int) -> BoolArray:
@@ -178,10 +184,12 @@ class Branching:
             boundary.price.add_loads(delivered, loads)
         least = np.minimum(energy + walk.inside(self.bounds, level, candidates.places), INFINITY)
         busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=0.0)
-        for own in self.loads:
-            busiest = np.maximum(busiest, loads[:, own.resource] + own.inside(walk, level) / own.scale)
         keep = keep & (least < self._limit())
-        energies, cycles = self._costs(least, busiest)
+        for own in self.loads:
+            parts = own.with_inside(walk, level, loads) * SLACK
+            keep &= parts < float(own.limit(self.goal))
+            busiest = np.maximum(busiest, parts / float(own.sub.scale))
+        energies, cycles = self.sub.costs(least, self.bounds.constant, busiest)
         keep &= self.goal.hopeful(energies, cycles)
         values = self.goal.values(energies, cycles)
         spans = lattice.extents[candidates.tiles] * np.array(member.factors, dtype=np.int64)

@@ -11,13 +11,14 @@ from itertools import count, islice
 import numpy as np
 
 from solver.result import Options
-from solver.search.bounds import LatticeBounds, Stopped
+from solver.search.bounds import LatticeBounds, Stopped, Survivors, common
 from solver.search.branch import Branching
 from solver.search.completion import Priced, Skeleton, SkeletonKey
 from solver.search.core import Core, fits_core
-from solver.search.goal import UNLIMITED, Goal
-from solver.search.loads import LoadBounds
+from solver.search.goal import Goal
+from solver.search.loads import LoadBounds, loaded
 from solver.search.orders import slot_orders
+from solver.search.prices import resources
 from solver.search.space import KeepMask, keep_masks
 from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
@@ -87,6 +88,9 @@ class Search:
         self.orders = tuple(
             slot_orders(rules, space.active, space.views) for rules in space.mapspace.temporal
         )
+        # Where only cycles count and no bandwidth decides them, any mapping of a subproblem will do.
+        any_mapping: tuple[int | None, ...] = () if goal.counts_energy else (None,)
+        self.resources = (*any_mapping, *range(len(resources(space.levels))))
         self._queue: list[tuple[int, int, Candidate]] = []
         self._ticket = count()
         self._lowest: int | None = None
@@ -137,8 +141,11 @@ class Search:
 
     def _refine(self, candidates: list[Candidate]) -> None:
         """Bound surveyed subproblems by their lattices; those that stay open go back into the queue."""
-        limits = [self.goal.energy_limit(candidate.sub.least_cycles) for candidate in candidates]
-        found = self.bounder.bound([candidate.sub for candidate in candidates], limits, self.stop)
+        if not self.goal.counts_energy:
+            self._refine_loads(candidates)
+            return
+        subs = [candidate.sub for candidate in candidates]
+        found = self.bounder.bound(subs, [sub.limit(self.goal) for sub in subs], self.stop)
         # When stopped, the rest has no bounds: the one of the round's first candidate holds for all.
         for candidate, bounds in zip(candidates, found, strict=False):
             self.counters.states += bounds.states
@@ -146,10 +153,44 @@ class Search:
             if bounds.empty:
                 continue
             value = self.goal.value(bounds.least, bounds.least_cycles)
-            if self._lowest is None or value < self._lowest:
-                self._lowest = value
-                self._dive(bounds)
-            self._push(value, Candidate(candidate.sub, candidate.rest, bounds))
+            self._follow(value, Candidate(candidate.sub, candidate.rest, bounds))
+
+    def _refine_loads(self, candidates: list[Candidate]) -> None:
+        """The same where only cycles count: by the load of one resource after the other."""
+        self.counters.subproblems += len(candidates)
+        known: list[list[LoadBounds] | None] = [[] for _ in candidates]
+        for resource in self.resources:
+            subs = [loaded(candidate.sub, resource, self.goal) for candidate in candidates]
+            due = [
+                number
+                for number, own in enumerate(known)
+                if own is not None and not subs[number].idle(self.goal)
+            ]
+            chosen = [subs[number] for number in due]
+            within = [own[-1].bounds.survivors if (own := known[number]) else None for number in due]
+            found = self.bounder.bound(chosen, [sub.limit(self.goal) for sub in chosen], self.stop, within)
+            for number, sub, bounds in zip(due, chosen, found, strict=False):
+                self.counters.states += bounds.states
+                known[number] = None if bounds.empty else [*(known[number] or ()), LoadBounds(sub, bounds)]
+            if self.stop():
+                return
+        for candidate, loads in zip(candidates, known, strict=True):
+            if loads is not None:
+                self._follow(*self._decided(candidate, loads))
+
+    def _decided(self, candidate: Candidate, loads: Sequence[LoadBounds]) -> tuple[int, Candidate]:
+        """The candidate whose subproblem the busiest resource decides, with its bound on the objective."""
+        busiest = max(loads, key=lambda own: own.least_cycles)
+        others = tuple(own for own in loads if own is not busiest)
+        value = self.goal.value(0, busiest.least_cycles)
+        return value, Candidate(candidate.sub, candidate.rest, busiest.bounds, others)
+
+    def _follow(self, value: int, candidate: Candidate) -> None:
+        """Queue a bounded candidate; look for a mapping at once in the best so far."""
+        if candidate.bounds is not None and (self._lowest is None or value < self._lowest):
+            self._lowest = value
+            self._dive(candidate.bounds, candidate.loads)
+        self._push(value, candidate)
 
     def _surveyed(self, mask: KeepMask) -> Iterator[tuple[int, Subproblem]]:
         """Subproblems of `mask` in order of a first bound on the objective."""
@@ -161,11 +202,11 @@ class Search:
             sub = Subproblem(self.space, mask, grid.spatial(int(number)), self.quantum)
             yield max(0, int(values[number])), sub
 
-    def _dive(self, bounds: LatticeBounds) -> None:
+    def _dive(self, bounds: LatticeBounds, loads: Sequence[LoadBounds]) -> None:
         """Follow the bounds to one mapping: a good incumbent makes all later tables small."""
         nodes = self.options.branch_nodes
         budget = nodes if self.goal.incumbent is None else min(FIRST_NODES, nodes)
-        branching = Branching(bounds, self.goal, self.orders, self.stop, budget)
+        branching = Branching(bounds, self.goal, self.orders, self.stop, budget, loads)
         for skeleton in islice(branching.skeletons(), 1):
             self._complete(skeleton)
 
@@ -173,13 +214,14 @@ class Search:
         """Branch until nothing can improve; what is open after the budget goes to CP-SAT if it is small."""
         nodes = self.options.branch_nodes
         if not bounds.sharp:
-            if not self._branch(bounds, min(FIRST_NODES, nodes)) and not self.stop():
+            budget = min(FIRST_NODES, nodes)
+            if not self._branch(bounds, budget, candidate.loads) and not self.stop():
                 with suppress(Stopped):
                     self._sharpen(candidate)
             return
         if self._branch(bounds, nodes, candidate.loads) or self.stop():
             return
-        limit = self.goal.energy_limit(bounds.sub.least_cycles)
+        limit = bounds.sub.limit(self.goal)
         rest = LatticeBounds(bounds.sub, limit)
         if rest.empty:
             return
@@ -195,19 +237,37 @@ class Search:
 
     def _sharpen(self, candidate: Candidate) -> None:
         """Bound a subproblem as well as can be; if it stays open it goes back into the queue."""
-        sub = candidate.sub
-        bounds = LatticeBounds(sub, self.goal.energy_limit(sub.least_cycles), sharp=True, stop=self.stop)
-        if bounds.empty:
+        sub, goal, bounds = candidate.sub, self.goal, candidate.bounds
+        if bounds is None:
             return
+        if not goal.counts_energy:
+            within = [own.survivors for own in (bounds, *(own.bounds for own in candidate.loads))]
+            loads = self._sharp_loads(sub, 0, common(within))
+            if loads is not None:
+                self._push(*self._decided(candidate, loads))
+            return
+        bounds = LatticeBounds(sub, sub.limit(goal), sharp=True, stop=self.stop)
+        loads = None if bounds.empty else self._sharp_loads(sub, bounds.least, bounds.survivors)
+        if loads is None:
+            return
+        cycles = max((own.least_cycles for own in loads), default=bounds.least_cycles)
+        value = goal.value(bounds.least, max(cycles, bounds.least_cycles))
+        self._push(value, Candidate(sub, candidate.rest, bounds, loads))
+
+    def _sharp_loads(self, sub: Subproblem, energy: int, within: Survivors) -> tuple[LoadBounds, ...] | None:
+        """Sharp bounds on every load of mappings that take `energy` or more; None if none is left."""
         loads = []
-        most = self.goal.cycles_limit(bounds.least)
-        for resource in range(len(sub.base_loads)) if most < UNLIMITED else ():
-            loads.append(LoadBounds(sub, resource, most, self.stop))
-            if loads[-1].empty:
-                return
-        cycles = sub.cycles(np.array([own.least for own in loads]))
-        value = self.goal.value(bounds.least, max(cycles, bounds.least_cycles))
-        self._push(value, Candidate(sub, candidate.rest, bounds, tuple(loads)))
+        for resource in self.resources:
+            own = loaded(sub, resource, self.goal, energy)
+            if own.idle(self.goal, energy):
+                continue
+            limit = own.limit(self.goal, energy)
+            found = LatticeBounds(own, limit, sharp=True, stop=self.stop, within=within)
+            if found.empty:
+                return None
+            loads.append(LoadBounds(own, found, energy))
+            within = found.survivors
+        return tuple(loads)
 
     def _branch(self, bounds: LatticeBounds, budget: int | None, loads: Sequence[LoadBounds] = ()) -> bool:
         """Branch at most `budget` nodes (None: all); return whether that was enough."""

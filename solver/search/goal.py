@@ -50,6 +50,11 @@ class Goal:
     limits: tuple[tuple[str, int], ...] = ()
     incumbent: int | None = None
 
+    @property
+    def counts_energy(self) -> bool:
+        """Whether the energy of a mapping matters at all."""
+        return self.objective != "latency" or any(name != "latency" for name, _ in self.limits)
+
     def value(self, energy: int, cycles: int) -> int:
         """Value of the objective."""
         return objective_value(self.objective, energy, cycles)

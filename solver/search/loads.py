@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
-from model.cost.prices import network_latency
+from model.cost.prices import level_cycles, network_latency
 from solver.search.bounds import LatticeBounds
-from solver.search.lattice import INFINITY, IntArray
-from solver.search.prices import BoundaryPrice, EnergyTerm
+from solver.search.goal import UNLIMITED, Goal
+from solver.search.lattice import INFINITY, BoolArray, FloatArray, IntArray
+from solver.search.prices import BoundaryPrice, EnergyTerm, LoadTerm, actions, cycles_per_word, resources
 from solver.search.subproblem import Subproblem
 from solver.search.walk import Walk
 
-FINEST_SCALE = 1 << 24
-"""Parts of a cycle in which loads are counted, at most."""
+LARGEST_LOAD = INFINITY >> 2
+"""Parts of a cycle up to which loads are told apart."""
+
+ROUNDING = 1 + Fraction(1, 10**12)
+"""Cycles by the cost model are doubles before they are rounded up, and err by far less than this."""
+
+PARTS = 4
+"""Parts that a word loads a bandwidth with, at least: floating-point sums of loads err by less."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LoadSubproblem(Subproblem):
-    """The mappings of a subproblem, priced by what they load `resource` with, in 1/`scale` cycles."""
+    """The mappings of `origin`, priced by what they load a bandwidth with instead of by energy.
 
-    resource: int = 0
-    scale: int = 1
+    A load is counted in parts of a cycle, `scale` to the cycle. Without a `resource` nothing is loaded:
+    then all that matters is which mappings there are.
+    """
+
+    origin: Subproblem
+    resource: int | None
+    scale: Fraction
+
+    @classmethod
+    def of(cls, origin: Subproblem, resource: int | None, scale: Fraction) -> LoadSubproblem:
+        """The mappings of `origin`, priced by the load of `resource`."""
+        mask, spatial = origin.mask, origin.spatial
+        return cls(origin.space, mask, spatial, origin=origin, resource=resource, scale=scale)
 
     @cached_property
     def prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
         """Per dataspace, the load of each of its boundaries."""
-        return tuple({b: self._loading(price) for b, price in own.items()} for own in super().prices)
+        return tuple({b: self._loading(price) for b, price in own.items()} for own in self.origin.prices)
 
     def _loading(self, price: BoundaryPrice) -> BoundaryPrice:
         terms = [
@@ -37,7 +56,7 @@ class LoadSubproblem(Subproblem):
             for t in price.loads
             if t.resource == self.resource
         ]
-        return BoundaryPrice(tuple(t for t in terms if t.price), ())
+        return BoundaryPrice(tuple(t for t in terms if t.price), price.loads)
 
     @cached_property
     def constant(self) -> int:
@@ -50,36 +69,168 @@ class LoadSubproblem(Subproblem):
         """Leakage is no load."""
         return 0
 
+    @cached_property
+    def most(self) -> int:
+        """Load that no mapping exceeds: each boundary gets a whole tile per iteration."""
+        return self.constant + sum(
+            price.exact(self._most_words(place, level))
+            for place, own in enumerate(self.prices)
+            for level, price in own.items()
+            if level < len(self.space.levels)
+        )
 
+    def _most_words(self, place: int, level: int) -> int:
+        """Words of a dataspace that one instance of `level` receives at most."""
+        tables, tenants = self.space.tables[place], self.space.tenants(self.mask, level)
+
+        def words() -> IntArray:
+            tiles = self.feasible(level)
+            traffic = tables.plain_words[tiles] * tables.irrelevant_tiles[tiles]
+            return np.array([traffic.max(initial=0)])
+
+        return -(-int(self.space.memo(("most words", place, level, tenants), words)[0]) // self.above[level])
+
+    def limit(self, goal: Goal, energy: int = 0) -> int:
+        """Least load of mappings that take `energy` or more and can no longer improve."""
+        return self._first_load_above(goal.cycles_limit(energy) - 1)
+
+    def idle(self, goal: Goal, energy: int = 0) -> bool:
+        """Whether the resource decides nothing: others take longer in any case, or all that may improve.
+
+        Bounds without any resource are never idle: they tell which mappings there are.
+        """
+        if self.resource is None:
+            return False
+        busy = self.least_cycles - network_latency(self.space.architecture)
+        return self.most <= busy * self.scale or (
+            goal.cycles_limit(energy) < UNLIMITED and self.most < self.limit(goal, energy)
+        )
+
+    def costs(self, least: IntArray, constant: int, busiest: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """No energy, and cycles at least."""
+        loaded = (least.astype(np.float64) + float(constant)) / float(self.scale)
+        return super().costs(np.zeros_like(least), 0, np.maximum(busiest, loaded))
+
+    def _first_load_above(self, cycles: int) -> int:
+        """Least load at which the cost model says more than `cycles`, or a little more if it may not."""
+        if cycles not in self._known_limits:
+            within = cycles - network_latency(self.space.architecture)
+            parts = math.floor(max(0, within) * self.scale * ROUNDING)
+            unit = self._only_unit
+            if unit is not None and parts < LARGEST_LOAD:
+                words = parts // unit
+                while words > 0 and self._cycles_of(words) > within:
+                    words -= 1
+                parts = words * unit
+            self._known_limits[cycles] = parts + 1
+        return self._known_limits[cycles]
+
+    @cached_property
+    def _known_limits(self) -> dict[int, int]:
+        return {}
+
+    @cached_property
+    def _demands(self) -> frozenset[tuple[int, bool]]:
+        """Dataspaces that load the resource, and whether by reads."""
+        if self.resource is None:
+            return frozenset()
+        space, resource = self.space, resources(self.space.levels)[self.resource]
+        return frozenset(
+            (view.place, action.name == "read")
+            for view in space.views
+            for action in actions(space.levels, self._flow(view.place))
+            if cycles_per_word(space.levels, resource, action, view.name)
+        )
+
+    @cached_property
+    def _only_unit(self) -> int | None:
+        """Parts per word where only one dataspace loads the resource, and those are whole."""
+        if len(self._demands) != 1:
+            return None
+        shares = {t.share * self.scale for t in load_terms(self.origin, self.resource)}
+        share = shares.pop()
+        return int(share) if not shares and share.denominator == 1 else None
+
+    def _cycles_of(self, words: int) -> int:
+        """Cycles by the plain cost model if the one dataspace reads or writes so many words.
+
+        The quotients there are doubles, which may come out a hair above the whole number that they are
+        in truth: a cycle more. They never fall while the words of one dataspace rise.
+        """
+        assert self.resource is not None  # something loads it
+        resource = resources(self.space.levels)[self.resource]
+        ((place, reads),) = self._demands
+        shared = resource.reads and resource.writes
+        bandwidth = resource.words_per_cycle
+        level = replace(
+            self.space.levels[resource.level],
+            read_bandwidth=bandwidth if resource.reads and not shared else None,
+            write_bandwidth=bandwidth if resource.writes and not shared else None,
+            shared_bandwidth=bandwidth if shared else None,
+        )
+        name = self.space.views[place].name
+        return level_cycles(level, self.steps, ((name, words, 0) if reads else (name, 0, words),))
+
+
+def load_terms(sub: Subproblem, resource: int | None) -> list[LoadTerm]:
+    """All that loads a resource."""
+    prices = (price for own in sub.prices for price in own.values())
+    return [term for price in prices for term in price.loads if term.resource == resource]
+
+
+def loaded(sub: Subproblem, resource: int | None, goal: Goal, energy: int = 0) -> LoadSubproblem:
+    """`sub` priced by the load of a resource, as finely as is of use for mappings of `energy` or more."""
+    exact = Fraction(PARTS * math.lcm(*(term.share.denominator for term in load_terms(sub, resource))))
+    whole = LoadSubproblem.of(sub, resource, exact)
+    most = min(goal.cycles_limit(energy), math.ceil(whole.most / exact)) + 1
+    if most * exact < LARGEST_LOAD:
+        return whole
+    # Prices are rounded down then: bounds get weaker, and no mapping is lost.
+    return LoadSubproblem.of(sub, resource, Fraction(LARGEST_LOAD, 1 << most.bit_length()))
+
+
+@dataclass(frozen=True)
 class LoadBounds:
-    """Least load of one resource, of all mappings of a subproblem that take less than `limit` cycles."""
+    """Bounds on one load, to be looked at beside other bounds of the same mappings.
 
-    def __init__(self, sub: Subproblem, resource: int, limit: int, stop: Callable[[], bool]) -> None:
-        busiest = max(0, limit - network_latency(sub.space.architecture))
-        scale = FINEST_SCALE
-        while scale > 1 and busiest * scale >= INFINITY:
-            scale //= 2
-        loaded = LoadSubproblem(sub.space, sub.mask, sub.spatial, 1, resource, scale)
-        self.resource = resource
-        self.scale = scale
-        self.bounds = LatticeBounds(loaded, min(busiest * scale, INFINITY), sharp=True, stop=stop)
+    Parameters
+    ----------
+    sub, bounds
+        The mappings with their loads as prices, and the bounds of that.
+    energy
+        What all of them take at least.
+    """
 
-    @property
-    def empty(self) -> bool:
-        """Whether every mapping takes as many cycles as the limit."""
-        return self.bounds.empty
+    sub: LoadSubproblem
+    bounds: LatticeBounds
+    energy: int = 0
 
     @property
-    def least(self) -> float:
-        """Least load in cycles."""
-        return self.bounds.least / self.scale
+    def least_cycles(self) -> int:
+        """Lower bound on the cycles."""
+        load = float(Fraction(self.bounds.least) / self.sub.scale)
+        return max(self.sub.cycles(np.array([load])), self.bounds.least_cycles)
 
-    def inside(self, walk: Walk, level: int) -> IntArray:
-        """Least load of the boundaries inside of a walk's tiles at `level`, in 1/``scale`` cycles."""
+    @cached_property
+    def _once(self) -> tuple[int, ...]:
+        """Per level, what its boundaries and those inside cost at least."""
+        own = [sum(b.once for b in boundaries) for boundaries in self.bounds.boundaries]
+        return tuple(sum(own[level:]) for level in range(len(own) + 1))
+
+    def limit(self, goal: Goal) -> int:
+        """Least load that can no longer improve."""
+        return self.sub.limit(goal, self.energy)
+
+    def possible(self, level: int, tiles: IntArray) -> BoolArray:
+        """Tiles of `level` below which a mapping may be left."""
+        return np.isin(tiles, self.bounds.stages[level - 1].tiles)
+
+    def with_inside(self, walk: Walk, level: int, loads: FloatArray) -> FloatArray:
+        """Least load (parts) beside that of what is outside of a walk's tiles at `level` (cycles)."""
+        if self.sub.resource is None:
+            return np.zeros(len(loads))
         known, tiles = self.bounds.stages[level - 1].tiles, walk.candidates.tiles
         places = np.minimum(np.searchsorted(known, tiles), len(known) - 1)
-        once = sum(b.once for inner in self.bounds.boundaries[level + 1 :] for b in inner)
-        found: IntArray = np.where(
-            known[places] == tiles, walk.inside(self.bounds, level, places) + once, INFINITY
-        )
-        return found
+        inside = walk.inside(self.bounds, level, places) + self._once[level + 1]
+        outside = loads[:, self.sub.resource] * float(self.sub.scale)
+        return np.where(known[places] == tiles, outside + inside, float(INFINITY))

@@ -189,6 +189,8 @@ class SharedSearch:
             )
             bound = search.run()
             best = search.best
+            if not goal.counts_energy:
+                return best, bound
             most = _most_energy(space, goal)
             if most // quantum < LARGEST_INCUMBENT:
                 return best, bound

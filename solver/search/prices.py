@@ -31,6 +31,11 @@ class EnergyTerm:
     block: int
 
 
+def _most_words(term: EnergyTerm) -> int:
+    """Words at which the energy of an action is cut off: they, and what they cost, fit an integer."""
+    return min(LARGEST_ENERGY // term.price * term.block, LARGEST_ENERGY)
+
+
 @dataclass(frozen=True, slots=True)
 class LoadTerm:
     """``(F * multiplier - minus) * share`` cycles of the shared resource `resource`."""
@@ -56,7 +61,7 @@ class BoundaryPrice:
         """Energy of each entry of `delivered`; no action counts for more than `LARGEST_ENERGY`."""
         total = np.zeros_like(delivered)
         for term in self.energy:
-            ceiling = (LARGEST_ENERGY // term.price * term.block + term.minus) // term.multiplier
+            ceiling = (_most_words(term) + term.minus) // term.multiplier
             words = np.maximum(np.minimum(delivered, ceiling) * term.multiplier - term.minus, 0)
             if term.block > 1:
                 words = -(-words // term.block)
@@ -67,7 +72,7 @@ class BoundaryPrice:
         """Least energy that `more` words add to any number of words."""
         total = np.zeros_like(more)
         for term in self.energy:
-            ceiling = LARGEST_ENERGY // term.price * term.block // term.multiplier
+            ceiling = _most_words(term) // term.multiplier
             total += np.minimum(more, ceiling) * term.multiplier // term.block * term.price
         return total
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from model.architecture import StorageLevel
 from model.cost.prices import network_latency
+from solver.search.goal import SLACK, Goal
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.prices import BoundaryPrice, DataspaceFlow, PriceList, resources
 from solver.search.space import KeepMask, SearchSpace
@@ -54,8 +55,26 @@ class Subproblem:
     def cycles(self, loads: FloatArray) -> int:
         """Least cycles under these loads of the resources."""
         # Floating-point sums err by far less than this share.
-        busiest = math.ceil(float(loads.max(initial=0.0)) * (1 - 1e-12))
+        busiest = math.ceil(float(loads.max(initial=0.0)) * SLACK)
         return max(self.steps, busiest) + network_latency(self.space.architecture)
+
+    def limit(self, goal: Goal) -> int:
+        """Least cost, as prices have it, that can no longer improve."""
+        return goal.energy_limit(self.least_cycles)
+
+    def costs(self, least: IntArray, constant: int, busiest: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Energy and cycles at least.
+
+        Parameters
+        ----------
+        least, constant
+            Bounds on the cost as prices have it: quanta beyond `constant`.
+        busiest
+            Bounds on the load of the busiest resource, in cycles.
+        """
+        cycles = np.maximum(busiest * SLACK, float(self.least_cycles))
+        waiting = (cycles - float(self.least_cycles)) * float(self.leak_per_cycle)
+        return least * float(self.quantum) + float(constant) + waiting, cycles
 
     @cached_property
     def prices(self) -> tuple[dict[int, BoundaryPrice], ...]:

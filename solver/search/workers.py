@@ -9,10 +9,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from contextlib import suppress
+from fractions import Fraction
 from types import TracebackType
 
 from model.mapspace import Mapspace
-from solver.search.bounds import BoundTables, LatticeBounds, Stopped, never
+from solver.search.bounds import BoundTables, LatticeBounds, Stopped, Survivors, never
+from solver.search.loads import LoadSubproblem
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.subproblem import Subproblem
 
@@ -22,8 +24,12 @@ MIN_TASKS = 8
 POLL_S = 0.1
 """How often it is asked whether to stop, while workers are busy."""
 
-Task = tuple[KeepMask, tuple[int, ...], int, int]
-"""Keep mask, place of the spatial class of each stage, quantum, limit."""
+Load = tuple[int | None, Fraction]
+"""A resource, and the parts of a cycle that its load is counted in."""
+
+Task = tuple[KeepMask, tuple[int, ...], int, Load | None, int, Survivors | None]
+"""Keep mask, place of the spatial class of each stage, quantum, what is bounded instead of the energy,
+limit, and tiles that are left."""
 
 
 class Bounder:
@@ -44,26 +50,34 @@ class Bounder:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     def bound(
-        self, subs: Sequence[Subproblem], limits: Sequence[int], stop: Callable[[], bool] = never
+        self,
+        subs: Sequence[Subproblem],
+        limits: Sequence[int],
+        stop: Callable[[], bool] = never,
+        within: Sequence[Survivors | None] | None = None,
     ) -> Iterator[LatticeBounds]:
-        """Bound each of `subs` for energies below its limit, in order; end early when `stop` says so."""
-        pairs = list(zip(subs, limits, strict=True))
+        """Bound each of `subs` for costs below its limit, in order; end early when `stop` says so."""
+        pairs = list(zip(subs, limits, within or [None] * len(subs), strict=True))
         if self._jobs == 1 or len(pairs) < MIN_TASKS:
             with suppress(Stopped):
-                yield from (LatticeBounds(sub, limit, stop=stop) for sub, limit in pairs)
+                for sub, limit, tiles in pairs:
+                    yield LatticeBounds(sub, limit, stop=stop, within=tiles)
             return
         if self._pool is None:
             # What is sent is the mapspace: each worker builds its own tables from it, once.
             self._pool = ProcessPoolExecutor(
                 self._jobs, initializer=_prepare, initargs=(self._space.mapspace, self._space.coarse)
             )
-        tasks = [(sub.mask, self._places(sub), sub.quantum, limit) for sub, limit in pairs]
+        tasks = [
+            (sub.mask, self._places(sub), sub.quantum, _load(sub), limit, tiles)
+            for sub, limit, tiles in pairs
+        ]
         futures = [self._pool.submit(_bound, task) for task in tasks]
-        for (sub, limit), future in zip(pairs, futures, strict=True):
+        for (sub, limit, tiles), future in zip(pairs, futures, strict=True):
             while not wait((future,), POLL_S).done:
                 if stop():
                     return
-            yield LatticeBounds(sub, limit, future.result())
+            yield LatticeBounds(sub, limit, future.result(), within=tiles)
 
     def _places(self, sub: Subproblem) -> tuple[int, ...]:
         stages = zip(self._space.stages, sub.spatial, strict=True)
@@ -91,8 +105,14 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
+def _load(sub: Subproblem) -> Load | None:
+    return (sub.resource, sub.scale) if isinstance(sub, LoadSubproblem) else None
+
+
 def _bound(task: Task) -> BoundTables:
-    mask, places, quantum, limit = task
+    mask, places, quantum, load, limit, within = task
     space = _SPACES[0]
     spatial = tuple(stage[place] for stage, place in zip(space.stages, places, strict=True))
-    return LatticeBounds(Subproblem(space, mask, spatial, quantum), limit).tables
+    sub = Subproblem(space, mask, spatial, quantum)
+    priced = sub if load is None else LoadSubproblem.of(sub, *load)
+    return LatticeBounds(priced, limit, within=within).tables

@@ -71,3 +71,10 @@ def test_every_limited_bandwidth_is_a_resource():
         (1, True, False, Fraction(1)),
         (1, False, True, Fraction(2)),
     ]
+
+
+def test_few_words_of_large_blocks_are_priced_at_the_lowest_price():
+    """What an action is cut off at stays a 64-bit integer, however cheap it is."""
+    price = BoundaryPrice((EnergyTerm(1, 3, 2, 64),), ())
+    assert price.price(np.array([100])).tolist() == [price.exact(100)]
+    assert price.increment(np.array([100])).tolist() == [300 // 64]
