@@ -87,6 +87,12 @@ def as_name(node: Node, what: str) -> str:
     return text
 
 
+def given(node: MappingNode, key: str) -> Node | None:
+    """Return the value under `key`, None where there is none or an empty one."""
+    value = node.get(key)
+    return None if isinstance(value, ScalarNode) and value.value is None else value
+
+
 def known_name(node: Node, known: Iterable[str], what: str) -> str:
     """Return a name out of `known`; SpecError with a suggestion otherwise."""
     name = as_name(node, what)

@@ -45,6 +45,20 @@ def check_rank_variables(einsums: Sequence[ShapedEinsum]) -> None:
             raise SpecError(message, einsum.place_of(name), related)
 
 
+def note_unreached(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) -> None:
+    """Note ranks of which a rank variable reaches a part only, as other accesses or conditions limit it."""
+    for einsum in einsums:
+        for index in (index for access in einsum.written.accesses for index in access.indices):
+            size, values = einsum.sizes.get(index.rank), _values(einsum, index)
+            if size is None or values is None or len(values) == size.size:
+                continue
+            what = f"rank `{index.rank}` has {size.size} values"
+            name = next(iter(index.affine.coefficients))
+            note(
+                f"{size.span}: {what}, but in Einsum `{einsum.written.name}`, `{name}` takes {_shown(values)} only"
+            )
+
+
 def check_tensors(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) -> None:
     """Check that all accesses of a tensor agree on its ranks and their sizes.
 

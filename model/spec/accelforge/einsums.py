@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from model.spec.accelforge.affine import Affine, read_affine
-from model.spec.fields import as_bool, as_mapping, as_name, as_scalar, as_sequence, check_keys, kind_of
+from model.spec.fields import (
+    as_bool,
+    as_mapping,
+    as_name,
+    as_scalar,
+    as_sequence,
+    check_keys,
+    given,
+    kind_of,
+)
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 from model.spec.syntax import part_of
 
@@ -55,6 +64,10 @@ class WrittenAccess:
         """The rank variables that index the tensor."""
         return frozenset(name for index in self.indices for name in index.affine.coefficients)
 
+    def get(self, key: str) -> Node | None:
+        """Return an attribute of the access, None where it is not given."""
+        return None if self.attributes is None else given(self.attributes, key)
+
 
 @dataclass(frozen=True)
 class BareWord:
@@ -85,7 +98,7 @@ class WrittenEinsum:
 
     def get(self, key: str) -> Node | None:
         """Return an attribute of the Einsum, None where it is not given."""
-        return None if self.node is None else self.node.get(key)
+        return None if self.node is None else given(self.node, key)
 
 
 def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
@@ -124,17 +137,16 @@ def _read_einsum(node: Node) -> WrittenEinsum:
         return WrittenEinsum(output.tensor, output.span, accesses, words=bare)
     entry = as_mapping(node, "an Einsum")
     check_keys(entry, EINSUM_KEYS, "an Einsum")
-    given, text = entry.get("tensor_accesses"), entry.get("einsum")
+    listed, text, name = (given(entry, key) for key in ("tensor_accesses", "einsum", "name"))
     words: tuple[BareWord, ...] = ()
     if text is not None:
         accesses, words = _read_text(as_scalar(text, "`einsum`"))
-        if given is not None:
-            accesses = _with_attributes(accesses, as_sequence(given, "`tensor_accesses`"))
-    elif given is not None:
-        accesses = tuple(_read_access(item) for item in as_sequence(given, "`tensor_accesses`").items)
+        if listed is not None:
+            accesses = _with_attributes(accesses, as_sequence(listed, "`tensor_accesses`"))
+    elif listed is not None:
+        accesses = tuple(_read_access(item) for item in as_sequence(listed, "`tensor_accesses`").items)
     else:
         raise SpecError("an Einsum needs `einsum` or `tensor_accesses`", entry.span)
-    name = entry.get("name")
     if name is None and text is None:
         raise SpecError("an Einsum with `tensor_accesses` needs a `name`", entry.span)
     label = accesses[-1].tensor if name is None else as_name(name, "`name` of an Einsum")
@@ -248,7 +260,7 @@ def _read_access(node: Node) -> WrittenAccess:
     entry, name, span = _access_entry(node)
     if not _NAME.match(name):
         raise SpecError(f"`{name}` cannot name a tensor", span, hint="use letters, digits and `_`")
-    output = entry.get("output")
+    output = given(entry, "output")
     return WrittenAccess(
         tensor=name,
         span=span,
@@ -280,10 +292,10 @@ def _read_projection(node: Node) -> tuple[WrittenIndex, ...]:
     return tuple(indices.values())
 
 
-def _with_attributes(accesses: tuple[WrittenAccess, ...], given: SequenceNode) -> tuple[WrittenAccess, ...]:
+def _with_attributes(accesses: tuple[WrittenAccess, ...], listed: SequenceNode) -> tuple[WrittenAccess, ...]:
     """Return the accesses of a string with the attributes that a list of them adds."""
     attributes: dict[str, MappingNode] = {}
-    for item in given.items:
+    for item in listed.items:
         entry, name, span = _access_entry(item)
         if all(access.tensor != name for access in accesses):
             raise SpecError(f"`{name}` is no tensor of this Einsum", span)

@@ -16,6 +16,7 @@ from model.spec.accelforge.consistency import (
     check_rank_variables,
     check_tensors,
     check_words,
+    note_unreached,
 )
 from model.spec.accelforge.einsums import WrittenAccess, WrittenEinsum, WrittenIndex, read_einsums
 from model.spec.accelforge.names import RESERVED, Cascade, EinsumNames, TensorRules, names_of_part
@@ -29,13 +30,23 @@ from model.spec.accelforge.shapes import (
     read_conditions,
     read_rank_sizes,
 )
-from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, check_keys, listing, source_ref
+from model.spec.fields import (
+    Names,
+    as_bool,
+    as_fraction,
+    as_int,
+    as_mapping,
+    check_keys,
+    given,
+    listing,
+    source_ref,
+)
 from model.spec.files import is_fragment
 from model.spec.limits import Limits
 from model.spec.merging import join_specs
 from model.spec.reader import read_each
 from model.spec.scalars import plain_value
-from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.spec.source import MappingNode, Node, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.attributes import Attributes, read_variables
 from model.workload import Einsum, RankIndex, TensorAccess, Workload
 
@@ -176,10 +187,11 @@ def read_workload(text: WorkloadText) -> LoadedWorkload:
     check_words(section.cascade.einsums, {*section.cascade.ranks, *section.sizes, *section.variables})
     check_dependencies(section.cascade.einsums)
     names = [einsum.name for einsum in section.cascade.einsums]
-    top_renames = read_top_renames(top.get("renames"), names)
+    top_renames = read_top_renames(given(top, "renames"), names)
     shaped = [_shaped(einsum, section) for einsum in section.cascade.einsums]
     check_rank_variables(shaped)
     check_tensors(shaped, notes.append)
+    note_unreached(shaped, notes.append)
     facts = _Facts()
     sets = []
     for einsum in shaped:
@@ -187,8 +199,8 @@ def read_workload(text: WorkloadText) -> LoadedWorkload:
         renames = effective_renames(read_renames(written.get("renames")), top_renames, written.name)
         for rename in renames.values():
             _check_shadowing(rename, section.cascade)
-        given = written, section.cascade, renames, section.rules
-        own = names_of_part(*given, notes.append) if text.is_fragment else EinsumNames(*given)
+        known = written, section.cascade, renames, section.rules
+        own = names_of_part(*known, notes.append) if text.is_fragment else EinsumNames(*known)
         _collect(own, facts)
         sets.append(own)
     einsums = tuple(_einsum(einsum, own, facts, section) for einsum, own in zip(shaped, sets, strict=True))
@@ -198,7 +210,7 @@ def read_workload(text: WorkloadText) -> LoadedWorkload:
 
 
 def _settled(node: Node) -> Node:
-    """Return a section in which quoted numbers are numbers; it has no tags.
+    """Return a section in which quoted numbers and truth values are as if they were not; it has no tags.
 
     Raises
     ------
@@ -211,10 +223,8 @@ def _settled(node: Node) -> Node:
         return replace(node, items=tuple(_settled(item) for item in node.items))
     if isinstance(node, MappingNode):
         return MappingNode(tuple((key, _settled(value)) for key, value in node.entries), node.span)
-    number = plain_value(node.text, node.span) if node.quoted else None
-    if isinstance(number, bool) or not isinstance(number, (int, float)):
-        return node
-    return replace(node, value=number, quoted=False)
+    value = plain_value(node.text, node.span) if node.quoted else None
+    return replace(node, value=value, quoted=False) if isinstance(value, (bool, int, float)) else node
 
 
 def _read_section(top: MappingNode) -> _Section:
@@ -224,19 +234,18 @@ def _read_section(top: MappingNode) -> _Section:
         raise SpecError(what, top.span, hint=hint)
     node = as_mapping(top.require("workload"), "`workload`")
     check_keys(node, WORKLOAD_KEYS, "`workload`")
-    given = top.get("variables")
-    has_variables = given is not None and not (isinstance(given, ScalarNode) and given.value is None)
-    variables = read_variables(as_mapping(given, "`variables`")) if given and has_variables else {}
-    sizes, inherited = read_rank_sizes(node.get("rank_sizes"), NO_SIZES, variables)
+    section = given(top, "variables")
+    variables = {} if section is None else read_variables(as_mapping(section, "`variables`"))
+    sizes, inherited = read_rank_sizes(given(node, "rank_sizes"), NO_SIZES, variables)
     cascade = Cascade(read_einsums(node.require("einsums", "`workload`")))
     return _Section(
         variables=variables,
         sizes=sizes,
         inherited_sizes=inherited,
-        conditions=read_conditions(node.get("iteration_space_shape"), cascade.rank_variables),
-        n_instances=_instances(node.get("n_instances"), variables),
+        conditions=read_conditions(given(node, "iteration_space_shape"), cascade.rank_variables),
+        n_instances=_instances(given(node, "n_instances"), variables),
         cascade=cascade,
-        rules=TensorRules(node.get("bits_per_value"), node.get("persistent_tensors"), variables),
+        rules=TensorRules(given(node, "bits_per_value"), given(node, "persistent_tensors"), variables),
     )
 
 
@@ -245,9 +254,9 @@ def _instances(node: Node | None, variables: Names) -> int:
 
 
 def _shaped(einsum: WrittenEinsum, section: _Section) -> ShapedEinsum:
-    sizes, given = section.sizes, einsum.get("rank_sizes")
-    if given is not None:
-        sizes, _ = read_rank_sizes(given, section.inherited_sizes, section.variables)
+    sizes, own_sizes = section.sizes, einsum.get("rank_sizes")
+    if own_sizes is not None:
+        sizes, _ = read_rank_sizes(own_sizes, section.inherited_sizes, section.variables)
     own = frozenset(einsum.rank_variables)
     inherited = (condition for condition in section.conditions if condition.variables <= own)
     shape = read_conditions(einsum.get("iteration_space_shape"), section.cascade.rank_variables)
@@ -270,12 +279,12 @@ def _collect(names: EinsumNames, facts: _Facts) -> None:
     for access in names.einsum.accesses:
         _agree(facts.bits, access, bits[access.tensor], "bits_per_value")
         _agree(facts.persistent, access, access.tensor in persistent, "persistent")
-        given = None if access.attributes is None else access.attributes.get("backing_storage_size_scale")
-        if given is None:
+        factor = access.get("backing_storage_size_scale")
+        if factor is None:
             continue
-        scale = as_fraction(given, "`backing_storage_size_scale`", names.rules.variables)
+        scale = as_fraction(factor, "`backing_storage_size_scale`", names.rules.variables)
         if scale <= 0:
-            raise SpecError("`backing_storage_size_scale` must be positive", given.span)
+            raise SpecError("`backing_storage_size_scale` must be positive", factor.span)
         _agree(facts.scale, access, scale, "backing_storage_size_scale")
 
 
@@ -349,9 +358,9 @@ def _note_unused(section: _Section, shaped: Sequence[ShapedEinsum], notes: list[
         if name not in used:
             notes.append(f"{size.span}: no tensor has a rank `{name}`; its size has no effect")
     for einsum in shaped:
-        given, own = einsum.written.get("rank_sizes"), einsum.written
+        section_sizes, own = einsum.written.get("rank_sizes"), einsum.written
         ranks = {index.rank for access in own.accesses for index in access.indices}
-        for key in given.keys() if isinstance(given, MappingNode) else ():
+        for key in section_sizes.keys() if isinstance(section_sizes, MappingNode) else ():
             if key not in ranks:
                 what = f"no tensor of Einsum `{own.name}` has a rank `{key}`"
                 notes.append(f"{einsum.sizes[key].span}: {what}; its size here has no effect")

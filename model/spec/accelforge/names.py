@@ -276,12 +276,12 @@ class EinsumNames:
     def _persistent(self) -> frozenset[str]:
         node = self.rules.persistent_tensors
         ruled: frozenset[str] = frozenset()
-        if isinstance(node, ScalarNode) and node.value is not None:
+        if isinstance(node, ScalarNode):
             ruled = _tensors_in(node, self)
-        elif node is not None and not isinstance(node, ScalarNode):
+        elif node is not None:
             raise SpecError("`persistent_tensors` is a set expression", node.span)
         for access in self.einsum.accesses:
-            given = None if access.attributes is None else access.attributes.get("persistent")
+            given = access.get("persistent")
             if given is not None:
                 flag = as_bool(given, "`persistent`", self.rules.variables)
                 ruled = ruled | {access.tensor} if flag else ruled - {access.tensor}
@@ -301,7 +301,7 @@ class EinsumNames:
         ruled = self._ruled_bits()
         found: dict[str, int] = {}
         for access in self.einsum.accesses:
-            given = None if access.attributes is None else access.attributes.get("bits_per_value")
+            given = access.get("bits_per_value")
             if given is not None:
                 bits = as_int(given, "`bits_per_value`", self.rules.variables, 1, _MOST_BITS)
                 if found.setdefault(access.tensor, bits) != bits:

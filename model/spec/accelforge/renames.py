@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from model.spec.accelforge.sets import Kind
-from model.spec.fields import as_mapping, as_name, as_scalar, as_sequence, check_keys, known_name
+from model.spec.fields import as_mapping, as_name, as_scalar, as_sequence, check_keys, given, known_name
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 
 DEFAULT = "default"
@@ -50,7 +50,7 @@ def read_renames(node: Node | None, kind: Kind | None = None) -> Renames:
     SpecError
         For anything else, and for a name that is given twice.
     """
-    if node is None or (isinstance(node, ScalarNode) and node.value is None):
+    if node is None:
         return {}
     if isinstance(node, MappingNode):
         return {key.text: _rename(key, value, None, kind) for key, value in node.entries}
@@ -61,7 +61,7 @@ def read_renames(node: Node | None, kind: Kind | None = None) -> Renames:
         rename = _rename(
             entry.require("name", "a rename"),
             entry.require("source", "a rename"),
-            entry.get("expected_count"),
+            given(entry, "expected_count"),
             kind,
         )
         if rename.name in found:
@@ -98,8 +98,8 @@ def read_top_renames(node: Node | None, einsums: Iterable[str]) -> dict[str, Ren
         return {}
     section = as_mapping(node, "`renames`")
     check_keys(section, ("einsums",), "`renames`")
-    given = section.get("einsums")
-    items = () if given is None else as_sequence(given, "`einsums` of `renames`").items
+    listed = given(section, "einsums")
+    items = () if listed is None else as_sequence(listed, "`einsums` of `renames`").items
     names = (DEFAULT, *einsums)
     found: dict[str, Renames] = {}
     for item in _flat(items):
@@ -107,7 +107,7 @@ def read_top_renames(node: Node | None, einsums: Iterable[str]) -> dict[str, Ren
         check_keys(entry, ("name", *_SECTION_KINDS), "an Einsum's renames")
         name = known_name(entry.require("name", "an Einsum's renames"), names, "Einsum")
         for key, kind in _SECTION_KINDS.items():
-            for rename in read_renames(entry.get(key), kind).values():
+            for rename in read_renames(given(entry, key), kind).values():
                 _add(found.setdefault(name, {}), rename)
     return found
 

@@ -56,7 +56,7 @@ def read_rank_sizes(
     SpecError
         For a size that is no positive whole number.
     """
-    section = None if node is None or _is_null(node) else as_mapping(node, "`rank_sizes`")
+    section = None if node is None else as_mapping(node, "`rank_sizes`")
     attributes = read_attributes(section, outer, variables)
     names = {**variables, **{name: attribute.value for name, attribute in attributes.items()}}
     sizes = {}
@@ -67,10 +67,6 @@ def read_rank_sizes(
 
 
 NO_SIZES = NO_ATTRIBUTES
-
-
-def _is_null(node: Node) -> bool:
-    return isinstance(node, ScalarNode) and node.value is None
 
 
 def read_conditions(node: Node | None, known: frozenset[str]) -> tuple[Condition, ...]:
@@ -88,7 +84,7 @@ def read_conditions(node: Node | None, known: frozenset[str]) -> tuple[Condition
     SpecError
         For a text that does not speak of its rank variable.
     """
-    if node is None or _is_null(node):
+    if node is None:
         return ()
     if isinstance(node, MappingNode):
         return tuple(_condition(value, known, key) for key, value in node.entries)

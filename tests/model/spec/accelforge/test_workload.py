@@ -117,8 +117,12 @@ def test_one_rank_may_be_indexed_by_several_variables(load: Load):
 
 def test_the_least_of_several_bounds_counts(load: Load):
     text = HEAD + "  rank_sizes: {M: 4, K: 9}\n  iteration_space_shape: {m: m < 3}\n  einsums:\n"
-    (einsum,) = load(text + '  - "Z[m] = A[K: m]"\n').workload.einsums
-    assert einsum.ranges == (range(3),)
+    loaded = load(text + '  - "Z[m] = A[K: m]"\n')
+    assert loaded.workload.einsums[0].ranges == (range(3),)
+    assert loaded.notes == (
+        "w.yaml:3:25: rank `K` has 9 values, but in Einsum `Z`, `m` takes 0..2 only",
+        "w.yaml:3:19: rank `M` has 4 values, but in Einsum `Z`, `m` takes 0..2 only",
+    )
 
 
 def test_iteration_space_shapes(load: Load):
@@ -254,12 +258,38 @@ workload:
   rank_sizes: {M: "{{ROWS}}", K: '3'}
   bits_per_value: {All: "16"}
   n_instances: '2'
-  einsums: ["Z[m] = A[m, k]"]
+  einsums:
+  - {einsum: "Z[m] = A[m, k]", tensor_accesses: [{name: A, persistent: "True"}]}
 """
     (einsum,) = load(text, ROWS=5).workload.einsums
     assert einsum.bounds == {"m": 5, "k": 3}
     assert einsum.n_instances == 2
     assert {access.bits_per_value for access in einsum.accesses} == {16}
+    assert [access.persistent for access in einsum.accesses] == [True, False]
+
+
+def test_what_is_empty_counts_as_not_given(load: Load):
+    text = """
+variables:
+renames: {einsums: }
+workload:
+  rank_sizes:
+  iteration_space_shape: {m: 0 <= m < 3}
+  bits_per_value: {All: 8}
+  n_instances:
+  persistent_tensors:
+  einsums:
+  - {einsum: "Z[m] = A[m]", name: , renames: , rank_sizes: , iteration_space_shape: , n_instances: ,
+     is_copy_operation: , tensor_accesses: }
+  - name: Y
+    tensor_accesses:
+    - {name: Z, projection: [m], output: , persistent: }
+    - {name: Y, projection: [m], output: 1}
+    renames: [{name: in, source: Z, expected_count: }]
+"""
+    first, second = load(text).workload.einsums
+    assert (first.name, first.bounds, first.n_instances, first.is_copy_operation) == ("Z", {"m": 3}, 1, False)
+    assert second.tensor_renames == (("in", ("Z",)),)
 
 
 def test_an_einsum_in_several_lines_has_its_errors_in_their_line(refuse: Refuse):
