@@ -52,11 +52,9 @@ def note_unreached(einsums: Sequence[ShapedEinsum], note: Callable[[str], None])
             size, values = einsum.sizes.get(index.rank), _values(einsum, index)
             if size is None or values is None or len(values) == size.size:
                 continue
-            what = f"rank `{index.rank}` has {size.size} values"
             name = next(iter(index.affine.coefficients))
-            note(
-                f"{size.span}: {what}, but in Einsum `{einsum.written.name}`, `{name}` takes {_shown(values)} only"
-            )
+            reached = f"`{name}` of Einsum `{einsum.written.name}` takes {_shown(values)} only"
+            note(f"{size.span}: rank `{index.rank}` has {size.size} values, but {reached}")
 
 
 def check_tensors(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) -> None:

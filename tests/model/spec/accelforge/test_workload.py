@@ -120,8 +120,8 @@ def test_the_least_of_several_bounds_counts(load: Load):
     loaded = load(text + '  - "Z[m] = A[K: m]"\n')
     assert loaded.workload.einsums[0].ranges == (range(3),)
     assert loaded.notes == (
-        "w.yaml:3:25: rank `K` has 9 values, but in Einsum `Z`, `m` takes 0..2 only",
-        "w.yaml:3:19: rank `M` has 4 values, but in Einsum `Z`, `m` takes 0..2 only",
+        "w.yaml:3:25: rank `K` has 9 values, but `m` of Einsum `Z` takes 0..2 only",
+        "w.yaml:3:19: rank `M` has 4 values, but `m` of Einsum `Z` takes 0..2 only",
     )
 
 
