@@ -1,6 +1,7 @@
 """An Einsum with operands of 8 bits and sums of 32, counted by hand."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from model.architecture import Packing
 from model.cascade import Network
 from model.cost import evaluate
+from model.cost.batch import BatchEvaluator
 from model.mapping import Loop, Mapping, StorageMapping
 from model.mapspace import Mapspace
 from model.spec.cascade import load_network
@@ -151,6 +153,27 @@ def test_the_widest_size_is_not_taken_for_all(load: Load):
         for bits in ("{Z: 32, Other: 8}", "{All: 32}", "{All: 8}")
     )
     assert narrow < mixed < wide
+
+
+def test_sizes_without_a_small_common_multiple(load: Load, monkeypatch: pytest.MonkeyPatch):
+    """A word is a tiny part of a row here, and tiles are too many words for an integer of 64 bits."""
+    monkeypatch.setitem(
+        globals(), "ARCHITECTURE", ARCHITECTURE.replace("width: 64, depth", "width: 2097152, depth")
+    )
+    big = WORKLOAD.replace("{M: 4, K: 8, N: 4}", "{M: 268435456, K: 2, N: 2}")
+    space = only(load(depth=8, bits="{A: 8, W: 10, Z: 17}", workload=big))
+    buffer = space.architecture.levels[1]
+    assert buffer.packing_of("A").size_per_value * 2 * 268435456 > 1 << 63
+    result = map_einsum(space, ENERGY)
+    assert result.status is Status.OPTIMAL
+    assert result.evaluation is not None
+    assert result.evaluation.level("buffer").size_words <= buffer.size_words
+    with pytest.raises(OverflowError, match="tiles are too large"):
+        BatchEvaluator(space.problem, space.architecture)
+    tight = replace(space.architecture.nodes[1], size_words=buffer.packing_of("Z").size_per_value)
+    nodes = (space.architecture.nodes[0], tight, *space.architecture.nodes[2:])
+    none = replace(space, architecture=replace(space.architecture, nodes=nodes))
+    assert explained(none, map_einsum(none, ENERGY)).reasons[0].complete
 
 
 def test_equal_sizes_need_no_packing(load: Load):
