@@ -60,6 +60,35 @@ def test_a_convolution(tmp_path: Path):
     assert [access.bits_per_value for access in einsum.accesses] == [32, 32, 32]
 
 
+@pytest.mark.parametrize(
+    ("mode", "kernel", "rows", "offset"),
+    [
+        ("SAME_UPPER", 3, 8, 0),
+        ("SAME_LOWER", 3, 8, -1),
+        ("SAME_UPPER", 5, 8, -1),
+        ("SAME_LOWER", 5, 8, -2),
+        ("SAME_UPPER", 1, 8, 0),
+        ("VALID", 3, 7, 0),
+    ],
+)
+def test_padding_to_the_same_size(tmp_path: Path, mode: str, kernel: int, rows: int, offset: int):
+    """The rows are as many as the strides in the input; what is missing goes to both its ends."""
+    einsum = convolution(tmp_path, (8, 4, kernel, kernel), strides=[2, 2], auto_pad=mode)
+    assert (einsum.bounds["P"], einsum.bounds["Q"]) == (rows, rows)
+    assert [index.offset for index in einsum.accesses[0].indices[2:]] == [offset, offset]
+    assert einsum.is_box == (mode == "VALID" or kernel == 1)
+
+
+@pytest.mark.parametrize("taps", [(3,), (3, 1, 2)])
+def test_convolutions_in_one_and_three_dimensions(tmp_path: Path, taps: tuple[int, ...]):
+    node = helper.make_node("Conv", ["x", "w"], ["y"], name="conv")
+    image = [1, 4, *(9 for _ in taps)]
+    path = write(tmp_path / "m.onnx", [node], {"x": image}, {"w": (8, 4, *taps)}, {"y": None})
+    bounds = read(path)[0].einsum("conv").bounds
+    assert [bounds[tap] for tap in "RST"[: len(taps)]] == list(taps)
+    assert [bounds[row] for row in "PQO"[: len(taps)]] == [9 - tap + 1 for tap in taps]
+
+
 def test_a_depthwise_convolution(tmp_path: Path):
     einsum = convolution(tmp_path, (6, 1, 3, 3), group=6)
     assert einsum.bounds == {"N": 2, "G": 6, "P": 14, "R": 3, "Q": 14, "S": 3}
@@ -100,6 +129,65 @@ def test_matrix_products(tmp_path: Path, left, right, bounds, output):
     assert einsum.size_values(einsum.accesses[1]) == math.prod(right)
 
 
+IMAGE, FILTER = (1, 8, 16, 16), (4, 8, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "left", "right", "attributes", "message"),
+    [
+        ("Conv", IMAGE, FILTER, {"group": 0}, "has group = 0"),
+        ("Conv", IMAGE, FILTER, {"group": 3}, "does not fit: group = 3"),
+        ("Conv", IMAGE, (4, 5, 3, 3), {}, "does not fit: group = 1"),
+        ("Conv", IMAGE, FILTER, {"strides": [2]}, "has strides = [2], but 2 of them are needed"),
+        ("Conv", IMAGE, FILTER, {"strides": [0, 1]}, "has strides = [0, 1]"),
+        ("Conv", IMAGE, FILTER, {"dilations": "ab"}, "has dilations = b'ab'"),
+        ("Conv", IMAGE, FILTER, {"pads": [1, 1]}, "but 4 of them are needed"),
+        ("Conv", IMAGE, FILTER, {"pads": [1, 1, 1, -1]}, "no integers from 0 on"),
+        ("Conv", IMAGE, FILTER, {"auto_pad": "SOME"}, "unknown auto_pad b'SOME'"),
+        ("Conv", IMAGE, FILTER, {"kernel_shape": [5, 5]}, "has kernel_shape = [5, 5]"),
+        ("Conv", IMAGE, (4, 8, 30, 3), {}, "has a filter of 30 over 16 inputs"),
+        ("Conv", IMAGE, (0, 8, 3, 3), {}, "`w`, which has no values"),
+        ("Conv", IMAGE, (4, 8, 3), {}, "is no convolution in 1 to 3 dimensions"),
+        ("Conv", (1, 8), (4, 8), {}, "is no convolution in 1 to 3 dimensions"),
+        ("Gemm", (3, 4), (5, 6), {}, "sums over 4 values of its left input and 5 of its right one"),
+        ("Gemm", (3, 4, 5), (5, 6), {}, "no two matrices"),
+        ("MatMul", (3, 4), (5, 6), {}, "sums over 4 values"),
+        ("MatMul", (2, 5, 7), (3, 7, 3), {}, "batches that do not fit"),
+        ("MatMul", (), (4,), {}, "multiplies a single number"),
+    ],
+)
+def test_nodes_that_contradict_themselves(tmp_path: Path, kind, left, right, attributes, message):
+    node = helper.make_node(kind, ["x", "w"], ["y"], name="odd", **attributes)
+    path = write(tmp_path / "m.onnx", [node], {"x": left}, {"w": right}, {"y": [1]})
+    with pytest.raises(SpecError) as caught:
+        read(path)
+    assert "m.onnx: node `odd` " in caught.value.message
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize("kind", ["Conv", "Gemm", "MatMul"])
+def test_what_nodes_and_values_lack(tmp_path: Path, kind: str):
+    sizes = IMAGE if kind == "Conv" else (4, 4)
+    lonely = helper.make_node(kind, ["x"], ["y"], name="lonely")
+    with pytest.raises(SpecError, match="node `lonely` has no input 2"):
+        read(write(tmp_path / "m.onnx", [lonely], {"x": sizes}, {}, {"y": None}))
+    weights = FILTER if kind == "Conv" else (4, 4)
+    node = helper.make_node(kind, ["x", "w"], ["y"], name="odd")
+    with pytest.raises(SpecError, match=r"makes a value of shape .* but `y` has \(9, 9\)"):
+        read(write(tmp_path / "m.onnx", [node], {"x": sizes}, {"w": weights}, {"y": [9, 9]}))
+
+
+def test_names_stay_apart(tmp_path: Path):
+    nodes = [
+        helper.make_node("MatMul", [before, "w"], [after], name=name)
+        for before, after, name in (("x", "a", "m"), ("a", "b", "m#2"), ("b", "c", "m"), ("c", "y", "m#2"))
+    ]
+    path = write(tmp_path / "m.onnx", nodes, {"x": [4, 4]}, {"w": [4, 4]}, {"y": None})
+    names = [einsum.name for einsum in read(path)[0].einsums]
+    assert names[:2] == ["m", "m#2"]
+    assert len(set(names)) == 4
+
+
 @pytest.mark.parametrize(("trans_a", "trans_b"), [(0, 0), (0, 1), (1, 0), (1, 1)])
 def test_gemm(tmp_path: Path, trans_a: int, trans_b: int):
     node = helper.make_node("Gemm", ["x", "w"], ["y"], name="fc", transA=trans_a, transB=trans_b)
@@ -124,8 +212,9 @@ def test_other_nodes_are_named(tmp_path: Path):
 def test_open_sizes_are_variables(tmp_path: Path):
     node = helper.make_node("MatMul", ["x", "w"], ["y"], name="product")
     path = write(tmp_path / "m.onnx", [node], {"x": ["batch", 4]}, {"w": [4, 3]}, {"y": ["batch", 3]})
-    with pytest.raises(SpecError, match="the shape of `x`, which node `product` uses, is not known"):
+    with pytest.raises(SpecError, match="node `product` uses `x`, whose shape is not known") as caught:
         read(path)
+    assert caught.value.hint == "the model leaves open `batch`: `--set batch=VALUE`"
     assert read(path, batch=6)[0].einsum("product").bounds["P"] == 6
     with pytest.raises(SpecError, match="no positive integer"):
         read(path, batch="many")
@@ -134,8 +223,12 @@ def test_open_sizes_are_variables(tmp_path: Path):
 def test_bits(tmp_path: Path):
     node = helper.make_node("MatMul", ["x", "w"], ["y"], name="product")
     shapes = ([node], {"x": [4, 4]}, {"w": [4, 4]}, {"y": [4, 4]})
-    path = write(tmp_path / "m.onnx", *shapes, kind=onnx.TensorProto.FLOAT16)
-    assert {access.bits_per_value for access in read(path)[0].einsums[0].accesses} == {16}
+    for kind, bits in (("FLOAT16", 16), ("BFLOAT16", 16), ("DOUBLE", 64), ("INT8", 8), ("INT4", 4)):
+        path = write(tmp_path / "m.onnx", *shapes, kind=onnx.TensorProto.DataType.Value(kind))
+        assert {access.bits_per_value for access in read(path)[0].einsums[0].accesses} == {bits}
+    path = write(tmp_path / "m.onnx", *shapes, kind=onnx.TensorProto.STRING)
+    with pytest.raises(SpecError, match="`x`, whose type is not known"):
+        read(path)
     assert {access.bits_per_value for access in read(path, BITS=8)[0].einsums[0].accesses} == {8}
     with pytest.raises(SpecError, match="`BITS` is no positive integer"):
         read(path, BITS="x")
