@@ -14,7 +14,7 @@ from model.spec.reader import parse_assignments
 from model.spec.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from solver.cli.interrupt import interruptible
 from solver.cli.progress import live_progress
-from solver.result import Options, Result, Status
+from solver.result import Options, Result
 
 if TYPE_CHECKING:
     from solver.sensitivity import Effect
@@ -72,17 +72,12 @@ def search_options(arguments: argparse.Namespace) -> Options:
 
 def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
     """Map an Einsum as the command line says, with live progress; an interrupt ends it early."""
-    from solver.search import map_einsum  # noqa: PLC0415 (spec errors answer without numpy and ortools)
+    from solver.guided import map_or_explain  # noqa: PLC0415 (spec errors answer without numpy and ortools)
 
     options = search_options(arguments)
     units = mapspace.architecture.units_per_pj
     with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
-        result = map_einsum(mapspace, options, on_progress=on_progress, should_stop=stop.is_set)
-        if result.status is not Status.INFEASIBLE:
-            return result
-        from solver.explain import explained  # noqa: PLC0415 (most searches end otherwise)
-
-        return explained(mapspace, result, stop.is_set)
+        return map_or_explain(mapspace, options, on_progress, stop.is_set)
 
 
 def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[Effect, ...]:

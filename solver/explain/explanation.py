@@ -18,7 +18,7 @@ from solver.explain.constraints import (
     constraints_of,
     droppable,
 )
-from solver.explain.feasibility import Feasibility, Verdict
+from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.levers import levers
 from solver.explain.nearest import nearest
 from solver.explain.wording import shortfall, statement_text
@@ -37,10 +37,11 @@ MOST_TELLING = (Capacity, Utilization, Parallelism, Mesh)
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Whether a mapspace allows a mapping, and if not, why: one reason per conflict."""
+    """Whether a mapspace allows a mapping: one that it allows, or why not, with one reason per conflict."""
 
     verdict: Verdict
     reasons: tuple[Reason, ...] = ()
+    witness: Witness | None = None
 
 
 def diagnose(
@@ -64,12 +65,12 @@ def diagnose(
 
     constraints = constraints_of(mapspace)
     feasibility = Feasibility(mapspace, constraints, stop)
-    verdict = feasibility.decide(constraints).verdict
-    if verdict is not Verdict.INFEASIBLE:
-        return Diagnosis(verdict)
+    answer = feasibility.decide(constraints)
+    if answer.verdict is not Verdict.INFEASIBLE:
+        return Diagnosis(answer.verdict, witness=answer.witness)
     conflicts = find_conflicts(feasibility, constraints, MOST_CONFLICTS)
     reasons = tuple(_reasons(feasibility, constraints, conflicts, stop))
-    return Diagnosis(verdict, reasons or (NOT_FOUND,))
+    return Diagnosis(answer.verdict, reasons or (NOT_FOUND,))
 
 
 def explain_infeasible(

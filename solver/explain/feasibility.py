@@ -142,12 +142,15 @@ class Feasibility:
         """
         nodes = self.mapspace.architecture.nodes
         levels = iter(zip(self.mapspace.temporal, self._encoding.keep, strict=True))
+        fanouts = iter(self.mapspace.spatial)
         entries: list[StorageMapping | FanoutMapping] = []
         for position, node in enumerate(nodes):
             factors = {dim: self._factor(values, position, dim) for dim in self._encoding.dims}
             live = [dim for dim, factor in factors.items() if factor > 1]
             if not isinstance(node, StorageLevel):
-                entries.append(self._fanout(values, position, live, factors))
+                spatial = next(fanouts)
+                order = _in_order(live, spatial.inner, spatial.outer)
+                entries.append(self._fanout(values, position, order, factors))
                 continue
             rules, keep = next(levels)
             order = _in_order(live, rules.inner, rules.outer)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from model.architecture import StorageLevel
 from model.mapspace import Mapspace
 from solver.explain.constraints import (
     Capacity,
     Constraint,
     FactorLimit,
+    Keeping,
     Mesh,
     Parallelism,
     Split,
     Utilization,
 )
 from solver.explain.feasibility import Feasibility
-from solver.explain.nearest import nearest
-from solver.explain.wording import change_text, without_text
+from solver.explain.nearest import nearest, with_value
+from solver.explain.wording import also_text, change_text, without_text
 from solver.result import Lever
 
 
@@ -42,59 +42,109 @@ def levers(
     Parameters
     ----------
     constraints
-        All that is to hold otherwise, the conflict included.
+        All that is to hold otherwise, the conflict included. What is written at the same place, by an
+        anchor or for all branches of a ``!Parallel``, changes together.
     """
     mapspace = feasibility.mapspace
+    seen: set[Constraint] = set()
     for constraint in conflict:
-        rest = [c for c in constraints if c != constraint]
-        found = nearest(feasibility, rest, constraint)
+        if constraint in seen:
+            continue
+        twins = [c for c in constraints if c != constraint and _written_together(c, constraint)]
+        seen.update(twins)
+        rest = [c for c in constraints if c != constraint and c not in twins]
+        found = nearest(feasibility, rest, constraint, twins)
         if found is None:
             if feasibility.decide(rest).witness is not None:
-                yield Lever(without_text(constraint, mapspace), sources=constraint.sources)
+                text = without_text(constraint, mapspace, turned=_keeps_something(constraint, rest, mapspace))
+                yield Lever(text, sources=constraint.sources)
             continue
-        for change in _changes(constraint, found.value, rest, mapspace):
+        for change in _changes(constraint, twins, found.value, rest):
             if feasibility.decide(change.outcome).witness is not None:
                 text = change_text(change.constraint, change.needed, mapspace)
+                text += also_text(twins, mapspace)
                 yield Lever(text, change.current, change.needed, change.constraint.sources[:1])
 
 
+def _written_together(one: Constraint, other: Constraint) -> bool:
+    """Whether two constraints are one in the text, and so change together."""
+    if type(one) is not type(other) or not one.sources or one.sources[0] != other.sources[0]:
+        return False
+    match one, other:
+        case FactorLimit(_, rule), FactorLimit(_, same):
+            # A macro stands for rules on several dimensions, which are changed one by one.
+            return (rule.dim, rule.relation, rule.value) == (same.dim, same.relation, same.value)
+        case Mesh(axis=axis), Mesh(axis=same_axis):
+            return axis == same_axis
+        case Keeping(dataspace=dataspace), Keeping(dataspace=same_dataspace):
+            return dataspace == same_dataspace
+    return True
+
+
+def _keeps_something(constraint: Constraint, rest: Collection[Constraint], mapspace: Mapspace) -> bool:
+    """Whether a level may keep any dataspace once it bypasses this one: to keep none is refused."""
+    if not isinstance(constraint, Keeping) or constraint.verb == "bypass":
+        return True
+    others = {space.name for space in mapspace.problem.dataspaces} - {constraint.dataspace}
+    own = (c for c in rest if isinstance(c, Keeping) and c.level == constraint.level)
+    return not others <= {c.dataspace for c in own if c.verb == "bypass"}
+
+
 def _changes(
-    constraint: Constraint, value: int, rest: list[Constraint], mapspace: Mapspace
+    constraint: Constraint, twins: Sequence[Constraint], value: int, rest: list[Constraint]
 ) -> Iterator[_Change]:
-    """Yield what `constraint` can be changed to so that `value` suffices."""
+    """Yield what `constraint`, and its `twins` with it, can be changed to so that `value` suffices."""
     match constraint:
-        case Capacity(level, storage):
+        case Capacity(_, storage):
             least = math.ceil(value * storage.multiple_buffering / storage.block_size)
-            yield _resized(level, storage, least * storage.block_size, rest)
+            yield _resized((constraint, *twins), least * storage.block_size, rest)
         case Utilization(level, storage):
             share = Fraction(value, storage.usable_words or 1)
-            changed = Utilization(level, replace(storage, min_utilization=share))
-            yield _Change(constraint, constraint.words, value, [*rest, changed])
+            changed = [
+                Utilization(each.level, replace(each.storage, min_utilization=share))
+                for each in (constraint, *twins)
+                if isinstance(each, Utilization)
+            ]
+            yield _Change(constraint, constraint.words, value, [*rest, *changed])
             fillable = value // storage.min_utilization
             rows = max(1, math.floor(fillable * storage.multiple_buffering / storage.block_size))
-            yield _resized(level, storage, rows * storage.block_size, rest)
+            yield _resized((Capacity(level, storage),), rows * storage.block_size, rest)
         case Mesh(_, _, size):
             # A least parallelism is a share of all units, of which there are more on a larger mesh.
-            grown = [_scaled(c, Fraction(value, size)) for c in rest]
-            yield _Change(constraint, size, value, [*grown, replace(constraint, size=value)])
+            growth = Fraction(value, size) ** (1 + len(twins))
+            others = [_scaled(c, growth) for c in rest]
+            larger = [with_value(each, value) for each in (constraint, *twins)]
+            yield _Change(constraint, size, value, [*others, *larger])
+        case Parallelism() | FactorLimit() | Split():
+            changes = [with_value(each, value) for each in (constraint, *twins)]
+            yield _Change(constraint, _number(constraint), value, [*rest, *changes])
+
+
+def _number(constraint: Parallelism | FactorLimit | Split) -> int:
+    match constraint:
         case Parallelism():
-            fewer = replace(constraint, units=Fraction(value))
-            yield _Change(constraint, constraint.least, value, [*rest, fewer])
-        case FactorLimit(node, rule):
-            other = FactorLimit(node, replace(rule, value=value))
-            yield _Change(constraint, rule.value, value, [*rest, other])
+            return constraint.least
+        case FactorLimit(_, rule):
+            return rule.value
         case Split(_, count):
-            yield _Change(constraint, count, value, [*rest, replace(constraint, count=value)])
+            return count
 
 
-def _resized(level: int, storage: StorageLevel, words: int, rest: list[Constraint]) -> _Change:
-    """Return the change of a storage to `words`, on which its least utilization depends as well."""
-    resized = replace(storage, size_words=words)
-    others = [c for c in rest if not (isinstance(c, Capacity | Utilization) and c.level == level)]
-    outcome: list[Constraint] = [*others, Capacity(level, resized)]
-    if resized.min_utilization and resized.usable_words:
-        outcome.append(Utilization(level, resized))
-    return _Change(Capacity(level, storage), storage.size_words or 0, words, outcome)
+def _resized(storages: Sequence[Constraint], words: int, rest: list[Constraint]) -> _Change:
+    """Return the change of storages to `words`, on which their least utilization depends as well."""
+    outcome = rest
+    for each in storages:
+        assert isinstance(each, Capacity)
+        resized = replace(each.storage, size_words=words)
+        outcome = [
+            c for c in outcome if not (isinstance(c, Capacity | Utilization) and c.level == each.level)
+        ]
+        outcome.append(Capacity(each.level, resized))
+        if resized.min_utilization and resized.usable_words:
+            outcome.append(Utilization(each.level, resized))
+    first = storages[0]
+    assert isinstance(first, Capacity)
+    return _Change(first, first.storage.size_words or 0, words, outcome)
 
 
 def _scaled(constraint: Constraint, factor: Fraction) -> Constraint:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -43,7 +43,10 @@ class _Scale:
 
 
 def nearest(
-    feasibility: Feasibility, context: Collection[Constraint], constraint: Constraint
+    feasibility: Feasibility,
+    context: Collection[Constraint],
+    constraint: Constraint,
+    twins: Sequence[Constraint] = (),
 ) -> Nearest | None:
     """Return the value nearest to that of `constraint` which `context` leaves room for.
 
@@ -54,32 +57,56 @@ def nearest(
     ----------
     context
         What else is to hold; together with `constraint` it is infeasible.
+    twins
+        Constraints that are written at the same place, and change with it.
     """
-    scale = _scale(constraint)
-    if scale is not None:
-        return _bisect(feasibility, context, scale)
-    for value, candidate in _candidates(feasibility.mapspace, constraint):
-        answer = feasibility.decide([*context, candidate])
+    scales = [scale for scale in map(_scale, (constraint, *twins)) if scale is not None]
+    if scales:
+        return _bisect(feasibility, context, scales)
+    for value in _candidates(feasibility.mapspace, constraint, twins):
+        changed = [with_value(each, value) for each in (constraint, *twins)]
+        answer = feasibility.decide([*context, *changed])
         if answer.witness is not None:
             return Nearest(value, answer.witness, exact=True)
     return None
 
 
-def _bisect(feasibility: Feasibility, context: Collection[Constraint], scale: _Scale) -> Nearest | None:
+def with_value(constraint: Constraint, value: int) -> Constraint:
+    """Return a factor rule, a mesh, a split or a least parallelism with another number."""
+    match constraint:
+        case FactorLimit(node, rule):
+            return FactorLimit(node, replace(rule, value=value))
+        case Mesh():
+            return replace(constraint, size=value)
+        case Split():
+            return replace(constraint, count=value)
+        case Parallelism():
+            return replace(constraint, units=Fraction(value))
+    raise ValueError(f"{type(constraint).__name__} has no number of its own")
+
+
+def _bisect(
+    feasibility: Feasibility, context: Collection[Constraint], scales: Sequence[_Scale]
+) -> Nearest | None:
     """Close in between the limit, which does not suffice, and what mappings that were found need."""
+    furthest = max if scales[0].upper else min
+
+    def measure(witness: Witness) -> int:
+        return furthest(scale.measure(witness) for scale in scales)
+
     witness = feasibility.decide(context).witness
     if witness is None:
         return None
-    fails, suffices = scale.limit, scale.measure(witness)
+    fails, suffices = scales[0].limit, measure(witness)
     while abs(suffices - fails) > 1:
         middle = (suffices + fails) // 2
-        answer = feasibility.decide([*context, scale.at(middle)])
+        answer = feasibility.decide([*context, *(scale.at(middle) for scale in scales)])
         if answer.verdict is Verdict.UNKNOWN:
             return Nearest(suffices, witness, exact=False)
         if answer.witness is None:
             fails = middle
         else:
-            witness, suffices = answer.witness, scale.measure(answer.witness)
+            witness, suffices = answer.witness, measure(answer.witness)
     return Nearest(suffices, witness, exact=True)
 
 
@@ -108,44 +135,44 @@ def _scale(constraint: Constraint) -> _Scale | None:
                 size,
                 True,
                 lambda witness: witness.along(node, axis),
-                lambda children: replace(constraint, size=children),
+                lambda children: with_value(constraint, children),
             )
         case Parallelism():
             return _Scale(
                 constraint.least,
                 False,
                 lambda witness: witness.units,
-                lambda units: replace(constraint, units=Fraction(units)),
+                lambda units: with_value(constraint, units),
             )
         case FactorLimit(node, rule) if rule.relation != "=":
             return _Scale(
                 rule.value,
                 rule.relation == "<=",
                 lambda witness: witness.factor(node, rule.dim),
-                lambda factor: FactorLimit(node, replace(rule, value=factor)),
+                lambda factor: with_value(constraint, factor),
             )
     return None
 
 
-def _candidates(mapspace: Mapspace, constraint: Constraint) -> Iterator[tuple[int, Constraint]]:
+def _candidates(mapspace: Mapspace, constraint: Constraint, twins: Sequence[Constraint]) -> Iterator[int]:
     """Yield other values of a constraint that is not monotone in them, nearest first."""
     match constraint:
-        case FactorLimit(node, rule) if not _takes_a_place(mapspace, node, rule.dim):
+        case FactorLimit(_, rule) if not any(_takes_a_place(mapspace, c) for c in (constraint, *twins)):
             values = [d for d in divisors(mapspace.problem.bound[rule.dim]) if d != rule.value]
-            for value in sorted(values, key=lambda v: Fraction(max(v, rule.value), min(v, rule.value))):
-                yield value, FactorLimit(node, replace(rule, value=value))
+            yield from sorted(values, key=lambda v: Fraction(max(v, rule.value), min(v, rule.value)))
         case Split(node, count):
             fanout = mapspace.architecture.fanout_indices.index(node)
             places = len(mapspace.problem.dims) - len(mapspace.spatial[fanout].uncounted)
-            for value in sorted(set(range(places + 1)) - {count}, key=lambda v: abs(v - count)):
-                yield value, replace(constraint, count=value)
+            yield from sorted(set(range(places + 1)) - {count}, key=lambda v: abs(v - count))
 
 
-def _takes_a_place(mapspace: Mapspace, node: int, dim: str) -> bool:
-    """Whether `dim` would enter an order that it takes no place in as long as its factor is 1.
+def _takes_a_place(mapspace: Mapspace, constraint: Constraint) -> bool:
+    """Whether a dimension would enter an order that it takes no place in as long as its factor is 1.
 
     What lies along X would then be another matter, so no value is proposed.
     """
+    assert isinstance(constraint, FactorLimit)
+    node, dim = constraint.node, constraint.rule.dim
     if node not in mapspace.architecture.fanout_indices:
         return False
     rules = mapspace.spatial[mapspace.architecture.fanout_indices.index(node)]

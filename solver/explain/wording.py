@@ -131,12 +131,27 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
     raise ValueError(f"{type(constraint).__name__} has no value")
 
 
-def without_text(constraint: Constraint, mapspace: Mapspace) -> str:
-    """Return that `constraint` is dropped."""
-    if isinstance(constraint, Keeping):
+def without_text(constraint: Constraint, mapspace: Mapspace, turned: bool = True) -> str:
+    """Return that `constraint` is dropped; of a dataspace, if `turned`, that the opposite is asked for."""
+    if isinstance(constraint, Keeping) and turned:
         opposite = "bypassing" if constraint.verb == "keep" else "keeping"
         return f"`{_level(mapspace, constraint.level)}` {opposite} {constraint.dataspace}"
     return f"without this: {statement_text(constraint, mapspace)}"
+
+
+def also_text(twins: Iterable[Constraint], mapspace: Mapspace) -> str:
+    """Return the nodes that a change is made for as well, because they share its text."""
+    names = dict.fromkeys(_named(twin, mapspace) for twin in twins)
+    return f", and with it of {', '.join(names)}" if names else ""
+
+
+def _named(constraint: Constraint, mapspace: Mapspace) -> str:
+    match constraint:
+        case FactorLimit(node) | Mesh(node) | Split(node):
+            return f"`{_node(mapspace, node)}`"
+        case Capacity(level) | Utilization(level):
+            return f"`{_level(mapspace, level)}`"
+    raise ValueError(f"a {type(constraint).__name__} has no twins with a value")
 
 
 def _rule(rule: FactorRule) -> str:

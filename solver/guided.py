@@ -1,0 +1,169 @@
+"""Searches that are helped: by a mapping to begin with, and by a second opinion where they find none.
+
+Bounds lead the search, and say little about what fits: where the constraints leave hardly any mapping, or
+none, it may look for long. The feasibility model of `solver.explain` knows no costs, but answers that soon.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from model.mapspace import Mapspace
+from solver.result import (
+    Options,
+    Progress,
+    ProgressCallback,
+    Reason,
+    Result,
+    Statistics,
+    Status,
+    StopCallback,
+    Termination,
+)
+from solver.search.completion import Priced
+from solver.search.mapper import SharedSearch, map_einsum
+
+PATIENCE_S = 5.0
+"""Seconds without any mapping, once all keep masks are surveyed, after which the second opinion is asked."""
+
+MOST_ADVICE_S = 60.0
+
+DEFAULTS = Options()
+
+
+def map_from(
+    known: Priced,
+    mapspace: Mapspace,
+    options: Options = DEFAULTS,
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> Result:
+    """Find the best mapping as `solver.map_einsum` does, with an incumbent to begin with.
+
+    Parameters
+    ----------
+    known
+        A mapping that `mapspace` allows, priced with its architecture.
+    """
+    with SharedSearch(mapspace, options, on_progress, should_stop) as search:
+        return search.minimise(options.objectives or mapspace.objectives, known=known)
+
+
+def map_or_explain(
+    mapspace: Mapspace,
+    options: Options = DEFAULTS,
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> Result:
+    """Find the best mapping as `solver.map_einsum` does, or say why there is none.
+
+    A search without any mapping after `PATIENCE_S` is interrupted for a second opinion: either nothing
+    fits, or it begins again with a mapping that does. An INFEASIBLE result has its reasons.
+
+    Raises
+    ------
+    ContradictionError
+        The search proved that nothing fits, but something does.
+    """
+    patience = _Patience(on_progress, should_stop)
+    result = map_einsum(mapspace, options, patience.hear, patience.stop)
+    if result.status is Status.INFEASIBLE:
+        from solver.explain import explained  # noqa: PLC0415 (most searches end otherwise)
+
+        return explained(mapspace, result, should_stop)
+    if not patience.is_over or result.termination is not Termination.INTERRUPTED:
+        return result
+    return _advised(mapspace, result, options, on_progress, should_stop)
+
+
+class _Patience:
+    """Listens to a search, and stops it once it has looked for a mapping in vain for too long."""
+
+    def __init__(self, on_progress: ProgressCallback | None, should_stop: StopCallback | None) -> None:
+        self._on_progress = on_progress
+        self._should_stop = should_stop
+        self._looks_since: float | None = None
+        self._found = False
+        self.is_over = False
+
+    def hear(self, progress: Progress) -> None:
+        """Take note of a first mapping, and pass the news on."""
+        self._found |= progress.incumbent is not None
+        if self._looks_since is None and not progress.phase.startswith("survey"):
+            self._looks_since = time.monotonic()
+        if self._on_progress is not None:
+            self._on_progress(progress)
+
+    def stop(self) -> bool:
+        """Whether the search must end: as the caller wishes, or because it finds nothing."""
+        if self._should_stop is not None and self._should_stop():
+            return True
+        if not self._found and self._looks_since is not None:
+            self.is_over = time.monotonic() - self._looks_since > PATIENCE_S
+        return self.is_over
+
+
+def _advised(
+    mapspace: Mapspace,
+    first: Result,
+    options: Options,
+    on_progress: ProgressCallback | None,
+    should_stop: StopCallback | None,
+) -> Result:
+    """Ask whether anything fits, and search again in the time that is left."""
+    start = time.monotonic()
+    opinion = _opinion(mapspace, first, options, should_stop)
+    spent = replace(first.statistics, seconds=first.statistics.seconds + time.monotonic() - start)
+    if isinstance(opinion, tuple):
+        proven = replace(first, status=Status.INFEASIBLE, termination=Termination.PROVEN, bound=None)
+        return replace(proven, reasons=opinion, statistics=spent)
+    left = _time_left(options, spent.seconds)
+
+    def report(progress: Progress) -> None:
+        if on_progress is not None:
+            on_progress(replace(progress, seconds=progress.seconds + spent.seconds))
+
+    if opinion is None:
+        result = map_einsum(mapspace, left, report, should_stop)
+    else:
+        result = map_from(opinion, mapspace, left, report, should_stop)
+    return replace(result, statistics=_together(spent, result.statistics))
+
+
+def _opinion(
+    mapspace: Mapspace, first: Result, options: Options, should_stop: StopCallback | None
+) -> Priced | tuple[Reason, ...] | None:
+    """Return a mapping, or the reasons why there is none; None if nobody knows."""
+    if first.mapping is not None and first.evaluation is not None:
+        # Found at the last moment, before the search heard that it must end.
+        return Priced(first.mapping, first.evaluation)
+    from solver.explain import Verdict, diagnose  # noqa: PLC0415 (most searches end otherwise)
+
+    left_s = _time_left(options, first.statistics.seconds).time_limit_s
+    limit_s = MOST_ADVICE_S if left_s is None else min(MOST_ADVICE_S, left_s)
+    diagnosis = diagnose(mapspace, should_stop, limit_s)
+    if diagnosis.verdict is Verdict.INFEASIBLE:
+        return diagnosis.reasons
+    witness = diagnosis.witness
+    return None if witness is None else Priced(witness.mapping, witness.evaluation)
+
+
+def _time_left(options: Options, seconds: float) -> Options:
+    if options.time_limit_s is None:
+        return options
+    return replace(options, time_limit_s=max(0.0, options.time_limit_s - seconds))
+
+
+def _together(first: Statistics, second: Statistics) -> Statistics:
+    """Add up the work of two searches of one mapspace."""
+    return Statistics(
+        seconds=first.seconds + second.seconds,
+        states=first.states + second.states,
+        masks=max(first.masks, second.masks),
+        spatial_classes=max(first.spatial_classes, second.spatial_classes),
+        subproblems=first.subproblems + second.subproblems,
+        core_variables=max(first.core_variables, second.core_variables),
+        core_calls=first.core_calls + second.core_calls,
+        mappings_priced=first.mappings_priced + second.mappings_priced,
+    )
