@@ -109,7 +109,10 @@ def type_name(value: object) -> str:
         return "a number"
     if isinstance(value, str):
         return "a text"
-    return "a list" if isinstance(value, (list, tuple)) else f"a {type(value).__name__}"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    described: str = getattr(value, "described", f"a {type(value).__name__}")
+    return described
 
 
 def _joined(left: str | list[object] | tuple[object, ...], right: object) -> object:

@@ -30,6 +30,11 @@ class SetValue:
     def __len__(self) -> int:
         return len(self.members)
 
+    @property
+    def described(self) -> str:
+        """What it is, for messages about wrong types."""
+        return f"a set of {self.kind}" if self.kind else "the empty set"
+
 
 NOTHING = SetValue(frozenset())
 

@@ -61,6 +61,9 @@ def read_rank_sizes(
     names = {**variables, **{name: attribute.value for name, attribute in attributes.items()}}
     sizes = {}
     for name, attribute in attributes.items():
+        if name[:1].islower():
+            hint = f"ranks begin with an upper-case letter: `{name.upper()}`"
+            raise SpecError(f"`{name}` is no name of a rank", attribute.key, hint=hint)
         size = as_int(attribute.node, f"the size of rank `{name}`", names, 1, MAX_BOUND)
         sizes[name] = RankSize(size, attribute.node.span)
     return sizes, attributes

@@ -62,6 +62,8 @@ def renamed(load: Load, source: str) -> set[str]:
         ("(m | n).tensors", "ABT"),
         ("k.tensors", "AB"),
         ("A if A.bits_per_value == 8 else B", "A"),
+        ("Intermediates & Inputs or Inputs", "AB"),
+        ("B if Intermediates and A else A", "B"),
     ],
 )
 def test_what_set_expressions_mean(load: Load, source: str, members: str | None):
@@ -85,6 +87,8 @@ def test_what_set_expressions_mean(load: Load, source: str, members: str | None)
         ("All.bits_per_value", "takes one tensor, not 3"),
         ("Above", "no tensor"),
         ("Other", "no tensor"),
+        ("min(A)", "a list is needed, not a set of tensors"),
+        ("m <= All", "a number is needed, not a set of rank variables"),
         ("A |", "is not an expression"),
         ("x", "each other's values: x -> x"),
         ("__import__('os')", "no function"),

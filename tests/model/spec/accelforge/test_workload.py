@@ -356,6 +356,7 @@ BAD = {
     "a comparison such as": '  iteration_space_shape: {m: m + 4}\n  einsums: ["Z[m] = A[m]"]\n',
     "at least 1": '  rank_sizes: {M: 0}\n  einsums: ["Z[m] = A[m]"]\n',
     "whole number": '  rank_sizes: {M: 7 / 2}\n  einsums: ["Z[m] = A[m]"]\n',
+    "`m` is no name of a rank": '  rank_sizes: {m: 4}\n  einsums: ["Z[m] = A[m]"]\n',
     "need each other's values": '  rank_sizes: {M: N, N: M}\n  einsums: ["Z[m] = A[m]"]\n',
     "with one `=`": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m] = B[m]"]\n',
     "there must be one tensor": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] + Y[m] = A[m]"]\n',
