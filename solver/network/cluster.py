@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+import pickle
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -55,10 +56,8 @@ class Cluster:
         with self._connected() as client:
             waiting = {}
             for task in largest_first(tasks):
-                future = client.submit(
-                    _search, task.mapspace, own, VERSION, key=_key(task, own), retries=MOST_LOSSES
-                )
-                waiting[future] = task
+                call = pickle.dumps(_Call((task.mapspace, own, VERSION)))
+                waiting[client.submit(pickle.loads, call, key=_key(task, own), retries=MOST_LOSSES)] = task
             report(next(iter(waiting.values())), None)
             try:
                 yield from self._finished(client, waiting, report, should_stop)
@@ -94,7 +93,7 @@ class Cluster:
 
     def _result(self, future: Any) -> Result:
         try:
-            result: Result = future.result()
+            result: Result = pickle.loads(future.result())
         except self._distributed.KilledWorker as error:
             raise ExecutorError(f"the cluster lost the workers of a search: {error}") from None
         except ImportError as error:
@@ -129,8 +128,28 @@ def _library() -> ModuleType:
     return distributed  # type: ignore[no-any-return,unused-ignore]
 
 
-def _search(mapspace: Mapspace, options: Options, asked_by: str) -> Result:
-    """Search on a worker; `ExecutorError` if that has another version, whose answers may differ."""
+@dataclass(frozen=True)
+class _Call:
+    """A search that takes place when its pickle is read: to send it, only bytes have to be understood.
+
+    A scheduler thus needs no part of this program, and a worker without it answers with an error,
+    where it would end if it met unknown classes in a message.
+    """
+
+    arguments: tuple[Mapspace, Options, str]
+
+    def __reduce__(self) -> tuple[Callable[..., bytes], tuple[Mapspace, Options, str]]:
+        return _search, self.arguments
+
+
+def _search(mapspace: Mapspace, options: Options, asked_by: str) -> bytes:
+    """Search on a worker; `ExecutorError` if that has another version, whose answers may differ.
+
+    Returns
+    -------
+    bytes
+        The pickled result, which passes through the scheduler.
+    """
     if asked_by != VERSION:
         raise ExecutorError(f"a worker of the cluster has version {VERSION}, this program {asked_by}")
-    return map_einsum(mapspace, options)
+    return pickle.dumps(map_einsum(mapspace, options))

@@ -2,8 +2,11 @@
 
 import os
 import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -90,6 +93,48 @@ def test_workers_of_another_version_are_refused(scheduler, network: Network, mon
     monkeypatch.setattr("solver.network.cluster.VERSION", "0.0.0")
     with pytest.raises(ExecutorError, match=r"this program 0\.0\.0"):
         map_network(network, ENERGY, executor=Cluster(scheduler.scheduler_address))
+
+
+def test_workers_without_this_program_are_named(network: Network, tmp_path: Path):
+    """The scheduler needs no part of it; a worker that has none answers, and stays."""
+    pytest.importorskip("distributed")
+    for package in ("model", "solver"):
+        (tmp_path / f"{package}.py").write_text(f"raise ImportError('no {package} here')\n", encoding="utf-8")
+    port = free_port()
+    address = f"tcp://127.0.0.1:{port}"
+    python = [sys.executable, "-m"]
+    parts = (
+        [
+            *python,
+            "distributed.cli.dask_scheduler",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--no-dashboard",
+        ],
+        [*python, "distributed.cli.dask_worker", address, "--no-dashboard", "--no-nanny"],
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    running = [
+        subprocess.Popen(part, env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL) for part in parts
+    ]
+    try:
+        for _ in range(2):
+            with pytest.raises(ExecutorError, match="the workers of the cluster lack this program: no"):
+                map_network(network, ENERGY, executor=Cluster(address))
+        assert [process.poll() for process in running] == [None, None]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def test_a_lost_scheduler_ends_the_run(network: Network):
