@@ -134,13 +134,14 @@ class Resolver:
             name, rest = _split_factor(text)
             if not self.naming.dims(name) and self.naming.knows_dim(name):
                 continue  # It speaks of the Einsums that have this dimension.
-            dims = self._dims(name, place)
+            written = node.key(name) if isinstance(node, MappingNode) and name in node else place
+            dims = self._dims(name, written)
             is_one = rest in ("=1", "==1", "<=1")
             if not is_one and name in self.absent and self.naming.dim_in_other_case(name):
-                raise self._misspelt(name, place)
+                raise self._misspelt(name, written)
             if len(dims) > 1 and not is_one:
                 message = f"`{name}` means {listing(dims)} here; only a factor of 1 speaks of all of them"
-                raise SpecError(message, place.span)
+                raise SpecError(message, written.span)
             items += [_word(f"{dim}{rest}", place) for dim in dims]
         return SequenceNode(tuple(items), node.span)
 

@@ -165,6 +165,14 @@ def test_dimensions_in_another_case_are_no_others(load: Load, given: str, meant:
     assert "a.yaml:18:" in caught.value.render()
 
 
+def test_the_key_of_a_factor_is_marked(load: Load):
+    with pytest.raises(SpecError) as caught:
+        load(spatial="{spatial: {factors: {m: 2, K: 4}}}")
+    line = "    constraints: {spatial: {factors: {m: 2, K: 4}}}"
+    assert caught.value.span is not None
+    assert (caught.value.span.line, caught.value.span.column) == (18, line.index("K") + 1)
+
+
 def test_constraints_of_another_kind_of_problem_are_noted(load: Load):
     network = load(spatial="{spatial: {factors: [R=1, M=1], permutation: [R, S, M]}}")
     assert network.layers[0].mapspace.problem.bound["M"] == 1
