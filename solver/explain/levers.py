@@ -106,8 +106,9 @@ def _changes(
                 if isinstance(each, Utilization)
             ]
             yield _Change(constraint, constraint.words, value, [*rest, *changed])
+            # The largest number of rows whose usable words, rounded down, are filled well enough.
             fillable = value // storage.min_utilization
-            rows = max(1, math.floor(fillable * storage.multiple_buffering / storage.block_size))
+            rows = max(1, math.ceil((fillable + 1) * storage.multiple_buffering / storage.block_size) - 1)
             yield _resized((Capacity(level, storage),), rows * storage.block_size, rest)
         case Mesh(_, _, size):
             # A least parallelism is a share of all units, of which there are more on a larger mesh.

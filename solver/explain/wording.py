@@ -142,7 +142,7 @@ def without_text(constraint: Constraint, mapspace: Mapspace, turned: bool = True
 def also_text(twins: Iterable[Constraint], mapspace: Mapspace) -> str:
     """Return the nodes that a change is made for as well, because they share its text."""
     names = dict.fromkeys(_named(twin, mapspace) for twin in twins)
-    return f", and with it of {', '.join(names)}" if names else ""
+    return f"; the line holds for {', '.join(names)} as well" if names else ""
 
 
 def _named(constraint: Constraint, mapspace: Mapspace) -> str:

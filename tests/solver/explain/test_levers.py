@@ -123,6 +123,78 @@ def test_a_lever_suffices_and_less_does_not(edits, lever, change, less):
     assert diagnose(mapspace_of(*kept, less)).verdict is Verdict.INFEASIBLE
 
 
+BOTH = "depth: 8, width: 8, datawidth: 8}\n          actions: "
+OUTPUT_TEMPORAL = "temporal: {factors: [C=1, R=1, P=1]}"
+
+
+def shared_factor(value):
+    """One rule for the temporal loops of both scratchpads."""
+    return [
+        ("temporal: {factors: [P=1]}", f"temporal: &loops {{factors: [P=1, C={value}]}}"),
+        (OUTPUT_TEMPORAL, "temporal: *loops"),
+    ]
+
+
+def shared_capacity(depth):
+    return [
+        (SPAD, f"attributes: &size {{depth: {depth}, width: 8, datawidth: 8}}\n          actions: &spad"),
+        (f"attributes: {{{BOTH}*spad", "attributes: *size\n          actions: *spad"),
+    ]
+
+
+def test_what_one_line_asks_of_two_nodes_changes_for_both():
+    found = diagnose(mapspace_of(*shared_factor(4)))
+    (reason,) = found.reasons
+    (lever,) = reason.levers
+    assert lever.text == (
+        "C=2 instead of C=4 in the temporal loops of `weight_spad`; the line holds for `output_spad` as well"
+    )
+    assert diagnose(mapspace_of(*shared_factor(2))).verdict is Verdict.FEASIBLE
+
+
+def test_a_capacity_of_two_levels_grows_until_both_tiles_fit():
+    # Of M=6 and P=4 the one takes 6 words, the other 24.
+    tiles = [
+        ("temporal: {factors: [P=1]}", "temporal: {factors: [M=1]}"),
+        (OUTPUT_TEMPORAL, "temporal: {factors: [M=6, P=4]}"),
+    ]
+    found = diagnose(mapspace_of(*shared_capacity(8), *tiles))
+    texts = [lever.text for reason in found.reasons for lever in reason.levers]
+    assert "`output_spad` with 24 words instead of 8; the line holds for `weight_spad` as well" in texts
+    assert diagnose(mapspace_of(*shared_capacity(24), *tiles)).verdict is Verdict.FEASIBLE
+    assert diagnose(mapspace_of(*shared_capacity(23), *tiles)).verdict is Verdict.INFEASIBLE
+
+
+def test_what_a_branch_keeps_is_one_line_with_what_the_others_bypass():
+    wide = ("factors: [C=1, R=1, P=1]", "factors: [M=6, P=4]")
+    found = diagnose(mapspace_of(wide, spad(64)))
+    levers = [lever.text for reason in found.reasons for lever in reason.levers]
+    assert "without this: `output_spad` keeps Outputs" in levers
+    keep = ("dataspace: {keep: [Outputs]}\n            ", "")
+    assert diagnose(mapspace_of(wide, spad(64), keep)).verdict is Verdict.FEASIBLE
+
+
+def test_no_level_is_told_to_bypass_everything():
+    alone = "keep: [Inputs], bypass: [Weights, Outputs]}\n        temporal: {factors: [C=4, R=3, P=4]}"
+    edits = [("keep: [Inputs, Outputs]}", alone), ("depth: 64", "depth: 7")]
+    found = diagnose(mapspace_of(*edits))
+    texts = [lever.text for reason in found.reasons for lever in reason.levers]
+    assert "without this: `buffer` keeps Inputs" in texts
+    assert not any("bypassing" in text for text in texts)
+    assert diagnose(mapspace_of(*edits, ("keep: [Inputs], bypass", "bypass"))).verdict is Verdict.FEASIBLE
+
+
+def test_a_capacity_is_lowered_no_further_than_its_rounding_asks_for():
+    # 19 rows over 1.5 are 12 usable words, of which 6 are half; 20 rows are 13.
+    edits = [factors("M>=3, C>=4"), spad(21, f", min_utilization: 0.5, {BUFFERED}")]
+    found = diagnose(mapspace_of(*edits))
+    texts = [lever.text for reason in found.reasons for lever in reason.levers]
+    assert "`weight_spad` with 19 words instead of 21" in texts
+    for rows, verdict in ((19, Verdict.FEASIBLE), (20, Verdict.INFEASIBLE)):
+        edits[1] = spad(rows, f", min_utilization: 0.5, {BUFFERED}")
+        assert diagnose(mapspace_of(*edits)).verdict is verdict
+
+
 def test_the_arithmetic_is_that_of_the_conflict_alone():
     (reason,) = diagnose(mapspace_of(spad(8), ALL_IN_PE)).reasons
     (found,) = reason.shortfalls
