@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from model.spec.documents import Document
@@ -66,7 +66,7 @@ def parse_setting(text: str) -> tuple[AttributeSetting, ...]:
         raise SpecError("this sets no attribute", whole, hint=hint)
     settings: list[AttributeSetting] = []
     column = len(name) + 2
-    for part in values.split(","):
+    for part in _parts(values):
         span = document.span(1, column, 1, column + max(1, len(part)))
         if not part.strip():
             raise SpecError(f"a value of `{name}` is empty", span)
@@ -76,6 +76,17 @@ def parse_setting(text: str) -> tuple[AttributeSetting, ...]:
         settings.append(AttributeSetting(node, attribute, value, whole))
         column += len(part) + 1
     return tuple(settings)
+
+
+def _parts(values: str) -> Iterator[str]:
+    """Split at the commas that stand outside of brackets, so that functions keep their arguments."""
+    depth, start = 0, 0
+    for place, character in enumerate(values):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth <= 0:
+            yield values[start:place]
+            start = place + 1
+    yield values[start:]
 
 
 def with_settings(top: MappingNode, settings: Iterable[AttributeSetting]) -> MappingNode:

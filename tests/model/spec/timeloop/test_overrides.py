@@ -96,6 +96,12 @@ def test_values_are_read_as_in_a_file():
     assert {(setting.node, setting.attribute) for setting in settings} == {("a.b", "depth")}
 
 
+def test_functions_keep_their_arguments():
+    texts = [setting.value.text for setting in parse_setting("a.depth=min(width, 8),max(1, (2)),4")]
+    assert texts == ["min(width, 8)", "max(1, (2))", "4"]
+    assert parse_setting("a.depth=min(1, 2),7")[1].value.span.column == 19
+
+
 @pytest.mark.parametrize(
     ("setting", "message", "hint"),
     [
