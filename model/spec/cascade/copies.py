@@ -39,6 +39,8 @@ def read_transfer(mapspace: Mapspace, einsum: Einsum) -> Transfer | None:
 
 def stray_notes(workload: Workload, layers: Sequence[Layer]) -> Iterator[str]:
     """Yield notes on tensors that a copy moves to or from another level than an Einsum has them at."""
+    if all(layer.transfer is None for layer in layers):
+        return
     stored: dict[str, dict[str, str]] = {}
     for einsum, layer in zip(workload.einsums, layers, strict=True):
         levels, homes = layer.mapspace.architecture.levels, backing_levels(layer.mapspace)

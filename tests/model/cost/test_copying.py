@@ -6,7 +6,9 @@ from fractions import Fraction
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Packing, StorageLevel
+from model.cost import evaluate
 from model.cost.copying import Transfer, backing_levels, transfer_of
+from model.mapping import FanoutMapping, Loop, Mapping, StorageMapping
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 
@@ -59,6 +61,24 @@ def test_a_copy_into_a_level_farther_in():
     assert transfer_of(mapspace("B", "", "")) == Transfer(
         "DRAM", ("buffer",), 4 * 100 + 8 * 5 + 20 * (2 + 4), 20, "buffer"
     )
+
+
+def test_the_words_are_those_of_a_tensor_that_a_level_takes_over_as_a_whole():
+    whole = Mapping(
+        (
+            StorageMapping(keep=frozenset("ABC")),
+            StorageMapping((Loop("k", 5), Loop("m", 6)), frozenset("A")),
+            FanoutMapping(),
+            StorageMapping(),
+        )
+    )
+    cost = evaluate(PROBLEM, mapspace("", "", "").architecture, whole)
+    outer, inner = (cost.level(name).dataspace("A") for name in ("DRAM", "buffer"))
+    quiet = replace(BUFFER, energy=AccessEnergy(read=7, fill=5))
+    found = transfer_of(mapspace("B", "", "", levels=(DRAM, quiet, replace(SPAD, energy=AccessEnergy()))))
+    assert found is not None
+    assert (outer.reads, inner.fills) == (30, 30)
+    assert found.energy == outer.energy + 5 * -(-inner.fills // quiet.block_size)
 
 
 def test_a_copy_into_a_level_farther_out():

@@ -8,35 +8,10 @@ import pytest
 from model.cascade import Network
 from model.spec.cascade import load_network
 from model.spec.source import SpecError
+from tests.model.spec.cascade.test_loader import ARCHITECTURE
 
 Load = Callable[..., Network]
 
-ARCHITECTURE = """
-architecture:
-  nodes:
-  - !Component
-    name: DRAM
-    class: DRAM
-    attributes: {datawidth: 8, width: 64}
-    energy: {read: 512, write: 500, leak: 0}
-    constraints: {dataspace: {bypass: BYPASS}}
-  - !Component
-    name: buffer
-    class: SRAM
-    attributes: {datawidth: 8, width: 64, depth: DEPTH, write_bandwidth: 4}
-    energy: {read: 18, write: 14, update: 15, leak: 0}
-    constraints: {dataspace: {bypass: INNER}}
-  - !Component
-    name: register
-    class: regfile
-    spatial: {meshX: 2}
-    attributes: {datawidth: 8, width: 8, depth: 64}
-    energy: {read: 1, write: 1, leak: 0}
-  - !Component
-    name: mac
-    class: intmac
-    energy: {compute: 1}
-"""
 WORKLOAD = """
 workload:
   rank_sizes: {M: 8, K: 6, N: 4}
@@ -52,7 +27,10 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     monkeypatch.chdir(tmp_path)
 
     def loaded(bypass: str, inner: str = "[]", depth: int = 64, bits: str = "A_in: 8") -> Network:
-        text = ARCHITECTURE.replace("BYPASS", bypass).replace("INNER", inner).replace("DEPTH", str(depth))
+        outer = f"block_size: 8}}\n    constraints: {{dataspace: {{bypass: {bypass}}}"
+        text = ARCHITECTURE.replace("DRAM_ATTRIBUTES", outer).replace("SPATIAL", "{}")
+        text = text.replace("CONSTRAINTS", f"{{dataspace: {{bypass: {inner}}}}}")
+        text = text.replace("depth: 64", f"depth: {depth}, write_bandwidth: 4")
         Path("a.yaml").write_text(text, encoding="utf-8")
         Path("w.yaml").write_text(WORKLOAD.replace("BITS", bits), encoding="utf-8")
         return load_network(["w.yaml", "a.yaml"])
@@ -99,7 +77,7 @@ def test_a_buffer_that_is_too_small(load: Load):
 
 
 def test_a_copy_into_several_instances_is_refused(load: Load):
-    with pytest.raises(SpecError, match="`A` is stored at `register`, which exists 2 times") as caught:
+    with pytest.raises(SpecError, match="`A` is stored at `register`, which exists 8 times") as caught:
         load("[A]", "[A]")
     assert "w.yaml:6" in caught.value.render()
     assert "one instance" in (caught.value.hint or "")
