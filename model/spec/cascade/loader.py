@@ -179,11 +179,14 @@ def without_mapping(top: MappingNode, notes: list[str]) -> MappingNode:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Return the files' names without suffixes, with as many directories as tell them apart."""
+    """Return the files' names without suffixes, with as many directories as tell them apart.
+
+    Files that are given again, or differ in their suffixes only, have their places as well.
+    """
     resolved = [path.absolute() for path in paths]
-    names = [path.name.split(".")[0] for path in resolved]
-    depth = 1
-    while len(set(names)) < len(names) and depth < max(len(path.parts) for path in resolved):
+    stems = [(*path.parts[1:-1], path.name.split(".")[0]) for path in resolved]
+    depth, most = 1, max(map(len, stems))
+    while depth < most and len({stem[-depth:] for stem in stems}) < len(set(stems)):
         depth += 1
-        names = ["/".join((*path.parts[-depth:-1], path.name.split(".")[0])) for path in resolved]
+    names = ["/".join(stem[-depth:]) for stem in stems]
     return [f"{name}#{place}" if names.count(name) > 1 else name for place, name in enumerate(names, 1)]

@@ -1,6 +1,7 @@
 """Networks: names of the workload in an architecture, layers of Timeloop's form, what is refused."""
 
 import math
+import shutil
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -271,10 +272,22 @@ def test_layers_of_a_directory_may_include_what_lies_beside_it(tmp_path: Path):
         load_network([tmp_path / "net" / "1.yaml", EYERISS])
 
 
-def test_layers_of_one_name_are_told_apart():
-    gemm = SPECS / "layers" / "gemm" / "1024.yaml"
-    names = [layer.name for layer in load_network([gemm, gemm, EYERISS]).layers]
-    assert len(set(names)) == 2
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (["a/x.yaml", "b/x.yaml"], ["a/x", "b/x"]),
+        (["a/x.yaml", "a/x.yaml"], ["x#1", "x#2"]),
+        (["a/x.yaml", "b/x.yaml", "a/x.yaml"], ["a/x#1", "b/x", "a/x#3"]),
+        (["a/x.yaml", "a/x.yml", "b/y.yaml"], ["x#1", "x#2", "y"]),
+        (["c/a/x.yaml", "d/a/x.yaml"], ["c/a/x", "d/a/x"]),
+    ],
+)
+def test_layers_of_one_name_are_told_apart(tmp_path: Path, files: list[str], expected: list[str]):
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(SPECS / "layers" / "gemm" / "1024.yaml", tmp_path / name)
+    network = load_network([*(tmp_path / name for name in files), EYERISS])
+    assert [layer.name for layer in network.layers] == expected
 
 
 def test_the_workload_has_the_mapspaces_of_the_layer_files():
