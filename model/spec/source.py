@@ -194,8 +194,8 @@ class SpecError(Exception):
     def included_at(self, span: Span) -> SpecError:
         """Return the error with the place of the include that led to it."""
         if self.span is None:
-            return SpecError(self.message, span, self.related, self.hint)
-        return SpecError(self.message, self.span, (*self.related, (span, "included here")), self.hint)
+            return type(self)(self.message, span, self.related, self.hint)
+        return type(self)(self.message, self.span, (*self.related, (span, "included here")), self.hint)
 
     def render(self) -> str:
         """Return the message with its places, source lines, carets and hint.
@@ -213,6 +213,10 @@ class SpecError(Exception):
         if self.hint is not None:
             lines.append(f"help: {self.hint}")
         return "\n".join(_cut(printable(line)) for line in lines)
+
+
+class ConflictError(SpecError):
+    """Constraints of a spec that no mapping satisfies together."""
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:

@@ -23,10 +23,13 @@ MODULES = {
 """Modules of `solver.cli` with commands of their own; the others are in ``commands``."""
 
 
+EXPLAIN = "`python -m solver explain` with the same specs lists the changes that suffice"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; wrong arguments raise ``SystemExit`` with 2."""
     options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
-    from model.spec.source import SpecError  # noqa: PLC0415 (--help answers without it)
+    from model.spec.source import ConflictError, SpecError  # noqa: PLC0415 (--help answers without it)
     from solver.cli.output import OutputError  # noqa: PLC0415
 
     try:
@@ -35,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except SpecError as error:
         print(error.render(), file=sys.stderr)
+        if isinstance(error, ConflictError):
+            print(f"help: {EXPLAIN}", file=sys.stderr)
     except OutputError as error:
         print(f"error: {error}", file=sys.stderr)
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from model.mapspace import SpatialRules
 from model.numbers import divisors
 from model.problem import Dataspace
 from model.spec.fields import source_ref
-from model.spec.source import Span, SpecError
+from model.spec.source import ConflictError, Span
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor
 from model.spec.timeloop.keeping import Keeping
@@ -76,7 +76,7 @@ class _Kept:
 
 
 def check_feasible(slots: Sequence[Slot], context: Context) -> None:
-    """Raise a SpecError for constraints that conflict plainly; it names places none of which is to spare.
+    """Raise a ConflictError for constraints that conflict plainly; it names places none of which is to spare.
 
     Checked are fixed factors against the mesh of their fanout, for each dimension whether factors
     that the nodes allow can have the bound as their product, and for each storage level whether
@@ -106,7 +106,7 @@ def check_feasible(slots: Sequence[Slot], context: Context) -> None:
 
 
 def _check_mesh(slot: Slot, rules: SpatialRules, context: Context) -> None:
-    """Raise a SpecError if factors that are asked for exceed the fanout, or one of its axes."""
+    """Raise a ConflictError if factors that are asked for exceed the fanout, or one of its axes."""
     leaf = slot.loops.leaf
     asked = {f.dim: f for f in slot.loops.factors if f.relation != "<=" and f.value > 1}
     axes = {dim: axis_of(rules, dim, context) for dim in asked}
@@ -121,7 +121,7 @@ def _check_mesh(slot: Slot, rules: SpatialRules, context: Context) -> None:
         raise _too_wide(slot, name, size, factors)
 
 
-def _too_wide(slot: Slot, name: str, size: int, factors: Sequence[Factor]) -> SpecError:
+def _too_wide(slot: Slot, name: str, size: int, factors: Sequence[Factor]) -> ConflictError:
     """Return the error for factors whose product exceeds `size`, as few of them as exceed it."""
     leaf = slot.loops.leaf
     assert leaf.spatial is not None
@@ -137,8 +137,8 @@ def _too_wide(slot: Slot, name: str, size: int, factors: Sequence[Factor]) -> Sp
     if slot.loops.split is not None:
         places.append((slot.loops.split[1], "the split between its axes"))
     text = " * ".join(map(str, shown))
-    message = f"the spatial factors {text}{total} exceed {name} of `{leaf.name}`"
-    return SpecError(message, shown[-1].span, tuple(places))
+    message = f"the spatial factors {text}{total} exceed {name} of `{leaf.name}`: {product - size:,} too few"
+    return ConflictError(message, shown[-1].span, tuple(places))
 
 
 def _demands(slot: Slot, dim: str, context: Context) -> Iterator[_Demand]:
@@ -201,7 +201,9 @@ def _products(choices: Iterable[frozenset[int]], bound: int) -> list[frozenset[i
     return found
 
 
-def _unreachable(dim: str, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context) -> SpecError:
+def _unreachable(
+    dim: str, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context
+) -> ConflictError:
     """Say why no factors of `dim` multiply to its bound."""
     bound = context.problem.bound[dim]
     few = irreducible(demands, lambda rest: not _reachable(dim, slots, rest, context))
@@ -212,14 +214,14 @@ def _unreachable(dim: str, slots: Sequence[Slot], demands: Sequence[_Demand], co
     related = ((context.bounds.spans[dim], f"{dim} is {bound} here"), *named)
     allowed = _allowed(dim, slots, few, context)
     if all(factors == {1} for factors in allowed):
-        return SpecError(f"{dim} is {bound}, but its factor is fixed to 1 at every node", first, related)
+        return ConflictError(f"{dim} is {bound}, but its factor is fixed to 1 at every node", first, related)
     if any(not factors for factors in allowed):
         name = next(s.loops.leaf.name for s, factors in zip(slots, allowed, strict=True) if not factors)
-        return SpecError(f"no divisor of {dim} = {bound} is allowed at `{name}`", first, related)
+        return ConflictError(f"no divisor of {dim} = {bound} is allowed at `{name}`", first, related)
     reached = _products(allowed, bound)[-1]
     shown = "none that divides it" if not reached else f"{max(reached)} at most"
     message = f"the factors allowed for {dim} cannot reach its bound {bound}: their product is {shown}"
-    return SpecError(message, first, related)
+    return ConflictError(message, first, related)
 
 
 def _kept_words(kept: Iterable[_Kept], extents: Mapping[str, int]) -> dict[str, int]:
@@ -238,7 +240,9 @@ def _fits(slot: Slot, extents: Mapping[str, int], context: Context) -> bool:
     return usable is None or sum(_kept_words(_kept(slot, context), extents).values()) <= usable
 
 
-def _too_small(place: int, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context) -> SpecError:
+def _too_small(
+    place: int, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context
+) -> ConflictError:
     """Say why the least tiles do not fit into the storage level at `place`."""
     level, keeping = slots[place].level, slots[place].keeping
     assert level is not None
@@ -255,16 +259,18 @@ def _too_small(place: int, slots: Sequence[Slot], demands: Sequence[_Demand], co
     parts: list[_Demand | _Kept] = [*_kept(slots[place], context), *demands]
     few = irreducible(parts, lambda rest: sum(tiles(rest).values()) > usable)
     shown = tiles(few)
-    arithmetic = " + ".join(f"{name} {words}" for name, words in shown.items())
-    capacity = f"{usable} words"
+    total = sum(shown.values())
+    words = f"{total:,} word{'' if total == 1 else 's'}"
+    arithmetic = " + ".join(f"{name} {count:,}" for name, count in shown.items()) + f" = {words}"
+    demand = arithmetic if len(shown) > 1 else f"{next(iter(shown))} needs {words}"
+    capacity = f"{usable:,}"
     if level.multiple_buffering != 1:
-        capacity += f" ({level.size_words} over multiple_buffering {level.multiple_buffering})"
+        capacity += f" ({level.size_words:,} over multiple_buffering {level.multiple_buffering})"
     related = [(part.span, f"`{part.space.name}` is kept here") for part in few if isinstance(part, _Kept)]
     related += [(part.span, part.text) for part in few if isinstance(part, _Demand)]
     written = (attribute.node.span for attribute in keeping.leaf.attributes.values())
     related += [(span, "the capacity") for span in written if source_ref(span) == level.size_source][:1]
-    total = sum(shown.values())
-    message = f"`{level.name}` cannot hold the least tiles: {arithmetic} = {total} words, in {capacity}"
+    message = f"{demand} at the least, `{level.name}` holds {capacity}: {total - usable:,} too few"
     needed = sum(tiles(parts).values())
-    hint = f"the least tiles of all that it must keep take {needed} words"
-    return SpecError(message, keeping.leaf.span, tuple(related), None if needed == total else hint)
+    hint = f"the least tiles of all that it must keep take {needed:,} words"
+    return ConflictError(message, keeping.leaf.span, tuple(related), None if needed == total else hint)

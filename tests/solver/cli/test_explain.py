@@ -44,7 +44,8 @@ def test_a_plain_conflict_is_explained_with_its_lines(row, capsys):
 def test_a_plain_conflict_is_refused_by_other_commands(row, capsys):
     assert main(["map", row(*TIGHT)]) == 2
     message = capsys.readouterr().err
-    assert "`weight_spad` cannot hold the least tiles: Weights 12 = 12 words, in 8 words" in message
+    assert "Weights needs 12 words at the least, `weight_spad` holds 8: 4 too few" in message
+    assert message.endswith("`python -m solver explain` with the same specs lists the changes that suffice\n")
     assert [line for line in message.splitlines() if line.startswith("note:")] == [
         "note: `Weights` is kept here",
         "note: `R=3` at `weight_spad`",

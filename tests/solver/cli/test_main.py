@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-import solver.search
 from model.cost import evaluate
 from model.spec.timeloop import load_timeloop
 from solver.cli.main import main
@@ -42,7 +41,8 @@ def answer(monkeypatch):
             calls.append(options)
             return result
 
-        monkeypatch.setattr(solver.search, "map_einsum", fake, raising=False)
+        monkeypatch.setattr("solver.search.map_einsum", fake)
+        monkeypatch.setattr("solver.guided.map_or_explain", fake)
         return calls
 
     return install

@@ -66,14 +66,14 @@ def test_what_lies_outside_raises_the_least_tile():
         MAC,
     )
     error = failure(spec(arch=architecture(*nodes)))
-    assert "Weights 1 + Inputs 16 + Outputs 16 = 33 words, in 32 words" in error.message
+    assert "Weights 1 + Inputs 16 + Outputs 16 = 33 words at the least, `spad` holds 32" in error.message
     assert error.hint == "the least tiles of all that it must keep take 37 words"
     assert [text for _, text in error.related][3:] == ["`P=1` at `DRAM`", "the capacity"]
 
 
 def test_only_the_factors_that_exceed_the_mesh_are_named():
     error = failure(text_with("[]", "[R=3, C=4, K=2]", "[]"))
-    assert error.message == "the spatial factors R=3 * C=4 = 12 exceed the 8 instances of `PE`"
+    assert error.message == "the spatial factors R=3 * C=4 = 12 exceed the 8 instances of `PE`: 4 too few"
     assert marked(error) == "C=4"
     assert [text for _, text in error.related] == ["`PE` is 4 x 2", "`R=3` is asked for here"]
 
@@ -87,7 +87,8 @@ def test_plain_conflicts_load_when_they_are_not_refused():
 def test_multiple_buffering_is_shown_in_the_arithmetic():
     spad = SPAD.replace("datawidth: 16", "datawidth: 16, multiple_buffering: 16")
     error = failure(spec(arch=architecture(DRAM, constrained(spad, "{dataspace: {keep: ['*']}}"), MAC)))
-    assert "= 3 words, in 2 words (32 over multiple_buffering 16)" in error.message
+    capacity = "`spad` holds 2 (32 over multiple_buffering 16)"
+    assert f"= 3 words at the least, {capacity}: 1 too few" in error.message
 
 
 def test_a_capacity_that_just_suffices():
