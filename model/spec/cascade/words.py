@@ -110,12 +110,14 @@ def _with_words(level: StorageLevel, bits: Mapping[str, int], word_bits: Fractio
 def _capacity(level: StorageLevel, size_words: int, bits: Mapping[str, int]) -> int:
     """Return how many words a level holds: whole rows of them, and those of a last, short row.
 
-    This counts as much as the values fill of it that fill it least.
+    This counts with its share of a row's bits, or as what the values fill of it that fill it least,
+    if that is more: neither is more than any of them finds room for.
     """
     full, rest = divmod(size_words, level.block_size)
     rows, rest_bits = word_rows(level, bits), rest * level.word_bits
-    short = min(rest_bits // own * int(fit(level, own).size_rows / rows) for own in bits.values())
-    return math.floor(full / rows) + int(short)
+    share = Fraction(rest_bits, _row_bits(level))
+    filled = min(rest_bits // own * fit(level, own).size_rows for own in bits.values())
+    return math.floor(full / rows) + math.floor(max(share, filled) / rows)
 
 
 def _row_bits(level: StorageLevel) -> int:

@@ -123,14 +123,18 @@ def test_one_size_holds_as_much_as_the_same_size_among_others(bits: int, more: i
     assert converted(own, bits, bits) == converted(own, bits)
 
 
-def test_a_short_row_counts_as_what_fills_it_least():
+def test_a_short_row_counts_with_its_share_of_the_bits():
     # 33 rows of three 8-bit words, and one word more: it holds an 8-bit value, but none of 16 bits.
     short = level(word_bits=8, block_size=3)
     assert converted(short, 8).size_words == 100
     assert converted(short, 16).size_words == 33
-    assert converted(short, 8, 16).size_words == 33 * 3
-    # Two words more: two of three 8-bit values, or the one of 16 bits that a whole row holds as well.
-    assert converted(replace(short, size_words=101), 8, 16).size_words == 33 * 3 + 2
+    assert converted(short, 8, 16).size_words == 33 * 3 + 1
+    # A row of 16 four-bit words holds two values of 24 bits or five of 12, one of 14 words as many.
+    longer = level(word_bits=4, block_size=16, size_words=10 * 16 + 14)
+    assert converted(longer, 24).size_words == 11 * 2
+    assert converted(longer, 12).size_words == 10 * 5 + 4
+    assert converted(longer, 24, 12).size_words == 10 * 10 + 8
+    assert converted(replace(longer, size_words=10 * 16 + 15), 24, 12).size_words == 11 * 10
 
 
 def test_bandwidths_count_bits_whatever_the_size_of_a_value():
