@@ -51,6 +51,7 @@ def _explain(
 ) -> tuple[tuple[Reason, ...], CostReport | None]:
     """Return the reasons of an infeasible mapspace, or the costs of a feasible one."""
     from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible  # noqa: PLC0415
+    from solver.guided import map_from  # noqa: PLC0415
     from solver.search import map_einsum  # noqa: PLC0415
 
     with (
@@ -60,7 +61,8 @@ def _explain(
         diagnosis = diagnose(mapspace, stop.is_set)
         if diagnosis.verdict is Verdict.INFEASIBLE:
             return diagnosis.reasons, None
-        report = constraint_costs(mapspace, search_options(arguments), map_einsum, on_progress, stop.is_set)
+        options = search_options(arguments)
+        report = constraint_costs(mapspace, options, map_einsum, on_progress, stop.is_set, map_from)
         if report.baseline.status is not Status.INFEASIBLE:
             return (), report
         # The search proves what the diagnosis could not decide in its time.

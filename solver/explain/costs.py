@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from model.mapspace import Mapspace
@@ -27,8 +27,10 @@ from solver.result import (
     Status,
     StopCallback,
 )
+from solver.search.completion import Priced
 
 Search = Callable[[Mapspace, Options, ProgressCallback | None, StopCallback | None], Result]
+SearchFrom = Callable[[Priced, Mapspace, Options, ProgressCallback | None, StopCallback | None], Result]
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ def constraint_costs(
     search: Search,
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
+    search_from: SearchFrom | None = None,
 ) -> CostReport:
     """Search the optimum with all constraints, then without each clause.
 
@@ -101,6 +104,9 @@ def constraint_costs(
         Of each search; the time limit holds for each of them alone.
     search
         The search, `solver.search.map_einsum`.
+    search_from
+        The same with an incumbent to begin with, `solver.guided.map_from`: without a constraint, today's
+        best mapping is still allowed.
 
     Raises
     ------
@@ -117,9 +123,27 @@ def constraint_costs(
             break
         report = _numbered(on_progress, f"{number}/{len(groups)}")
         spaces = () if clause.idle(mapspace) else without(mapspace, clause.constraints, clause.orders)
-        results = [search(space, options, report, should_stop) for space in spaces]
+        results: list[Result] = []
+        for space in spaces:
+            if search_from is None:
+                results.append(search(space, options, report, should_stop))
+            else:
+                known = _best(baseline, results)
+                results.append(search_from(known, space, options, report, should_stop))
         found.append(_cost(_statement(clause, mapspace), baseline, results))
     return CostReport(baseline, tuple(sorted(found, key=lambda cost: -cost.share)))
+
+
+def _best(baseline: Result, results: Iterable[Result]) -> Priced:
+    """Return the best mapping that is allowed without a clause, as far as that is known.
+
+    Where several mapspaces make up what is allowed, it need not be in the one that is searched next; it
+    bounds the best of all of them. Its costs do not depend on the limits that are lifted.
+    """
+    best = min((baseline, *results), key=_value)
+    assert best.mapping is not None
+    assert best.evaluation is not None
+    return Priced(best.mapping, best.evaluation)
 
 
 def clauses(mapspace: Mapspace) -> list[Clause]:

@@ -11,6 +11,7 @@ from solver.explain import constraint_costs
 from solver.explain.costs import clauses
 from solver.explain.relaxing import without
 from solver.explain.wording import clause_text
+from solver.guided import map_from
 from solver.result import ContradictionError, Options, Status, Termination
 from solver.search import map_einsum
 from tests.bruteforce import count_mappings, optimum
@@ -86,6 +87,17 @@ def test_less_cannot_be_allowed_without_a_constraint(lie):
 
     with pytest.raises(ContradictionError, match="without"):
         constraint_costs(mapspace, ENERGY, search)
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
+def test_an_incumbent_to_begin_with_changes_no_cost(objective):
+    mapspace = replace(mapspace_of(), min_parallelism=Fraction(6))
+    options = Options(objectives=(objective,))
+    alone = constraint_costs(mapspace, options, map_einsum)
+    helped = constraint_costs(mapspace, options, map_einsum, search_from=map_from)
+    assert [cost.statement for cost in helped.clauses] == [cost.statement for cost in alone.clauses]
+    for one, other in zip(alone.clauses, helped.clauses, strict=True):
+        assert (one.share, one.most, one.result.value) == (other.share, other.most, other.result.value)
 
 
 def stopped(space, options, on_progress, should_stop):
