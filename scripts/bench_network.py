@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from model.spec.cascade import load_network
-from solver.network import NetworkResult, Processes, Serial, map_network
+from solver.network import NetworkResult, Processes, Run, Serial, map_network
 from solver.result import Options
 
 SPECS = Path(__file__).resolve().parent.parent / "specs"
@@ -50,7 +50,7 @@ def run(workloads: Sequence[str], architectures: Sequence[str], options: Options
             ]
             network = load_network(files)
             start = cpu_seconds()
-            result = map_network(network, options, executor=executor)
+            result = map_network(network, options, Run(executor=executor))
             yield Timing(workload, architecture, result, cpu_seconds() - start)
 
 

@@ -17,19 +17,20 @@ from solver.cli.running import search_options
 
 if TYPE_CHECKING:
     from solver.network.executors import Executor
-    from solver.network.run import NetworkProgress, ProgressCallback
+    from solver.network.run import NetworkProgress, ProgressCallback, Run
+    from solver.result import Options
 
 Answer = TypeVar("Answer")
 
 
-def run_searches(arguments: argparse.Namespace, run: Callable[..., Answer]) -> Answer:
-    """Return what `run` answers to the options, cache, progress and executor that the arguments ask for.
+def run_searches(arguments: argparse.Namespace, mapped: Callable[[Options, Run], Answer]) -> Answer:
+    """Return what `mapped` answers to the options, cache, progress and executor that the arguments ask for.
 
     Parameters
     ----------
     arguments
         As `solver.cli.network_arguments.add_run_options` adds them.
-    run
+    mapped
         `solver.network.map_network` or its like, but for what is to be mapped.
 
     Raises
@@ -38,7 +39,7 @@ def run_searches(arguments: argparse.Namespace, run: Callable[..., Answer]) -> A
         The cache cannot be used, or searches cannot run where they were to. Answers that cannot be
         kept later on, as on a full disk, are a warning only.
     """
-    from solver.network import ResultCache  # noqa: PLC0415 (loads ortools)
+    from solver.network import ResultCache, Run  # noqa: PLC0415 (loads ortools)
     from solver.network.executors import ExecutorError  # noqa: PLC0415
 
     _check_cache(arguments.cache)
@@ -46,7 +47,8 @@ def run_searches(arguments: argparse.Namespace, run: Callable[..., Answer]) -> A
     try:
         executor = _executor(arguments)
         with interruptible() as stop, _progress_bar(arguments.quiet) as on_progress:
-            answer = run(options, cache, arguments.resume, on_progress, stop.is_set, executor)
+            how = Run(cache, arguments.resume, on_progress, stop.is_set, executor)
+            answer = mapped(options, how)
     except ExecutorError as error:
         raise OutputError(str(error)) from error
     if cache.failure is not None:

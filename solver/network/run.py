@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from model.cascade import Layer, Network
 from model.cost import evaluate
@@ -28,25 +28,16 @@ class NetworkProgress:
 ProgressCallback = Callable[[NetworkProgress], None]
 
 
-def map_network(
-    network: Network,
-    options: Options = Options(),  # noqa: B008 (frozen)
-    cache: ResultCache | None = None,
-    resume: bool = False,
-    on_progress: ProgressCallback | None = None,
-    should_stop: StopCallback | None = None,
-    executor: Executor | None = None,
-) -> NetworkResult:
-    """Map each layer of a network to its optimum.
+def _never() -> bool:
+    return False
 
-    Layers that are the same problem but for names are searched once. Copies need no mapping.
+
+@dataclass(frozen=True)
+class Run:
+    """How the searches of networks are run; what they answer does not depend on it.
 
     Parameters
     ----------
-    network
-        The layers.
-    options
-        As for a single Einsum; the time limit is that of each search.
     cache
         Where proven answers are kept as they are found; see `ResultCache.failure`.
     resume
@@ -57,40 +48,58 @@ def map_network(
         Once it answers True, running searches end with their incumbents and no other one begins.
     executor
         Where searches run; by default one after the other in this process.
+    """
+
+    cache: ResultCache | None = None
+    resume: bool = False
+    on_progress: ProgressCallback | None = None
+    should_stop: StopCallback = _never
+    executor: Executor = field(default_factory=Serial)
+
+
+def map_network(network: Network, options: Options = Options(), run: Run = Run()) -> NetworkResult:  # noqa: B008
+    """Map each layer of a network to its optimum.
+
+    Layers that are the same problem but for names are searched once. Copies need no mapping.
+
+    Parameters
+    ----------
+    network
+        The layers.
+    options
+        As for a single Einsum; the time limit is that of each search.
+    run
+        How to run the searches.
 
     Returns
     -------
     NetworkResult
         Without the layers whose search did not begin, if it was stopped.
     """
-    return map_networks([network], options, cache, resume, on_progress, should_stop, executor)[0]
+    return map_networks([network], options, run)[0]
 
 
 def map_networks(
     networks: Sequence[Network],
     options: Options = Options(),  # noqa: B008 (frozen)
-    cache: ResultCache | None = None,
-    resume: bool = False,
-    on_progress: ProgressCallback | None = None,
-    should_stop: StopCallback | None = None,
-    executor: Executor | None = None,
+    run: Run = Run(),  # noqa: B008 (frozen)
 ) -> tuple[NetworkResult, ...]:
     """Map each layer of several networks; those that are the same problem are searched once for all.
 
     Parameters are those of `map_network`. The seconds of each result are those of the whole run.
     """
     start = time.monotonic()
-    stop = should_stop or (lambda: False)
+    cache = run.cache
     work = plan(networks, options)
-    kept = _kept(work, cache) if cache is not None and resume else {}
+    kept = _kept(work, cache) if cache is not None and run.resume else {}
     known = dict(kept)
     pending = [task for key, task in work.tasks.items() if key not in kept]
 
     def report(task: Task, progress: Progress | None) -> None:
-        if on_progress is not None:
-            on_progress(NetworkProgress(len(known), len(work.tasks), task.layer, progress))
+        if run.on_progress is not None:
+            run.on_progress(NetworkProgress(len(known), len(work.tasks), task.layer, progress))
 
-    for task, result in (executor or Serial()).run(pending, options, report, stop):
+    for task, result in run.executor.run(pending, options, report, run.should_stop):
         known[task.key] = result
         if cache is not None:
             cache.keep(task.key, result)

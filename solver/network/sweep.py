@@ -9,11 +9,9 @@ from dataclasses import dataclass
 
 from model.architecture import Architecture
 from model.spec.cascade.variants import Variant
-from solver.network.cache import ResultCache
-from solver.network.executors import Executor
 from solver.network.result import NetworkResult
-from solver.network.run import ProgressCallback, map_networks
-from solver.result import Options, Status, StopCallback
+from solver.network.run import Run, map_networks
+from solver.result import Options, Status
 
 
 @dataclass(frozen=True)
@@ -105,11 +103,7 @@ def unbeaten(points: Sequence[PlacedCosts]) -> Iterator[int]:
 def sweep(
     variants: Sequence[Variant],
     options: Options = Options(),  # noqa: B008 (frozen)
-    cache: ResultCache | None = None,
-    resume: bool = False,
-    on_progress: ProgressCallback | None = None,
-    should_stop: StopCallback | None = None,
-    executor: Executor | None = None,
+    run: Run = Run(),  # noqa: B008 (frozen)
 ) -> SweepResult:
     """Map the networks of all variants; searches that several of them need run once.
 
@@ -117,7 +111,7 @@ def sweep(
     """
     start = time.monotonic()
     networks = [variant.network for variant in variants]
-    results = map_networks(networks, options, cache, resume, on_progress, should_stop, executor)
+    results = map_networks(networks, options, run)
     points = tuple(SweepPoint(*pair) for pair in zip(variants, results, strict=True))
     return SweepResult(points, time.monotonic() - start)
 

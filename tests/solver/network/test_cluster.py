@@ -14,7 +14,7 @@ from model.cascade import Network
 from model.spec.cascade import load_network
 from model.spec.cascade.variants import load_variants
 from model.spec.timeloop.overrides import parse_setting
-from solver.network import ResultCache, map_network
+from solver.network import ResultCache, Run, map_network
 from solver.network.cluster import Cluster
 from solver.network.executors import ExecutorError
 from solver.network.sweep import sweep
@@ -71,7 +71,7 @@ def test_a_lost_worker_loses_nothing_and_nothing_counts_twice(scheduler, tmp_pat
             os.kill(found[0], signal.SIGKILL)
 
     cache = ResultCache(tmp_path)
-    result = map_network(network, ENERGY, cache, on_progress=kill_once, executor=executor)
+    result = map_network(network, ENERGY, Run(cache, on_progress=kill_once, executor=executor))
     alone = map_network(network, ENERGY)
     assert lost
     assert lost <= set(executor.answered)
@@ -85,14 +85,14 @@ def test_a_lost_worker_loses_nothing_and_nothing_counts_twice(scheduler, tmp_pat
 
 def test_sweeps_run_there_too(scheduler, spec):
     own = load_variants(spec, settings=[parse_setting("buffer.depth=6,12")])
-    there = sweep(own, ENERGY, executor=Cluster(scheduler.scheduler_address))
+    there = sweep(own, ENERGY, Run(executor=Cluster(scheduler.scheduler_address)))
     assert [point.costs for point in there.points] == [point.costs for point in sweep(own, ENERGY).points]
 
 
 def test_workers_of_another_version_are_refused(scheduler, network: Network, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("solver.network.cluster.VERSION", "0.0.0")
     with pytest.raises(ExecutorError, match=r"this program 0\.0\.0"):
-        map_network(network, ENERGY, executor=Cluster(scheduler.scheduler_address))
+        map_network(network, ENERGY, Run(executor=Cluster(scheduler.scheduler_address)))
 
 
 def test_workers_without_this_program_are_named(network: Network, tmp_path: Path):
@@ -122,7 +122,7 @@ def test_workers_without_this_program_are_named(network: Network, tmp_path: Path
     try:
         for _ in range(2):
             with pytest.raises(ExecutorError, match="the workers of the cluster lack this program: no"):
-                map_network(network, ENERGY, executor=Cluster(address))
+                map_network(network, ENERGY, Run(executor=Cluster(address)))
         assert [process.poll() for process in running] == [None, None]
     finally:
         for process in running:
@@ -145,12 +145,12 @@ def test_a_lost_scheduler_ends_the_run(network: Network):
             empty.close()
 
         with pytest.raises(ExecutorError, match="is gone"):
-            map_network(network, ENERGY, on_progress=close, executor=Cluster(empty.scheduler_address))
+            map_network(network, ENERGY, Run(on_progress=close, executor=Cluster(empty.scheduler_address)))
 
 
 def test_a_stopped_run_leaves_the_cluster(scheduler, network: Network):
     result = map_network(
-        network, ENERGY, should_stop=lambda: True, executor=Cluster(scheduler.scheduler_address)
+        network, ENERGY, Run(should_stop=lambda: True, executor=Cluster(scheduler.scheduler_address))
     )
     assert [own.origin for own in result.layers] == ["copy"]
 
@@ -159,9 +159,9 @@ def test_no_scheduler_answers(network: Network, monkeypatch: pytest.MonkeyPatch)
     pytest.importorskip("distributed")
     monkeypatch.setattr("solver.network.cluster.CONNECT_S", 1)
     with pytest.raises(ExecutorError, match="no Dask scheduler answers at tcp://127"):
-        map_network(network, ENERGY, executor=Cluster("tcp://127.0.0.1:1"))
+        map_network(network, ENERGY, Run(executor=Cluster("tcp://127.0.0.1:1")))
     with pytest.raises(ExecutorError, match="no Dask scheduler answers at nowhere"):
-        map_network(network, ENERGY, executor=Cluster("nowhere://"))
+        map_network(network, ENERGY, Run(executor=Cluster("nowhere://")))
 
 
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch):

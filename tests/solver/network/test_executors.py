@@ -11,7 +11,7 @@ import pytest
 
 from model.cascade import Network
 from model.spec.cascade import load_network
-from solver.network import Processes, ResultCache, executors, map_network
+from solver.network import Processes, ResultCache, Run, executors, map_network
 from solver.network.executors import ExecutorError
 from solver.network.run import NetworkProgress
 from solver.result import Options, Result, Status, Termination
@@ -23,7 +23,7 @@ ENERGY = Options(objectives=("energy",))
 def test_processes_give_the_same_answers(network: Network, tmp_path: Path):
     alone = map_network(network, ENERGY)
     cache = ResultCache(tmp_path / "cache")
-    together = map_network(network, ENERGY, cache, executor=Processes(2))
+    together = map_network(network, ENERGY, Run(cache, executor=Processes(2)))
     pairs = zip(alone.layers, together.layers, strict=True)
     for own, other in pairs:
         assert own.origin == other.origin
@@ -33,10 +33,10 @@ def test_processes_give_the_same_answers(network: Network, tmp_path: Path):
 
 
 def test_processes_stop_when_asked(network: Network):
-    result = map_network(network, ENERGY, executor=Processes(2), should_stop=lambda: True)
+    result = map_network(network, ENERGY, Run(executor=Processes(2), should_stop=lambda: True))
     assert {own.layer.name for own in result.layers} >= {"A"}
     assert result.seconds < 60
-    nothing = map_network(replace(network, layers=network.layers[:1]), ENERGY, executor=Processes(2))
+    nothing = map_network(replace(network, layers=network.layers[:1]), ENERGY, Run(executor=Processes(2)))
     assert nothing.status is Status.OPTIMAL
     assert nothing.energy == 0
 
@@ -50,7 +50,7 @@ def test_a_lost_process_loses_nothing(network: Network):
             killed.append(children[0].pid)
             os.kill(children[0].pid, signal.SIGKILL)
 
-    together = map_network(network, ENERGY, on_progress=kill_once, executor=Processes(2))
+    together = map_network(network, ENERGY, Run(on_progress=kill_once, executor=Processes(2)))
     assert killed
     assert together.energy == map_network(network, ENERGY).energy
 
@@ -61,7 +61,7 @@ def test_processes_that_are_lost_again_and_again_are_given_up(network: Network):
             os.kill(child.pid, signal.SIGKILL)
 
     with pytest.raises(ExecutorError, match="lost 3 times"):
-        map_network(network, ENERGY, on_progress=kill_all, executor=Processes(2))
+        map_network(network, ENERGY, Run(on_progress=kill_all, executor=Processes(2)))
 
 
 def test_a_process_that_is_lost_while_it_waits_holds_nobody_up():
@@ -83,7 +83,7 @@ def test_a_process_that_is_lost_while_it_waits_holds_nobody_up():
             os.kill(killed[0], signal.SIGKILL)
 
     options = replace(ENERGY, time_limit_s=1.5)
-    result = map_network(network, options, on_progress=kill_the_idle_one, executor=Processes(2))
+    result = map_network(network, options, Run(on_progress=kill_the_idle_one, executor=Processes(2)))
     assert killed
     assert len(result.layers) == 2
     assert result.layers[0].status is Status.OPTIMAL
@@ -105,7 +105,7 @@ def test_an_interrupt_leaves_processes_alone_that_still_begin(
             os.kill(child.pid, signal.SIGINT)
             os.kill(child.pid, signal.SIGTERM)
 
-    result = map_network(network, ENERGY, on_progress=interrupt, executor=Processes(2))
+    result = map_network(network, ENERGY, Run(on_progress=interrupt, executor=Processes(2)))
     assert result.status is Status.OPTIMAL
     assert capfd.readouterr().err == ""
 

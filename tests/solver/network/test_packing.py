@@ -14,7 +14,7 @@ from model.mapping import Loop, Mapping, StorageMapping
 from model.mapspace import Mapspace
 from model.spec.cascade import load_network
 from solver.explain import explained
-from solver.network import ResultCache, Serial, map_network
+from solver.network import ResultCache, Run, Serial, map_network
 from solver.network.cache import cache_key
 from solver.network.naming import by_position
 from solver.result import Options, Status
@@ -199,7 +199,7 @@ def test_einsums_of_other_sizes_are_other_problems(load: Load, tmp_path: Path):
     ):
         Path("w.yaml").write_text(TWO.replace("BITS", sizes), encoding="utf-8")
         network = load_network(["w.yaml", "a.yaml"])
-        result = map_network(network, ENERGY, cache=ResultCache(tmp_path / "cache"), executor=Serial())
+        result = map_network(network, ENERGY, Run(cache=ResultCache(tmp_path / "cache"), executor=Serial()))
         assert [layer.origin for layer in result.layers] == origins
         for layer, own in zip(network.layers, result.layers, strict=True):
             space = layer.mapspace

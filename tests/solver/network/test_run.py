@@ -7,7 +7,7 @@ import pytest
 
 from model.cascade import Network
 from model.cost import evaluate
-from solver.network import ResultCache, Serial, map_network
+from solver.network import ResultCache, Run, Serial, map_network
 from solver.network.naming import by_position
 from solver.network.run import NetworkProgress
 from solver.result import Options, Result, Status, Termination
@@ -55,7 +55,7 @@ def test_each_einsum_gets_its_optimum_and_the_totals_count_instances(network: Ne
 
 def test_identical_einsums_are_searched_once(network: Network):
     search = Counting()
-    result = map_network(network, ENERGY, executor=Serial(search))
+    result = map_network(network, ENERGY, Run(executor=Serial(search)))
     assert [own.origin for own in result.layers] == ["copy", "searched", "searched", "identical"]
     assert result.layers[3].same_as == "T"
     assert search.calls == 2
@@ -78,22 +78,24 @@ def test_a_run_continues_where_it_was_stopped(network: Network, tmp_path: Path):
     cache = ResultCache(tmp_path / "cache")
     whole = map_network(network, ENERGY)
     search = Counting()
-    first = map_network(network, ENERGY, cache, executor=Serial(search), should_stop=lambda: search.calls > 0)
+    first = map_network(
+        network, ENERGY, Run(cache, executor=Serial(search), should_stop=lambda: search.calls > 0)
+    )
     assert first.status is Status.UNKNOWN
     assert len(first.layers) == 2
     assert first.energy is None
     again = Counting()
-    second = map_network(network, ENERGY, cache, resume=True, executor=Serial(again))
+    second = map_network(network, ENERGY, Run(cache, resume=True, executor=Serial(again)))
     assert second.energy == whole.energy
     assert [own.result and own.result.mapping for own in second.layers] == [
         own.result and own.result.mapping for own in whole.layers
     ]
     third = Counting()
-    last = map_network(network, ENERGY, cache, resume=True, executor=Serial(third))
+    last = map_network(network, ENERGY, Run(cache, resume=True, executor=Serial(third)))
     assert third.calls == 0
     assert [own.origin for own in last.layers] == ["copy", "cached", "cached", "identical"]
     fresh = Counting()
-    map_network(network, ENERGY, cache, executor=Serial(fresh))
+    map_network(network, ENERGY, Run(cache, executor=Serial(fresh)))
     assert fresh.calls == 2
 
 
@@ -102,7 +104,7 @@ def test_an_interrupted_search_is_neither_kept_nor_shared(network: Network, tmp_
         return Result(Status.UNKNOWN, Termination.INTERRUPTED, ("energy",), 1)
 
     cache = ResultCache(tmp_path / "cache")
-    result = map_network(network, ENERGY, cache, executor=Serial(stopped))
+    result = map_network(network, ENERGY, Run(cache, executor=Serial(stopped)))
     assert [own.layer.name for own in result.layers] == ["A", "T", "Z"]
     assert result.status is Status.UNKNOWN
     assert not (tmp_path / "cache").exists()
@@ -110,7 +112,7 @@ def test_an_interrupted_search_is_neither_kept_nor_shared(network: Network, tmp_
 
 def test_progress_names_each_layer_that_is_searched(network: Network):
     seen: list[NetworkProgress] = []
-    map_network(network, ENERGY, on_progress=seen.append)
+    map_network(network, ENERGY, Run(on_progress=seen.append))
     assert [(p.done, p.searches, p.layer.name) for p in seen if p.search is None] == [
         (0, 2, "T"),
         (1, 2, "Z"),

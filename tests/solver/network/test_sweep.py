@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from model.spec.cascade import load_network
 from model.spec.cascade.variants import Variant, load_variants
 from model.spec.timeloop.overrides import parse_setting
-from solver.network import Processes, ResultCache, Serial, map_network
+from solver.network import Processes, ResultCache, Run, Serial, map_network
 from solver.network.sweep import SweepResult, area_mm2, sweep, unbeaten
 from solver.network.swept_energies import energy_remarks
 from solver.result import Options, Status
@@ -48,7 +48,7 @@ def test_searches_that_points_share_run_once(spec: list[Path]):
     search = Counting()
     Path("v.yaml").write_text(WORKLOAD.replace("L: 2", "L: 1"), encoding="utf-8")
     own = load_variants([spec[1]], ["w.yaml", "v.yaml"], settings=[parse_setting("buffer.depth=6,12")])
-    result = sweep(own, ENERGY, executor=Serial(search))
+    result = sweep(own, ENERGY, Run(executor=Serial(search)))
     assert search.calls == 6  # two depths, by T (also Y) of both, Z of each
     assert result.searched == 6
     later = result.points[2].result.layers
@@ -65,17 +65,17 @@ def test_searches_that_points_share_run_once(spec: list[Path]):
 
 def test_processes_find_what_one_process_finds(spec: list[Path]):
     own = variants(spec, "buffer.depth=6,12")
-    assert outcome(sweep(own, ENERGY, executor=Processes(2))) == outcome(sweep(own, ENERGY))
+    assert outcome(sweep(own, ENERGY, Run(executor=Processes(2)))) == outcome(sweep(own, ENERGY))
 
 
 def test_a_stopped_sweep_continues(spec: list[Path], tmp_path: Path):
     own, cache, search = variants(spec, "buffer.depth=6,12"), ResultCache(tmp_path / "cache"), Counting()
-    stopped = sweep(own, ENERGY, cache, executor=Serial(search), should_stop=lambda: search.calls >= 3)
+    stopped = sweep(own, ENERGY, Run(cache, executor=Serial(search), should_stop=lambda: search.calls >= 3))
     assert stopped.status is Status.UNKNOWN
     assert [point.costs is None for point in stopped.points] == [False, True]
     assert stopped.front == {0}
     again = Counting()
-    whole = sweep(own, ENERGY, cache, resume=True, executor=Serial(again))
+    whole = sweep(own, ENERGY, Run(cache, resume=True, executor=Serial(again)))
     assert again.calls == 2  # the third was interrupted, the fourth had not begun
     assert outcome(whole) == outcome(sweep(own, ENERGY))
 
