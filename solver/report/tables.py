@@ -19,7 +19,8 @@ LONG_TEXT = 60
 def levels_table(architecture: Architecture, evaluation: Evaluation) -> Table:
     """Return a row per storage level and dataspace it keeps, and one for the arithmetic.
 
-    Tiles and accesses are words (values) of one instance; energies are of all instances together.
+    Tiles and accesses are words (values) of one instance, tiles times the words of the level that each
+    takes if that is not one; energies are of all instances together.
     """
     table = plain_table("Level", "Dataspace")
     for heading in ("Instances", "Tile", "Share", "Reads", "Fills", "Updates", "Energy", "Of total"):
@@ -123,8 +124,9 @@ def plain_table(*headings: str) -> Table:
 def _level_rows(level: StorageLevel, cost: LevelCost, evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
     """Yield dataspace, tile, share of the capacity, reads, fills, updates and energy."""
     for space in cost.dataspaces:
-        words = (space.tile_words, space.reads, space.fills, space.updates)
-        tile, *accesses = (count_text(number) for number in words)
+        size = level.packing_of(space.dataspace).size_per_value
+        tile = count_text(space.tile_words) + ("" if size == 1 else f" x {count_text(size)}")
+        accesses = map(count_text, (space.reads, space.fills, space.updates))
         share = percent(space.size_words / level.usable_words) if level.usable_words else NOTHING
         yield space.dataspace, tile, share, *accesses, *_energy_and_share(space.energy, evaluation)
     if cost.leak_energy or not cost.dataspaces:

@@ -2,14 +2,17 @@
 
 import io
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from rich.console import Console
 
-from model.cost import Violation
+from model.architecture import Packing
+from model.cost import Violation, evaluate
 from model.problem import Dataspace, Term
 from solver.report.document import evaluation_document, json_text, result_document
+from solver.report.figures import percent
 from solver.report.loopnest import loop_nest, space_text
 from solver.report.tables import joined_sources
 from solver.report.text import print_check, print_evaluation, print_result, violation_text
@@ -74,6 +77,20 @@ def test_energies_of_the_json_add_up():
 
 def test_check_prints_problem_hierarchy_and_size():
     assert_golden("check.txt", printed(print_check, MAPSPACE))
+
+
+def test_values_of_several_sizes_show_in_every_table():
+    packing = (Packing("Inputs", 8), Packing("Outputs", 1, 32, 4))
+    buffer = replace(ARCHITECTURE.levels[1], packing=packing, size_words=8 * 256)
+    nodes = (ARCHITECTURE.nodes[0], buffer, *ARCHITECTURE.nodes[2:])
+    architecture = replace(ARCHITECTURE, nodes=nodes)
+    mapspace = replace(MAPSPACE, architecture=architecture)
+    found = evaluate(PROBLEM, architecture, MAPPING)
+    tile = found.level("buffer").dataspace("Outputs").tile_words
+    text = printed(print_evaluation, mapspace, MAPPING, found)
+    assert f"{tile} x 32" in text
+    assert percent(32 * tile / (8 * 256)) in text
+    assert "Inputs 8, Outputs 1/4" in printed(print_check, mapspace)
 
 
 def test_a_loop_nest_holds_every_loop_once():
