@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Packing, StorageLevel
 from model.cost import evaluate
 from model.mapping import Mapping, StorageMapping
 from model.mapspace import KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
@@ -19,6 +19,7 @@ from solver.heuristics.interface import Budget, MapperError
 from solver.heuristics.pricing import Pricing
 from solver.heuristics.smaug.mapper import SmaugTiling
 from solver.heuristics.smaug.problems import find_operator
+from solver.heuristics.smaug.scratchpads import find_scratchpads
 from tests.conftest import REPOSITORY
 
 SPECS = REPOSITORY / "specs"
@@ -246,6 +247,19 @@ def test_half_of_a_doubly_buffered_scratchpad_is_used():
     halved = replace(mapspace, architecture=architecture)
     assert [SmaugTiling().tile(each).tiling.backend.capacity for each in (mapspace, halved)] == [200, 100]
     _priced(halved, SmaugTiling())
+
+
+@pytest.mark.parametrize(("build", "shares"), [(_shared, 3), (_separate, 1)])
+def test_the_widest_values_decide_how_many_fit(build, shares):
+    mapspace = build(_convolution(P=8, Q=8, K=8, C=8), 960)
+    nodes = tuple(
+        replace(node, packing=(Packing("Outputs", 1, 4, 4),)) if isinstance(node, StorageLevel) else node
+        for node in mapspace.architecture.nodes
+    )
+    wide = replace(mapspace, architecture=replace(mapspace.architecture, nodes=nodes))
+    assert find_scratchpads(mapspace).capacity == 960 // shares
+    assert find_scratchpads(wide).capacity == 960 // shares // 4
+    _priced(wide, SmaugTiling(num_pes=4, num_maccs_per_pe=4))
 
 
 def test_options_are_checked():
