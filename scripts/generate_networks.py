@@ -8,7 +8,7 @@ The files are shipped; this script only says where their numbers come from.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class Graph:
     def conv(
         self,
         name: str,
-        channels: tuple[int, int],
+        channels: Sequence[int],
         side: int,
         kernel: int = 1,
         stride: int = 1,
@@ -160,6 +160,50 @@ def googlenet() -> Graph:
     return graph
 
 
+def add_residual_block(
+    graph: Graph,
+    name: str,
+    before: str,
+    channels: tuple[int, ...],
+    side: int,
+    kernels: Sequence[int],
+    stride: int,
+) -> str:
+    """Add convolutions behind the layer `before`, the first with `stride`; return their sum with a shortcut.
+
+    `channels` are those of the input and of each convolution's results. The shortcut is a projection
+    where the size changes.
+    """
+    last = before
+    for place, (letter, kernel) in enumerate(zip("abc", kernels, strict=False)):
+        steps = stride if place == 0 else 1
+        last = graph.conv(f"{name}_{letter}", channels[place : place + 2], side, kernel, steps, after=last)
+    ends = (channels[0], channels[-1])
+    shortcut = before
+    if stride > 1 or ends[0] != ends[1]:
+        shortcut = graph.conv(f"{name}_shortcut", ends, side, 1, stride, after=before)
+    total = graph.tensor(f"{name}_sum", ends[1], side, after=last)
+    graph.edge(shortcut, total)
+    return total
+
+
+def add_residual_stages(
+    graph: Graph, before: str, blocks: Sequence[int], kernels: Sequence[int], expansion: int
+) -> str:
+    """Add four stages of so many blocks; the last convolution of a block has `expansion` times the width."""
+    inputs = 64
+    for stage, count in enumerate(blocks, start=2):
+        width, side = 64 << (stage - 2), 56 >> (stage - 2)
+        for block in range(1, count + 1):
+            channels = (inputs, *(width for _ in kernels[1:]), expansion * width)
+            stride = 2 if block == 1 and stage > 2 else 1
+            before = add_residual_block(
+                graph, f"conv{stage}_{block}", before, channels, side, kernels, stride
+            )
+            inputs = expansion * width
+    return before
+
+
 def resnet18() -> Graph:
     """He et al. 2015, table 1, with projections where the size changes."""
     graph = Graph(
@@ -167,19 +211,8 @@ def resnet18() -> Graph:
         "ResNet-18 (He et al. 2015): 20 convolutions, 8 sums with a shortcut, one fully connected layer.",
         systolic(92, 66, "300.0e+3", "whole"),
     )
-    before, inputs = graph.conv("conv1", (3, 64), 112, 7, 2, after=graph.tensor("image", 3, 224)), 64
-    for stage, (width, side) in enumerate(((64, 56), (128, 28), (256, 14), (512, 7)), start=2):
-        for block in (1, 2):
-            name = f"conv{stage}_{block}"
-            stride = 2 if block == 1 and stage > 2 else 1
-            first = graph.conv(f"{name}_a", (inputs, width), side, 3, stride, after=before)
-            second = graph.conv(f"{name}_b", (width, width), side, 3, after=first)
-            shortcut = before
-            if stride > 1:
-                shortcut = graph.conv(f"{name}_shortcut", (inputs, width), side, 1, stride, after=before)
-            total = graph.tensor(f"{name}_sum", width, side, after=second)
-            graph.edge(shortcut, total)
-            before, inputs = total, width
+    before = graph.conv("conv1", (3, 64), 112, 7, 2, after=graph.tensor("image", 3, 224))
+    before = add_residual_stages(graph, before, (2, 2, 2, 2), kernels=(3, 3), expansion=1)
     graph.conv("fc", (512, 1000), 1, after=before)
     return graph
 
@@ -191,22 +224,8 @@ def resnet50() -> Graph:
         "ResNet-50 (He et al. 2015): 53 convolutions, 16 sums with a shortcut, one fully connected layer.",
         systolic(92, 66, "300.0e+3", "whole"),
     )
-    before, inputs = graph.conv("conv1", (3, 64), 112, 7, 2), 64
-    for stage, (blocks, width, side) in enumerate(
-        ((3, 64, 56), (4, 128, 28), (6, 256, 14), (3, 512, 7)), start=2
-    ):
-        for block in range(1, blocks + 1):
-            name, outputs = f"conv{stage}_{block}", 4 * width
-            stride = 2 if block == 1 and stage > 2 else 1
-            first = graph.conv(f"{name}_a", (inputs, width), side, 1, stride, after=before)
-            second = graph.conv(f"{name}_b", (width, width), side, 3, after=first)
-            third = graph.conv(f"{name}_c", (width, outputs), side, after=second)
-            shortcut = before
-            if block == 1:
-                shortcut = graph.conv(f"{name}_shortcut", (inputs, outputs), side, 1, stride, after=before)
-            total = graph.tensor(f"{name}_sum", outputs, side, after=third)
-            graph.edge(shortcut, total)
-            before, inputs = total, outputs
+    before = graph.conv("conv1", (3, 64), 112, 7, 2)
+    before = add_residual_stages(graph, before, (3, 4, 6, 3), kernels=(1, 3, 1), expansion=4)
     graph.conv("fc", (2048, 1000), 1, after=before)
     return graph
 
