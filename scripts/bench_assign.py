@@ -38,26 +38,22 @@ class Case:
     aim_s: float | None = None
 
 
-CASES = (
-    Case("chain", 500, 10),
-    Case("chain", 1_000, 10, 0.05),
-    Case("chain", 2_000, 10),
-    Case("chain", 4_000, 10),
-    Case("chain", 50_000, 10),
-    Case("chain", 100_000, 10, 5.0),
-    Case("chain", 100, 100),
-    Case("chain", 100, 200),
-    Case("chain", 100, 400),
-    Case("chain", 100, 800),
-    Case("series-parallel", 500, 10),
-    Case("series-parallel", 1_000, 10, 1.0),
-    Case("series-parallel", 2_000, 10),
-    Case("series-parallel", 200, 20),
-    Case("series-parallel", 200, 40),
-    Case("series-parallel", 200, 80),
-    Case("dense", 6, 4),
-    Case("dense", 8, 4),
-    Case("dense", 10, 4),
+SIZES = {
+    "chain": (
+        *((500, 10), (1_000, 10), (2_000, 10), (4_000, 10), (50_000, 10), (100_000, 10)),
+        *((100, 100), (100, 200), (100, 400), (100, 800)),
+    ),
+    "series-parallel": ((500, 10), (1_000, 10), (2_000, 10), (200, 20), (200, 40), (200, 80)),
+    "dense": ((6, 4), (8, 4), (10, 4)),
+}
+"""Layers and methods of the graphs, in the order in which they are run."""
+
+AIMS_S = {("chain", 1_000, 10): 0.05, ("chain", 100_000, 10): 5.0, ("series-parallel", 1_000, 10): 1.0}
+
+CASES = tuple(
+    Case(graph, layers, methods, AIMS_S.get((graph, layers, methods)))
+    for graph, sizes in SIZES.items()
+    for layers, methods in sizes
 )
 
 
