@@ -28,7 +28,7 @@ class Limits:
     includes, include_depth : int
         Files included in all; files that include one another in a row.
     template_bytes : int
-        Size of one template, which has to be compiled.
+        Size of what one template has to be compiled for: its statements and expressions.
     rendered_characters : int
         Text that templates may print, and the size of any value in one.
     template_work : int

@@ -73,6 +73,10 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         self.filters = {name: self._charged(function) for name, function in filters.items()}
         self.tests = {name: self._charged(function) for name, function in self.tests.items()}
 
+    def compiled_sizes(self, text: str) -> Iterator[int]:
+        """Yield the characters of each part of a template that is neither text nor a comment."""
+        return (len(part) for _, kind, part in self.lex(text) if kind != "data" and "comment" not in kind)
+
     def instrument(self, template: nodes.Template) -> nodes.Template:
         """Put the charges and size checks into a parsed template.
 

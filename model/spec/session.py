@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 
 from model.spec import files
@@ -117,9 +118,18 @@ class Session:
         if time.monotonic() > self._deadline:
             raise SpecError(f"templates take longer than {self.limits.seconds:g} s")
 
-    def check_template(self, text: str, path: Path) -> None:
-        """Raise a SpecError for a template that is too large to be compiled, or for which no time is left."""
-        if len(text) > self.limits.template_bytes:
-            name = files.display_name(path)
-            raise SpecError(f"{name} is a template of more than {self.limits.template_bytes} bytes")
+    def check_template(self, sizes: Iterable[int], path: Path) -> None:
+        """Raise a SpecError for a template that is too large to be compiled, or for which no time is left.
+
+        Parameters
+        ----------
+        sizes
+            Characters of the parts that are compiled; they are counted as far as the limit.
+        path
+            The template.
+        """
         self.work(0)
+        if any(total > self.limits.template_bytes for total in accumulate(sizes)):
+            name = files.display_name(path)
+            most = self.limits.template_bytes
+            raise SpecError(f"the template {name} has more than {most} bytes of statements and expressions")

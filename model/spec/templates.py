@@ -55,11 +55,11 @@ class TemplateEngine:
 
     def _rendered(self, text: str, scope: Scope) -> str:
         """Return the rendered text with marks of where its lines come from."""
-        self._session.check_template(text, scope.path)
         source = SourceText.of(display_name(scope.path), text)
         first = self._marks.register(scope.path, source)
         functions = TemplateFunctions(scope, self._session, self._trees, self._load, self._spliced)
         try:
+            self._session.check_template(self._environment.compiled_sizes(text), scope.path)
             template = self._compiled(text, source.name, first, functions.by_name)
             return self._marks.mark(first) + "".join(template.generate(**scope.variables))
         except SpecError as error:

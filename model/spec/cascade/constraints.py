@@ -85,7 +85,8 @@ class Resolver:
         return f"{place.span}: {listing(unknown)}: no rank variable has this name{case}; its bound is 1"
 
     def _misspelt(self, name: str, place: Node) -> SpecError:
-        hint = f"did you mean `{self.naming.dim_in_other_case(name)}`?"
+        meant = self.naming.dim_in_other_case(name)
+        hint = f"did you mean `{meant}`? The workload may rename it: `rank_variables: {{{name}: {meant}}}`"
         return SpecError(f"no rank variable is named `{name}`; case matters", place.span, hint=hint)
 
     def _entry(self, key: str, value: Node) -> Node:
