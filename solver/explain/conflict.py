@@ -82,7 +82,7 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
 def find_conflicts(
     feasibility: Feasibility, constraints: Collection[Constraint], most: int
 ) -> tuple[Conflict, ...]:
-    """Return up to `most` conflicts that share no constraint."""
+    """Return up to `most` conflicts that share no constraint, and no place of the text."""
     return tuple(_disjoint_conflicts(feasibility, list(constraints), most))
 
 
@@ -94,7 +94,10 @@ def _disjoint_conflicts(
         if conflict is None:
             return
         yield conflict
-        constraints = [c for c in constraints if c not in conflict.constraints]
+        places = {source for c in conflict.constraints for source in c.sources}
+        constraints = [
+            c for c in constraints if c not in conflict.constraints and places.isdisjoint(c.sources)
+        ]
         if not conflict.constraints:
             return
 

@@ -11,7 +11,8 @@ from model.spec.documents import Document
 from model.spec.limits import Limits
 from model.spec.timeloop import LoadOptions
 from model.spec.timeloop.loader import load_node
-from solver.explain import Verdict, diagnose
+from solver.explain import Verdict, conflict, diagnose
+from solver.explain.conflict import Conflict, find_conflicts
 from solver.explain.constraints import Capacity, Parallelism, constraints_of
 from solver.explain.feasibility import Feasibility
 from solver.explain.nearest import nearest
@@ -193,6 +194,23 @@ def test_a_capacity_is_lowered_no_further_than_its_rounding_asks_for():
     for rows, verdict in ((19, Verdict.FEASIBLE), (20, Verdict.INFEASIBLE)):
         edits[1] = spad(rows, f", min_utilization: 0.5, {BUFFERED}")
         assert diagnose(mapspace_of(*edits)).verdict is verdict
+
+
+def test_conflicts_that_share_a_line_are_not_two(monkeypatch):
+    # A capacity and the share of it that is to be filled both rest on the depth.
+    asked = []
+
+    def blames_capacities(feasibility, constraints):
+        asked.append([type(constraint).__name__ for constraint in constraints])
+        own = tuple(c for c in constraints if isinstance(c, Capacity) and c.storage.name == "weight_spad")
+        return Conflict(own, irreducible=True)
+
+    monkeypatch.setattr(conflict, "find_conflict", blames_capacities)
+    mapspace = mapspace_of(spad(8, ", min_utilization: 0.9"))
+    find_conflicts(Feasibility(mapspace), constraints_of(mapspace), most=2)
+    first, second = asked
+    assert (first.count("Utilization"), first.count("Capacity")) == (1, 3)
+    assert (second.count("Utilization"), second.count("Capacity")) == (0, 2)
 
 
 def test_the_arithmetic_is_that_of_the_conflict_alone():
