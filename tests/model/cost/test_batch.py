@@ -16,7 +16,7 @@ from model.cost.batch import BatchEvaluation, BatchEvaluator, encode
 from model.mapping import Mapping
 from model.problem import Dataspace, Problem, Term
 from tests.model.cost.random_mappings import random_case, random_mapping
-from tests.strategies import packed
+from tests.packing import packed
 
 GEMM = (
     Dataspace("A", ((Term("M"),), (Term("K"),))),
