@@ -67,6 +67,17 @@ def _whole(value: object) -> int:
     raise TypeError(f"a whole number is needed, not {type_name(value)}")
 
 
+def _whole_numbers(compute: Callable[..., int]) -> Function:
+    return Function(lambda *values: compute(*(_whole(value) for value in values)), 2, math.inf)
+
+
+def _prod(values: object) -> object:
+    result: object = 1
+    for value in container(values):
+        result = calculate("*", result, number(value))
+    return result
+
+
 def _int(value: object) -> int:
     return int(value if isinstance(value, str) else number(value))
 
@@ -85,7 +96,10 @@ FUNCTIONS: Mapping[str, Function] = {
     "exp": _of_number(math.exp),
     "float": Function(_float),
     "floor": _of_number(math.floor),
+    "gcd": _whole_numbers(math.gcd),
     "int": Function(_int),
+    "isqrt": Function(lambda value: math.isqrt(_whole(value))),
+    "lcm": _whole_numbers(math.lcm),
     "len": Function(lambda values: len(container(values))),
     "log": Function(_log, 1, 2),
     "log10": _of_number(math.log10),
@@ -93,6 +107,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "max": _extreme(max),
     "min": _extreme(min),
     "pow": Function(lambda base, exponent: calculate("**", base, exponent), 2, 2),
+    "prod": Function(_prod),
     "range": Function(_range, 1, 3),
     "round": Function(_round, 1, 2),
     "sqrt": _of_number(math.sqrt),
