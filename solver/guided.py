@@ -55,11 +55,17 @@ def map_or_explain(
     options: Options = DEFAULTS,
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
+    reasons: bool = True,
 ) -> Result:
     """Find the best mapping as `solver.map_einsum` does, or say why there is none.
 
     A search without any mapping after `PATIENCE_S` is interrupted for a second opinion: either nothing
     fits, or it begins again with a mapping that does. An INFEASIBLE result has its reasons.
+
+    Parameters
+    ----------
+    reasons
+        Whether to look for reasons that the search does not come with.
 
     Raises
     ------
@@ -68,7 +74,7 @@ def map_or_explain(
     """
     patience = _Patience(on_progress, should_stop)
     result = map_einsum(mapspace, options, patience.hear, patience.stop)
-    if result.status is Status.INFEASIBLE:
+    if result.status is Status.INFEASIBLE and reasons:
         from solver.explain import explained  # noqa: PLC0415 (most searches end otherwise)
 
         return explained(mapspace, result, should_stop)

@@ -13,8 +13,10 @@ from model.cost import Evaluation, evaluate
 from model.cost.slack import BANDWIDTHS, CAPACITY
 from model.mapspace import Mapspace
 from solver.result import Options, ProgressCallback, Result, Status, StopCallback
+from solver.search.completion import Priced
 
 Search = Callable[[Mapspace, Options, ProgressCallback | None, StopCallback | None], Result]
+SearchFrom = Callable[[Priced, Mapspace, Options, ProgressCallback | None, StopCallback | None], Result]
 
 FACTORS = (Fraction(1, 2), Fraction(2))
 
@@ -107,6 +109,7 @@ def sensitivity(
     search: Search,
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
+    search_from: SearchFrom | None = None,
 ) -> tuple[Effect, ...]:
     """Map the problem once more for each of `variations`.
 
@@ -120,6 +123,8 @@ def sensitivity(
         `solver.map_einsum`, or what stands for it.
     on_progress, should_stop
         As for `search`. Once `should_stop` is true, no further variation is begun.
+    search_from
+        The same with an incumbent to begin with, `solver.guided.map_from`; used where `base` still fits.
 
     Returns
     -------
@@ -131,8 +136,14 @@ def sensitivity(
         if should_stop is not None and should_stop():
             break
         changed = replace(mapspace, architecture=varied(mapspace.architecture, variation))
-        kept = _kept(changed, base, variation)
-        result = search(changed, options, on_progress, should_stop) if kept is None else kept
+        known = _known(changed, base)
+        kept = None if known is None else _kept(changed, base, known, variation)
+        if kept is not None:
+            result = kept
+        elif known is None or search_from is None:
+            result = search(changed, options, on_progress, should_stop)
+        else:
+            result = search_from(known, changed, options, on_progress, should_stop)
         level = next(level for level in changed.architecture.levels if level.name == variation.level)
         limit = limit_of(level, variation.resource)
         assert limit is not None
@@ -140,23 +151,30 @@ def sensitivity(
     return tuple(effects)
 
 
-def _kept(changed: Mapspace, base: Result, variation: Variation) -> Result | None:
+def _known(changed: Mapspace, base: Result) -> Priced | None:
+    """Return the best mapping of the unvaried mapspace if it still fits, priced anew."""
+    if base.mapping is None:
+        return None
+    evaluation = evaluate(changed.problem, changed.architecture, base.mapping)
+    return Priced(base.mapping, evaluation) if evaluation.valid else None
+
+
+def _kept(changed: Mapspace, base: Result, known: Priced, variation: Variation) -> Result | None:
     """Return the result if the best mapping is known to stay the best one, None if that takes a search.
 
     A tighter limit allows no mapping more and makes none cheaper, so that a proven optimum which
     still holds at the same values is still optimal. A least utilization is the exception: half of a
     capacity is filled more easily.
     """
-    if base.status is not Status.OPTIMAL or variation.factor > 1 or base.mapping is None:
+    if base.status is not Status.OPTIMAL or variation.factor > 1:
         return None
     level = next(level for level in changed.architecture.levels if level.name == variation.level)
     if variation.resource == CAPACITY and level.min_utilization:
         return None
-    evaluation = evaluate(changed.problem, changed.architecture, base.mapping)
     assert base.evaluation is not None
-    if not evaluation.valid or _values(evaluation, base) != _values(base.evaluation, base):
+    if _values(known.evaluation, base) != _values(base.evaluation, base):
         return None
-    return replace(base, evaluation=evaluation)
+    return replace(base, evaluation=known.evaluation)
 
 
 def _values(evaluation: Evaluation, base: Result) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,7 @@ def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
 
 def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[Effect, ...]:
     """Map again with other limits of the architecture; an interrupt ends it with what is known by then."""
-    from solver.search import map_einsum  # noqa: PLC0415
+    from solver.guided import map_from, map_or_explain  # noqa: PLC0415
     from solver.sensitivity import sensitivity  # noqa: PLC0415
 
     if result.mapping is None:
@@ -90,4 +91,5 @@ def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namesp
     units = mapspace.architecture.units_per_pj
     options = search_options(arguments)
     with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
-        return sensitivity(mapspace, result, options, map_einsum, on_progress, stop.is_set)
+        search = partial(map_or_explain, reasons=False)
+        return sensitivity(mapspace, result, options, search, on_progress, stop.is_set, map_from)

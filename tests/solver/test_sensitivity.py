@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from model.architecture import StorageLevel
 from model.cost import evaluate
 from solver import Options, Status, map_einsum
+from solver.guided import map_from
 from solver.sensitivity import Variation, limit_of, sensitivity, variations, varied
 from tests.bruteforce import enumerate_mappings
 from tests.solver.examples import ARCHITECTURE, INFEASIBLE, MAPSPACE
@@ -114,6 +115,17 @@ def test_an_unproven_optimum_takes_searches():
     base = map_einsum(MAPSPACE, ENERGY)
     stopped = replace(base, status=Status.FEASIBLE, termination=type(base.termination).TIME_LIMIT)
     assert all(effect.searched for effect in sensitivity(MAPSPACE, stopped, ENERGY, lambda *_: base))
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
+def test_an_incumbent_to_begin_with_changes_no_effect(objective):
+    options = Options(objectives=(objective,))
+    base = map_einsum(MAPSPACE, options)
+    alone = sensitivity(MAPSPACE, base, options, map_einsum)
+    helped = sensitivity(MAPSPACE, base, options, map_einsum, search_from=map_from)
+    for one, other in zip(alone, helped, strict=True):
+        assert (one.variation, one.limit, one.ratio) == (other.variation, other.limit, other.ratio)
+        assert (one.result.status, one.result.value) == (other.result.status, other.result.value)
 
 
 def test_what_fits_no_more_has_no_ratio():

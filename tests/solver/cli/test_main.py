@@ -36,13 +36,13 @@ def answer(monkeypatch):
     calls = []
 
     def install(result):
-        def fake(mapspace, options, on_progress, should_stop):
+        def fake(mapspace, options, on_progress, should_stop, reasons=True):
             assert not should_stop()
             calls.append(options)
             return result
 
-        monkeypatch.setattr("solver.search.map_einsum", fake)
         monkeypatch.setattr("solver.guided.map_or_explain", fake)
+        monkeypatch.setattr("solver.guided.map_from", lambda known, *rest: fake(*rest))
         return calls
 
     return install
