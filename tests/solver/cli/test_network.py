@@ -11,7 +11,7 @@ import pytest
 
 from solver.cli.main import main
 from tests.conftest import REPOSITORY
-from tests.solver.network.conftest import ARCHITECTURE, WORKLOAD
+from tests.small_network import ARCHITECTURE, WORKLOAD, write_specs
 
 SPECS = REPOSITORY / "specs"
 
@@ -19,8 +19,7 @@ SPECS = REPOSITORY / "specs"
 @pytest.fixture
 def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.chdir(tmp_path)
-    Path("a.yaml").write_text(ARCHITECTURE, encoding="utf-8")
-    Path("w.yaml").write_text(WORKLOAD, encoding="utf-8")
+    write_specs()
     return ["network", "w.yaml", "a.yaml", "--cache", "cache", "--jobs", "1"]
 
 

@@ -11,14 +11,13 @@ import pytest
 from solver.cli.main import main
 from solver.report import picture
 from tests.conftest import REPOSITORY
-from tests.solver.network.conftest import ARCHITECTURE, WORKLOAD
+from tests.small_network import ARCHITECTURE, WORKLOAD, write_specs
 
 
 @pytest.fixture
 def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.chdir(tmp_path)
-    Path("a.yaml").write_text(ARCHITECTURE, encoding="utf-8")
-    Path("w.yaml").write_text(WORKLOAD, encoding="utf-8")
+    write_specs()
     Path("v.yaml").write_text(WORKLOAD.replace("L: 2", "L: 1"), encoding="utf-8")
     Path("b.yaml").write_text(ARCHITECTURE.replace("read: 100", "read: 50"), encoding="utf-8")
     return ["sweep", "w.yaml", "a.yaml", "--cache", "cache", "--jobs", "1"]

@@ -1,4 +1,4 @@
-"""A small cascade on a small architecture."""
+"""The small network, in files and read."""
 
 from pathlib import Path
 
@@ -6,52 +6,13 @@ import pytest
 
 from model.cascade import Network
 from model.spec.cascade import load_network
-
-ARCHITECTURE = """
-architecture:
-  nodes:
-  - !Component
-    name: DRAM
-    class: DRAM
-    attributes: {datawidth: 8, width: 32, shared_bandwidth: 4}
-    energy: {read: 100, write: 100, leak: 0}
-  - !Component
-    name: buffer
-    class: SRAM
-    attributes: {datawidth: 8, width: 16, depth: 12}
-    energy: {read: 6, write: 5, update: 7, leak: 0}
-    constraints: {dataspace: {keep: [input], bypass: [weight]}}
-  - !Container
-    name: PE
-    spatial: {meshX: 4}
-  - !Component
-    name: mac
-    class: intmac
-    energy: {compute: 1}
-"""
-
-WORKLOAD = """
-workload:
-  rank_sizes: {M: 4, K: 6, N: 4, J: 6, L: 2}
-  bits_per_value: {All: 8}
-  einsums:
-  - {einsum: "A[m, k] = A_in[m, k]", is_copy_operation: true}
-  - {einsum: "T[m, n] = A[m, k] * W[k, n]", n_instances: 2}
-  - {einsum: "Z[m, l] = T[m, n] * V[n, l]"}
-  - {einsum: "Y[m, n] = A[m, j] * U[j, n]"}
-renames:
-  einsums:
-  - name: default
-    tensor_accesses: {input: A_in | (Intermediates & Inputs), weight: Inputs - input}
-""".replace("A[m, j]", "A[m, K: j]")
+from tests.small_network import write_specs
 
 
 @pytest.fixture
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.chdir(tmp_path)
-    Path("a.yaml").write_text(ARCHITECTURE, encoding="utf-8")
-    Path("w.yaml").write_text(WORKLOAD, encoding="utf-8")
-    return [Path("w.yaml"), Path("a.yaml")]
+    return write_specs()
 
 
 @pytest.fixture

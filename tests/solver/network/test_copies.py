@@ -11,7 +11,7 @@ from model.spec.cascade import load_network
 from solver.network import NetworkResult, map_network
 from solver.report.network import network_document, print_network
 from solver.result import Options, Status
-from tests.solver.network.conftest import ARCHITECTURE
+from tests.small_network import ARCHITECTURE
 
 BYPASSING = ARCHITECTURE.replace("leak: 0}\n", "leak: 0}\n    constraints: {dataspace: {bypass: [A]}}\n", 1)
 TWICE = ("is_copy_operation: true", "is_copy_operation: true, n_instances: 2")

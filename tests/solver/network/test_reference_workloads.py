@@ -8,7 +8,7 @@ from model.spec.cascade import load_network
 from solver.network import map_network
 from solver.result import Options, Status
 from tests.model.spec.accelforge.test_files import EINSUMS, FED_FROM_OUTSIDE, workload_file
-from tests.solver.network.conftest import ARCHITECTURE
+from tests.small_network import ARCHITECTURE
 
 SMALL = {
     "BATCH_SIZE": 1,

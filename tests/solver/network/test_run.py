@@ -11,21 +11,10 @@ from solver.network import ResultCache, Run, Serial, map_network
 from solver.network.naming import by_position
 from solver.network.run import NetworkProgress
 from solver.result import Options, Result, Status, Termination
-from solver.search import map_einsum
 from tests.bruteforce import enumerate_mappings
+from tests.solver.network.counting import Counting
 
 ENERGY = Options(objectives=("energy",))
-
-
-class Counting:
-    """The search, with what it was called for."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, *arguments: object, **further: object) -> Result:
-        self.calls += 1
-        return map_einsum(*arguments, **further)
 
 
 def least(network: Network, objective: str) -> list[int]:

@@ -13,8 +13,8 @@ from solver.network import Processes, ResultCache, Run, Serial, map_network
 from solver.network.sweep import SweepResult, area_mm2, sweep, unbeaten
 from solver.network.swept_energies import energy_remarks
 from solver.result import Options, Status
-from tests.solver.network.conftest import ARCHITECTURE, WORKLOAD
-from tests.solver.network.test_run import Counting
+from tests.small_network import ARCHITECTURE, WORKLOAD
+from tests.solver.network.counting import Counting
 
 ENERGY = Options(objectives=("energy",))
 ESTIMATED = ARCHITECTURE.replace("    energy: {read: 6, write: 5, update: 7, leak: 0}\n", "").replace(

@@ -8,7 +8,7 @@ from model.spec.cascade import variants
 from model.spec.cascade.variants import load_variants
 from model.spec.source import SpecError
 from model.spec.timeloop.overrides import parse_setting
-from tests.solver.network.conftest import ARCHITECTURE, WORKLOAD
+from tests.small_network import ARCHITECTURE, WORKLOAD
 
 
 @pytest.fixture
