@@ -205,6 +205,9 @@ def read_workload(text: WorkloadText) -> LoadedWorkload:
         sets.append(own)
     einsums = tuple(_einsum(einsum, own, facts, section) for einsum, own in zip(shaped, sets, strict=True))
     _note_unused(section, shaped, notes)
+    for name, span in section.cascade.tensors.items():
+        if name in RESERVED:
+            notes.append(f"{span}: in set expressions `{name}` means the set, not the tensor of that name")
     notes += _partial_notes(einsums)
     return LoadedWorkload(Workload(text.name, einsums), tuple(dict.fromkeys(notes)))
 

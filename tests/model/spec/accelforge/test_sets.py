@@ -113,6 +113,14 @@ def test_the_caret_stands_under_the_unknown_name(refuse: Refuse):
     )
 
 
+def test_a_tensor_named_like_a_set_is_noted(load: Load):
+    text = CASCADE.replace("RENAMES", "{x: Inputs}").replace("B[k, n]", "Inputs[k, n]")
+    loaded = load(text.replace("persistent_tensors: B\n", "\n"))
+    assert dict(loaded.workload.einsums[0].tensor_renames)["x"] == ("A", "Inputs")
+    (note,) = loaded.notes
+    assert note.endswith("in set expressions `Inputs` means the set, not the tensor of that name")
+
+
 RENAMES = """
 workload:
   rank_sizes: {M: 4, N: 4, K: 4}
