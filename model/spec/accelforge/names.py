@@ -369,9 +369,8 @@ def names_of_part(
         own = sorted(fed & {access.tensor for access in einsum.accesses})
         if own:
             what = f"{listing(own)} counts as an intermediate in Einsum `{einsum.name}`"
-            note(
-                f"{einsum.span}: {what}: this fragment does not write it, but it has a rank of all it writes"
-            )
+            why = "nothing in this fragment writes it, but it has a rank that all has that is written here"
+            note(f"{einsum.span}: {what}: {why}")
         return names
     return EinsumNames(einsum, cascade, renames, rules, on_unmet=note)
 
