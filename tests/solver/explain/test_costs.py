@@ -6,8 +6,11 @@ from itertools import permutations
 
 import pytest
 
+from model.architecture import Packing
+from model.cost.tiles import tile_words
 from model.mapspace import SourceRef, TemporalRules
 from solver.explain import constraint_costs
+from solver.explain.constraints import Capacity
 from solver.explain.costs import clauses
 from solver.explain.relaxing import without
 from solver.explain.wording import clause_text
@@ -67,6 +70,24 @@ def test_an_order_of_temporal_loops_has_a_price():
         "the order of the temporal loops of `DRAM`; the order of the temporal loops of `buffer`"
     )
     assert cost.result.value == map_einsum(mapspace, ENERGY).value < report.baseline.value
+
+
+def test_a_lifted_capacity_has_room_for_all_values_of_their_sizes():
+    """What the tiles take at the least stays what it was; what they may take is no less than everything."""
+    mapspace = mapspace_of()
+    architecture = mapspace.architecture
+    level = next(i for i, own in enumerate(architecture.levels) if own.name == "weight_spad")
+    wide = replace(
+        architecture.levels[level], packing=(Packing("Weights", 1, 1000),), min_utilization=Fraction(1, 2)
+    )
+    nodes = list(architecture.nodes)
+    nodes[architecture.storage_indices[level]] = wide
+    changed = replace(mapspace, architecture=replace(architecture, nodes=tuple(nodes)))
+    (lifted,) = without(changed, [Capacity(level, wide)])
+    found = lifted.architecture.levels[level]
+    weights = tile_words(mapspace.problem.dataspace("Weights"), mapspace.problem.bound)
+    assert found.usable_words >= 1000 * weights
+    assert found.usable_words * found.min_utilization == wide.usable_words * wide.min_utilization
 
 
 def infeasible(result):
