@@ -107,7 +107,8 @@ class LatticeBounds:
         self.loads_inside = known.loads_inside
 
     def _tables(self, limit: int) -> BoundTables:
-        if any(len(self.tiles(level)) == 0 for level in range(self.depth)):
+        levels = (self.tiles(level) for level in range(self.depth))
+        if any(len(tiles) == 0 for tiles in (*levels, *(self._within or ()))):
             return self._nothing(0)
         return self._run(self.room(limit))
 
@@ -135,12 +136,18 @@ class LatticeBounds:
     def least(self) -> int:
         """Lower bound on the energy units of every mapping below the limit."""
         waiting = self.sub.leak_per_cycle * (self.least_cycles - self.sub.least_cycles)
-        return self.constant + int(self.inside[0][CLOSED][0]) * self.sub.quantum + waiting
+        return self._least_cost + waiting
+
+    @property
+    def _least_cost(self) -> int:
+        """The same without the leakage for cycles that only bandwidths add."""
+        return self.constant + int(self.inside[0][CLOSED][0]) * self.sub.quantum
 
     @property
     def least_cycles(self) -> int:
         """Lower bound on the cycles of every mapping below the limit."""
-        return self.sub.cycles(self.sub.base_loads + self.loads_inside[0])
+        loads = self.sub.base_loads + self.loads_inside[0]
+        return self.sub.cycles(self.sub.loads_at(self._least_cost, loads))
 
     @property
     def survivors(self) -> Survivors:
@@ -193,12 +200,11 @@ class LatticeBounds:
     def _survivors(self, room: int) -> tuple[list[IntArray], list[IntArray]]:
         """Per level, the tiles that can matter, and per class and tile the cost at their boundary."""
         tiles = [self.tiles(level) for level in range(self.depth)]
-        own = [self._own_once(level, t) for level, t in enumerate(tiles)]
-        for level, known in enumerate(self._within or (), start=1):
-            keep = np.isin(tiles[level], known)
-            tiles[level], own[level] = tiles[level][keep], own[level][:, keep]
-        if any(len(t) == 0 for t in tiles):
-            return tiles, own
+        if self._within is None:
+            own = [self._own_once(level, t) for level, t in enumerate(tiles)]
+        else:
+            tiles = [tiles[0], *self._within]
+            own = [self._own(level, t) for level, t in enumerate(tiles)]
         floors = [costs.min(axis=0) for costs in own]
         slack = room - sum(int(floor.min()) for floor in floors)
         for level, floor in enumerate(floors):

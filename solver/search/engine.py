@@ -5,14 +5,15 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice
 
 import numpy as np
 
 from solver.result import Options
-from solver.search.bounds import LatticeBounds, Stopped, Survivors, common
+from solver.search.bounds import LatticeBounds, Stopped
 from solver.search.branch import Branching
+from solver.search.candidates import Candidate, tightened
 from solver.search.completion import Priced, Skeleton, SkeletonKey
 from solver.search.core import Core, fits_core
 from solver.search.goal import Goal
@@ -36,19 +37,6 @@ class Counters:
     core_variables: int = 0
     core_calls: int = 0
     priced: int = 0
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A subproblem in the queue: surveyed (and the next of `rest` follows it), or bounded already.
-
-    Once its bounds are sharp, `loads` bounds the load of each bandwidth too.
-    """
-
-    sub: Subproblem
-    rest: Iterator[tuple[int, Subproblem]]
-    bounds: LatticeBounds | None = None
-    loads: tuple[LoadBounds, ...] = ()
 
 
 ROUND = 32
@@ -88,9 +76,7 @@ class Search:
         self.orders = tuple(
             slot_orders(rules, space.active, space.views) for rules in space.mapspace.temporal
         )
-        # Where only cycles count and no bandwidth decides them, any mapping of a subproblem will do.
-        any_mapping: tuple[int | None, ...] = () if goal.counts_energy else (None,)
-        self.resources = (*any_mapping, *range(len(resources(space.levels))))
+        self.resources = range(len(resources(space.levels)))
         self._queue: list[tuple[int, int, Candidate]] = []
         self._ticket = count()
         self._lowest: int | None = None
@@ -152,19 +138,19 @@ class Search:
             self.counters.subproblems += 1
             if bounds.empty:
                 continue
-            value = self.goal.value(bounds.least, bounds.least_cycles)
-            self._follow(value, Candidate(candidate.sub, candidate.rest, bounds))
+            self._follow(replace(candidate, bounds=bounds))
 
     def _refine_loads(self, candidates: list[Candidate]) -> None:
         """The same where only cycles count: by the load of one resource after the other."""
         self.counters.subproblems += len(candidates)
         known: list[list[LoadBounds] | None] = [[] for _ in candidates]
-        for resource in self.resources:
+        for resource in (*self.resources, None):
             subs = [loaded(candidate.sub, resource, self.goal) for candidate in candidates]
+            # Where no bandwidth decides the cycles of a subproblem, any of its mappings will do.
             due = [
                 number
                 for number, own in enumerate(known)
-                if own is not None and not subs[number].idle(self.goal)
+                if (own == [] if resource is None else own is not None and not subs[number].idle(self.goal))
             ]
             chosen = [subs[number] for number in due]
             within = [own[-1].bounds.survivors if (own := known[number]) else None for number in due]
@@ -176,17 +162,11 @@ class Search:
                 return
         for candidate, loads in zip(candidates, known, strict=True):
             if loads is not None:
-                self._follow(*self._decided(candidate, loads))
+                self._follow(candidate.decided_by(loads))
 
-    def _decided(self, candidate: Candidate, loads: Sequence[LoadBounds]) -> tuple[int, Candidate]:
-        """The candidate whose subproblem the busiest resource decides, with its bound on the objective."""
-        busiest = max(loads, key=lambda own: own.least_cycles)
-        others = tuple(own for own in loads if own is not busiest)
-        value = self.goal.value(0, busiest.least_cycles)
-        return value, Candidate(candidate.sub, candidate.rest, busiest.bounds, others)
-
-    def _follow(self, value: int, candidate: Candidate) -> None:
+    def _follow(self, candidate: Candidate) -> None:
         """Queue a bounded candidate; look for a mapping at once in the best so far."""
+        value = candidate.value(self.goal)
         if candidate.bounds is not None and (self._lowest is None or value < self._lowest):
             self._lowest = value
             self._dive(candidate.bounds, candidate.loads)
@@ -214,15 +194,13 @@ class Search:
         """Branch until nothing can improve; what is open after the budget goes to CP-SAT if it is small."""
         nodes = self.options.branch_nodes
         if not bounds.sharp:
-            budget = min(FIRST_NODES, nodes)
-            if not self._branch(bounds, budget, candidate.loads) and not self.stop():
-                with suppress(Stopped):
-                    self._sharpen(candidate)
+            with suppress(Stopped):
+                self._begin(candidate, bounds)
             return
         if self._branch(bounds, nodes, candidate.loads) or self.stop():
             return
         limit = bounds.sub.limit(self.goal)
-        rest = LatticeBounds(bounds.sub, limit)
+        rest = LatticeBounds(bounds.sub, limit, within=bounds.survivors)
         if rest.empty:
             return
         if not fits_core(rest):
@@ -235,39 +213,19 @@ class Search:
                 self._complete(skeleton)
         self.counters.core_calls += core.calls
 
-    def _sharpen(self, candidate: Candidate) -> None:
-        """Bound a subproblem as well as can be; if it stays open it goes back into the queue."""
-        sub, goal, bounds = candidate.sub, self.goal, candidate.bounds
-        if bounds is None:
+    def _begin(self, candidate: Candidate, bounds: LatticeBounds) -> None:
+        """Branch a little; if that is not enough, sharpen the bounds and queue the candidate again."""
+        loads = candidate.loads
+        if self.goal.counts_cycles:
+            narrowed = tightened(candidate, self.goal, sharp=False, stop=self.stop)
+            if narrowed is None or narrowed.bounds is None:
+                return
+            candidate, bounds, loads = narrowed, narrowed.bounds, narrowed.loads
+        if self._branch(bounds, min(FIRST_NODES, self.options.branch_nodes), loads) or self.stop():
             return
-        if not goal.counts_energy:
-            within = [own.survivors for own in (bounds, *(own.bounds for own in candidate.loads))]
-            loads = self._sharp_loads(sub, 0, common(within))
-            if loads is not None:
-                self._push(*self._decided(candidate, loads))
-            return
-        bounds = LatticeBounds(sub, sub.limit(goal), sharp=True, stop=self.stop)
-        loads = None if bounds.empty else self._sharp_loads(sub, bounds.least, bounds.survivors)
-        if loads is None:
-            return
-        cycles = max((own.least_cycles for own in loads), default=bounds.least_cycles)
-        value = goal.value(bounds.least, max(cycles, bounds.least_cycles))
-        self._push(value, Candidate(sub, candidate.rest, bounds, loads))
-
-    def _sharp_loads(self, sub: Subproblem, energy: int, within: Survivors) -> tuple[LoadBounds, ...] | None:
-        """Sharp bounds on every load of mappings that take `energy` or more; None if none is left."""
-        loads = []
-        for resource in self.resources:
-            own = loaded(sub, resource, self.goal, energy)
-            if own.idle(self.goal, energy):
-                continue
-            limit = own.limit(self.goal, energy)
-            found = LatticeBounds(own, limit, sharp=True, stop=self.stop, within=within)
-            if found.empty:
-                return None
-            loads.append(LoadBounds(own, found, energy))
-            within = found.survivors
-        return tuple(loads)
+        sharp = tightened(candidate, self.goal, sharp=True, stop=self.stop)
+        if sharp is not None:
+            self._push(sharp.value(self.goal), sharp)
 
     def _branch(self, bounds: LatticeBounds, budget: int | None, loads: Sequence[LoadBounds] = ()) -> bool:
         """Branch at most `budget` nodes (None: all); return whether that was enough."""

@@ -55,6 +55,11 @@ class Goal:
         """Whether the energy of a mapping matters at all."""
         return self.objective != "latency" or any(name != "latency" for name, _ in self.limits)
 
+    @property
+    def counts_cycles(self) -> bool:
+        """Whether there is a limit on the cycles alone, or they are what is minimised."""
+        return self.objective == "latency" or any(name == "latency" for name, _ in self.limits)
+
     def value(self, energy: int, cycles: int) -> int:
         """Value of the objective."""
         return objective_value(self.objective, energy, cycles)

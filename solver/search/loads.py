@@ -106,6 +106,10 @@ class LoadSubproblem(Subproblem):
             goal.cycles_limit(energy) < UNLIMITED and self.most < self.limit(goal, energy)
         )
 
+    def loads_at(self, cost: int, loads: FloatArray) -> FloatArray:
+        """The loads, at least one of which is the cost: only the busiest one counts."""
+        return np.maximum(loads, float(cost / self.scale))
+
     def costs(self, least: IntArray, constant: int, busiest: FloatArray) -> tuple[FloatArray, FloatArray]:
         """No energy, and cycles at least."""
         loaded = (least.astype(np.float64) + float(constant)) / float(self.scale)
@@ -204,12 +208,6 @@ class LoadBounds:
     sub: LoadSubproblem
     bounds: LatticeBounds
     energy: int = 0
-
-    @property
-    def least_cycles(self) -> int:
-        """Lower bound on the cycles."""
-        load = float(Fraction(self.bounds.least) / self.sub.scale)
-        return max(self.sub.cycles(np.array([load])), self.bounds.least_cycles)
 
     @cached_property
     def _once(self) -> tuple[int, ...]:

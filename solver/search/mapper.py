@@ -23,7 +23,7 @@ from solver.result import (
 )
 from solver.search.completion import Priced
 from solver.search.engine import Counters, Search
-from solver.search.goal import NO_CAPS, Caps, Goal, objective_value
+from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal, objective_value
 from solver.search.space import SearchSpace, keep_masks
 from solver.search.survey import Survey
 from solver.search.workers import Bounder
@@ -163,15 +163,16 @@ class SharedSearch:
         return _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._counters)
 
     def _minimise(self, goal: Goal, best: Priced | None) -> tuple[Priced | None, int | None]:
-        """Best mapping for one objective, and its bound (None if there is no mapping, or nothing known)."""
+        """Best mapping for one objective, and its bound (None if there is no mapping)."""
         if best is not None:
             goal.incumbent = goal.value(best.evaluation.energy, best.evaluation.cycles)
         space, clock = self._survey.space, self._clock
         if space.excluded:
             return best, None
+        proven = floor(space.mapspace, goal.objective)
         for mask in keep_masks(space):
             if clock.stop():
-                return best, None
+                return best, proven
             clock.report("survey", goal, None)
             self._survey.bounds(mask)
         quantum = self._quantum
@@ -191,13 +192,26 @@ class SharedSearch:
             best = search.best
             if not goal.counts_energy:
                 return best, bound
-            most = _most_energy(space, goal)
+            fewest_cycles = self._fewest_cycles(goal)
+            most = _most_energy(space, goal, fewest_cycles)
             if most // quantum < LARGEST_INCUMBENT:
-                return best, bound
+                return best, None if bound is None else max(bound, proven)
+            # Capped prices may have hidden a better mapping, but none of less energy than this.
+            hidden = goal.value(LARGEST_INCUMBENT * quantum, fewest_cycles)
+            proven = max(proven, hidden if bound is None else min(bound, hidden))
             if clock.stop():
-                # Capped prices may have hidden a better mapping, so the bound proves nothing.
-                return best, floor(space.mapspace, goal.objective)
+                return best, proven
             quantum = max(2 * quantum, most // LARGEST_INCUMBENT + 1)
+
+    def _fewest_cycles(self, goal: Goal) -> int:
+        """Cycles that a mapping which improves on the incumbent takes at least."""
+        fewest = math.inf
+        for mask in keep_masks(self._survey.space):
+            energies, cycles = self._survey.bounds(mask)
+            values = goal.values(energies, cycles)
+            hopeful = np.isfinite(values) if goal.incumbent is None else values <= float(goal.incumbent)
+            fewest = min(fewest, float(np.min(cycles[hopeful], initial=np.inf)))
+        return math.floor(fewest) if math.isfinite(fewest) else UNLIMITED
 
     @cached_property
     def _quantum(self) -> int:
@@ -239,8 +253,8 @@ def _quantum(survey: Survey) -> int:
     return quantum
 
 
-def _most_energy(space: SearchSpace, goal: Goal) -> int:
-    """Energy that no mapping reaches which is better than the incumbent; without one, that none reaches."""
+def _most_energy(space: SearchSpace, goal: Goal, fewest_cycles: int) -> int:
+    """Energy that no mapping of `fewest_cycles` or more reaches which improves; or that none reaches."""
     dearest = max(
         max(level.energy.read, level.energy.fill, level.energy.update)
         * max(level.packing_of(view.name).accesses_per_block for view in space.views)
@@ -250,7 +264,6 @@ def _most_energy(space: SearchSpace, goal: Goal) -> int:
     largest = max(int(own.tile_words[-1]) for own in space.tables)
     computes = space.problem.computes
     accesses = 3 * largest * computes * len(space.views) * len(space.levels)
-    fewest_cycles = -(-computes // space.architecture.compute_instances)
     return min(dearest * accesses, goal.energy_limit(fewest_cycles))
 
 

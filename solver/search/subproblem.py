@@ -62,6 +62,11 @@ class Subproblem:
         """Least cost, as prices have it, that can no longer improve."""
         return goal.energy_limit(self.least_cycles)
 
+    def loads_at(self, cost: int, loads: FloatArray) -> FloatArray:
+        """Loads of mappings that cost `cost`, as prices have it, and load resources with `loads` at least."""
+        del cost  # energy is no load
+        return loads
+
     def costs(self, least: IntArray, constant: int, busiest: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Energy and cycles at least.
 

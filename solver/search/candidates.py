@@ -1,0 +1,115 @@
+"""Subproblems in the queue of a search, with the bounds of their energy and their loads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from solver.search.bounds import LatticeBounds, Survivors, common
+from solver.search.goal import UNLIMITED, Goal
+from solver.search.loads import LoadBounds, loaded
+from solver.search.mixes import Cost, sift
+from solver.search.prices import resources
+from solver.search.subproblem import Subproblem
+
+Stop = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A subproblem in the queue: surveyed (and the next of `rest` follows it), or bounded already.
+
+    ``bounds`` are those of the energy or, where only cycles count, of the busiest resource's load.
+    ``loads`` are those of other resources, as far as they are known.
+    """
+
+    sub: Subproblem
+    rest: Iterator[tuple[int, Subproblem]]
+    bounds: LatticeBounds | None = None
+    loads: tuple[LoadBounds, ...] = ()
+
+    def value(self, goal: Goal) -> int:
+        """Bound on the objective by the lattices."""
+        assert self.bounds is not None  # of a surveyed candidate the survey knows it
+        cycles = [self.bounds.least_cycles, *(own.bounds.least_cycles for own in self.loads)]
+        return goal.value(self.bounds.least, max(cycles))
+
+    def decided_by(self, loads: Sequence[LoadBounds]) -> Candidate:
+        """The candidate with the bounds of the busiest resource foremost."""
+        busiest = max(loads, key=lambda own: own.bounds.least_cycles)
+        others = tuple(own for own in loads if own is not busiest)
+        return replace(self, bounds=busiest.bounds, loads=others)
+
+
+def tightened(candidate: Candidate, goal: Goal, sharp: bool, stop: Stop) -> Candidate | None:
+    """Bound a candidate anew for the incumbent there is now, energy and loads together.
+
+    Parameters
+    ----------
+    sharp, stop
+        As for `LatticeBounds`.
+
+    Returns
+    -------
+    Candidate or None
+        None if nothing in it can improve.
+    """
+    sub, bounds = candidate.sub, candidate.bounds
+    assert bounds is not None  # a surveyed candidate is bounded first
+    within = common([bounds.survivors, *(own.bounds.survivors for own in candidate.loads)])
+    if goal.counts_energy:
+        bounds = LatticeBounds(sub, sub.limit(goal), sharp=sharp, stop=stop, within=within)
+        if bounds.empty:
+            return None
+        loads = _load_bounds(sub, goal, bounds.least, bounds.survivors, sharp, stop)
+        return (
+            None if loads is None else _narrowed(replace(candidate, bounds=bounds, loads=loads), goal, stop)
+        )
+    loads = _load_bounds(sub, goal, 0, within, sharp, stop)
+    return None if loads is None else _narrowed(candidate.decided_by(loads), goal, stop)
+
+
+def _load_bounds(
+    sub: Subproblem, goal: Goal, energy: int, within: Survivors, sharp: bool, stop: Stop
+) -> tuple[LoadBounds, ...] | None:
+    """Bounds on the loads of mappings that take `energy` or more; None if none of those is left."""
+    if goal.counts_energy and goal.cycles_limit(energy) >= UNLIMITED:
+        return ()
+    found: list[LoadBounds] = []
+    for resource in (*range(len(resources(sub.space.levels))), None):
+        own = loaded(sub, resource, goal, energy)
+        # Where no bandwidth decides the cycles, it is enough to know which mappings there are.
+        superfluous = bool(found) or goal.counts_energy if resource is None else own.idle(goal, energy)
+        if superfluous:
+            continue
+        bounds = LatticeBounds(own, own.limit(goal, energy), sharp=sharp, stop=stop, within=within)
+        if bounds.empty:
+            return None
+        found.append(LoadBounds(own, bounds, energy))
+        within = bounds.survivors
+    return tuple(found)
+
+
+def _narrowed(candidate: Candidate, goal: Goal, stop: Stop) -> Candidate | None:
+    """Bound a candidate with the tiles that its costs leave together; None if those are none."""
+    bounds, loads = candidate.bounds, candidate.loads
+    if bounds is None or not loads:
+        return candidate
+    several = [bounds, *(own.bounds for own in loads)]
+    limits = [bounds.sub.limit(goal), *(own.limit(goal) for own in loads)]
+    if any(limit >= UNLIMITED for limit in limits):
+        return candidate
+    costs = [Cost(own.sub, limit) for own, limit in zip(several, limits, strict=True)]
+    rooms = [own.least / limit for own, limit in zip(several, limits, strict=True)]
+    within = common([own.survivors for own in several])
+    left = sift(costs, rooms.index(max(rooms)), within, bounds.sharp, stop)
+    if left is None:
+        return None
+    anew = [
+        LatticeBounds(own.sub, limit, sharp=bounds.sharp, stop=stop, within=left)
+        for own, limit in zip(several, limits, strict=True)
+    ]
+    if any(own.empty for own in anew):
+        return None
+    again = tuple(replace(own, bounds=new) for own, new in zip(loads, anew[1:], strict=True))
+    return replace(candidate, bounds=anew[0], loads=again)

@@ -1,0 +1,118 @@
+"""Joint bounds: a weighted sum of several costs, by the same dynamic program as for each of them.
+
+A mapping that can still improve is below the limit of every cost, so its weighted sum of them is below
+the sum of the limits. Costs that are low apart are often not low together: a tile that keeps the traffic
+of one level small makes that of another large. So tiles go that no cost rules out by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from solver.search.bounds import LatticeBounds, Survivors
+from solver.search.lattice import INFINITY
+from solver.search.prices import BoundaryPrice, EnergyTerm
+from solver.search.subproblem import Subproblem
+
+WHOLE = INFINITY >> 5
+"""What the limit of a cost counts for, with weight 1."""
+
+WEIGHTS = (Fraction(1, 64), Fraction(1, 16), Fraction(1, 4), Fraction(1))
+"""Weights of a cost beside another one, which are tried in turn."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A cost of mappings: a subproblem with its prices, and the least cost that cannot improve."""
+
+    sub: Subproblem
+    limit: int
+
+    @property
+    def room(self) -> int:
+        """Quanta beyond the constant from which on nothing improves."""
+        return max(1, -(-(self.limit - self.sub.constant) // self.sub.quantum))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedSubproblem(Subproblem):
+    """The mappings of a subproblem, priced by a weighted sum of costs, each as a share of its limit."""
+
+    mixed: tuple[Cost, ...]
+    weights: tuple[Fraction, ...]
+
+    @property
+    def _shares(self) -> Iterator[tuple[Cost, Fraction]]:
+        """Costs that count, with what a quantum of them is priced at."""
+        for cost, weight in zip(self.mixed, self.weights, strict=True):
+            if weight:
+                yield cost, weight * WHOLE / cost.room
+
+    @cached_property
+    def prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
+        """Per dataspace, the weighted price of each of its boundaries, rounded down."""
+        shares = list(self._shares)
+        first = self.mixed[0].sub.prices
+        return tuple(
+            {level: self._mixed(place, level, shares) for level in own} for place, own in enumerate(first)
+        )
+
+    @staticmethod
+    def _mixed(place: int, level: int, shares: Sequence[tuple[Cost, Fraction]]) -> BoundaryPrice:
+        terms = (
+            EnergyTerm(math.floor(term.price * share), term.multiplier, term.minus, term.block)
+            for cost, share in shares
+            for term in cost.sub.prices[place][level].energy
+        )
+        return BoundaryPrice(tuple(term for term in terms if term.price), ())
+
+    @cached_property
+    def constant(self) -> int:
+        """Every cost is counted from its constant on."""
+        return 0
+
+    @cached_property
+    def leak_per_cycle(self) -> int:
+        """Cycles are no cost here."""
+        return 0
+
+    @property
+    def rooms(self) -> int:
+        """Least weighted sum that no mapping reaches which is below all limits."""
+        return 1 + sum(math.ceil((cost.room - 1) * share) for cost, share in self._shares)
+
+
+def sift(
+    costs: Sequence[Cost], leading: int, within: Survivors, sharp: bool, stop: Callable[[], bool]
+) -> Survivors | None:
+    """Tiles out of `within` that several costs together leave; None if they leave no mapping.
+
+    Parameters
+    ----------
+    costs
+        Costs of one subproblem.
+    leading
+        The number of the tightest one: the others are weighed beside it, one by one and together.
+    sharp, stop
+        As for `LatticeBounds`.
+    """
+    origin = costs[0].sub
+    others = frozenset(range(len(costs))) - {leading}
+    for weight in WEIGHTS:
+        for beside in dict.fromkeys((*(frozenset((number,)) for number in sorted(others)), others)):
+            weights = tuple(
+                Fraction(1) if number == leading else weight if number in beside else Fraction(0)
+                for number in range(len(costs))
+            )
+            mixed = MixedSubproblem(
+                origin.space, origin.mask, origin.spatial, mixed=tuple(costs), weights=weights
+            )
+            bounds = LatticeBounds(mixed, mixed.rooms, sharp=sharp, stop=stop, within=within)
+            if bounds.empty:
+                return None
+            within = bounds.survivors
+    return within
