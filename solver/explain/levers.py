@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from model.mapping import FanoutMapping
 from model.mapspace import Mapspace
 from solver.explain.constraints import (
     Capacity,
@@ -15,12 +16,13 @@ from solver.explain.constraints import (
     Keeping,
     Mesh,
     Parallelism,
+    SpatialOrder,
     Split,
     Utilization,
 )
 from solver.explain.feasibility import Feasibility
 from solver.explain.nearest import nearest, with_value
-from solver.explain.wording import also_text, change_text, without_text
+from solver.explain.wording import also_text, change_text, order_text, without_text
 from solver.result import Lever
 
 
@@ -53,6 +55,9 @@ def levers(
         twins = [c for c in constraints if c != constraint and _written_together(c, constraint)]
         seen.update(twins)
         rest = [c for c in constraints if c != constraint and c not in twins]
+        if isinstance(constraint, SpatialOrder):
+            yield from _reordered(feasibility, rest, [constraint, *twins])
+            continue
         found = nearest(feasibility, rest, constraint, twins)
         if found is None:
             if feasibility.decide(rest).witness is not None:
@@ -64,6 +69,30 @@ def levers(
                 text = change_text(change.constraint, change.needed, mapspace)
                 text += also_text(twins, mapspace)
                 yield Lever(text, change.current, change.needed, change.constraint.sources[:1])
+
+
+def _reordered(
+    feasibility: Feasibility, rest: Collection[Constraint], orders: Sequence[Constraint]
+) -> Iterator[Lever]:
+    """Yield an order that suffices: what some mapping has along X, then what it has no loop of, then Y."""
+    constraint, witness = orders[0], feasibility.decide(rest).witness
+    if witness is None:
+        return
+    assert isinstance(constraint, SpatialOrder)
+    entry = witness.mapping.nodes[constraint.node]
+    assert isinstance(entry, FanoutMapping)
+    along = {axis: [loop.dim for loop in entry.spatial if loop.axis == axis] for axis in ("x", "y")}
+    mapspace, live = feasibility.mapspace, (*along["x"], *along["y"])
+    unused = [d for d in mapspace.problem.dims if d not in (*live, *constraint.rules.uncounted)]
+    order = (*along["x"], *unused, *along["y"])
+    others = [
+        replace(own, rules=replace(own.rules, inner=order, outer=()))
+        for own in orders
+        if isinstance(own, SpatialOrder)
+    ]
+    if feasibility.decide([*rest, *others]).witness is not None:
+        text = order_text(constraint, order, mapspace) + also_text(orders[1:], mapspace)
+        yield Lever(text, sources=constraint.sources)
 
 
 def _written_together(one: Constraint, other: Constraint) -> bool:

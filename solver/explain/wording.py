@@ -131,6 +131,11 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
     raise ValueError(f"{type(constraint).__name__} has no value")
 
 
+def order_text(constraint: SpatialOrder, order: Iterable[str], mapspace: Mapspace) -> str:
+    """Return that the spatial loops of a fanout have another order, innermost first."""
+    return f"permutation [{', '.join(order)}] of `{_node(mapspace, constraint.node)}` instead of this one"
+
+
 def without_text(constraint: Constraint, mapspace: Mapspace, turned: bool = True) -> str:
     """Return that `constraint` is dropped; of a dataspace, if `turned`, that the opposite is asked for."""
     if isinstance(constraint, Keeping) and turned:
@@ -147,7 +152,7 @@ def also_text(twins: Iterable[Constraint], mapspace: Mapspace) -> str:
 
 def _named(constraint: Constraint, mapspace: Mapspace) -> str:
     match constraint:
-        case FactorLimit(node) | Mesh(node) | Split(node):
+        case FactorLimit(node) | Mesh(node) | Split(node) | SpatialOrder(node):
             return f"`{_node(mapspace, node)}`"
         case Capacity(level) | Utilization(level):
             return f"`{_level(mapspace, level)}`"

@@ -107,8 +107,8 @@ CASES = [
     ),
     (
         [pe("factors: [C=4, M=3, R=1], permutation: [C, M, P, R], split: 2")],
-        "without this: the order of the spatial loops of `PE`",
-        pe("factors: [C=4, M=3, R=1], split: 2"),
+        "permutation [C, R, P, M] of `PE` instead of this one",
+        pe("factors: [C=4, M=3, R=1], permutation: [C, R, P, M], split: 2"),
         pe("factors: [C=4, M=3, R=1], permutation: [M, C, P, R], split: 2"),
     ),
 ]
