@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from model.spec.cascade.naming import CONVENTIONAL, Naming
@@ -77,17 +77,13 @@ class Resolver:
         if not unknown:
             return None
         known = {name: self.naming.dim_in_other_case(name) for name in unknown}
-        first, place = next(iter(unknown.items()))
-        if all(known.values()):
-            raise self._misspelt(first, place)
-        others = [f"`{name}` is not `{other}`" for name, other in known.items() if other]
-        case = f" (case matters: {', '.join(others)})" if others else ""
+        others = {name: other for name, other in known.items() if other}
+        place = next(iter(unknown.values()))
+        if len(others) == len(unknown):
+            raise _misspelt(others, place)
+        alike = ", ".join(f"`{name}` is not `{other}`" for name, other in others.items())
+        case = f" (case matters: {alike})" if alike else ""
         return f"{place.span}: {listing(unknown)}: no rank variable has this name{case}; its bound is 1"
-
-    def _misspelt(self, name: str, place: Node) -> SpecError:
-        meant = self.naming.dim_in_other_case(name)
-        hint = f"did you mean `{meant}`? The workload may rename it: `rank_variables: {{{name}: {meant}}}`"
-        return SpecError(f"no rank variable is named `{name}`; case matters", place.span, hint=hint)
 
     def _entry(self, key: str, value: Node) -> Node:
         if key in TENSOR_LISTS:
@@ -138,8 +134,9 @@ class Resolver:
             written = node.key(name) if isinstance(node, MappingNode) and name in node else place
             dims = self._dims(name, written)
             is_one = rest in ("=1", "==1", "<=1")
-            if not is_one and name in self.absent and self.naming.dim_in_other_case(name):
-                raise self._misspelt(name, written)
+            meant = self.naming.dim_in_other_case(name) if name in self.absent else None
+            if meant and not is_one:
+                raise _misspelt({name: meant}, written)
             if len(dims) > 1 and not is_one:
                 message = f"`{name}` means {listing(dims)} here; only a factor of 1 speaks of all of them"
                 raise SpecError(message, written.span)
@@ -176,6 +173,14 @@ class Resolver:
             return found or (name,)
         self.absent.setdefault(name, _word(name, place))
         return (name,)
+
+
+def _misspelt(names: Mapping[str, str], place: Node) -> SpecError:
+    """Return the error for names that are rank variables but for their case, the first of them at `place`."""
+    name, meant = next(iter(names.items()))
+    renames = ", ".join(f"{name}: {other}" for name, other in names.items())
+    hint = f"did you mean `{meant}`? The workload may rename: `rank_variables: {{{renames}}}`"
+    return SpecError(f"no rank variable is named `{name}`; case matters", place.span, hint=hint)
 
 
 def _split_factor(text: str) -> tuple[str, str]:

@@ -166,6 +166,18 @@ def test_dimensions_in_another_case_are_no_others(load: Load, given: str, meant:
     assert "a.yaml:18:" in caught.value.render()
 
 
+def test_renames_join_the_names_of_an_architecture_with_those_of_a_workload(load: Load):
+    spatial = "{spatial: {permutation: [M, K, N], factors: {M: 2, N: 1}}}"
+    with pytest.raises(SpecError) as caught:
+        load(spatial=spatial.replace("M: 2, ", ""))
+    suggested = "rank_variables: {M: m, K: k, N: n}"
+    assert suggested in (caught.value.hint or "")
+    renames = f"renames: {{einsums: [{{name: default, {suggested}}}]}}\n"
+    network = load(spatial=spatial, workload=WORKLOAD + renames)
+    assert factors(network) == {("m", "=", 2), ("n", "=", 1)}
+    assert network.layers[0].mapspace.spatial[0].inner == ("m", "k", "n")
+
+
 def test_the_key_of_a_factor_is_marked(load: Load):
     with pytest.raises(SpecError) as caught:
         load(spatial="{spatial: {factors: {m: 2, K: 4}}}")
