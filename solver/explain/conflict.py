@@ -55,7 +55,8 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
     Raises
     ------
     ContradictionError
-        The second model finds a mapping.
+        The second model finds a mapping; or no constraint is to blame, though the outermost level could
+        keep everything then, and have all loops.
     """
     given = [c for c in constraints if not droppable(c)]
     loose = [c for c in constraints if droppable(c)]
@@ -75,6 +76,9 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
             continue
         irreducible &= verdict is Verdict.FEASIBLE
         needed.append(candidate)
+    passed_on = any(level.no_coalesce for level in feasibility.mapspace.architecture.levels)
+    if not (given or needed or passed_on):
+        raise ContradictionError("no mapping is found where nothing is asked for")
     _verify(feasibility, given, needed)
     return Conflict(tuple(c for c in constraints if c in needed), irreducible)
 

@@ -9,13 +9,13 @@ from model.architecture import Architecture, Compute, Fanout, StorageLevel
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.cpsat import ModelError, RangeError
-from solver.explain import encoding
+from solver.explain import diagnose, encoding
 from solver.explain.constraints import Capacity, Parallelism, constraints_of
 from solver.explain.feasibility import Feasibility, Verdict, holds
-from solver.result import Options, Status
+from solver.result import ContradictionError, Options, Status
 from solver.search import map_einsum
 from tests.solver.explain.enumeration import allows_a_mapping, feasible_without, some_mapspaces
-from tests.solver.planted import WRONG, plant
+from tests.solver.planted import WRONG, infeasible, plant
 
 VERDICT = {True: Verdict.FEASIBLE, False: Verdict.INFEASIBLE}
 MAPSPACES = some_mapspaces(41, 60)
@@ -144,6 +144,14 @@ def test_answers_are_judged_by_the_mapping_they_stand_for(monkeypatch):
     assert all(holds(constraint, answer.witness) for constraint in constraints_of(roomy))
     assert not answer.witness.evaluation.violations
     assert Feasibility(tight).decide(constraints_of(tight)).verdict is Verdict.INFEASIBLE
+
+
+def test_a_wrong_infeasible_without_anything_to_blame_is_caught(monkeypatch):
+    mapspace = copies((16,), 100, 4)
+    assert diagnose(mapspace).verdict is Verdict.FEASIBLE
+    plant(monkeypatch, infeasible)
+    with pytest.raises(ContradictionError, match="nothing is asked for"):
+        diagnose(mapspace)
 
 
 def test_row_activities_stay_in_range(monkeypatch):
