@@ -1,0 +1,22 @@
+"""Shipped workloads on shipped architectures: every Einsum proven."""
+
+import pytest
+
+from model.spec.cascade import load_network
+from solver.network import map_network
+from solver.result import Options, Status
+from tests.conftest import REPOSITORY
+
+SPECS = REPOSITORY / "specs"
+
+
+@pytest.mark.parametrize("architecture", ["eyeriss_like", "simba_like", "tpu_like"])
+@pytest.mark.parametrize(("workload", "einsums", "searches"), [("gpt3_block", 10, 7), ("resnet18", 21, 12)])
+def test_every_einsum_is_proven(workload: str, einsums: int, searches: int, architecture: str):
+    """GPT-3's softmax over 8192 x 8192 x 32 values has energies that the tables can only just hold."""
+    files = [SPECS / "workloads" / f"{workload}.yaml", SPECS / "architectures" / f"{architecture}.yaml"]
+    result = map_network(load_network(files), Options(objectives=("edp",), time_limit_s=60))
+    assert result.status is Status.OPTIMAL
+    assert result.proven == len(result.layers) == einsums
+    assert sum(own.origin == "searched" for own in result.layers) == searches
+    assert result.edp == result.energy * result.cycles
