@@ -295,7 +295,7 @@ class EinsumNames:
         SpecError
             Set expressions that overlap, and a tensor that none of them covers.
         """
-        return self._once("bits_per_value", self.einsum.span, self._bits_per_value)
+        return self._once(".bits_per_value", self.einsum.span, self._bits_per_value)
 
     def _bits_per_value(self) -> dict[str, int]:
         ruled = self._ruled_bits()

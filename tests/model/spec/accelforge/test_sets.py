@@ -150,6 +150,7 @@ renames:
         ("[{name: weight, source: Nothing}]", "{}", {"input": "A", "weight": "", "output": "T"}),
         ("{}", "{input: Inputs}", {"input": "AB", "weight": "", "output": "T"}),
         ("{other: weight}", "{}", {"input": "A", "weight": "B", "output": "T", "other": "B"}),
+        ("{bits_per_value: A}", "{}", {"input": "A", "weight": "B", "output": "T", "bits_per_value": "A"}),
     ],
 )
 def test_own_renames_go_before_top_ones_and_these_before_the_default(
