@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from solver.cli.options import Commands, add_json, add_search_options, add_spec_command
@@ -36,7 +35,6 @@ def add_searches(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache",
         type=Path,
-        default=default_cache(),
         metavar="DIR",
         help="where proven results are kept (default: tilewright in the user's cache directory)",
     )
@@ -50,9 +48,3 @@ def add_searches(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="search on the workers of a Dask cluster, such as tcp://host:8786 (extra `cluster`)",
     )
-
-
-def default_cache() -> Path:
-    """Return the directory in which this user's programs keep what they can make again."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "tilewright"

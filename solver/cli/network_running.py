@@ -42,8 +42,9 @@ def run_searches(arguments: argparse.Namespace, mapped: Callable[[Options, Run],
     from solver.network import ResultCache, Run  # noqa: PLC0415 (loads ortools)
     from solver.network.executors import ExecutorError  # noqa: PLC0415
 
-    _check_cache(arguments.cache)
-    cache, options = ResultCache(arguments.cache), search_options(arguments)
+    directory = arguments.cache or default_cache()
+    _check_cache(directory)
+    cache, options = ResultCache(directory), search_options(arguments)
     try:
         executor = _executor(arguments)
         with interruptible() as stop, _progress_bar(arguments.quiet) as on_progress:
@@ -52,8 +53,24 @@ def run_searches(arguments: argparse.Namespace, mapped: Callable[[Options, Run],
     except ExecutorError as error:
         raise OutputError(str(error)) from error
     if cache.failure is not None:
-        print(f"warning: {_unwritable(arguments.cache, cache.failure)}", file=sys.stderr)
+        print(f"warning: {_unwritable(directory, cache.failure)}", file=sys.stderr)
     return answer
+
+
+def default_cache() -> Path:
+    """Return the directory in which this user's programs keep what they can make again.
+
+    Raises
+    ------
+    OutputError
+        The user has no home directory, as in some containers.
+    """
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    try:
+        return Path(base).expanduser() / "tilewright"
+    except RuntimeError:
+        message = "there is no home directory to keep results in; --cache DIR names another place"
+        raise OutputError(message) from None
 
 
 def _executor(arguments: argparse.Namespace) -> Executor:

@@ -184,6 +184,23 @@ def test_networks_of_both_forms_agree(tmp_path, capsys):
     assert (own["energy_pj"], own["cycles"]) == (alone["energy_pj"], alone["cycles"])
 
 
+def test_results_are_kept_in_the_users_cache(arguments, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "mine")
+    assert main([*arguments[:3], "--quiet"]) == 0
+    assert len(list(Path("mine/tilewright").glob("*.json"))) == 2
+
+
+def test_a_user_without_a_home_names_a_cache(arguments, capsys, monkeypatch):
+    def homeless(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    assert main([*arguments[:3], "--quiet"]) == 2
+    assert "no home directory to keep results in; --cache DIR" in capsys.readouterr().err
+    assert main([*arguments, "--quiet"]) == 0
+
+
 def test_a_cache_that_is_full_takes_no_answer_away(arguments, capsys, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
