@@ -146,7 +146,7 @@ def _workers(count: int, stop: c_bool) -> Iterator[ProcessPoolExecutor]:
 
 def _submitted(
     pool: ProcessPoolExecutor, tasks: Sequence[Task], options: Options
-) -> dict[Future[Result], Task]:
+) -> dict[Future[Result | None], Task]:
     """Hand out tasks, which starts the processes: with signals blocked, as they import before `_prepare`."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
@@ -163,14 +163,16 @@ def largest_first(tasks: Sequence[Task]) -> list[Task]:
 
 
 def _finished(
-    futures: dict[Future[Result], Task], stop: c_bool, report: Report, should_stop: StopCallback
+    futures: dict[Future[Result | None], Task], stop: c_bool, report: Report, should_stop: StopCallback
 ) -> Answers:
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, POLL_S, FIRST_COMPLETED)
         answered = [future for future in done if not future.cancelled()]
         for future in sorted(answered, key=lambda own: own.exception() is not None):  # answers go first
-            yield futures[future], future.result()
+            result = future.result()
+            if result is not None:
+                yield futures[future], result
         running = [future for future in waiting if future.running()]
         if running:
             report(futures[running[0]], None)
@@ -199,8 +201,13 @@ def _end_with_parent(leash: Connection) -> None:
     os._exit(0)
 
 
-def _search(mapspace: Mapspace, options: Options) -> Result:
-    """Search, and wait for the processes of the search, which end on their own only while this one lives."""
+def _search(mapspace: Mapspace, options: Options) -> Result | None:
+    """Search, unless that is to stop already; None then.
+
+    Processes of the search are waited for: they end on their own only while this one lives.
+    """
+    if _STOP[0].value:
+        return None
     result = map_einsum(mapspace, options, should_stop=lambda: _STOP[0].value)
     for child in multiprocessing.active_children():
         child.join()

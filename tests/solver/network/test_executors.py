@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import time
+from ctypes import c_bool
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,6 +119,10 @@ def test_a_search_leaves_no_processes_of_its_own(network: Network, monkeypatch: 
         child.start()
         return Result(Status.INFEASIBLE, Termination.PROVEN, ("energy",), 1)
 
+    stop = c_bool(False)
     monkeypatch.setattr(executors, "map_einsum", search)
+    monkeypatch.setattr(executors, "_STOP", [stop])
     assert executors._search(network.layers[1].mapspace, ENERGY).status is Status.INFEASIBLE
     assert child.exitcode == 0
+    stop.value = True
+    assert executors._search(network.layers[1].mapspace, ENERGY) is None  # what waits in a queue ends there
