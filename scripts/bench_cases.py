@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,11 +43,16 @@ def _einsum(path: Path) -> str:
 
 def bench_cases() -> list[Case]:
     """Every architecture by every unique layer, architecture by architecture."""
+    return cases(ARCHITECTURES, layer_paths())
+
+
+def cases(architectures: Sequence[str], layers: Sequence[Path]) -> list[Case]:
+    """Every one of `architectures` by every layer, architecture by architecture."""
     return [
         Case(
             f"{architecture}/{layer.parent.name}/{layer.stem}",
             [SPECS / "architectures" / f"{architecture}.yaml", layer],
         )
-        for architecture in ARCHITECTURES
-        for layer in layer_paths()
+        for architecture in architectures
+        for layer in layers
     ]
