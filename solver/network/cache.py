@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
@@ -19,6 +20,9 @@ from solver.certificate.canonical import canonical, canonical_sha256
 from solver.result import Result, Statistics, Status, Termination
 
 FORMAT = 2
+
+LEFTOVER_S = 3600
+"""Age at which a file that is being written belongs to no run that lives."""
 
 
 def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
@@ -59,6 +63,13 @@ class ResultCache:
         self.directory = Path(directory)
         self.failure: OSError | None = None
 
+    def remove_leftovers(self) -> None:
+        """Remove what runs left that were killed while they wrote."""
+        for path in self.directory.glob(".*.tmp"):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > LEFTOVER_S:
+                    path.unlink()
+
     def keep(self, key: str, result: Result) -> None:
         """Keep a proven answer; where that fails, remember the first failure, and go on without."""
         try:
@@ -87,8 +98,11 @@ class ResultCache:
 
     def find(self, key: str, mapspace: Mapspace) -> Result | None:
         """Return the answer kept under a key, None where there is none that can be used."""
+        path = self._path(key)
+        if not path.is_file():  # nor a pipe, which would be waited for
+            return None
         try:
-            document = json.loads(self._path(key).read_text(encoding="utf-8"))
+            document = json.loads(path.read_text(encoding="utf-8"))
             answer = document["answer"]
             return _result(answer, mapspace) if document["sha256"] == _checksum(key, answer) else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

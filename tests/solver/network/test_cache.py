@@ -1,5 +1,6 @@
 """Answers on disk: what they are kept under, and which files count."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,3 +112,23 @@ def test_infeasibility_is_kept(network: Network, tmp_path: Path):
     cache.store("k", result)
     assert cache.find("k", space) == result
     assert cache.find("other", space) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_pipe_in_place_of_an_answer_is_not_waited_for(kept: tuple[ResultCache, str, Mapspace, Result]):
+    cache, key, own, _ = kept
+    path = cache.directory / f"{key}.json"
+    path.unlink()
+    os.mkfifo(path)
+    assert cache.find(key, own) is None
+
+
+def test_what_killed_runs_left_is_removed_once_it_is_old(kept):
+    cache, key, space, result = kept
+    fresh, old = (cache.directory / f".{key[:16]}-{name}.tmp" for name in ("fresh", "old"))
+    for path in (fresh, old):
+        path.write_text("{", encoding="utf-8")
+    os.utime(old, (0, 0))
+    cache.remove_leftovers()
+    assert (fresh.exists(), old.exists()) == (True, False)
+    assert cache.find(key, space) == result
