@@ -45,6 +45,7 @@ def run_searches(arguments: argparse.Namespace, mapped: Callable[[Options, Run],
     directory = arguments.cache or default_cache()
     _check_cache(directory)
     cache, options = ResultCache(directory), search_options(arguments)
+    cache.remove_leftovers()
     try:
         executor = _executor(arguments)
         with interruptible() as stop, _progress_bar(arguments.quiet) as on_progress:
