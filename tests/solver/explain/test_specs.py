@@ -142,7 +142,7 @@ def conflicting(count: int) -> list[dict[Line, str]]:
     return found
 
 
-@pytest.mark.parametrize("lines", conflicting(8))
+@pytest.mark.parametrize("lines", conflicting(6))
 def test_no_line_of_a_conflict_is_there_in_vain(lines):
     rows = spec_of(lines)[1]
     reasons = diagnose(load(lines)).reasons
@@ -156,7 +156,7 @@ def test_no_line_of_a_conflict_is_there_in_vain(lines):
             assert allows_a_mapping(without(lines, [*rest, line]))
 
 
-@pytest.mark.parametrize("lines", conflicting(8))
+@pytest.mark.parametrize("lines", conflicting(6))
 def test_a_number_that_is_changed_as_proposed_suffices_and_nothing_nearer_does(lines):
     rows = spec_of(lines)[1]
     reasons = diagnose(load(lines)).reasons
