@@ -13,7 +13,15 @@ from model.cost.prices import level_cycles, network_latency
 from solver.search.bounds import LatticeBounds
 from solver.search.goal import UNLIMITED, Goal
 from solver.search.lattice import INFINITY, BoolArray, FloatArray, IntArray
-from solver.search.prices import BoundaryPrice, EnergyTerm, LoadTerm, actions, cycles_per_word, resources
+from solver.search.prices import (
+    LARGEST_ENERGY,
+    BoundaryPrice,
+    EnergyTerm,
+    LoadTerm,
+    actions,
+    cycles_per_word,
+    resources,
+)
 from solver.search.subproblem import Subproblem
 from solver.search.walk import Walk
 
@@ -52,7 +60,7 @@ class LoadSubproblem(Subproblem):
 
     def _loading(self, price: BoundaryPrice) -> BoundaryPrice:
         terms = [
-            EnergyTerm(int(t.share * self.scale), t.multiplier, t.minus, 1)
+            EnergyTerm(min(int(t.share * self.scale), LARGEST_ENERGY), t.multiplier, t.minus, 1)
             for t in price.loads
             if t.resource == self.resource
         ]

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from solver.search.bounds import LatticeBounds, Survivors
 from solver.search.lattice import INFINITY
-from solver.search.prices import BoundaryPrice, EnergyTerm
+from solver.search.prices import LARGEST_ENERGY, BoundaryPrice, EnergyTerm
 from solver.search.subproblem import Subproblem
 
 WHOLE = INFINITY >> 5
@@ -64,7 +64,9 @@ class MixedSubproblem(Subproblem):
     @staticmethod
     def _mixed(place: int, level: int, shares: Sequence[tuple[Cost, Fraction]]) -> BoundaryPrice:
         terms = (
-            EnergyTerm(math.floor(term.price * share), term.multiplier, term.minus, term.block)
+            EnergyTerm(
+                min(math.floor(term.price * share), LARGEST_ENERGY), term.multiplier, term.minus, term.block
+            )
             for cost, share in shares
             for term in cost.sub.prices[place][level].energy
         )

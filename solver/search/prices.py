@@ -18,7 +18,10 @@ from model.architecture import StorageLevel
 from solver.search.lattice import FloatArray, IntArray
 
 LARGEST_ENERGY = 1 << 60
-"""Quanta at which the energy of one action is cut off: three of them still fit an integer."""
+"""Quanta at which the energy of one action is cut off."""
+
+LARGEST_TOTAL = 3 * LARGEST_ENERGY
+"""Quanta at which that of all actions is: one more action still fits an integer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class BoundaryPrice:
             words = np.maximum(np.minimum(delivered, ceiling) * term.multiplier - term.minus, 0)
             if term.block > 1:
                 words = -(-words // term.block)
-            total += words * term.price
+            total = np.minimum(total + words * term.price, LARGEST_TOTAL)
         return total
 
     def increment(self, more: IntArray) -> IntArray:
@@ -73,7 +76,8 @@ class BoundaryPrice:
         total = np.zeros_like(more)
         for term in self.energy:
             ceiling = _most_words(term) // term.multiplier
-            total += np.minimum(more, ceiling) * term.multiplier // term.block * term.price
+            added = np.minimum(more, ceiling) * term.multiplier // term.block * term.price
+            total = np.minimum(total + added, LARGEST_TOTAL)
         return total
 
     def add_loads(self, delivered: IntArray, loads: FloatArray) -> None:
