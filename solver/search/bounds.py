@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -62,11 +62,6 @@ class BoundTables:
 
 Survivors = tuple[IntArray, ...]
 """Per level but the outermost one, tiles that may be part of a mapping, ascending."""
-
-
-def common(several: Sequence[Survivors]) -> Survivors:
-    """Tiles that are in each of `several`, level by level."""
-    return tuple(reduce(np.intersect1d, tiles) for tiles in zip(*several, strict=True))
 
 
 class LatticeBounds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from solver.search.bounds import LatticeBounds, Survivors, common
+from solver.search.bounds import LatticeBounds, Survivors
 from solver.search.goal import UNLIMITED, Goal
 from solver.search.loads import LoadBounds, loaded
 from solver.search.mixes import Cost, sift
@@ -20,13 +20,15 @@ class Candidate:
     """A subproblem in the queue: surveyed (and the next of `rest` follows it), or bounded already.
 
     ``bounds`` are those of the energy or, where only cycles count, of the busiest resource's load.
-    ``loads`` are those of other resources, as far as they are known.
+    ``loads`` are those of other resources, as far as they are at hand, and ``within`` the tiles that all
+    of them leave.
     """
 
     sub: Subproblem
     rest: Iterator[tuple[int, Subproblem]]
     bounds: LatticeBounds | None = None
     loads: tuple[LoadBounds, ...] = ()
+    within: Survivors | None = None
 
     def value(self, goal: Goal) -> int:
         """Bound on the objective by the lattices."""
@@ -35,10 +37,13 @@ class Candidate:
         return goal.value(self.bounds.least, max(cycles))
 
     def decided_by(self, loads: Sequence[LoadBounds]) -> Candidate:
-        """The candidate with the bounds of the busiest resource foremost."""
+        """The candidate with the bounds of the busiest resource foremost.
+
+        Of `loads`, each was bounded within the tiles that the one before it leaves.
+        """
         busiest = max(loads, key=lambda own: own.bounds.least_cycles)
         others = tuple(own for own in loads if own is not busiest)
-        return replace(self, bounds=busiest.bounds, loads=others)
+        return replace(self, bounds=busiest.bounds, loads=others, within=loads[-1].bounds.survivors)
 
 
 def tightened(candidate: Candidate, goal: Goal, sharp: bool, stop: Stop) -> Candidate | None:
@@ -56,15 +61,16 @@ def tightened(candidate: Candidate, goal: Goal, sharp: bool, stop: Stop) -> Cand
     """
     sub, bounds = candidate.sub, candidate.bounds
     assert bounds is not None  # a surveyed candidate is bounded first
-    within = common([bounds.survivors, *(own.bounds.survivors for own in candidate.loads)])
+    within = bounds.survivors if candidate.within is None else candidate.within
     if goal.counts_energy:
         bounds = LatticeBounds(sub, sub.limit(goal), sharp=sharp, stop=stop, within=within)
         if bounds.empty:
             return None
         loads = _load_bounds(sub, goal, bounds.least, bounds.survivors, sharp, stop)
-        return (
-            None if loads is None else _narrowed(replace(candidate, bounds=bounds, loads=loads), goal, stop)
-        )
+        if loads is None:
+            return None
+        within = loads[-1].bounds.survivors if loads else bounds.survivors
+        return _narrowed(replace(candidate, bounds=bounds, loads=loads, within=within), goal, stop)
     loads = _load_bounds(sub, goal, 0, within, sharp, stop)
     return None if loads is None else _narrowed(candidate.decided_by(loads), goal, stop)
 
@@ -101,7 +107,7 @@ def _narrowed(candidate: Candidate, goal: Goal, stop: Stop) -> Candidate | None:
         return candidate
     costs = [Cost(own.sub, limit) for own, limit in zip(several, limits, strict=True)]
     rooms = [own.least / limit for own, limit in zip(several, limits, strict=True)]
-    within = common([own.survivors for own in several])
+    within = bounds.survivors if candidate.within is None else candidate.within
     left = sift(costs, rooms.index(max(rooms)), within, bounds.sharp, stop)
     if left is None:
         return None
@@ -112,4 +118,4 @@ def _narrowed(candidate: Candidate, goal: Goal, stop: Stop) -> Candidate | None:
     if any(own.empty for own in anew):
         return None
     again = tuple(replace(own, bounds=new) for own, new in zip(loads, anew[1:], strict=True))
-    return replace(candidate, bounds=anew[0], loads=again)
+    return replace(candidate, bounds=anew[0], loads=again, within=left)

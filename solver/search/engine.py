@@ -145,17 +145,14 @@ class Search:
         self.counters.subproblems += len(candidates)
         known: list[list[LoadBounds] | None] = [[] for _ in candidates]
         for resource in (*self.resources, None):
-            subs = [loaded(candidate.sub, resource, self.goal) for candidate in candidates]
             # Where no bandwidth decides the cycles of a subproblem, any of its mappings will do.
-            due = [
-                number
-                for number, own in enumerate(known)
-                if (own == [] if resource is None else own is not None and not subs[number].idle(self.goal))
-            ]
-            chosen = [subs[number] for number in due]
+            still = (n for n, own in enumerate(known) if (own == [] if resource is None else own is not None))
+            due = {number: loaded(candidates[number].sub, resource, self.goal) for number in still}
+            due = {number: sub for number, sub in due.items() if not sub.idle(self.goal)}
+            limits = [sub.limit(self.goal) for sub in due.values()]
             within = [own[-1].bounds.survivors if (own := known[number]) else None for number in due]
-            found = self.bounder.bound(chosen, [sub.limit(self.goal) for sub in chosen], self.stop, within)
-            for number, sub, bounds in zip(due, chosen, found, strict=False):
+            found = self.bounder.bound(list(due.values()), limits, self.stop, within)
+            for (number, sub), bounds in zip(due.items(), found, strict=False):
                 self.counters.states += bounds.states
                 known[number] = None if bounds.empty else [*(known[number] or ()), LoadBounds(sub, bounds)]
             if self.stop():
@@ -170,7 +167,8 @@ class Search:
         if candidate.bounds is not None and (self._lowest is None or value < self._lowest):
             self._lowest = value
             self._dive(candidate.bounds, candidate.loads)
-        self._push(value, candidate)
+        # Tables of many subproblems take memory, and loads are bounded anew when it is the candidate's turn.
+        self._push(value, replace(candidate, loads=()))
 
     def _surveyed(self, mask: KeepMask) -> Iterator[tuple[int, Subproblem]]:
         """Subproblems of `mask` in order of a first bound on the objective."""
