@@ -1,52 +1,32 @@
-"""The choices that a proof has to cover, each with a count and a floor that is cheap to recompute.
-
-The floors are far below the optimum. They are no part of the checker's argument, which bounds every
-choice on its own; they let a reader see what has been covered, and a checker see what has been left out.
-"""
+"""The choices that a proof has to cover: levels that keep dataspaces, and spatial factors."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import chain, combinations, product
+from itertools import chain, combinations
 
-from model.architecture import Architecture, Fanout, StorageLevel
-from model.cost.tiles import tile_words
+from model.architecture import Architecture, Fanout
 from model.mapspace import FactorRule, Mapspace, SpatialRules
 from model.numbers import divisors
-from model.problem import Dataspace
 
 Factors = tuple[int, ...]
 """A factor per dimension, in the problem's order."""
 
 
 def covered_choices(mapspace: Mapspace) -> dict[str, object]:
-    """Return the spatial choices and the sets of keeping levels of `mapspace`.
+    """Return how many choices of spatial factors a proof has to cover, and the least steps among them.
 
     Returns
     -------
     dict
         ``spatial_choices``: number of ways to choose the spatial factors of all fanouts.
-        ``least_cycles``: least product of the temporal bounds among them, None if there are none.
-        ``keep_sets``: per dataspace and set of levels that may keep it, the number of its tiles that fit
-        each of these levels alone, and the least energy of the accesses that serve the arithmetic.
+        ``least_steps``: least product of the temporal bounds among them, None if there are none.
     """
-    spatial = spatial_choices(mapspace)
-    computes = mapspace.problem.computes
-    steps = [computes // math.prod(map(math.prod, choice)) for choice in spatial]
+    parallel = [math.prod(map(math.prod, choice)) for choice in spatial_choices(mapspace)]
     return {
-        "spatial_choices": len(spatial),
-        "least_cycles": min(steps, default=None),
-        "keep_sets": [
-            {
-                "dataspace": space.name,
-                "levels": list(levels),
-                "tiles": [_fitting_tiles(mapspace, space, level) for level in levels],
-                "floor": _operand_floor(mapspace, space, levels[-1], spatial, steps) if spatial else None,
-            }
-            for space in mapspace.problem.dataspaces
-            for levels in keep_sets(mapspace, space.name)
-        ],
+        "spatial_choices": len(parallel),
+        "least_steps": mapspace.problem.computes // max(parallel) if parallel else None,
     }
 
 
@@ -133,58 +113,3 @@ def _arrangements(dims: Sequence[str], rules: SpatialRules, live: list[str]) -> 
         for count in range(max(0, middle - idle), min(middle, len(free)) + 1):
             for chosen in combinations(free, count):
                 yield (*(dim for dim in ends if dim in live), *chosen)
-
-
-def _fitting_tiles(mapspace: Mapspace, space: Dataspace, level: int) -> int:
-    """Number of tiles (divisors of the bounds of its dimensions) that fit the level with nothing else."""
-    limit = mapspace.architecture.levels[level].usable_words
-    dims = [dim for dim in mapspace.problem.dims if dim in space.dims]
-    choices = product(*(divisors(mapspace.problem.bound[dim]) for dim in dims))
-    if limit is None:
-        return math.prod(len(divisors(mapspace.problem.bound[dim])) for dim in dims)
-    return sum(tile_words(space, dict(zip(dims, extents, strict=True))) <= limit for extents in choices)
-
-
-def _operand_floor(
-    mapspace: Mapspace,
-    space: Dataspace,
-    level: int,
-    spatial: Sequence[tuple[Factors, ...]],
-    steps: Sequence[int],
-) -> int:
-    """Least energy of the accesses by which `level` serves the arithmetic, over all spatial choices.
-
-    Children that need different words are at least as many as the largest factor of a dimension that
-    indexes the dataspace, in each fanout.
-    """
-    architecture = mapspace.architecture
-    position = architecture.storage_indices[level]
-    storage = architecture.levels[level]
-    above = sum(index < position for index in architecture.fanout_indices)
-    price = storage.energy.update if space.read_write else storage.energy.read
-    relevant = [index for index, dim in enumerate(mapspace.problem.dims) if dim in space.dims]
-    return price * min(
-        _paying(architecture, storage, position, choice[:above])
-        * -(
-            -served
-            * _distinct(architecture.fanouts[above:], space.name, choice[above:], relevant)
-            // storage.block_size
-        )
-        for choice, served in zip(spatial, steps, strict=True)
-    )
-
-
-def _paying(
-    architecture: Architecture, storage: StorageLevel, position: int, above: Sequence[Factors]
-) -> int:
-    used = math.prod(map(math.prod, above))
-    return min(used, max(1, architecture.instances_above(position) // storage.cluster_size))
-
-
-def _distinct(
-    fanouts: Sequence[Fanout], space: str, choice: Sequence[Factors], relevant: Sequence[int]
-) -> int:
-    return math.prod(
-        math.prod(factors) if space in fanout.no_multicast else max((factors[i] for i in relevant), default=1)
-        for fanout, factors in zip(fanouts, choice, strict=True)
-    )

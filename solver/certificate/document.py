@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from model.cost import Evaluation
+from model.cost.traffic import kept_positions
 from model.mapping import Mapping, StorageMapping
 from model.mapspace import Mapspace
 from solver.certificate.canonical import Json, canonical, canonical_sha256
 from solver.certificate.classes import covered_choices
 from solver.result import Result, Status
 
-FORMAT = "tilewright certificate 1"
+FORMAT = "tilewright certificate 2"
 
 
 class CertificateError(Exception):
@@ -54,7 +55,7 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
         "objectives": list(result.objectives),
         "values": _values(result),
         "bounds": _bounds(result),
-        "mapping": None if result.mapping is None else _mapping(result.mapping),
+        "mapping": None if result.mapping is None else _mapping(mapspace, result.mapping),
         "cost": None if result.evaluation is None else _cost(result.evaluation),
         "covered": covered_choices(mapspace),
         "versions": {
@@ -93,41 +94,21 @@ def _bounds(result: Result) -> list[int]:
     return [result.bound, *result.later_bounds] if result.status is Status.OPTIMAL else [result.bound]
 
 
-def _mapping(mapping: Mapping) -> list[Json]:
+def _mapping(mapspace: Mapspace, mapping: Mapping) -> list[Json]:
+    """Return the loops of each node, and which dataspaces count as kept there."""
+    architecture, names = mapspace.architecture, [space.name for space in mapspace.problem.dataspaces]
+    kept = {name: kept_positions(architecture, mapping, name) for name in names}
     return [
-        {"temporal": [[loop.dim, loop.bound] for loop in entry.temporal], "keep": sorted(entry.keep)}
-        if isinstance(entry, StorageMapping)
-        else {"spatial": [[loop.dim, loop.bound, loop.axis] for loop in entry.spatial]}
-        for entry in mapping.nodes
+        {
+            "loops": [
+                [loop.dim, loop.bound]
+                for loop in (entry.temporal if isinstance(entry, StorageMapping) else entry.spatial)
+            ],
+            "keep": [name for name in names if position in kept[name]],
+        }
+        for position, entry in enumerate(mapping.nodes)
     ]
 
 
 def _cost(evaluation: Evaluation) -> Json:
-    return {
-        "energy": evaluation.energy,
-        "cycles": evaluation.cycles,
-        "edp": evaluation.edp,
-        "computes": evaluation.computes,
-        "compute_cycles": evaluation.compute_cycles,
-        "compute_energy": evaluation.compute_energy,
-        "levels": [
-            {
-                "name": level.name,
-                "instances": level.instances,
-                "cycles": level.cycles,
-                "leak_energy": level.leak_energy,
-                "dataspaces": {
-                    space.dataspace: {
-                        "tile_words": space.tile_words,
-                        "partition_words": space.partition_words,
-                        "reads": space.reads,
-                        "fills": space.fills,
-                        "updates": space.updates,
-                        "energy": space.energy,
-                    }
-                    for space in level.dataspaces
-                },
-            }
-            for level in evaluation.levels
-        ],
-    }
+    return {"energy": evaluation.energy, "cycles": evaluation.cycles, "edp": evaluation.edp}

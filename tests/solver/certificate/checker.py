@@ -12,12 +12,9 @@ SCRIPTS = REPOSITORY / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 import prove  # noqa: E402
-from prove_space import CannotCheckError, InvalidError  # noqa: E402
 
 __all__ = [
     "SCRIPTS",
-    "CannotCheckError",
-    "InvalidError",
     "certified",
     "digested",
     "prove",

@@ -3,6 +3,7 @@
 import copy
 import json
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,12 +15,13 @@ from solver.certificate import canonical_sha256, certificate
 from solver.result import Result
 from tests.bruteforce import enumerate_mappings, objective_value, optima
 from tests.conftest import REPOSITORY
-from tests.solver.certificate.checker import CannotCheckError, certified, digested, prove, solved, verdict
+from tests.solver.certificate.checker import certified, digested, prove, solved, verdict
+from tests.solver.search.unusual import register_mapspaces, unusual_mapspaces, with_signs
 from tests.strategies import mapspaces, random_mapspaces
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("latency", "energy"))
 INFORMATION = ("versions", "seed", "command")
-SAMPLES = random_mapspaces(seed=7, count=40, max_mappings=400, packed_share=0)
+SAMPLES = random_mapspaces(seed=7, count=40, max_mappings=400)
 FEASIBLE = [mapspace for mapspace in SAMPLES if solved(mapspace, "energy").status is Status.OPTIMAL][:3]
 INFEASIBLE = next(mapspace for mapspace in SAMPLES if solved(mapspace, "energy").status is Status.INFEASIBLE)
 
@@ -60,13 +62,37 @@ def tampered(document, path, value):
 
 @pytest.mark.parametrize("objectives", OBJECTIVES)
 def test_random_optima_are_valid(objectives, tmp_path):
-    for mapspace in random_mapspaces(seed=11, count=25, max_mappings=1000, packed_share=0):
+    for mapspace in random_mapspaces(seed=11, count=25, max_mappings=1000):
         document = certified(mapspace, *objectives)
         assert verdict(document, tmp_path)[0] == "VALID", document["status"]
 
 
+@pytest.mark.parametrize("kind", ["usual", "unusual", "signs", "registers"])
+def test_every_optimum_is_found_and_nothing_better(kind, monkeypatch):
+    """With its own values as limits the optimum has to be found: no bound excludes it."""
+    for number, mapspace in enumerate(_of_a_kind(kind, monkeypatch)):
+        objectives = OBJECTIVES[number % len(OBJECTIVES)]
+        document = certified(mapspace, *objectives)
+        assert prove.check(document)
+        if document["status"] == "OPTIMAL":
+            limits = dict(zip((prove.FIGURES[name] for name in objectives), document["bounds"], strict=True))
+            found = prove.refute(prove.Choices(document["problem"]), prove.Query(**limits))
+            assert found is not None
+            assert all(found[figure] == limit for figure, limit in limits.items())
+
+
+def _of_a_kind(kind, monkeypatch):
+    if kind == "unusual":
+        return unusual_mapspaces(monkeypatch, 5, 25, 1000)
+    if kind == "registers":
+        return register_mapspaces(5, 25, 1000)
+    usual = random_mapspaces(seed=5, count=40, max_mappings=1000)
+    random = Random(5)
+    return usual if kind == "usual" else [with_signs(random, mapspace) for mapspace in usual]
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(mapspaces(max_mappings=300, packed_share=0))
+@given(mapspaces(max_mappings=300))
 def test_brute_force_solver_and_checker_agree(mapspace):
     best = optima(mapspace, list(OBJECTIVES))
     for objectives, optimum in zip(OBJECTIVES, best, strict=True):
@@ -141,9 +167,10 @@ def test_another_problem_with_its_hash_is_never_taken_for_a_worse_claim(index, t
 
 def test_an_altered_energy_table_is_invalid(tmp_path):
     document = certified(FEASIBLE[0], "energy")
-    level = document["problem"]["nodes"][0]
-    used = next(action for action in ("read", "update") if level["energy"][action])
-    level["energy"][used] *= 2
+    prices = document["problem"]["nodes"][0]["dataspaces"]
+    for action in ("read", "update"):
+        for own in prices.values():
+            own[action] *= 2
     document["problem_sha256"] = canonical_sha256(document["problem"])
     result, reason = verdict(digested(document), tmp_path)
     assert (result, reason) == ("INVALID", "this claim fails: the cost is that of the mapping")
@@ -174,30 +201,11 @@ def test_other_json_is_invalid(value, tmp_path):
     assert verdict(value, tmp_path)[0] == "INVALID"
 
 
-def test_a_window_over_three_dimensions_is_not_checked():
+def test_a_problem_that_is_too_large_is_not_checked(tmp_path):
     document = certified(FEASIBLE[0], "energy")
-    names = [f"d{index}" for index in range(3)]
-    problem = document["problem"]
-    problem.update(dims=names, bounds=[2, 2, 2])
-    problem["dataspaces"] = [{"name": "T", "ranks": [[[name, 1] for name in names]], "read_write": True}]
-    for node in problem["nodes"]:
-        node.update(
-            {
-                key: []
-                for key in node
-                if isinstance(node[key], list)
-                and key
-                not in (
-                    "multiple_buffering",
-                    "min_utilization",
-                    "read_bandwidth",
-                    "write_bandwidth",
-                    "shared_bandwidth",
-                )
-            }
-        )
-    with pytest.raises(CannotCheckError, match="window"):
-        prove.Space(problem)
+    document["problem"]["bounds"][0] = 2**60
+    document["problem_sha256"] = canonical_sha256(document["problem"])
+    assert verdict(digested(document), tmp_path) == ("CANNOT CHECK", "the problem is too large")
 
 
 @pytest.mark.parametrize("layer", ["resnet18/21_fc", "mobilenet_v2/42_block14_project"])

@@ -1,1 +1,0 @@
-../../../scripts/prove_space.py
