@@ -60,12 +60,12 @@ def map_or_explain(
     """Find the best mapping as `solver.map_einsum` does, or say why there is none.
 
     A search without any mapping after `PATIENCE_S` is interrupted for a second opinion: either nothing
-    fits, or it begins again with a mapping that does. An INFEASIBLE result has its reasons.
+    fits, or it begins again with a mapping that does.
 
     Parameters
     ----------
     reasons
-        Whether to look for reasons that the search does not come with.
+        Whether an INFEASIBLE result gets its reasons.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def map_or_explain(
         return explained(mapspace, result, should_stop)
     if not patience.is_over or result.termination is not Termination.INTERRUPTED:
         return result
-    return _advised(mapspace, result, options, on_progress, should_stop)
+    return _advised(mapspace, result, options, on_progress, should_stop, reasons)
 
 
 class _Patience:
@@ -116,10 +116,11 @@ def _advised(
     options: Options,
     on_progress: ProgressCallback | None,
     should_stop: StopCallback | None,
+    reasons: bool,
 ) -> Result:
     """Ask whether anything fits, and search again in the time that is left."""
     start = time.monotonic()
-    opinion = _opinion(mapspace, first, options, should_stop)
+    opinion = _opinion(mapspace, first, options, should_stop, reasons)
     spent = replace(first.statistics, seconds=first.statistics.seconds + time.monotonic() - start)
     if isinstance(opinion, tuple):
         proven = replace(first, status=Status.INFEASIBLE, termination=Termination.PROVEN, bound=None)
@@ -138,9 +139,9 @@ def _advised(
 
 
 def _opinion(
-    mapspace: Mapspace, first: Result, options: Options, should_stop: StopCallback | None
+    mapspace: Mapspace, first: Result, options: Options, should_stop: StopCallback | None, reasons: bool
 ) -> Priced | tuple[Reason, ...] | None:
-    """Return a mapping, or the reasons why there is none; None if nobody knows."""
+    """Return a mapping, or the reasons why there is none, if asked for; None if nobody knows."""
     if first.mapping is not None and first.evaluation is not None:
         # Found at the last moment, before the search heard that it must end.
         return Priced(first.mapping, first.evaluation)
@@ -148,7 +149,7 @@ def _opinion(
 
     left_s = _time_left(options, first.statistics.seconds).time_limit_s
     limit_s = MOST_ADVICE_S if left_s is None else min(MOST_ADVICE_S, left_s)
-    diagnosis = diagnose(mapspace, should_stop, limit_s)
+    diagnosis = diagnose(mapspace, should_stop, limit_s, reasons)
     if diagnosis.verdict is Verdict.INFEASIBLE:
         return diagnosis.reasons
     witness = diagnosis.witness

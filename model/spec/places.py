@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from model.source_ref import SourceRef
 from model.spec.source import MappingNode, Node, SequenceNode, Span
@@ -10,14 +10,14 @@ from model.spec.source import MappingNode, Node, SequenceNode, Span
 Places = Mapping[SourceRef, Span]
 
 
-def places_of(document: Node) -> dict[SourceRef, Span]:
-    """Return the span of every place that a node of `document` starts at.
+def places_of(*documents: Node) -> dict[SourceRef, Span]:
+    """Return the span of every place that a node of `documents` starts at.
 
     Where several nodes start at one place, as a mapping does with its first key, the shortest
     counts: constraints point at names and values.
     """
     found: dict[SourceRef, Span] = {}
-    for node in _nodes(document):
+    for node in _nodes(documents):
         span = node.span
         place = SourceRef(span.file, span.line, span.column)
         known = found.get(place)
@@ -26,9 +26,9 @@ def places_of(document: Node) -> dict[SourceRef, Span]:
     return found
 
 
-def _nodes(document: Node) -> Iterator[Node]:
+def _nodes(documents: Sequence[Node]) -> Iterator[Node]:
     """Yield all nodes, each once however many aliases point at it."""
-    waiting: list[Node] = [document]
+    waiting = list(documents)
     seen: set[int] = set()
     while waiting:
         node = waiting.pop()

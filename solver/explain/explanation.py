@@ -48,6 +48,7 @@ def diagnose(
     mapspace: Mapspace,
     should_stop: StopCallback | None = None,
     time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+    with_reasons: bool = True,
 ) -> Diagnosis:
     """Find out whether `mapspace` allows a mapping at all, and why it does not.
 
@@ -57,6 +58,8 @@ def diagnose(
         Asked often; once it answers True, what was found so far is returned.
     time_limit_s
         Seconds after which the same happens.
+    with_reasons
+        Whether to look for the conflict if there is no mapping.
     """
     end = time.monotonic() + time_limit_s
 
@@ -68,6 +71,8 @@ def diagnose(
     answer = feasibility.decide(constraints)
     if answer.verdict is not Verdict.INFEASIBLE:
         return Diagnosis(answer.verdict, witness=answer.witness)
+    if not with_reasons:
+        return Diagnosis(answer.verdict)
     conflicts = find_conflicts(feasibility, constraints, MOST_CONFLICTS)
     reasons = tuple(_reasons(feasibility, constraints, conflicts, stop))
     return Diagnosis(answer.verdict, reasons or (NOT_FOUND,))

@@ -97,7 +97,7 @@ def _reordered(
 
 def _written_together(one: Constraint, other: Constraint) -> bool:
     """Whether two constraints are one in the text, and so change together."""
-    if type(one) is not type(other) or not one.sources or one.sources[0] != other.sources[0]:
+    if type(one) is not type(other) or not one.sources or one.sources[:1] != other.sources[:1]:
         return False
     match one, other:
         case FactorLimit(_, rule), FactorLimit(_, same):

@@ -12,10 +12,17 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from model.mapspace import Mapspace
-from solver.network.executors import MOST_LOSSES, POLL_S, Answers, ExecutorError, Report, largest_first
+from solver.network.executors import (
+    MOST_LOSSES,
+    POLL_S,
+    Answers,
+    ExecutorError,
+    Report,
+    largest_first,
+    search_task,
+)
 from solver.network.tasks import Task
 from solver.result import Options, Result, StopCallback
-from solver.search import map_einsum
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -152,4 +159,4 @@ def _search(mapspace: Mapspace, options: Options, asked_by: str) -> bytes:
     """
     if asked_by != VERSION:
         raise ExecutorError(f"a worker of the cluster has version {VERSION}, this program {asked_by}")
-    return pickle.dumps(map_einsum(mapspace, options))
+    return pickle.dumps(search_task(mapspace, options))

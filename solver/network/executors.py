@@ -12,16 +12,20 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from ctypes import c_bool
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for_any
 from typing import Protocol
 
 from model.mapspace import Mapspace
+from solver.guided import map_or_explain
 from solver.network.tasks import Task
 from solver.result import Options, Progress, Result, StopCallback
-from solver.search import map_einsum
 
 Searcher = Callable[..., Result]
+search_task: Searcher = partial(map_or_explain, reasons=False)
+"""Maps the mapspace of a task; reasons would speak of its names, which no user has seen."""
+
 Report = Callable[[Task, Progress | None], None]
 Answers = Iterator[tuple[Task, Result]]
 
@@ -64,7 +68,7 @@ class Serial:
         What maps one Einsum.
     """
 
-    def __init__(self, search: Searcher = map_einsum) -> None:
+    def __init__(self, search: Searcher = search_task) -> None:
         self._search = search
 
     def run(
@@ -208,7 +212,7 @@ def _search(mapspace: Mapspace, options: Options) -> Result | None:
     """
     if _STOP[0].value:
         return None
-    result = map_einsum(mapspace, options, should_stop=lambda: _STOP[0].value)
+    result = search_task(mapspace, options, should_stop=lambda: _STOP[0].value)
     for child in multiprocessing.active_children():
         child.join()
     return result

@@ -10,6 +10,7 @@ from model.cascade import Layer, Network
 from model.cost import evaluate
 from solver.network.cache import ResultCache
 from solver.network.executors import Executor, Serial
+from solver.network.reasons import with_reasons
 from solver.network.result import LayerResult, NetworkResult, Origin
 from solver.network.tasks import Plan, Task, naming_of, plan
 from solver.result import Options, Progress, Result, StopCallback, Termination
@@ -74,9 +75,10 @@ def map_network(network: Network, options: Options = Options(), run: Run = Run()
     Returns
     -------
     NetworkResult
-        Without the layers whose search did not begin, if it was stopped.
+        Without the layers whose search did not begin, if it was stopped. INFEASIBLE layers have their
+        reasons, in their own names; identical ones share those of the first.
     """
-    return map_networks([network], options, run)[0]
+    return with_reasons(map_networks([network], options, run)[0], run.should_stop)
 
 
 def map_networks(
@@ -86,7 +88,8 @@ def map_networks(
 ) -> tuple[NetworkResult, ...]:
     """Map each layer of several networks; those that are the same problem are searched once for all.
 
-    Parameters are those of `map_network`. The seconds of each result are those of the whole run.
+    Parameters are those of `map_network`. The seconds of each result are those of the whole run. INFEASIBLE
+    layers have no reasons; see `solver.network.reasons.with_reasons`.
     """
     start = time.monotonic()
     cache = run.cache

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 
 from model.architecture import Architecture
-from model.cost.report import Evaluation, LevelCost
+from model.cost.report import Evaluation, LevelCost, Violation
 from model.cost.slack import slacks
 from model.mapping import Mapping
 from model.mapspace import Mapspace
@@ -69,14 +69,16 @@ def evaluation_document(mapspace: Mapspace, mapping: Mapping, evaluation: Evalua
         "version": version("tilewright"),
         "problem": mapspace.problem.name,
         "valid": evaluation.valid,
-        "violations": [
-            {"node": found.node, "kind": found.kind, "demand": found.demand, "limit": float(found.limit)}
-            for found in evaluation.violations
-        ],
+        "violations": [violation_document(found) for found in evaluation.violations],
         **_cost(mapspace, mapping, evaluation),
         "energy_sources": energy_sources(mapspace.architecture),
         "notes": list(mapspace.notes),
     }
+
+
+def violation_document(found: Violation) -> Document:
+    """Return a limit of the hardware that is broken."""
+    return {"node": found.node, "kind": found.kind, "demand": found.demand, "limit": float(found.limit)}
 
 
 def all_notes(mapspace: Mapspace, result: Result) -> list[str]:

@@ -12,8 +12,9 @@ from rich.text import Text
 from model.cost.report import Evaluation
 from model.problem import Problem
 from model.spec.fields import listing
+from model.spec.places import Places
 from solver.network.result import LayerResult, NetworkResult
-from solver.report.document import UNITS, Document, result_document
+from solver.report.document import UNITS, Document, result_document, violation_document
 from solver.report.figures import (
     count_text,
     energy_text,
@@ -22,21 +23,29 @@ from solver.report.figures import (
     seconds_text,
     significant,
 )
+from solver.report.reasons import INDENT, reason_lines
 from solver.report.tables import NOTHING, plain_table
-from solver.report.text import STYLES
+from solver.report.text import STYLES, violation_text
 from solver.result import Result, Status
 
 ARITHMETIC = "arithmetic"
 
 
-def print_network(console: Console, result: NetworkResult) -> None:
-    """Print the layers, the totals, notes and the status line."""
+def print_network(console: Console, result: NetworkResult, places: Places | None = None) -> None:
+    """Print the layers, the totals, notes, why layers have no mapping, and the status line.
+
+    `places` has the text of constraints, for the reasons.
+    """
     console.print(Text.assemble(("Network", "bold"), f" {result.network.name}"))
     console.print(layers_table(result))
     console.print(Text.assemble("\n", ("Totals", "bold")))
     console.print(totals_table(result))
     for note in result.network.notes:
         console.print(f"note: {note}")
+    if result.status is Status.INFEASIBLE:
+        console.print()
+    for line in why_lines(result, places or {}):
+        console.print(line)
     console.print(status_line(result))
 
 
@@ -140,6 +149,23 @@ def _totals(result: NetworkResult) -> Iterator[tuple[str, str, str]]:
     yield "Searched", f"{searched}/{layers}", seconds_text(result.seconds)
 
 
+def why_lines(result: NetworkResult, places: Places) -> Iterator[str]:
+    """Yield, for each layer that has no mapping, why; identical ones are named with the first."""
+    for own in result.layers:
+        lines = list(_why(own, places))
+        if lines:
+            same = [other.layer.name for other in result.layers if other.same_as == own.layer.name]
+            yield f"No mapping of {listing([own.layer.name, *same])}"
+            yield from lines
+
+
+def _why(own: LayerResult, places: Places) -> Iterator[str]:
+    if own.result is not None:
+        yield from reason_lines(own.result.reasons, places)
+    elif own.layer.transfer is not None:
+        yield from (f"{INDENT}{violation_text(found)}\n" for found in own.layer.transfer.violations)
+
+
 def status_line(result: NetworkResult) -> Text:
     """Return the status of the network in one line."""
     parts = [f"{result.proven} of {len(result.network.layers)} Einsums proven"]
@@ -201,4 +227,5 @@ def _transfer_document(own: LayerResult) -> Document | None:
         "to": list(transfer.targets),
         "energy_pj": transfer.energy / own.layer.mapspace.architecture.units_per_pj,
         "cycles": transfer.cycles,
+        "violations": [violation_document(found) for found in transfer.violations],
     }

@@ -28,6 +28,8 @@ def test_a_second_opinion_changes_no_answer(mapspace, impatient):
     advised = map_or_explain(mapspace, ENERGY)
     assert (advised.status, advised.value, advised.bound) == (alone.status, alone.value, alone.bound)
     assert bool(advised.reasons) == (advised.status is Status.INFEASIBLE)
+    unexplained = map_or_explain(mapspace, ENERGY, reasons=False)
+    assert (unexplained.status, unexplained.value, unexplained.reasons) == (alone.status, alone.value, ())
 
 
 def test_there_are_both_kinds_of_them():

@@ -21,6 +21,14 @@ MAPPING_NOTE = "the `mapping` of the architecture is no constraint for the layer
 
 
 @dataclass(frozen=True)
+class LoadedNetwork:
+    """A network, and the documents that it was read from; an ONNX model is none."""
+
+    network: Network
+    documents: tuple[MappingNode, ...]
+
+
+@dataclass(frozen=True)
 class _Given:
     """The files of a network by what they hold."""
 
@@ -35,6 +43,15 @@ def load_network(
     variables: Mapping[str, object] | None = None,
     options: LoadOptions | None = None,
 ) -> Network:
+    """Return the network that `read_network` reads."""
+    return read_network(paths, variables, options).network
+
+
+def read_network(
+    paths: Iterable[str | Path],
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> LoadedNetwork:
     """Read a network and the architecture that it is to be mapped on.
 
     Parameters
@@ -119,7 +136,7 @@ def _files(paths: Iterable[Path]) -> Iterable[Path]:
         yield from inside
 
 
-def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> Network:
+def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read a workload's own sections by AccelForge's rules, and all others by Timeloop's."""
     text = read_workload_text(given.workloads, variables, options.limits, options.allow_include)
     loaded, top = read_workload(text), text.top
@@ -129,32 +146,35 @@ def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOption
     files = (*given.workloads, *given.architectures)
     spec = without_mapping(_on_architecture(own, given, variables, options), notes)
     network = network_of(loaded.workload, spec, files, replace(options, refuse_infeasible=False))
-    return Network(text.name, network.layers, tuple(dict.fromkeys((*loaded.notes, *notes, *network.notes))))
+    notes = [*loaded.notes, *notes, *network.notes]
+    return LoadedNetwork(Network(text.name, network.layers, tuple(dict.fromkeys(notes))), (top, spec))
 
 
-def _model(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> Network:
+def _model(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read the nodes of an ONNX model."""
     path = given.models[0]
     workload, skips = load_onnx(path, variables, options.limits)
     notes: list[str] = []
     spec = without_mapping(_on_architecture(None, given, variables, options), notes)
     network = network_of(workload, spec, given.architectures, replace(options, refuse_infeasible=False))
-    return replace(network, notes=(*skips, *notes, *network.notes))
+    return LoadedNetwork(replace(network, notes=(*skips, *notes, *network.notes)), (spec,))
 
 
-def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> Network:
+def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read each layer with the architecture."""
     notes: list[str] = []
     names = _names([path for path, _ in given.layers])
-    layers = []
+    layers, documents = [], []
     for name, (path, top) in zip(names, given.layers, strict=True):
         spec = without_mapping(_on_architecture(top, given, variables, options), notes)
         files = (path, *given.architectures)
         loaded = load_node(spec, files, replace(options, refuse_infeasible=False))
         notes += loaded.notes
+        documents.append(spec)
         layers.append(Layer(name, replace(loaded.mapspace, notes=())))
     parents = dict.fromkeys(path.absolute().parent.name for path, _ in given.layers)
-    return Network(" and ".join(parents), tuple(layers), tuple(dict.fromkeys(notes)))
+    network = Network(" and ".join(parents), tuple(layers), tuple(dict.fromkeys(notes)))
+    return LoadedNetwork(network, tuple(documents))
 
 
 def _on_architecture(

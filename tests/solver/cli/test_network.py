@@ -155,7 +155,47 @@ def test_an_infeasible_einsum(arguments, capsys):
         encoding="utf-8",
     )
     assert main(arguments) == 4
-    assert "satisfies the constraints" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "no mapping of `Z` satisfies the constraints" in text
+    assert "\n\nNo mapping of `Z`\nConflict: T 2 + V 2 + Z 4 = 8 words at the least, `buffer` holds 7" in text
+    assert "  --> a.yaml:12:50\n" in text
+    assert "^" in text
+    for further in (["--resume"], ["--jobs", "2"]):
+        assert main([*arguments, *further]) == 4
+        assert text[text.index("No mapping") :] in capsys.readouterr().out
+    assert main([*arguments, "--json", "-"]) == 4
+    reasons = {
+        layer["name"]: layer["result"]["reasons"]
+        for layer in json.loads(capsys.readouterr().out)["layers"]
+        if layer["result"]
+    }
+    assert reasons["T"] == reasons["Y"] == []
+    (reason,) = reasons["Z"]
+    assert reason["irreducible"]
+    assert reason["sources"][0] == "a.yaml:12:50"
+
+
+def test_the_reasons_are_those_of_map(tmp_path, capsys):
+    files = [str(SPECS / "architectures/eyeriss_like.yaml"), str(SPECS / "layers/resnet18/21_fc.yaml")]
+    impossible = tmp_path / "impossible.yaml"
+    text = Path(files[0]).read_text(encoding="utf-8")
+    impossible.write_text(
+        text.replace("depth: 24\n", "depth: 24\n            min_utilization: 1\n"), encoding="utf-8"
+    )
+    words = [str(impossible), files[1]]
+    assert main(["map", *words]) == 4
+    own = capsys.readouterr().out
+    assert main(["network", *words, "--cache", str(tmp_path / "cache"), "--jobs", "1"]) == 4
+    assert own[own.index("Conflict") : own.index("INFEASIBLE")] in capsys.readouterr().out
+
+
+def test_identical_einsums_that_nothing_fits_are_explained_once(arguments, capsys):
+    tight = ARCHITECTURE.replace("keep: [input], bypass: [weight]", "keep: [All]")
+    Path("a.yaml").write_text(tight.replace("depth: 12", "depth: 1"), encoding="utf-8")
+    assert main(arguments) == 4
+    text = capsys.readouterr().out
+    assert "No mapping of `T` and `Y`\nConflict" in text
+    assert text.count("Conflict") == 2
 
 
 def test_a_time_limit_leaves_einsums_unproven(arguments, capsys):

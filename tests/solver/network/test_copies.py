@@ -52,7 +52,13 @@ def test_reports_show_what_a_copy_moves(result: NetworkResult):
     (row,) = (line for line in shown(result).splitlines() if line.startswith("A "))
     assert row.split()[-10:] == ["OPTIMAL", "-", "-", "1.3200", "nJ", "16", "buffer", "-", "-", "copy"]
     document = network_document(result)["layers"][0]
-    assert document["transfer"] == {"from": "DRAM", "to": ["buffer"], "energy_pj": 660.0, "cycles": 8}
+    assert document["transfer"] == {
+        "from": "DRAM",
+        "to": ["buffer"],
+        "energy_pj": 660.0,
+        "cycles": 8,
+        "violations": [],
+    }
     assert (document["limited_by"], document["result"]) == ("buffer", None)
 
 
@@ -69,3 +75,10 @@ def test_a_copy_within_a_level_moves_nothing(network: Network):
     result = map_network(network, Options(objectives=("energy",)))
     assert network_document(result)["layers"][0]["transfer"] is None
     assert "nothing moves" in shown(result)
+
+
+def test_reports_show_which_level_is_too_small_for_a_copy(spec: list[Path]):
+    result = mapped(spec, BYPASSING.replace("depth: 12", "depth: 10"))
+    assert "No mapping of `A`\n  buffer: tiles take 24 words of 20\n\n" in shown(result)
+    (violation,) = network_document(result)["layers"][0]["transfer"]["violations"]
+    assert violation == {"node": "buffer", "kind": "capacity", "demand": 24, "limit": 20.0}

@@ -120,7 +120,7 @@ def test_a_search_leaves_no_processes_of_its_own(network: Network, monkeypatch: 
         return Result(Status.INFEASIBLE, Termination.PROVEN, ("energy",), 1)
 
     stop = c_bool(False)
-    monkeypatch.setattr(executors, "map_einsum", search)
+    monkeypatch.setattr(executors, "search_task", search)
     monkeypatch.setattr(executors, "_STOP", [stop])
     assert executors._search(network.layers[1].mapspace, ENERGY).status is Status.INFEASIBLE
     assert child.exitcode == 0
