@@ -1,8 +1,31 @@
 """Entry point of ``python -m solver``."""
 
-import sys
+from __future__ import annotations
 
-from solver.cli.main import main
+import sys
+from collections.abc import Sequence
+
+EXIT_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what `solver.cli.main.main` does; an interrupt ends it without a traceback, imports included."""
+    try:
+        from solver.cli.main import main as run  # noqa: PLC0415 (takes long enough to be interrupted)
+
+        return run(arguments)
+    except BaseException as error:
+        if follows_interrupt(error):
+            return EXIT_INTERRUPTED
+        raise
+
+
+def follows_interrupt(error: BaseException | None) -> bool:
+    """Whether an error is an interrupt or came of one: class bodies and `argparse` raise others then."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,6 +6,7 @@ import argparse
 import difflib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from solver.cli.assign_arguments import add_assign
 from solver.cli.certify_arguments import add_certificate, add_prove
@@ -13,9 +14,13 @@ from solver.cli.compare_arguments import add_compare
 from solver.cli.explain_arguments import add_explain
 from solver.cli.network_arguments import add_network
 from solver.cli.options import EXIT_CODES, Commands, add_json, add_search_options, add_spec_command
+from solver.cli.output import write_stdout
 from solver.cli.pareto_arguments import add_pareto
 from solver.cli.sweep_arguments import add_sweep
 from solver.cli.tile_arguments import add_tile
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -41,7 +46,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """Return the parser of ``python -m solver``, and the parser of each command."""
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="python -m solver",
         description="Find the best mapping of a tensor workload onto an accelerator, and prove it.",
         epilog=f"`python -m solver SPEC...` means `python -m solver map SPEC...`.\n\n{EXIT_CODES}",
@@ -53,13 +58,24 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     return parser, {name: add(group) for name, add in ADDERS.items()}
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser, and those of its commands, that says so where its help cannot be written."""
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Print the help to stdout, or to `file`."""
+        if file is None:
+            write_stdout(self.format_help())
+        else:
+            super().print_help(file)
+
+
 class _Version(argparse.Action):
     """Prints the installed version; looked up only then, as it takes a while."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version  # noqa: PLC0415 (other commands answer without it)
 
-        print(f"tilewright {version('tilewright')}")
+        write_stdout(f"tilewright {version('tilewright')}\n")
         parser.exit()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from model.mapspace import Mapspace
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
+from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stdout
 from solver.cli.running import load_mapspace, search
 from solver.result import Result
 
@@ -27,8 +27,10 @@ def prove_command(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.certificate or Path(folder) / "certificate.json"
         write_certificate(path, mapspace, result, arguments)
-        print(f"{result.status.value} by the optimizer in {result.statistics.seconds:.2f} s", flush=True)
-        checked = subprocess.run([sys.executable, str(checker_path()), str(path)], check=False)
+        write_stdout(f"{result.status.value} by the optimizer in {result.statistics.seconds:.2f} s\n")
+        command = [sys.executable, str(checker_path()), str(path)]
+        checked = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        write_stdout(checked.stdout)
     return EXIT_UNPROVEN if checked.returncode else EXIT_OF_STATUS[result.status]
 
 

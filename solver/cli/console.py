@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
+from solver.cli.output import write_stdout
+
 WIDTH = 1000
 """Wider than any table: figures are never cut off, a narrow terminal breaks the lines itself."""
 
@@ -16,7 +18,7 @@ WIDTH = 1000
 @contextmanager
 def report_console() -> Iterator[Console]:
     """Yield a console on stdout; plain text without trailing blanks when piped."""
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():
         yield Console(width=WIDTH, highlight=False, markup=False, emoji=False)
         return
     text = io.StringIO()
@@ -29,5 +31,4 @@ def report_console() -> Iterator[Console]:
         markup=False,
         emoji=False,
     )
-    for line in text.getvalue().splitlines():
-        print(line.rstrip())
+    write_stdout("".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines()))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from solver.cli.arguments import parse_arguments
-from solver.cli.options import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_INVALID
+from solver.cli.options import EXIT_BROKEN_PIPE, EXIT_INVALID
+from solver.cli.output import OutputError
 
 MODULES = {
     "compare": "compare",
@@ -28,26 +28,26 @@ EXPLAIN = "`python -m solver explain` with the same specs lists the changes that
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; wrong arguments raise ``SystemExit`` with 2."""
-    options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(parse_arguments(sys.argv[1:] if arguments is None else arguments))
+    except OutputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_INVALID
+    except BrokenPipeError:
+        return EXIT_BROKEN_PIPE
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Run a command; errors of its specs are said on stderr."""
     from model.spec.source import ConflictError, SpecError  # noqa: PLC0415 (--help answers without it)
-    from solver.cli.output import OutputError  # noqa: PLC0415
 
     try:
-        code = _command(options.command)(options)
-        sys.stdout.flush()
-        return code
+        return _command(options.command)(options)
     except SpecError as error:
         print(error.render(), file=sys.stderr)
         if isinstance(error, ConflictError):
             print(f"help: {EXPLAIN}", file=sys.stderr)
-    except OutputError as error:
-        print(f"error: {error}", file=sys.stderr)
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        _close_stdout()
-        return EXIT_BROKEN_PIPE
-    return EXIT_INVALID
+        return EXIT_INVALID
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
@@ -55,8 +55,3 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
     module = import_module(f"solver.cli.{MODULES.get(name, 'commands')}")
     run: Callable[[argparse.Namespace], int] = getattr(module, f"{name}_command")
     return run
-
-
-def _close_stdout() -> None:
-    """Keep the interpreter from complaining when it flushes a stdout that nobody reads."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -25,7 +25,7 @@ EXIT_INVALID = 2
 EXIT_FEASIBLE = 3
 EXIT_INFEASIBLE = 4
 EXIT_UNKNOWN = 5
-EXIT_INTERRUPTED = 130
+EXIT_INTERRUPTED = 130  # as `solver.__main__` has it, which imports nothing
 EXIT_BROKEN_PIPE = 141
 
 EXIT_OF_STATUS = {
@@ -38,7 +38,7 @@ EXIT_OF_STATUS = {
 EXIT_CODES = f"""\
 exit codes:
   {EXIT_OPTIMAL}    the mapping is proven optimal (map), or the command did its work
-  {EXIT_INVALID}    invalid input: a spec, a mapping or an argument
+  {EXIT_INVALID}    invalid input: a spec, a mapping or an argument; or an output that cannot be written
   {EXIT_FEASIBLE}    a mapping was found, but it is not proven optimal
   {EXIT_INFEASIBLE}    no mapping satisfies the constraints; this is proven (map),
        or the mapping breaks a limit of the hardware (evaluate)

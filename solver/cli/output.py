@@ -31,12 +31,41 @@ def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
 def write_output(path: Path, text: str) -> None:
     """Write `text` to `path`, or to stdout for ``-``; `OutputError` where that fails."""
     if path == STDOUT:
-        sys.stdout.write(text)
+        write_stdout(text)
         return
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def write_stdout(text: str) -> None:
+    """Write `text` to stdout, and see to it that it arrives.
+
+    Raises
+    ------
+    OutputError
+        It cannot be written, as on a full disk.
+    BrokenPipeError
+        Nobody reads it.
+    """
+    if sys.stdout is None:  # as the interpreter leaves it where the caller has closed it
+        raise OutputError("cannot write to stdout: it is closed")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        _give_up_stdout()
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise OutputError(f"cannot write to stdout: {error.strerror}") from error
+
+
+def _give_up_stdout() -> None:
+    """Let what is still to be written go nowhere: the interpreter tries again when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _check_writable(path: Path) -> None:

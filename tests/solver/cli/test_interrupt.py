@@ -10,10 +10,12 @@ import time
 
 import pytest
 
+from solver.__main__ import follows_interrupt, main
 from solver.cli.interrupt import SIGNALS, interruptible
 
 TWO_SIGNALS = """
 import os, signal, time
+from solver.__main__ import follows_interrupt, main
 from solver.cli.interrupt import interruptible
 with interruptible() as stop:
     os.kill(os.getpid(), signal.SIGINT)
@@ -67,3 +69,45 @@ def test_the_second_signal_ends_the_program(second, code):
     assert run.stderr == ""
     assert run.returncode == code
     assert time.monotonic() - started < 8
+
+
+BEFORE_THE_COMMAND_LINE = """
+import os, signal, sys
+from solver.__main__ import main
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "{module}":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.exit(main(["check", "missing.yaml"]))
+"""
+
+
+@pytest.mark.parametrize("module", ["solver.cli.main", "argparse", "model.spec.source"])
+def test_an_interrupt_of_the_imports_leaves_no_traceback(module):
+    program = BEFORE_THE_COMMAND_LINE.format(module=module)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "")
+
+
+def test_errors_that_an_interrupt_leads_to_are_interrupts(monkeypatch):
+    def interrupted(_):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise AttributeError("save_nargs")
+
+    monkeypatch.setattr("solver.cli.main.parse_arguments", interrupted)
+    assert main([]) == 130
+    assert not follows_interrupt(AttributeError())
+
+
+def test_other_errors_are_not_hidden(monkeypatch):
+    def broken(_):
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr("solver.cli.main.parse_arguments", broken)
+    with pytest.raises(RuntimeError, match="a defect"):
+        main([])

@@ -1,6 +1,7 @@
 """The commands end to end: exit codes, files, and what goes to stdout and stderr."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -192,10 +193,35 @@ def test_spec_errors_and_help_load_nothing_heavy():
     assert run.stdout.strip() == "2 []"
 
 
-def test_a_closed_pipe_is_no_traceback():
-    program = f"{sys.executable} -m solver check {SPEC} | true"
-    run = subprocess.run(program, shell=True, capture_output=True, text=True, check=False)
-    assert run.stderr == ""
+EVERY_KIND_OF_OUTPUT = (
+    f"check {SPEC}",
+    f"evaluate {SPEC} --mapping {MAPPING} --json -",
+    "network --help",
+    "--help",
+    "--version",
+)
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize("words", EVERY_KIND_OF_OUTPUT)
+def test_a_full_or_closed_stdout_takes_one_message_and_exit_code_2(words, buffered):
+    environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
+    for redirection, reason in (("> /dev/full", "No space left on device"), (">&-", "it is closed")):
+        program = f"{sys.executable} -m solver {words} {redirection}"
+        run = subprocess.run(
+            program, shell=True, stderr=subprocess.PIPE, text=True, check=False, env=environment
+        )
+        assert (run.returncode, run.stderr) == (2, f"error: cannot write to stdout: {reason}\n")
+
+
+@pytest.mark.parametrize("words", EVERY_KIND_OF_OUTPUT)
+def test_a_pipe_that_nobody_reads_ends_it_quietly(words):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "solver", *words.split()]
+    run = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (run.returncode, run.stderr) == (141, "")
 
 
 def test_map_prints_a_proven_mapping(capsys):
