@@ -31,8 +31,9 @@ FIGURES = {"energy": "energy", "latency": "cycles", "edp": "edp"}
 KIND = {"read": "read", "fill": "write", "update": "write"}  # the bandwidth that an action uses
 SLACK = Fraction(1, 10**9)  # relative; doubles, here and in the definition of cycles, err far less
 EXACT = 1 << 53  # sums of whole doubles compare rightly with numbers up to here
-MOST_DIMS, MOST_BOUND = 20, 1 << 40
-MOST_CHOICES, MOST_STATES, FEW_NESTS, MOST_NESTS = 1 << 18, 1 << 21, 5000, 1 << 20
+MOST_DIMS, MOST_BOUND = 20, 1 << 30
+MOST_CHOICES, MOST_WAYS, MOST_STATES, MOST_CELLS = 1 << 18, 1 << 29, 1 << 21, 1 << 27
+FEW_NESTS, MOST_NESTS = 5000, 1 << 20
 Query = namedtuple(
     "Query", "energy cycles edp", defaults=(inf, inf, inf)
 )  # asks for a mapping within all three
@@ -84,12 +85,20 @@ class Space:
             0 in self.levels and len(self.levels + self.fans) == len(self.nodes),
             "nodes are levels or fanouts",
         )
-        need(natural({**doc, "dataspaces": []}) and min(self.bounds) > 0, "all numbers are natural")
+        whole = all(type(c) is int for s in spaces for rank in s["ranks"] for _, c in rank)
+        need(whole and natural({**doc, "dataspaces": []}) and min(self.bounds) > 0, "all numbers are natural")
         few = len(self.bounds) <= MOST_DIMS and prod(self.bounds) < EXACT and max(self.bounds) < MOST_BOUND
         need(few, "the problem is too large", CannotCheckError)
         self.names, self.rw = [s["name"] for s in spaces], [s["read_write"] for s in spaces]
         self.keepers = [[tuple(kept) for kept in s["keep"]] for s in spaces]
         self.number = {name: d for d, name in enumerate(doc["dims"])}
+        listed = {p: sorted(d for own in self.nodes[p]["stages"] for d in own) for p in self.levels}
+        need(
+            len({*self.names}) == len(spaces) and all(own == sorted(self.number) for own in listed.values()),
+            "each dataspace and dimension is listed once",
+        )
+        sets = [own for kept in self.keepers for own in kept]
+        need(all(own and [p for p in self.levels if p in own] == [*own] for own in sets), "levels keep")
         self.at = [[node["dataspaces"].get(name) for name in self.names] for node in self.nodes]
         self.factors = [
             [
@@ -121,17 +130,19 @@ class Space:
         sliding = [{d for rank in own for d, _ in rank} for own in self.windows]
         self.tangled = [r - p - s for r, p, s in zip(self.relevant, self.plain, sliding)]
         holes = prod(1 + abs(c) for ranks in self.ranks for rank in ranks for _, c in rank)
-        states = prod(len(divisors(n)) for n in self.bounds)
-        need(
-            self.computes * holes < EXACT and states < MOST_STATES,
-            "the problem is too large",
-            CannotCheckError,
-        )
+        again = prod(self.bounds[d] ** (n - 1) for own in times for d, n in own.items())
+        sizes = [
+            sum(self.tile(v, self.bounds) * own["size"] for v, own in enumerate(self.at[p]))
+            for p in self.levels
+        ]
+        few = prod(len(divisors(n)) for n in self.bounds) < MOST_STATES
+        few = few and self.computes * holes * again < EXACT and max(sizes) < EXACT
+        need(few, "the problem is too large", CannotCheckError)
 
     def along_x(self, p):
         """Yield the sets of dimensions that may lie along X in fanout `p`."""
         for way in self.nodes[p]["along_x"]:
-            for size in range(way["least"], way["most"] + 1):
+            for size in range(way["least"], min(way["most"], len(way["free"])) + 1):
                 yield from (
                     [self.number[d] for d in (*way["dims"], *own)] for own in combinations(way["free"], size)
                 )
@@ -242,6 +253,8 @@ class Space:
         """Number of different tiles among the children that the spatial loops of fanout `p` span."""
         if not self.at[p][v]["multicast"]:
             return prod(n for _, n, _ in nest[p])
+        apart = prod(n for d, n, _ in nest[p] if d not in self.plain[v])
+        need(apart < MOST_NESTS, "too many children share windows", CannotCheckError)
         offsets = {(0,) * len(self.ranks[v])}
         for d, n, stride in nest[p]:
             step = self.move(v, d, stride if d not in self.plain[v] else 0)
@@ -258,14 +271,18 @@ class Choices(Space):
         for i, p in enumerate(self.fans):
             mesh_x, mesh_y = self.nodes[p]["mesh_x"], self.nodes[p]["mesh_y"]
             for d, own in enumerate(self.factors[p]):
+                need(len(rows) * len(own) < 16 * MOST_CHOICES, "too many spatial choices", CannotCheckError)
                 rows = np.repeat(rows, len(own), axis=0)
                 rows[:, i, d] = np.tile(own or [1], len(rows) // max(1, len(own)))
                 divides = self.bounds[d] % rows[:, :, d].prod(axis=1) == 0
                 rows = rows[divides & (rows[:, i].prod(axis=1) <= mesh_x * mesh_y)]
                 need(len(rows) < MOST_CHOICES, "too many spatial choices", CannotCheckError)
-            wide = [rows[:, i, x].prod(axis=1) for x in self.along_x(p)]
-            fits = [(x <= mesh_x) & (rows[:, i].prod(axis=1) // x <= mesh_y) for x in wide]
-            rows = rows[np.any(fits, axis=0)]
+            children, fits = rows[:, i].prod(axis=1), np.zeros(len(rows), dtype=bool)
+            for n, x in enumerate(self.along_x(p)):
+                need(n * (len(rows) + 1024) < MOST_WAYS, "too many spatial choices", CannotCheckError)
+                wide = rows[:, i, x].prod(axis=1)
+                fits |= (wide <= mesh_x) & (children // wide <= mesh_y)
+            rows = rows[fits]
         self.spatial = rows[rows.prod(axis=(1, 2)) >= self.least_units]
         self.steps = self.computes // self.spatial.prod(axis=(1, 2))
 
@@ -400,15 +417,15 @@ class Choice:
     def leaves_open(self, query, low, high, measure, tilt):
         """Fill the tables; whether energy + slope * cycles may be in reach, for cycles from `low` to `high`.
 
-        On the hyperbola energy * cycles = edp the sum is largest at an end. Cycles count by the bandwidth
-        `measure`, and alone if energy is free. Prices are rounded down to a unit that keeps sums exact.
+        With a slope of at least edp / (low * high) the sum is largest at an end of the interval. Cycles count
+        by the bandwidth `measure`, alone if energy is free. Prices are rounded down to keep sums exact.
         """
         space, used = self.space, {p: prod(own) for p, own in self.spatial.items()}
         most, least = (min(query.energy, query.edp // n) for n in (low, high))
         fixed, slope, top = 0, 1 << 20, high * (1 << 20)
         if most < inf:
             fixed = space.computing + low * sum(space.leak(p, used) for p in space.levels)
-            slope = int(least // low) if tilt else 0
+            slope = int(least // low) + 1 if tilt else 0
             top = (max(most + slope * low, least + slope * high) + 1 if tilt else most) - fixed
         self.prices, every = defaultdict(list), [0]
         for v, source, p, action, times, first, paying in self.charges:
@@ -465,6 +482,8 @@ class Choice:
     def fill(self):
         """Fill the tables, one for each place on the way, from the outermost inwards."""
         outer, inside = prod(self.left), [n // left for n, left in zip(self.bounds, self.left)]
+        cells = outer.size * len(self.way) * prod(len(own) + 1 for own in self.reused)
+        need(cells < MOST_CELLS, "too many tiles may stay in place", CannotCheckError)
         table, due = {self.start[2]: np.where(outer == 1, 0, inf)}, {}
         self.tables = [table]
         for p, dims in reversed(self.way):
@@ -573,7 +592,7 @@ def read(space, doc):
     need((space.spatial == own).all(axis=(1, 2)).any(), "the spatial factors fit their meshes")
     for p, stages in space.stages.items():
         places = [i for d, n in loops[p] if n > 1 for i, dims in enumerate(stages) if d in dims]
-        need(places == sorted(places), f"the loops of {space.nodes[p]['name']} are in an allowed order")
+        need(places == sorted(places), f"the loops of {space.nodes[p]['name']!r} are in an allowed order")
     kept = [entry["keep"] for entry in doc]
     need(
         all(own == [name for name in space.names if name in own] for own in kept),
@@ -632,7 +651,7 @@ def verdict(path):
         return "VALID", check(doc)
     except InvalidError as error:
         return "INVALID", f"this claim fails: {error}"
-    except CannotCheckError as error:
+    except (CannotCheckError, MemoryError, RecursionError) as error:
         return "CANNOT CHECK", str(error)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         return "INVALID", f"this claim fails: the document is well formed ({type(error).__name__}: {error})"
