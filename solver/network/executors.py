@@ -137,12 +137,17 @@ class Processes:
 
 @contextmanager
 def _workers(count: int, stop: c_bool) -> Iterator[ProcessPoolExecutor]:
-    """Yield a pool whose processes end with the block, whatever they are at and whichever are lost."""
+    """Yield a pool whose processes end with the block, whatever they are at and whichever are lost.
+
+    If the block ends without an error, they end on their own: what the pools of their searches hold is given
+    back by then, of which the interpreter would warn otherwise.
+    """
     context = multiprocessing.get_context("spawn")
     leash, held = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(count, context, _prepare, (stop, leash))
     try:
         yield pool
+        pool.shutdown()
     finally:
         held.close()
         pool.shutdown(cancel_futures=True)

@@ -6,6 +6,7 @@ import signal
 import time
 from ctypes import c_bool
 from dataclasses import replace
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,20 @@ def test_a_lost_process_loses_nothing(network: Network):
     together = map_network(network, ENERGY, Run(on_progress=kill_once, executor=Processes(2)))
     assert killed
     assert together.energy == map_network(network, ENERGY).energy
+
+
+def leave_late(path: Path) -> None:
+    def leave() -> None:
+        time.sleep(0.3)
+        path.touch()
+
+    Finalize(None, leave, exitpriority=0)  # as semaphores are given back
+
+
+def test_processes_without_work_give_back_what_they_hold(tmp_path: Path):
+    with executors._workers(1, multiprocessing.RawValue(c_bool, False)) as pool:
+        pool.submit(leave_late, tmp_path / "left").result()
+    assert (tmp_path / "left").exists()
 
 
 def test_processes_that_are_lost_again_and_again_are_given_up(network: Network):
