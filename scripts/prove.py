@@ -399,12 +399,11 @@ class Choice:
         for tilt in tilts:
             if low > high or not self.leaves_open(query, low, high, measure, tilt):
                 return None
-            tight[tilt], high = (
-                self.tight,
-                min(high, high if query.edp == inf or tilt else query.edp // self.least),
-            )
+            tight[tilt] = self.tight
+            if query.edp < inf and self.least and not tilt:
+                high = min(high, query.edp // self.least)
         self.leaves_open(query, low, high, measure, max(tilts, key=tight.get))
-        whole = query.edp == inf or measure is None or high < 1.01 * low
+        whole = inf in (query.edp, high) or measure is None or high < 1.01 * low
         for self.seen in ({}, None):
             self.budget, self.missed = MOST_NESTS if whole else FEW_NESTS, False
             found = self.walk(query, *self.start)
@@ -442,7 +441,7 @@ class Choice:
         rest = self.tables[0][self.start[2]].flat[-1]
         if rest >= self.limit:
             return False
-        self.tight, self.least = rest / self.limit, max(1, fixed + int(rest + operands) * self.unit)
+        self.tight, self.least = rest / self.limit, fixed + int(rest + operands) * self.unit
         return True
 
     def charge(self, v, source, words):
