@@ -1,0 +1,146 @@
+"""Problems that are nonsense, or too much work, with their hashes computed anew: no proof rests on them."""
+
+import copy
+
+import pytest
+
+from solver.certificate import canonical_sha256
+from tests.solver.certificate.checker import certified, digested, prove, verdict
+from tests.solver.certificate.test_prove import FEASIBLE
+
+PRICES = ("read", "fill", "update")
+
+
+@pytest.fixture(scope="module")
+def document():
+    """The certificate of a mapspace with a fanout, whose problem has small bounds."""
+    documents = (certified(mapspace, "latency") for mapspace in FEASIBLE)
+    return next(own for own in documents if any(node["kind"] == "fanout" for node in own["problem"]["nodes"]))
+
+
+def storage(problem, **changes):
+    """Change all storage levels."""
+    for node in problem["nodes"]:
+        if node["kind"] == "storage":
+            node.update(changes)
+
+
+def held(problem, **changes):
+    """Change what storage levels know of each dataspace."""
+    for node in problem["nodes"]:
+        for own in node["dataspaces"].values() if node["kind"] == "storage" else ():
+            own.update(changes)
+
+
+def fanouts(problem, **changes):
+    """Change all fanouts."""
+    for node in problem["nodes"]:
+        if node["kind"] == "fanout":
+            node.update(changes)
+
+
+def sizes_overflow(problem):
+    """Let tiles take 2^62 or more, which sums of 64 bits do not hold, where any size is allowed."""
+    storage(problem, least_size=1, most_size=None)
+    held(problem, size=1 << 62)
+
+
+def ranks_overflow(problem):
+    """Index every tensor by the same dimension again and again."""
+    problem["bounds"][0] = 64
+    for space in problem["dataspaces"]:
+        space["ranks"] = [[[problem["dims"][0], 1]]] * 12
+
+
+def coefficients(value):
+    """Set all coefficients."""
+
+    def change(problem):
+        for space in problem["dataspaces"]:
+            space["ranks"] = [[[dim, value] for dim, _ in rank] for rank in space["ranks"]]
+
+    return change
+
+
+def keep(*sets):
+    """Set the levels that may keep a dataspace."""
+
+    def change(problem):
+        for space in problem["dataspaces"]:
+            space["keep"] = list(sets)
+
+    return change
+
+
+def many_on_x(problem):
+    """Offer more sets of dimensions along X than anybody can list."""
+    fanouts(problem, along_x=[{"dims": [], "free": problem["dims"][:1] * 60, "least": 0, "most": 60}])
+
+
+def nested(problem):
+    """Nest lists deeper than a recursive function goes."""
+    problem["extra"] = []
+    for _ in range(800):
+        problem["extra"] = [problem["extra"]]
+
+
+def no_bandwidth(problem):
+    """Serve no word per cycle."""
+    storage(problem, bandwidths={kind: [0, 1] for kind in ("read", "write", "shared")})
+
+
+CHANGES = {
+    "sizes overflow": (sizes_overflow, "CANNOT CHECK"),
+    "ranks overflow": (ranks_overflow, "CANNOT CHECK"),
+    "broken coefficients": (coefficients(1.5), "INVALID"),
+    "true coefficients": (coefficients(True), "INVALID"),
+    "huge coefficients": (coefficients(1 << 70), "CANNOT CHECK"),
+    "no stage": (lambda problem: storage(problem, stages=[]), "INVALID"),
+    "dimensions in two stages": (lambda problem: storage(problem, stages=[problem["dims"]] * 2), "INVALID"),
+    "kept twice by a level": (keep([0, 0]), "INVALID"),
+    "kept in reverse order": (keep([1, 0]), "INVALID"),
+    "kept nowhere": (keep([]), "INVALID"),
+    "kept by no node": (keep([0, 99]), "INVALID"),
+    "many ways along X": (many_on_x, "CANNOT CHECK"),
+    "a bound with many divisors": (lambda problem: problem.update(bounds=[963761198400]), "CANNOT CHECK"),
+    "nested lists": (nested, "CANNOT CHECK"),
+    "blocks of no value": (lambda problem: held(problem, block=0), "INVALID"),
+    "no bandwidth": (no_bandwidth, "INVALID"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_nonsense_proves_nothing(name, document, tmp_path):
+    """A claim that no mapping exists is the easiest to make of a problem that makes no sense."""
+    change, expected = CHANGES[name]
+    forged = copy.deepcopy(document)
+    change(forged["problem"])
+    forged["problem_sha256"] = canonical_sha256(forged["problem"])
+    assert verdict(digested(forged), tmp_path)[0] == expected
+    forged |= {"status": "INFEASIBLE", "values": None, "bounds": [], "mapping": None, "cost": None}
+    assert verdict(digested(forged), tmp_path)[0] == expected
+
+
+def test_a_name_cannot_print_a_verdict(document, tmp_path):
+    forged = copy.deepcopy(document)
+    storage(forged["problem"], name="\ud800\nVALID", stages=[[dim] for dim in forged["problem"]["dims"]])
+    forged["problem_sha256"] = canonical_sha256(forged["problem"])
+    for entry in forged["mapping"]:
+        entry["loops"].reverse()
+    result, reason = verdict(digested(forged), tmp_path)
+    assert result in ("VALID", "INVALID")
+    assert "\n" not in reason
+    assert reason.isascii()
+
+
+@pytest.mark.parametrize("index", range(len(FEASIBLE)))
+def test_energy_that_is_free_limits_no_cycles(index):
+    """Where nothing costs energy, a product of 0 is within reach at any number of cycles."""
+    problem = copy.deepcopy(certified(FEASIBLE[index], "latency")["problem"])
+    problem["compute_energy"] = 0
+    storage(problem, leak=0, bandwidths={"read": [1, 2], "write": [1, 3], "shared": None})
+    held(problem, **dict.fromkeys(PRICES, 0))
+    space = prove.Choices(problem)
+    fastest = prove.refute(space, prove.Query())["cycles"]
+    for limits in ({"edp": 0}, {"cycles": fastest, "edp": 0}, {"energy": 0, "cycles": fastest, "edp": 0}):
+        assert prove.refute(space, prove.Query(**limits)) is not None
