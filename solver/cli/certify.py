@@ -9,9 +9,10 @@ import tempfile
 from pathlib import Path
 
 from model.mapspace import Mapspace
+from model.spec.places import places_of
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stdout
-from solver.cli.running import load_mapspace, search
+from solver.cli.running import load_unmapped, search
 from solver.result import Result
 
 EXIT_UNPROVEN = 1
@@ -22,8 +23,14 @@ def prove_command(arguments: argparse.Namespace) -> int:
     check_outputs((arguments.certificate,), arguments.specs)
     if arguments.certificate == STDOUT:
         raise OutputError("the checker needs a file: --certificate must name one")
-    mapspace = load_mapspace(arguments)
+    loaded = load_unmapped(arguments)
+    mapspace = loaded.mapspace
     result = search(mapspace, arguments)
+    if result.reasons:
+        from solver.report.reasons import reason_lines  # noqa: PLC0415 (most searches end otherwise)
+
+        lines = reason_lines(result.reasons, places_of(loaded.document))
+        write_stdout("".join(f"{line}\n" for line in lines))
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.certificate or Path(folder) / "certificate.json"
         write_certificate(path, mapspace, result, arguments)

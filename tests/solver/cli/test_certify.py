@@ -1,6 +1,7 @@
 """Certificates on the command line."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,16 @@ def test_prove_maps_certifies_and_checks(tmp_path, capfd):
     assert f"VALID: {path}: no mapping is below energy " in output
     document = json.loads(path.read_text())
     assert document["command"][3:] == ["map", *FILES, "--objective", "energy,latency", "--seed", "0"]
+
+
+def test_prove_says_why_nothing_fits(tmp_path, capfd):
+    row = (Path(__file__).parent / "data" / "row.yaml").read_text(encoding="utf-8")
+    spec = tmp_path / "tight.yaml"
+    spec.write_text(row.replace("depth: 64", "depth: 64, min_utilization: 1"), encoding="utf-8")
+    main(["prove", str(spec), "--jobs", "1"])
+    output = capfd.readouterr().out
+    assert output.startswith("Conflict: ")
+    assert "INFEASIBLE by the optimizer in " in output
 
 
 def test_the_command_of_a_certificate_reproduces_it(tmp_path):
