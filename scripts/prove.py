@@ -34,9 +34,7 @@ EXACT = 1 << 53  # sums of whole doubles compare rightly with numbers up to here
 MOST_DIMS, MOST_BOUND = 20, 1 << 30
 MOST_CHOICES, MOST_WAYS, MOST_STATES, MOST_CELLS = 1 << 18, 1 << 28, 1 << 21, 1 << 27
 FEW_NESTS, MOST_NESTS = 5000, 1 << 20
-Query = namedtuple(
-    "Query", "energy cycles edp", defaults=(inf, inf, inf)
-)  # asks for a mapping within all three
+Query = namedtuple("Query", "energy cycles edp", defaults=(inf,) * 3)  # asks for a mapping within all
 
 
 class InvalidError(Exception):
@@ -92,11 +90,6 @@ class Space:
         self.names, self.rw = [s["name"] for s in spaces], [s["read_write"] for s in spaces]
         self.keepers = [[tuple(kept) for kept in s["keep"]] for s in spaces]
         self.number = {name: d for d, name in enumerate(doc["dims"])}
-        listed = {p: sorted(d for own in self.nodes[p]["stages"] for d in own) for p in self.levels}
-        need(
-            len({*self.names}) == len(spaces) and all(own == sorted(self.number) for own in listed.values()),
-            "each dataspace and dimension is listed once",
-        )
         sets = [own for kept in self.keepers for own in kept]
         need(all(own and [p for p in self.levels if p in own] == [*own] for own in sets), "levels keep")
         self.at = [[node["dataspaces"].get(name) for name in self.names] for node in self.nodes]
@@ -110,6 +103,11 @@ class Space:
         self.stages = {
             p: [[self.number[d] for d in own] for own in self.nodes[p]["stages"]] for p in self.levels
         }
+        once = all(
+            sorted(d for dims in own for d in dims) == [*range(len(self.bounds))]
+            for own in self.stages.values()
+        )
+        need(once and len({*self.names}) == len(spaces), "each dataspace and dimension is listed once")
         self.least = {p: self.nodes[p]["least_size"] for p in self.levels}
         sizes = {p: self.nodes[p]["most_size"] for p in self.levels}
         self.most = {p: inf if size is None else size for p, size in sizes.items()}
@@ -131,12 +129,10 @@ class Space:
         self.tangled = [r - p - s for r, p, s in zip(self.relevant, self.plain, sliding)]
         holes = prod(1 + abs(c) for ranks in self.ranks for rank in ranks for _, c in rank)
         again = prod(self.bounds[d] ** (n - 1) for own in times for d, n in own.items())
-        sizes = [
-            sum(self.tile(v, self.bounds) * own["size"] for v, own in enumerate(self.at[p]))
-            for p in self.levels
-        ]
+        tiles = [self.tile(v, self.bounds) for v in range(len(spaces))]
+        sizes = [sum(n * own["size"] for n, own in zip(tiles, self.at[p])) for p in self.levels]
         few = prod(len(divisors(n)) for n in self.bounds) < MOST_STATES
-        few = few and self.computes * holes * again < EXACT and max(sizes) < EXACT
+        few = few and max(self.computes * holes * again, *sizes) < EXACT
         need(few, "the problem is too large", CannotCheckError)
 
     def along_x(self, p):

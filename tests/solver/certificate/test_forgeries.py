@@ -84,6 +84,16 @@ def nested(problem):
         problem["extra"] = [problem["extra"]]
 
 
+def one_name(problem):
+    """Give all dimensions the name of the first."""
+    first, count = problem["dims"][0], len(problem["dims"])
+    problem["dims"] = [first] * count
+    storage(problem, stages=[[first] * count])
+    fanouts(problem, along_x=[{"dims": [], "free": [first], "least": 0, "most": 1}], factors={})
+    for space in problem["dataspaces"]:
+        space["ranks"] = [[[first, c] for _, c in rank] for rank in space["ranks"]]
+
+
 def no_bandwidth(problem):
     """Serve no word per cycle."""
     storage(problem, bandwidths={kind: [0, 1] for kind in ("read", "write", "shared")})
@@ -97,6 +107,7 @@ CHANGES = {
     "huge coefficients": (coefficients(1 << 70), "CANNOT CHECK"),
     "no stage": (lambda problem: storage(problem, stages=[]), "INVALID"),
     "dimensions in two stages": (lambda problem: storage(problem, stages=[problem["dims"]] * 2), "INVALID"),
+    "dimensions of one name": (one_name, "INVALID"),
     "kept twice by a level": (keep([0, 0]), "INVALID"),
     "kept in reverse order": (keep([1, 0]), "INVALID"),
     "kept nowhere": (keep([]), "INVALID"),
