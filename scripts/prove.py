@@ -18,7 +18,7 @@ import time
 from collections import Counter, defaultdict, namedtuple
 from fractions import Fraction
 from functools import cache, partial, reduce
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import inf, prod
 from pathlib import Path
 
@@ -103,10 +103,7 @@ class Space:
         self.stages = {
             p: [[self.number[d] for d in own] for own in self.nodes[p]["stages"]] for p in self.levels
         }
-        once = all(
-            sorted(d for dims in own for d in dims) == [*range(len(self.bounds))]
-            for own in self.stages.values()
-        )
+        once = all(sorted(chain(*own)) == [*range(len(self.bounds))] for own in self.stages.values())
         need(once and len({*self.names}) == len(spaces), "each dataspace and dimension is listed once")
         self.least = {p: self.nodes[p]["least_size"] for p in self.levels}
         sizes = {p: self.nodes[p]["most_size"] for p in self.levels}
