@@ -3,10 +3,13 @@
 import ast
 import sys
 
+import pytest
+
 from solver.cli.certify import checker_path
 from tests.solver.certificate.checker import SCRIPTS
 
-CHECKER = SCRIPTS / "prove.py"
+MODULES = ("prove.py", "prove_space.py")
+MOST_LINES = 400
 
 
 def imported(path):
@@ -19,13 +22,17 @@ def imported(path):
             yield node.module.split(".")[0]
 
 
-def test_it_stands_alone():
-    strangers = set(imported(CHECKER)) - set(sys.stdlib_module_names) - {"numpy"}
-    assert strangers == {"prove_suite"}
-    assert not set(imported(CHECKER)) & {"importlib", "runpy", "subprocess"}
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_are_short_and_stand_alone(name):
+    text = (SCRIPTS / name).read_text()
+    assert len(text.splitlines()) <= MOST_LINES
+    strangers = set(imported(SCRIPTS / name)) - set(sys.stdlib_module_names) - {"numpy"}
+    assert strangers <= {"prove_space", "prove_suite"}
+    assert not set(imported(SCRIPTS / name)) & {"importlib", "runpy", "subprocess"}
     for call in ("__import__", "exec(", "eval("):
-        assert call not in CHECKER.read_text()
+        assert call not in text
 
 
-def test_the_package_carries_it():
-    assert checker_path().read_text() == CHECKER.read_text()
+@pytest.mark.parametrize("name", MODULES)
+def test_the_package_carries_it(name):
+    assert checker_path().with_name(name).read_text() == (SCRIPTS / name).read_text()
