@@ -80,6 +80,8 @@ class Interrupting:
         if name == "{module}":
             os.kill(os.getpid(), signal.SIGINT)
 
+# A process that is started in the background inherits that interrupts are ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Interrupting())
 sys.exit(main(["check", "missing.yaml"]))
 """
