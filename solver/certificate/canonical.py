@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from itertools import dropwhile
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
@@ -58,7 +59,10 @@ def canonical_sha256(document: object) -> str:
 
 def _dataspace(mapspace: Mapspace, space: Dataspace) -> Json:
     positions = mapspace.architecture.storage_indices
-    kept = {tuple(positions[level] for level in levels) for levels in keep_sets(mapspace, space.name)}
+    passing = [space.name in level.no_coalesce for level in mapspace.architecture.levels]
+    # A level that only passes words on counts once another one keeps them farther out.
+    sets = (dropwhile(passing.__getitem__, levels) for levels in keep_sets(mapspace, space.name))
+    kept = {tuple(positions[level] for level in levels) for levels in sets}
     return {
         "name": space.name,
         "ranks": [[[term.dim, term.coefficient] for term in rank] for rank in space.ranks],

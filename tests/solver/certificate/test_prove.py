@@ -81,6 +81,20 @@ def test_every_optimum_is_found_and_nothing_better(kind, monkeypatch):
             assert all(found[figure] == limit for figure, limit in limits.items())
 
 
+def test_levels_that_only_pass_words_on_may_be_outermost():
+    for mapspace in random_mapspaces(seed=23, count=12, max_mappings=500):
+        output = next(space.name for space in mapspace.problem.dataspaces if space.read_write)
+        first, *others = mapspace.architecture.nodes
+        passing = replace(first, no_coalesce=frozenset({output}))
+        document = certified(
+            replace(mapspace, architecture=replace(mapspace.architecture, nodes=(passing, *others))), "energy"
+        )
+        assert prove.check(document)
+        if document["status"] == "OPTIMAL":
+            limits = prove.Query(energy=document["bounds"][0])
+            assert prove.refute(prove.Choices(document["problem"]), limits) is not None
+
+
 def _of_a_kind(kind, monkeypatch):
     if kind == "unusual":
         return unusual_mapspaces(monkeypatch, 5, 25, 1000)
