@@ -7,9 +7,12 @@ none, it may look for long. The feasibility model of `solver.explain` knows no c
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from model.mapspace import Mapspace
+from solver.pareto import Front, pareto_front
 from solver.result import (
     Options,
     Progress,
@@ -72,15 +75,57 @@ def map_or_explain(
     ContradictionError
         The search proved that nothing fits, but something does.
     """
-    patience = _Patience(on_progress, should_stop)
-    result = map_einsum(mapspace, options, patience.hear, patience.stop)
-    if result.status is Status.INFEASIBLE and reasons:
-        from solver.explain import explained  # noqa: PLC0415 (most searches end otherwise)
+    return _helped(_best, mapspace, options, on_progress, should_stop, reasons)
 
-        return explained(mapspace, result, should_stop)
-    if not patience.is_over or result.termination is not Termination.INTERRUPTED:
-        return result
-    return _advised(mapspace, result, options, on_progress, should_stop, reasons)
+
+def front_or_explain(
+    mapspace: Mapspace,
+    options: Options = DEFAULTS,
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> Front:
+    """Find the front as `solver.pareto.pareto_front` does, or say why there is none; see `map_or_explain`."""
+    return _helped(pareto_front, mapspace, options, on_progress, should_stop, reasons=True)
+
+
+Answer = TypeVar("Answer", Result, Front)
+
+Search = Callable[
+    [Mapspace, Options, "ProgressCallback | None", "StopCallback | None", "Priced | None"], Answer
+]
+"""A search, with a mapping to begin with, if there is one."""
+
+
+def _best(
+    mapspace: Mapspace,
+    options: Options,
+    on_progress: ProgressCallback | None,
+    should_stop: StopCallback | None,
+    known: Priced | None,
+) -> Result:
+    if known is None:
+        return map_einsum(mapspace, options, on_progress, should_stop)
+    return map_from(known, mapspace, options, on_progress, should_stop)
+
+
+def _helped(
+    search: Search[Answer],
+    mapspace: Mapspace,
+    options: Options,
+    on_progress: ProgressCallback | None,
+    should_stop: StopCallback | None,
+    reasons: bool,
+) -> Answer:
+    """Search, with a second opinion where it is needed; add the `reasons` why nothing fits, if asked for."""
+    patience = _Patience(on_progress, should_stop)
+    answer = search(mapspace, options, patience.hear, patience.stop, None)
+    if patience.is_over and answer.termination is Termination.INTERRUPTED:
+        answer = _advised(search, mapspace, answer, options, on_progress, should_stop, reasons)
+    if answer.status is not Status.INFEASIBLE or answer.reasons or not reasons:
+        return answer
+    from solver.explain import explain_infeasible  # noqa: PLC0415 (most searches end otherwise)
+
+    return replace(answer, reasons=explain_infeasible(mapspace, should_stop))
 
 
 class _Patience:
@@ -111,40 +156,42 @@ class _Patience:
 
 
 def _advised(
+    search: Search[Answer],
     mapspace: Mapspace,
-    first: Result,
+    first: Answer,
     options: Options,
     on_progress: ProgressCallback | None,
     should_stop: StopCallback | None,
     reasons: bool,
-) -> Result:
+) -> Answer:
     """Ask whether anything fits, and search again in the time that is left."""
     start = time.monotonic()
     opinion = _opinion(mapspace, first, options, should_stop, reasons)
     spent = replace(first.statistics, seconds=first.statistics.seconds + time.monotonic() - start)
     if isinstance(opinion, tuple):
-        proven = replace(first, status=Status.INFEASIBLE, termination=Termination.PROVEN, bound=None)
-        return replace(proven, reasons=opinion, statistics=spent)
-    left = _time_left(options, spent.seconds)
+        return replace(_nothing_fits(first), reasons=opinion, statistics=spent)
 
     def report(progress: Progress) -> None:
         if on_progress is not None:
             on_progress(replace(progress, seconds=progress.seconds + spent.seconds))
 
-    if opinion is None:
-        result = map_einsum(mapspace, left, report, should_stop)
-    else:
-        result = map_from(opinion, mapspace, left, report, should_stop)
-    return replace(result, statistics=_together(spent, result.statistics))
+    answer = search(mapspace, _time_left(options, spent.seconds), report, should_stop, opinion)
+    return replace(answer, statistics=_together(spent, answer.statistics))
 
 
 def _opinion(
-    mapspace: Mapspace, first: Result, options: Options, should_stop: StopCallback | None, reasons: bool
+    mapspace: Mapspace,
+    first: Result | Front,
+    options: Options,
+    should_stop: StopCallback | None,
+    reasons: bool,
 ) -> Priced | tuple[Reason, ...] | None:
     """Return a mapping, or the reasons why there is none, if asked for; None if nobody knows."""
-    if first.mapping is not None and first.evaluation is not None:
-        # Found at the last moment, before the search heard that it must end.
-        return Priced(first.mapping, first.evaluation)
+    found = first.points if isinstance(first, Front) else (first,)
+    for own in found:
+        if own.mapping is not None and own.evaluation is not None:
+            # Found at the last moment, before the search heard that it must end.
+            return Priced(own.mapping, own.evaluation)
     from solver.explain import Verdict, diagnose  # noqa: PLC0415 (most searches end otherwise)
 
     left_s = _time_left(options, first.statistics.seconds).time_limit_s
@@ -154,6 +201,13 @@ def _opinion(
         return diagnosis.reasons
     witness = diagnosis.witness
     return None if witness is None else Priced(witness.mapping, witness.evaluation)
+
+
+def _nothing_fits(first: Answer) -> Answer:
+    """Return the answer of a search that was cut short, once it is known that there is no mapping."""
+    if isinstance(first, Front):
+        return replace(first, status=Status.INFEASIBLE, termination=Termination.PROVEN, open_ranges=())
+    return replace(first, status=Status.INFEASIBLE, termination=Termination.PROVEN, bound=None)
 
 
 def _time_left(options: Options, seconds: float) -> Options:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import final
 
 from model.cost import Evaluation
 from model.mapping import Mapping
@@ -57,6 +58,7 @@ class OpenRange:
     least_energy: int
 
 
+@final
 @dataclass(frozen=True)
 class Front:
     """The energy-latency front of a mapspace.
@@ -94,6 +96,7 @@ def pareto_front(
     options: Options = DEFAULTS,
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
+    known: Priced | None = None,
 ) -> Front:
     """Find the complete energy-latency front of a mapspace, each point proven.
 
@@ -105,6 +108,8 @@ def pareto_front(
         Limits of the whole front, workers, seed. The objectives are not used.
     on_progress, should_stop
         As for `solver.search.map_einsum`.
+    known
+        A mapping that `mapspace` allows, to begin with.
 
     Returns
     -------
@@ -112,7 +117,7 @@ def pareto_front(
         When stopped, the points that were proven so far, what was found besides them, and what is open.
     """
     with SharedSearch(mapspace, options, on_progress, should_stop) as search:
-        return _Walk(search).run()
+        return _Walk(search).run(known)
 
 
 class _Walk:
@@ -123,9 +128,9 @@ class _Walk:
         self._points: list[FrontPoint] = []
         self._found: list[FrontPoint] = []
 
-    def run(self) -> Front:
-        """Walk as far as time allows."""
-        last = self._step(NO_CAPS)
+    def run(self, known: Priced | None) -> Front:
+        """Walk as far as time allows, with a mapping to begin with, if there is one."""
+        last = self._step(NO_CAPS, known)
         if last.status is Status.INFEASIBLE:
             return self._front(last)
         if last.status is not Status.OPTIMAL:

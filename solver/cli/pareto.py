@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
@@ -13,7 +12,6 @@ from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
 from solver.cli.progress import live_progress
 from solver.cli.running import load_unmapped, search_options
-from solver.result import Result, Status
 
 if TYPE_CHECKING:
     from solver.pareto import Front
@@ -49,17 +47,11 @@ def pareto_command(arguments: argparse.Namespace) -> int:
 
 def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
     """Find the front as the command line says, with live progress; an interrupt ends it early."""
-    from solver.pareto import pareto_front  # noqa: PLC0415 (spec errors answer without numpy and ortools)
+    from solver.guided import front_or_explain  # noqa: PLC0415 (spec errors answer without numpy and ortools)
 
     units = mapspace.architecture.units_per_pj
     with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
-        front = pareto_front(mapspace, search_options(arguments), on_progress, stop.is_set)
-        if front.status is not Status.INFEASIBLE:
-            return front
-        from solver.explain import explained  # noqa: PLC0415 (most searches end otherwise)
-
-        nothing = Result(front.status, front.termination, ("energy",), units)
-        return replace(front, reasons=explained(mapspace, nothing, stop.is_set).reasons)
+        return front_or_explain(mapspace, search_options(arguments), on_progress, stop.is_set)
 
 
 def _check_paths(arguments: argparse.Namespace) -> None:

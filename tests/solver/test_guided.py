@@ -3,8 +3,9 @@
 import pytest
 
 from solver import guided
-from solver.explain import Diagnosis, Verdict
-from solver.guided import map_from, map_or_explain
+from solver.explain import Diagnosis, Verdict, diagnose
+from solver.guided import front_or_explain, map_from, map_or_explain
+from solver.pareto import pareto_front
 from solver.result import Options, Status, Termination
 from solver.search import map_einsum, mapper
 from solver.search.completion import Priced
@@ -32,8 +33,19 @@ def test_a_second_opinion_changes_no_answer(mapspace, impatient):
     assert (unexplained.status, unexplained.value, unexplained.reasons) == (alone.status, alone.value, ())
 
 
+@pytest.mark.parametrize("mapspace", SPACES[::3])
+def test_a_second_opinion_changes_no_front(mapspace, impatient):
+    alone, advised = pareto_front(mapspace), front_or_explain(mapspace)
+    assert (advised.status, advised.termination) == (alone.status, Termination.PROVEN)
+    costs = [[(p.evaluation.cycles, p.evaluation.energy) for p in own.points] for own in (alone, advised)]
+    assert costs[0] == costs[1]
+    assert all(point.proven for point in advised.points)
+    assert advised.open_ranges == ()
+    assert bool(advised.reasons) == (advised.status is Status.INFEASIBLE)
+
+
 def test_there_are_both_kinds_of_them():
-    assert {allows_a_mapping(mapspace) for mapspace in SPACES} >= {True, False}
+    assert {allows_a_mapping(mapspace) for mapspace in SPACES[::3]} >= {True, False}
 
 
 def test_the_opinion_is_asked_once_and_only_if_nothing_is_found(impatient, monkeypatch):
@@ -44,6 +56,46 @@ def test_the_opinion_is_asked_once_and_only_if_nothing_is_found(impatient, monke
     monkeypatch.setattr(guided, "PATIENCE_S", 60.0)
     assert map_or_explain(mapspace_of(), ENERGY).status is Status.OPTIMAL
     assert len(asked) == 1
+
+
+NOTHING = [mapspace for mapspace in SPACES if allows_a_mapping(mapspace) is False]
+
+
+@pytest.fixture
+def asked(impatient, monkeypatch):
+    """The opinions that were given, as they are given."""
+    opinions = []
+    monkeypatch.setattr(
+        "solver.explain.diagnose", lambda *own: opinions.append(diagnose(*own)) or opinions[-1]
+    )
+    return opinions
+
+
+def test_the_opinion_answers_for_a_front(asked, monkeypatch):
+    """The walk is stopped before it proves anything, and does not begin again."""
+    walks = []
+    monkeypatch.setattr(guided, "pareto_front", lambda *own: walks.append(pareto_front(*own)) or walks[-1])
+    fronts = [front_or_explain(mapspace) for mapspace in NOTHING]
+    assert len(walks) == len(NOTHING)
+    opinions = iter(asked)
+    for walk, front in zip(walks, fronts, strict=True):
+        assert (front.status, front.termination) == (Status.INFEASIBLE, Termination.PROVEN)
+        assert front.reasons
+        if walk.status is Status.UNKNOWN:
+            assert walk.open_ranges
+            assert (front.reasons, front.open_ranges) == (next(opinions).reasons, ())
+    assert asked
+
+
+@pytest.mark.parametrize("search", [map_or_explain, front_or_explain])
+def test_what_the_opinion_leaves_open_and_the_search_proves_is_explained(search, impatient, monkeypatch):
+    asked = []
+    monkeypatch.setattr("solver.explain.diagnose", lambda *_: asked.append(1) or Diagnosis(Verdict.UNKNOWN))
+    for mapspace in NOTHING:
+        answer = search(mapspace)
+        assert answer.status is Status.INFEASIBLE
+        assert answer.reasons
+    assert asked
 
 
 def test_a_mapping_to_begin_with_is_kept_or_beaten():
@@ -62,3 +114,6 @@ def test_a_stop_and_the_time_limit_are_heard(impatient):
     assert (result.status, result.termination) == (Status.UNKNOWN, Termination.INTERRUPTED)
     hurried = map_or_explain(mapspace_of(), Options(time_limit_s=0.0))
     assert (hurried.status, hurried.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
+    stopped = front_or_explain(mapspace_of(), should_stop=lambda: True)
+    assert (stopped.status, stopped.termination) == (Status.UNKNOWN, Termination.INTERRUPTED)
+    assert stopped.open_ranges
