@@ -66,4 +66,5 @@ def _row(
         result, reason = verdict(path)
         seconds = f"{middle - start:.2f}", f"{time.perf_counter() - middle:.2f}"
     shown = result if result == "VALID" else f"{result}: {reason}"
-    return [name, objective, *(f"{document[key][0]:.6g}" for key in ("values", "bounds")), shown, *seconds]
+    figures = document["cost"][objective], document["bounds"][0]
+    return [name, objective, *(f"{figure:.6g}" for figure in figures), shown, *seconds]

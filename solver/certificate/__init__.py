@@ -1,7 +1,7 @@
 """Certificates: what a proof of optimality claims, in a form that others can check."""
 
-from solver.certificate.canonical import canonical, canonical_sha256, canonical_text
-from solver.certificate.document import CertificateError, certificate, certificate_text
+from solver.certificate.canonical import CertificateError, canonical, canonical_sha256, canonical_text
+from solver.certificate.document import certificate, certificate_text
 
 __all__ = [
     "CertificateError",

@@ -5,41 +5,57 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import dropwhile
+from itertools import accumulate, combinations, dropwhile
 
 from model.architecture import Architecture, Fanout, StorageLevel
+from model.cost.tiles import tile_words
+from model.cost.traffic import kept_positions
+from model.mapping import Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.numbers import divisors
 from model.problem import Dataspace, Problem
 from solver.certificate.classes import keep_sets
 
 Json = dict[str, object]
+MOST_FREE = 16
+
+
+class CertificateError(Exception):
+    """There is nothing to certify, or more than a certificate can hold."""
 
 
 def canonical(mapspace: Mapspace) -> Json:
     """Return `mapspace` as plain JSON values; equal mapspaces give equal documents.
 
-    Rules are resolved: allowed factors, sets of keeping nodes, ways to lay dimensions along X and stages
-    of temporal loops are listed, so that whoever reads the document needs no attribute of a spec to be
-    explained. Integers stay integers, fractions become ``[numerator, denominator]``. What is there for
-    people only (sources, notes, areas) and what the cost model does not read is left out.
-    docs/certificates.md lists the keys.
+    Rules are resolved: allowed factors, sets of keeping nodes and sets of dimensions along X are listed,
+    and loops whose order is fixed have nodes of their own, so that whoever reads the document needs no
+    attribute of a spec to be explained. Dimensions, dataspaces and nodes are numbered in the order in which
+    they are listed, nodes from the outermost. Integers stay integers, fractions become ``[numerator,
+    denominator]``. What is there for people only (sources, notes, areas) and what the cost model does not
+    read is left out. docs/certificates.md lists the keys.
+
+    Raises
+    ------
+    CertificateError
+        If there are too many sets of dimensions along X to list them.
     """
-    problem, architecture = mapspace.problem, mapspace.architecture
+    problem, architecture, places = mapspace.problem, mapspace.architecture, node_places(mapspace)
     temporal, spatial = iter(mapspace.temporal), iter(mapspace.spatial)
+    nodes: list[Json] = []
+    for position, node in enumerate(architecture.nodes):
+        if isinstance(node, Fanout):
+            nodes.append(_spatial(problem, node, next(spatial)))
+            continue
+        nodes.append(_storage(problem, architecture, position, places))
+        nodes += [_temporal(node, stage) for stage in _stages(problem, next(temporal))]
     levels = architecture.levels
     return {
         "dims": list(problem.dims),
         "bounds": list(problem.bounds),
-        "dataspaces": [_dataspace(mapspace, space) for space in problem.dataspaces],
-        "nodes": [
-            _fanout(problem, node, next(spatial))
-            if isinstance(node, Fanout)
-            else _storage(problem, architecture, position, node, next(temporal))
-            for position, node in enumerate(architecture.nodes)
-        ],
+        "dataspaces": [_dataspace(mapspace, space, places) for space in problem.dataspaces],
+        "nodes": nodes,
         "compute_energy": architecture.compute.energy,
         "units_per_pj": architecture.units_per_pj,
         "network_latency": sum(level.network_fill_latency + level.network_drain_latency for level in levels),
@@ -57,41 +73,79 @@ def canonical_sha256(document: object) -> str:
     return hashlib.sha256(canonical_text(document).encode("ascii")).hexdigest()
 
 
-def _dataspace(mapspace: Mapspace, space: Dataspace) -> Json:
-    positions = mapspace.architecture.storage_indices
+def canonical_mapping(mapspace: Mapspace, mapping: Mapping) -> Json:
+    """Return the loops of each node of the canonical problem, and the nodes that keep each dataspace."""
+    problem, places = mapspace.problem, node_places(mapspace)
+    temporal = iter(mapspace.temporal)
+    loops: list[list[list[int]]] = []
+    for entry in mapping.nodes:
+        if not isinstance(entry, StorageMapping):
+            loops.append(_loops(problem, entry.spatial))
+            continue
+        own = _loops(problem, entry.temporal)
+        stages = _stages(problem, next(temporal))
+        loops += [[], *([loop for loop in own if max(stage[loop[0]]) > 1] for stage in stages)]
+    kept = (kept_positions(mapspace.architecture, mapping, space.name) for space in problem.dataspaces)
+    return {"loops": loops, "keep": [[places[position] for position in own] for own in kept]}
+
+
+def node_places(mapspace: Mapspace) -> list[int]:
+    """Return where in the canonical problem each node of the architecture stands."""
+    temporal = iter(mapspace.temporal)
+    nodes = mapspace.architecture.nodes
+    sizes = (
+        1 if isinstance(node, Fanout) else 1 + len(_stages(mapspace.problem, next(temporal)))
+        for node in nodes
+    )
+    return list(accumulate(sizes, initial=0))[:-1]
+
+
+def _loops(problem: Problem, loops: Iterable[Loop | SpatialLoop]) -> list[list[int]]:
+    return [[problem.dims.index(loop.dim), loop.bound] for loop in loops if loop.bound > 1]
+
+
+def _dataspace(mapspace: Mapspace, space: Dataspace, places: Sequence[int]) -> Json:
+    positions = [places[index] for index in mapspace.architecture.storage_indices]
     passing = [space.name in level.no_coalesce for level in mapspace.architecture.levels]
     # A level that only passes words on counts once another one keeps them farther out.
     sets = (dropwhile(passing.__getitem__, levels) for levels in keep_sets(mapspace, space.name))
     kept = {tuple(positions[level] for level in levels) for levels in sets}
     return {
         "name": space.name,
-        "ranks": [[[term.dim, term.coefficient] for term in rank] for rank in space.ranks],
+        "ranks": [
+            [[mapspace.problem.dims.index(term.dim), term.coefficient] for term in rank]
+            for rank in space.ranks
+        ],
         "read_write": space.read_write,
         "keep": [list(own) for own in sorted(kept)],
     }
 
 
-def _storage(
-    problem: Problem, architecture: Architecture, position: int, level: StorageLevel, rules: TemporalRules
-) -> Json:
+def _storage(problem: Problem, architecture: Architecture, position: int, places: Sequence[int]) -> Json:
+    level = architecture.nodes[position]
+    assert isinstance(level, StorageLevel)
     usable = level.usable_words
-    gated = [] if level.gating_fanouts is None else architecture.fanout_indices[level.gating_fanouts :]
+    whole = (
+        tile_words(space, problem.bound) * level.packing_of(space.name).size_per_value
+        for space in problem.dataspaces
+    )
+    above = [index for index in architecture.fanout_indices if index < position]
+    gating = len(above) if level.gating_fanouts is None else level.gating_fanouts
+    idle = (fanout.size for fanout in architecture.fanouts[gating : len(above)])
     return {
         "kind": "storage",
         "name": level.name,
         "least_size": 0 if usable is None else math.ceil(usable * level.min_utilization),
-        "most_size": usable,
+        "most_size": sum(whole) if usable is None else usable,
         "bandwidths": {
             "read": _optional(level.read_bandwidth),
             "write": _optional(level.write_bandwidth),
             "shared": _optional(level.shared_bandwidth),
         },
         "most_paying": max(1, architecture.instances_above(position) // level.cluster_size),
-        "leak": level.energy.leak_per_cycle,
-        "gated_fanouts": [index for index in gated if index < position],
-        "dataspaces": {space.name: _held(level, space) for space in problem.dataspaces},
-        "factors": _factors(problem, rules.factors),
-        "stages": _stages(problem, rules),
+        "leak": level.energy.leak_per_cycle * math.prod(idle),
+        "leak_fanouts": [places[index] for index in above[:gating]],
+        "dataspaces": [_held(level, space) for space in problem.dataspaces],
     }
 
 
@@ -111,60 +165,66 @@ def _held(level: StorageLevel, space: Dataspace) -> Json:
     }
 
 
-def _stages(problem: Problem, rules: TemporalRules) -> list[list[str]]:
-    """Return the dimensions in groups, innermost first: within one, loops may have any order."""
+def _temporal(level: StorageLevel, stage: list[list[int]]) -> Json:
+    return {"kind": "temporal", "name": level.name, "factors": stage}
+
+
+def _stages(problem: Problem, rules: TemporalRules) -> list[list[list[int]]]:
+    """Return the factors allowed to each dimension in groups of loops, outermost first.
+
+    Within a group, loops may have any order. A dimension has a factor other than 1 in one group at the most.
+    """
     between = [dim for dim in problem.dims if dim not in (*rules.inner, *rules.outer)]
-    return [*([dim] for dim in rules.inner), between, *([dim] for dim in rules.outer)]
+    stages = [*([dim] for dim in reversed(rules.outer)), between, *([dim] for dim in reversed(rules.inner))]
+    factors = dict(zip(problem.dims, _factors(problem, rules.factors), strict=True))
+    found = [[factors[dim] if dim in stage else [1] for dim in problem.dims] for stage in stages]
+    return [stage for stage in found if any(own != [1] for own in stage)]
 
 
-def _fanout(problem: Problem, fanout: Fanout, rules: SpatialRules) -> Json:
+def _spatial(problem: Problem, fanout: Fanout, rules: SpatialRules) -> Json:
     return {
-        "kind": "fanout",
+        "kind": "spatial",
         "name": fanout.name,
         "mesh_x": fanout.mesh_x,
         "mesh_y": fanout.mesh_y,
-        "dataspaces": {
-            space.name: {"multicast": space.name not in fanout.no_multicast} for space in problem.dataspaces
-        },
+        "multicast": [space.name not in fanout.no_multicast for space in problem.dataspaces],
         "factors": _factors(problem, rules.factors),
-        "along_x": list(_along_x(problem, rules)),
+        "along_x": _along_x(problem, rules),
     }
 
 
-def _along_x(problem: Problem, rules: SpatialRules) -> Iterator[Json]:
-    """Yield what may lie along X: `dims`, and from `least` to `most` of the dimensions in `free`.
+def _along_x(problem: Problem, rules: SpatialRules) -> list[list[int]]:
+    """Return the sets of dimensions, out of those that may have a factor, that may lie along X.
 
     The order of the dimensions is inner, between, outer; the first ones, as many as the split says, lie
     along X, the others along Y. Without a split any number does.
     """
-    named = (*rules.inner, *rules.outer, *rules.uncounted)
-    inner, outer = list(rules.inner), list(rules.outer)
-    between = [dim for dim in problem.dims if dim not in named]
-    if rules.split is None:
-        yield from (_on_x(inner[:count]) for count in range(len(inner)))
-        yield _on_x(inner, between, 0, len(between))
-        yield from (_on_x(inner + between + outer[:count]) for count in range(1, len(outer) + 1))
-        return
-    rest = rules.split - len(inner)
-    if rest <= 0:
-        yield _on_x(inner[: rules.split])
-    elif rest <= len(between):
-        yield _on_x(inner, between, rest, rest)
-    else:
-        yield _on_x(inner + between + outer[: rest - len(between)])
+    allowed = _factors(problem, rules.factors)
+    live = {dim for dim, factors in zip(problem.dims, allowed, strict=True) if max(factors, default=1) > 1}
+    between = [dim for dim in problem.dims if dim not in (*rules.inner, *rules.outer, *rules.uncounted)]
+    free = [dim for dim in between if dim in live]
+    if len(free) > MOST_FREE:
+        raise CertificateError(f"more than {MOST_FREE} dimensions may lie along either side of a fanout")
+    ends = len(rules.inner) + len(between)
+    found: set[tuple[int, ...]] = set()
+    for split in range(ends + len(rules.outer) + 1) if rules.split is None else (rules.split,):
+        middle = min(max(0, split - len(rules.inner)), len(between))
+        named = live.intersection(rules.inner[:split] + rules.outer[: max(0, split - ends)])
+        for count in range(max(0, middle - len(between) + len(free)), min(middle, len(free)) + 1):
+            found.update(tuple(_numbers(problem, {*named, *own})) for own in combinations(free, count))
+    return [list(own) for own in sorted(found)]
 
 
-def _on_x(dims: list[str], free: Sequence[str] = (), least: int = 0, most: int = 0) -> Json:
-    return {"dims": dims, "free": list(free), "least": least, "most": most}
-
-
-def _factors(problem: Problem, rules: Iterable[FactorRule]) -> Json:
-    """Return the factors that are allowed to each dimension which has a rule."""
-    found: dict[str, list[int]] = {}
+def _factors(problem: Problem, rules: Iterable[FactorRule]) -> list[list[int]]:
+    """Return the factors that each dimension may have."""
+    found = {dim: list(divisors(bound)) for dim, bound in zip(problem.dims, problem.bounds, strict=True)}
     for rule in rules:
-        own = found.get(rule.dim, divisors(problem.bound[rule.dim]))
-        found[rule.dim] = [factor for factor in own if rule.allows(factor)]
-    return dict(found)
+        found[rule.dim] = [factor for factor in found[rule.dim] if rule.allows(factor)]
+    return list(found.values())
+
+
+def _numbers(problem: Problem, dims: Iterable[str]) -> list[int]:
+    return sorted(map(problem.dims.index, dims))
 
 
 def _fraction(value: Fraction) -> list[int]:

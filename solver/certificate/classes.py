@@ -14,22 +14,6 @@ Factors = tuple[int, ...]
 """A factor per dimension, in the problem's order."""
 
 
-def covered_choices(mapspace: Mapspace) -> dict[str, object]:
-    """Return how many choices of spatial factors a proof has to cover, and the least steps among them.
-
-    Returns
-    -------
-    dict
-        ``spatial_choices``: number of ways to choose the spatial factors of all fanouts.
-        ``least_steps``: least product of the temporal bounds among them, None if there are none.
-    """
-    parallel = [math.prod(map(math.prod, choice)) for choice in spatial_choices(mapspace)]
-    return {
-        "spatial_choices": len(parallel),
-        "least_steps": mapspace.problem.computes // max(parallel) if parallel else None,
-    }
-
-
 def keep_sets(mapspace: Mapspace, dataspace: str) -> Iterator[tuple[int, ...]]:
     """Yield the sets of storage levels (positions, ascending) that may keep `dataspace`."""
     levels = range(len(mapspace.keep))

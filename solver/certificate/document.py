@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from model.cost import Evaluation
-from model.cost.traffic import kept_positions
-from model.mapping import Mapping, StorageMapping
 from model.mapspace import Mapspace
-from solver.certificate.canonical import Json, canonical, canonical_sha256
-from solver.certificate.classes import covered_choices
+from solver.certificate.canonical import (
+    CertificateError,
+    Json,
+    canonical,
+    canonical_mapping,
+    canonical_sha256,
+)
+from solver.certificate.classes import spatial_choices
 from solver.result import Result, Status
 
-FORMAT = "tilewright certificate 2"
-
-
-class CertificateError(Exception):
-    """There is nothing to certify."""
+FORMAT = "tilewright certificate 3"
 
 
 def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed: int = 0) -> Json:
@@ -53,11 +53,10 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
         "problem_sha256": canonical_sha256(problem),
         "status": result.status.value,
         "objectives": list(result.objectives),
-        "values": _values(result),
         "bounds": _bounds(result),
-        "mapping": None if result.mapping is None else _mapping(mapspace, result.mapping),
+        "mapping": None if result.mapping is None else canonical_mapping(mapspace, result.mapping),
         "cost": None if result.evaluation is None else _cost(result.evaluation),
-        "covered": covered_choices(mapspace),
+        "spatial_choices": len(spatial_choices(mapspace)),
         "versions": {
             "tilewright": version("tilewright"),
             "ortools": version("ortools"),
@@ -76,17 +75,6 @@ def certificate_text(document: Json) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _values(result: Result) -> list[int] | None:
-    if result.evaluation is None:
-        return None
-    return [_value(result.evaluation, objective) for objective in result.objectives]
-
-
-def _value(evaluation: Evaluation, objective: str) -> int:
-    figures = {"energy": evaluation.energy, "latency": evaluation.cycles, "edp": evaluation.edp}
-    return figures[objective]
-
-
 def _bounds(result: Result) -> list[int]:
     """Bounds that are claimed: each counts among the mappings that reach the ones before."""
     if result.bound is None:
@@ -94,21 +82,5 @@ def _bounds(result: Result) -> list[int]:
     return [result.bound, *result.later_bounds] if result.status is Status.OPTIMAL else [result.bound]
 
 
-def _mapping(mapspace: Mapspace, mapping: Mapping) -> list[Json]:
-    """Return the loops of each node, and which dataspaces count as kept there."""
-    architecture, names = mapspace.architecture, [space.name for space in mapspace.problem.dataspaces]
-    kept = {name: kept_positions(architecture, mapping, name) for name in names}
-    return [
-        {
-            "loops": [
-                [loop.dim, loop.bound]
-                for loop in (entry.temporal if isinstance(entry, StorageMapping) else entry.spatial)
-            ],
-            "keep": [name for name in names if position in kept[name]],
-        }
-        for position, entry in enumerate(mapping.nodes)
-    ]
-
-
 def _cost(evaluation: Evaluation) -> Json:
-    return {"energy": evaluation.energy, "cycles": evaluation.cycles, "edp": evaluation.edp}
+    return {"energy": evaluation.energy, "latency": evaluation.cycles, "edp": evaluation.edp}

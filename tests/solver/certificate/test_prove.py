@@ -75,10 +75,10 @@ def test_every_optimum_is_found_and_nothing_better(kind, monkeypatch):
         document = certified(mapspace, *objectives)
         assert prove.check(document)
         if document["status"] == "OPTIMAL":
-            limits = dict(zip((prove.FIGURES[name] for name in objectives), document["bounds"], strict=True))
-            found = prove.refute(prove.Choices(document["problem"]), prove.Query(**limits))
+            limits = dict(zip(objectives, document["bounds"], strict=True))
+            found = prove.refute(prove.Space(document["problem"]), prove.Query(**limits))
             assert found is not None
-            assert all(found[figure] == limit for figure, limit in limits.items())
+            assert all(found[objective] == limit for objective, limit in limits.items())
 
 
 def test_levels_that_only_pass_words_on_may_be_outermost():
@@ -92,7 +92,7 @@ def test_levels_that_only_pass_words_on_may_be_outermost():
         assert prove.check(document)
         if document["status"] == "OPTIMAL":
             limits = prove.Query(energy=document["bounds"][0])
-            assert prove.refute(prove.Choices(document["problem"]), limits) is not None
+            assert prove.refute(prove.Space(document["problem"]), limits) is not None
 
 
 def _of_a_kind(kind, monkeypatch):
@@ -111,7 +111,7 @@ def test_brute_force_solver_and_checker_agree(mapspace):
     best = optima(mapspace, list(OBJECTIVES))
     for objectives, optimum in zip(OBJECTIVES, best, strict=True):
         document = certified(mapspace, *objectives)
-        assert document["values"] == (None if optimum is None else list(optimum[0]))
+        assert document["bounds"] == ([] if optimum is None else list(optimum[0]))
         assert prove.check(document)
 
 
@@ -160,7 +160,7 @@ def test_a_claim_of_infeasibility_is_protected(tmp_path):
         if path[0] not in ("digest", "objectives", *INFORMATION):
             assert verdict(digested(tampered(document, path, value)), tmp_path)[0] == "INVALID", (path, value)
     feasible = certified(FEASIBLE[0], "energy")
-    lie = {"status": "INFEASIBLE", "values": None, "bounds": [], "mapping": None, "cost": None}
+    lie = {"status": "INFEASIBLE", "bounds": [], "mapping": None, "cost": None}
     result, reason = verdict(digested({**feasible, **lie}), tmp_path)
     assert (result, "no mapping exists" in reason) == ("INVALID", True)
 
@@ -183,7 +183,7 @@ def test_an_altered_energy_table_is_invalid(tmp_path):
     document = certified(FEASIBLE[0], "energy")
     prices = document["problem"]["nodes"][0]["dataspaces"]
     for action in ("read", "update"):
-        for own in prices.values():
+        for own in prices:
             own[action] *= 2
     document["problem_sha256"] = canonical_sha256(document["problem"])
     result, reason = verdict(digested(document), tmp_path)

@@ -43,7 +43,7 @@ def test_the_command_of_a_certificate_reproduces_it(tmp_path):
     document = json.loads(first.read_text())
     assert main([*document["command"][3:], "--quiet", "--certificate", str(second)]) == 0
     again = json.loads(second.read_text())
-    for key in ("problem_sha256", "values", "bounds", "covered", "command"):
+    for key in ("problem_sha256", "cost", "bounds", "spatial_choices", "command"):
         assert again[key] == document[key]
     assert document["problem_sha256"] == canonical_sha256(document["problem"])
 
