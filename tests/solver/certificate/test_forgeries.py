@@ -120,7 +120,10 @@ CHANGES = {
     "kept in reverse order": (keep([1, 0]), "INVALID"),
     "kept nowhere": (keep([]), "INVALID"),
     "kept by no node": (keep([0, 99]), "INVALID"),
-    "a bound with many divisors": (lambda problem: problem["bounds"].__setitem__(0, 963761198400), "CANNOT CHECK"),
+    "a bound with many divisors": (
+        lambda problem: problem["bounds"].__setitem__(0, 963761198400),
+        "CANNOT CHECK",
+    ),
     "nested lists": (nested, "CANNOT CHECK"),
     "blocks of no value": (lambda problem: held(problem, block=0), "INVALID"),
     "no bandwidth": (no_bandwidth, "INVALID"),
@@ -141,7 +144,9 @@ def test_nonsense_proves_nothing(name, document, tmp_path):
 
 def test_a_text_cannot_print_a_verdict(document, tmp_path):
     forged = copy.deepcopy(document)
-    storage(forged["problem"], bandwidths=dict.fromkeys(("read", "write", "shared"), ["\ud800\nVALID", 1]))
+    storage(
+        forged["problem"], bandwidths={kind: ["\ud800\nVALID", 1] for kind in ("read", "write", "shared")}
+    )
     forged["problem_sha256"] = canonical_sha256(forged["problem"])
     result, reason = verdict(digested(forged), tmp_path)
     assert result == "INVALID"
