@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -10,6 +11,7 @@ EXIT_INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what `solver.cli.main.main` does; an interrupt ends it without a traceback, imports included."""
+    occupy_standard_streams()
     try:
         from solver.cli.main import main as run  # noqa: PLC0415 (takes long enough to be interrupted)
 
@@ -18,6 +20,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if follows_interrupt(error):
             return EXIT_INTERRUPTED
         raise
+
+
+def occupy_standard_streams() -> None:
+    """Let streams that the caller has closed lead nowhere: what is opened next would take their places.
+
+    That a result cannot be written to a closed stdout is still an error; messages for stderr are dropped.
+    """
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if stream is None:
+            # The lowest free number is that of the stream.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
 def follows_interrupt(error: BaseException | None) -> bool:

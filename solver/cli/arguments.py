@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from solver.cli.assign_arguments import add_assign
 from solver.cli.certify_arguments import add_certificate, add_prove
 from solver.cli.compare_arguments import add_compare
 from solver.cli.explain_arguments import add_explain
 from solver.cli.network_arguments import add_network
-from solver.cli.options import EXIT_CODES, Commands, add_json, add_search_options, add_spec_command
-from solver.cli.output import write_stdout
+from solver.cli.options import (
+    EXIT_CODES,
+    EXIT_INVALID,
+    Commands,
+    add_json,
+    add_search_options,
+    add_spec_command,
+)
+from solver.cli.output import write_stderr, write_stdout
 from solver.cli.pareto_arguments import add_pareto
 from solver.cli.sweep_arguments import add_sweep
 from solver.cli.tile_arguments import add_tile
@@ -59,7 +67,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser, and those of its commands, that says so where its help cannot be written."""
+    """The parser, and those of the commands; streams that cannot be written leave no traceback."""
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Print the help to stdout, or to `file`."""
@@ -67,6 +75,11 @@ class _Parser(argparse.ArgumentParser):
             write_stdout(self.format_help())
         else:
             super().print_help(file)
+
+    def error(self, message: str) -> NoReturn:
+        """End the program with the usage and `message` on stderr."""
+        write_stderr(f"{self.format_usage()}{self.prog}: error: {message}\n")
+        sys.exit(EXIT_INVALID)
 
 
 class _Version(argparse.Action):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 
 from model.mapspace import Mapspace
 from solver.cli.console import report_console
 from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, write_output
+from solver.cli.output import STDOUT, OutputError, write_output, write_stderr
 from solver.cli.progress import live_progress
 from solver.heuristics.comparison import Comparison, compare
 from solver.heuristics.interface import Budget, Mapper, MapperError
@@ -31,7 +30,7 @@ def run_comparison(mapspace: Mapspace, arguments: argparse.Namespace) -> int:
         raise OutputError(str(error)) from error
     comparison = compare_as_told(mapspace, mappers, arguments)
     for outcome in comparison.outcomes:
-        sys.stderr.write(outcome.failure)
+        write_stderr(outcome.failure)
     if STDOUT not in (arguments.json, arguments.csv):
         with report_console() as console:
             print_comparison(console, comparison)

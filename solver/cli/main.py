@@ -9,7 +9,7 @@ from importlib import import_module
 
 from solver.cli.arguments import parse_arguments
 from solver.cli.options import EXIT_BROKEN_PIPE, EXIT_INVALID
-from solver.cli.output import OutputError
+from solver.cli.output import OutputError, write_stderr
 
 MODULES = {
     "compare": "compare",
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(parse_arguments(sys.argv[1:] if arguments is None else arguments))
     except OutputError as error:
-        print(f"error: {error}", file=sys.stderr)
+        write_stderr(f"error: {error}\n")
         return EXIT_INVALID
     except BrokenPipeError:
         return EXIT_BROKEN_PIPE
@@ -44,9 +44,9 @@ def _run(options: argparse.Namespace) -> int:
     try:
         return _command(options.command)(options)
     except SpecError as error:
-        print(error.render(), file=sys.stderr)
+        write_stderr(f"{error.render()}\n")
         if isinstance(error, ConflictError):
-            print(f"help: {EXPLAIN}", file=sys.stderr)
+            write_stderr(f"help: {EXPLAIN}\n")
         return EXIT_INVALID
 
 

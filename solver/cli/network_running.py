@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from solver.cli.interrupt import interruptible
-from solver.cli.output import OutputError
+from solver.cli.output import OutputError, write_stderr
 from solver.cli.progress import status_text
 from solver.cli.running import search_options
 
@@ -54,7 +54,7 @@ def run_searches(arguments: argparse.Namespace, mapped: Callable[[Options, Run],
     except ExecutorError as error:
         raise OutputError(str(error)) from error
     if cache.failure is not None:
-        print(f"warning: {_unwritable(directory, cache.failure)}", file=sys.stderr)
+        write_stderr(f"warning: {_unwritable(directory, cache.failure)}\n")
     return answer
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TextIO
 
 STDOUT = Path("-")
 
@@ -55,16 +56,25 @@ def write_stdout(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        _give_up_stdout()
+        _give_up(sys.stdout)
         if isinstance(error, BrokenPipeError):
             raise
         raise OutputError(f"cannot write to stdout: {error.strerror}") from error
 
 
-def _give_up_stdout() -> None:
+def write_stderr(text: str) -> None:
+    """Write messages to stderr; where that cannot be, as on a full disk, the exit code has to do."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        _give_up(sys.stderr)
+
+
+def _give_up(stream: TextIO) -> None:
     """Let what is still to be written go nowhere: the interpreter tries again when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 

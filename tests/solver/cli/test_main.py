@@ -214,6 +214,37 @@ def test_a_full_or_closed_stdout_takes_one_message_and_exit_code_2(words, buffer
         assert (run.returncode, run.stderr) == (2, f"error: cannot write to stdout: {reason}\n")
 
 
+CASES_OF_STDERR = (
+    ("check missing.yaml", 2, ""),
+    ("map --nonsense", 2, ""),
+    ("chekc", 2, ""),
+    (f"map {SPEC} --quiet --json {{out}}", 0, ""),
+    (f"compare {SPEC} --mappers random --evaluations 9 --json {{out}}", 0, "Mapper"),
+)
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize(("words", "code", "printed"), CASES_OF_STDERR)
+def test_a_full_or_closed_stderr_leaves_the_exit_code_alone(words, code, printed, buffered, tmp_path):
+    environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
+    out = tmp_path / "out.json"
+    for redirection in ("2>/dev/full", "2>&-", "2>&- <&-"):
+        program = f"{sys.executable} -m solver {words.format(out=out)} {redirection}"
+        run = subprocess.run(
+            program, shell=True, stdout=subprocess.PIPE, text=True, check=False, env=environment
+        )
+        assert run.returncode == code
+        assert run.stdout.startswith(printed) if printed else run.stdout == ""
+        if code == 0:
+            assert json.loads(out.read_text())["status"] == "OPTIMAL"
+
+
+@pytest.mark.parametrize("redirections", ["2>&- >&-", "2>/dev/full >/dev/full", "2>&- >&- <&-"])
+def test_nothing_can_be_written_anywhere(redirections):
+    program = f"{sys.executable} -m solver check {SPEC} {redirections}"
+    assert subprocess.run(program, shell=True, check=False).returncode == 2
+
+
 @pytest.mark.parametrize("words", EVERY_KIND_OF_OUTPUT)
 def test_a_pipe_that_nobody_reads_ends_it_quietly(words):
     reader, writer = os.pipe()
