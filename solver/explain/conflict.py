@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from solver.explain.constraints import (
@@ -16,6 +16,7 @@ from solver.explain.constraints import (
     Split,
     Utilization,
     droppable,
+    written_together,
 )
 from solver.explain.feasibility import Feasibility, Verdict
 from solver.result import ContradictionError
@@ -49,8 +50,8 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
     """Return an irreducible conflict among `constraints`, None if they hold together or nobody knows.
 
     Constraints that cannot be dropped are always asked for, and never part of the conflict. A deletion
-    filter tries to do without whole kinds first, then without each constraint in turn; what it leaves
-    is decided once more by a model that holds nothing else.
+    filter tries to do without whole kinds first, then without each constraint in turn, or without all
+    that are written together; what it leaves is decided once more by a model that holds nothing else.
 
     Raises
     ------
@@ -67,20 +68,54 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
         rest = [c for c in open_ if c not in block]
         if feasibility.decide([*given, *rest]).verdict is Verdict.INFEASIBLE:
             open_ = rest
-    ordered = [c for block in _blocks(open_) for c in block]
-    needed: list[Constraint] = []
-    irreducible = True
-    for place, candidate in enumerate(ordered):
-        verdict = feasibility.decide([*given, *needed, *ordered[place + 1 :]]).verdict
-        if verdict is Verdict.INFEASIBLE:
-            continue
-        irreducible &= verdict is Verdict.FEASIBLE
-        needed.append(candidate)
+    lines = _lines(c for block in _blocks(open_) for c in block)
+    lines, irreducible = _filtered(feasibility, given, lines)
+    needed = [c for line in lines for c in line]
+    # A dataspace kept in one branch is bypassed in the others: say what of it matters.
+    implied: list[list[Constraint]] = [[c] for c in needed if isinstance(c, Keeping)]
+    if len(implied) > sum(isinstance(line[0], Keeping) for line in lines):
+        others = [c for c in needed if not isinstance(c, Keeping)]
+        told, is_exact = _filtered(feasibility, [*given, *others], implied)
+        needed, irreducible = [*others, *(c for line in told for c in line)], irreducible and is_exact
     passed_on = any(level.no_coalesce for level in feasibility.mapspace.architecture.levels)
     if not (given or needed or passed_on):
         raise ContradictionError("no mapping is found where nothing is asked for")
     _verify(feasibility, given, needed)
     return Conflict(tuple(c for c in constraints if c in needed), irreducible)
+
+
+def _lines(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
+    """Group constraints that are written together: without its line, none of them is left."""
+    found: list[list[Constraint]] = []
+    for constraint in constraints:
+        line = next((own for own in found if written_together(own[0], constraint)), None)
+        if line is None:
+            found.append([constraint])
+        else:
+            line.append(constraint)
+    return found
+
+
+def _filtered(
+    feasibility: Feasibility, given: Collection[Constraint], lines: Sequence[list[Constraint]]
+) -> tuple[list[list[Constraint]], bool]:
+    """Leave out in turn what `given` and the other lines contradict without.
+
+    Returns
+    -------
+    lines, irreducible
+        Those that are needed, and whether the rest was found feasible without each.
+    """
+    needed: list[list[Constraint]] = []
+    irreducible = True
+    for place, line in enumerate(lines):
+        others = [c for other in (*needed, *lines[place + 1 :]) for c in other]
+        verdict = feasibility.decide([*given, *others]).verdict
+        if verdict is Verdict.INFEASIBLE:
+            continue
+        irreducible &= verdict is Verdict.FEASIBLE
+        needed.append(line)
+    return needed, irreducible
 
 
 def find_conflicts(

@@ -8,7 +8,7 @@ therefore never takes mappings away.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -184,6 +184,26 @@ def temporal_orders(mapspace: Mapspace) -> tuple[TemporalOrder, ...]:
 def droppable(constraint: Constraint) -> bool:
     """Whether a mapspace without `constraint` makes sense."""
     return not (isinstance(constraint, Keeping) and constraint.settled)
+
+
+def written_together(one: Constraint, other: Constraint) -> bool:
+    """Whether two constraints are one in the text, and so change together."""
+    if type(one) is not type(other) or not one.sources or one.sources[:1] != other.sources[:1]:
+        return False
+    match one, other:
+        case FactorLimit(_, rule), FactorLimit(_, same):
+            # A macro stands for rules on several dimensions, which are changed one by one.
+            return (rule.dim, rule.relation, rule.value) == (same.dim, same.relation, same.value)
+        case Mesh(axis=axis), Mesh(axis=same_axis):
+            return axis == same_axis
+        case Keeping(dataspace=dataspace), Keeping(dataspace=same_dataspace):
+            return dataspace == same_dataspace
+    return True
+
+
+def twins_of(constraint: Constraint, constraints: Iterable[Constraint]) -> list[Constraint]:
+    """Return the other ones of `constraints` that are written together with `constraint`."""
+    return [c for c in constraints if c != constraint and written_together(c, constraint)]
 
 
 def _constraints(mapspace: Mapspace) -> Iterator[Constraint]:

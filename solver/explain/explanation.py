@@ -17,6 +17,7 @@ from solver.explain.constraints import (
     Utilization,
     constraints_of,
     droppable,
+    twins_of,
 )
 from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.levers import levers
@@ -118,6 +119,7 @@ def _reasons(
     mapspace = feasibility.mapspace
     for conflict in conflicts:
         others = {c for other in conflicts if other is not conflict for c in other.constraints}
+        others |= {twin for c in others for twin in twins_of(c, constraints)}
         rest = [c for c in constraints if c not in others]
         given = [c for c in constraints if not droppable(c)]
         found = tuple(_shortfalls(feasibility, given, conflict.constraints))
@@ -137,9 +139,12 @@ def _reasons(
 def _shortfalls(
     feasibility: Feasibility, given: Collection[Constraint], conflict: Collection[Constraint]
 ) -> Iterator[Shortfall]:
-    """Yield the arithmetic of a conflict: what is needed if only its other constraints and `given` hold."""
+    """Yield the arithmetic of a conflict: what is needed if only its other lines and `given` hold."""
     for constraint in (c for kind in MOST_TELLING for c in conflict if isinstance(c, kind)):
-        rest = [*given, *(c for c in conflict if c != constraint)]
+        twins = twins_of(constraint, conflict)
+        rest = [*given, *(c for c in conflict if c != constraint and c not in twins)]
+        if twins and feasibility.decide([*rest, constraint]).verdict is Verdict.FEASIBLE:
+            continue  # what the line asks of another node is to blame
         found = nearest(feasibility, rest, constraint)
         missing = shortfall(constraint, found, feasibility.mapspace) if found and found.exact else None
         if missing is not None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 
 from model.mapping import FanoutMapping
 from model.mapspace import Mapspace
@@ -19,21 +17,22 @@ from solver.explain.constraints import (
     SpatialOrder,
     Split,
     Utilization,
+    twins_of,
 )
 from solver.explain.feasibility import Feasibility
-from solver.explain.nearest import nearest, with_value
+from solver.explain.nearest import nearest
+from solver.explain.shares import (
+    Sized,
+    next_larger,
+    next_smaller,
+    sized_mesh,
+    sized_storages,
+    sized_utilizations,
+)
 from solver.explain.wording import also_text, change_text, order_text, without_text
 from solver.result import Lever
 
-
-@dataclass(frozen=True)
-class _Change:
-    """A changed number of a constraint, and what the other constraints come to with it."""
-
-    constraint: Constraint
-    current: int
-    needed: int
-    outcome: list[Constraint]
+Search = Callable[[Feasibility, Collection[Constraint], Sized], int | None]
 
 
 def levers(
@@ -47,28 +46,86 @@ def levers(
         All that is to hold otherwise, the conflict included. What is written at the same place, by an
         anchor or for all branches of a ``!Parallel``, changes together.
     """
-    mapspace = feasibility.mapspace
     seen: set[Constraint] = set()
     for constraint in conflict:
         if constraint in seen:
             continue
-        twins = [c for c in constraints if c != constraint and _written_together(c, constraint)]
+        twins = twins_of(constraint, constraints)
         seen.update(twins)
         rest = [c for c in constraints if c != constraint and c not in twins]
-        if isinstance(constraint, SpatialOrder):
-            yield from _reordered(feasibility, rest, [constraint, *twins])
-            continue
-        found = nearest(feasibility, rest, constraint, twins)
-        if found is None:
-            if feasibility.decide(rest).witness is not None:
-                text = without_text(constraint, mapspace, turned=_keeps_something(constraint, rest, mapspace))
-                yield Lever(text, sources=constraint.sources)
-            continue
-        for change in _changes(constraint, twins, found.value, rest):
-            if feasibility.decide(change.outcome).witness is not None:
-                text = change_text(change.constraint, change.needed, mapspace)
-                text += also_text(twins, mapspace)
-                yield Lever(text, change.current, change.needed, change.constraint.sources[:1])
+        match constraint:
+            case SpatialOrder():
+                yield from _reordered(feasibility, rest, [constraint, *twins])
+            case Mesh():
+                yield from _resized_mesh(feasibility, rest, [constraint, *twins])
+            case Capacity():
+                yield from _resized(feasibility, rest, [constraint, *twins], next_larger)
+            case Utilization():
+                yield from _filled_less(feasibility, rest, [constraint, *twins])
+            case _:
+                yield from _changed(feasibility, rest, [constraint, *twins])
+
+
+def _changed(
+    feasibility: Feasibility, rest: Collection[Constraint], changed: Sequence[Constraint]
+) -> Iterator[Lever]:
+    """Yield the nearest other value that suffices; where there is none, that the constraint has to go."""
+    constraint, *twins = changed
+    mapspace = feasibility.mapspace
+    found = nearest(feasibility, rest, constraint, twins)
+    if found is not None:
+        text = change_text(constraint, found.value, mapspace) + also_text(twins, mapspace)
+        yield Lever(text, _number(constraint), found.value, constraint.sources[:1])
+    elif feasibility.decide(rest).witness is not None:
+        text = without_text(constraint, mapspace, turned=_keeps_something(constraint, rest, mapspace))
+        yield Lever(text, sources=constraint.sources)
+
+
+def _resized_mesh(
+    feasibility: Feasibility, rest: Collection[Constraint], changed: Sequence[Constraint]
+) -> Iterator[Lever]:
+    """Yield the nearest number of children that suffices; a least parallelism may ask for a smaller one."""
+    meshes = [mesh for mesh in changed if isinstance(mesh, Mesh)]
+    sized, mapspace, now = sized_mesh(rest, meshes), feasibility.mapspace, meshes[0].size
+    others = [c for c in rest if not isinstance(c, Parallelism)]
+    found = (search(feasibility, others, sized) for search in (next_larger, next_smaller))
+    needed = min((size for size in found if size is not None), key=lambda size: abs(size - now), default=None)
+    if needed is not None:
+        text = change_text(meshes[0], needed, mapspace) + also_text(meshes[1:], mapspace)
+        yield Lever(text, now, needed, meshes[0].sources[:1])
+
+
+def _resized(
+    feasibility: Feasibility, rest: Collection[Constraint], changed: Sequence[Constraint], search: Search
+) -> Iterator[Lever]:
+    """Yield the nearest capacity that `search` finds to suffice; their least utilizations go along."""
+    capacities = [capacity for capacity in changed if isinstance(capacity, Capacity)]
+    levels = {capacity.level for capacity in capacities}
+    own = [c for c in rest if isinstance(c, Capacity | Utilization) and c.level in levels]
+    filled = {c.level for c in own if isinstance(c, Utilization)}
+    others, mapspace, first = [c for c in rest if c not in own], feasibility.mapspace, capacities[0]
+    rows = search(feasibility, others, sized_storages(capacities, filled))
+    if rows is not None:
+        words = rows * first.storage.block_size
+        text = change_text(first, words, mapspace) + also_text(capacities[1:], mapspace)
+        yield Lever(text, first.storage.size_words or 0, words, first.sources[:1])
+
+
+def _filled_less(
+    feasibility: Feasibility, rest: Collection[Constraint], changed: Sequence[Constraint]
+) -> Iterator[Lever]:
+    """Yield the nearest least utilization that suffices, and the nearest smaller capacity."""
+    utilizations = [own for own in changed if isinstance(own, Utilization)]
+    first, mapspace = utilizations[0], feasibility.mapspace
+    words = next_smaller(feasibility, rest, sized_utilizations(utilizations))
+    if words is not None:
+        text = change_text(first, words, mapspace) + also_text(utilizations[1:], mapspace)
+        yield Lever(text, first.words, words, first.sources[:1])
+    elif feasibility.decide(rest).witness is not None:
+        yield Lever(without_text(first, mapspace), sources=first.sources)
+    capacity = Capacity(first.level, first.storage)
+    together = [capacity, *twins_of(capacity, rest)]
+    yield from _resized(feasibility, [*rest, *utilizations], together, next_smaller)
 
 
 def _reordered(
@@ -95,21 +152,6 @@ def _reordered(
         yield Lever(text, sources=constraint.sources)
 
 
-def _written_together(one: Constraint, other: Constraint) -> bool:
-    """Whether two constraints are one in the text, and so change together."""
-    if type(one) is not type(other) or not one.sources or one.sources[:1] != other.sources[:1]:
-        return False
-    match one, other:
-        case FactorLimit(_, rule), FactorLimit(_, same):
-            # A macro stands for rules on several dimensions, which are changed one by one.
-            return (rule.dim, rule.relation, rule.value) == (same.dim, same.relation, same.value)
-        case Mesh(axis=axis), Mesh(axis=same_axis):
-            return axis == same_axis
-        case Keeping(dataspace=dataspace), Keeping(dataspace=same_dataspace):
-            return dataspace == same_dataspace
-    return True
-
-
 def _keeps_something(constraint: Constraint, rest: Collection[Constraint], mapspace: Mapspace) -> bool:
     """Whether a level may keep any dataspace once it bypasses this one: to keep none is refused."""
     if not isinstance(constraint, Keeping) or constraint.verb == "bypass":
@@ -119,38 +161,7 @@ def _keeps_something(constraint: Constraint, rest: Collection[Constraint], mapsp
     return not others <= {c.dataspace for c in own if c.verb == "bypass"}
 
 
-def _changes(
-    constraint: Constraint, twins: Sequence[Constraint], value: int, rest: list[Constraint]
-) -> Iterator[_Change]:
-    """Yield what `constraint`, and its `twins` with it, can be changed to so that `value` suffices."""
-    match constraint:
-        case Capacity(_, storage):
-            least = math.ceil(value * storage.multiple_buffering / storage.block_size)
-            yield _resized((constraint, *twins), least * storage.block_size, rest)
-        case Utilization(level, storage):
-            share = Fraction(value, storage.usable_words or 1)
-            changed = [
-                Utilization(each.level, replace(each.storage, min_utilization=share))
-                for each in (constraint, *twins)
-                if isinstance(each, Utilization)
-            ]
-            yield _Change(constraint, constraint.words, value, [*rest, *changed])
-            # The largest number of rows whose usable words, rounded down, are filled well enough.
-            fillable = value // storage.min_utilization
-            rows = max(1, math.ceil((fillable + 1) * storage.multiple_buffering / storage.block_size) - 1)
-            yield _resized((Capacity(level, storage),), rows * storage.block_size, rest)
-        case Mesh(_, _, size):
-            # A least parallelism is a share of all units, of which there are more on a larger mesh.
-            growth = Fraction(value, size) ** (1 + len(twins))
-            others = [_scaled(c, growth) for c in rest]
-            larger = [with_value(each, value) for each in (constraint, *twins)]
-            yield _Change(constraint, size, value, [*others, *larger])
-        case Parallelism() | FactorLimit() | Split():
-            changes = [with_value(each, value) for each in (constraint, *twins)]
-            yield _Change(constraint, _number(constraint), value, [*rest, *changes])
-
-
-def _number(constraint: Parallelism | FactorLimit | Split) -> int:
+def _number(constraint: Constraint) -> int:
     match constraint:
         case Parallelism():
             return constraint.least
@@ -158,26 +169,4 @@ def _number(constraint: Parallelism | FactorLimit | Split) -> int:
             return rule.value
         case Split(_, count):
             return count
-
-
-def _resized(storages: Sequence[Constraint], words: int, rest: list[Constraint]) -> _Change:
-    """Return the change of storages to `words`, on which their least utilization depends as well."""
-    outcome = rest
-    for each in storages:
-        assert isinstance(each, Capacity)
-        resized = replace(each.storage, size_words=words)
-        outcome = [
-            c for c in outcome if not (isinstance(c, Capacity | Utilization) and c.level == each.level)
-        ]
-        outcome.append(Capacity(each.level, resized))
-        if resized.min_utilization and resized.usable_words:
-            outcome.append(Utilization(each.level, resized))
-    first = storages[0]
-    assert isinstance(first, Capacity)
-    return _Change(first, first.storage.size_words or 0, words, outcome)
-
-
-def _scaled(constraint: Constraint, factor: Fraction) -> Constraint:
-    if isinstance(constraint, Parallelism):
-        return replace(constraint, units=constraint.units * factor)
-    return constraint
+    raise ValueError(f"a {type(constraint).__name__} has no number of its own")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from model.mapspace import Mapspace
+from model.mapspace import FactorRule, Mapspace
 from model.numbers import divisors
 from solver.explain.constraints import (
     Capacity,
@@ -61,7 +61,7 @@ def nearest(
         Constraints that are written at the same place, and change with it.
     """
     scales = [scale for scale in map(_scale, (constraint, *twins)) if scale is not None]
-    if scales:
+    if scales and not any(_is_held_at_one(feasibility.mapspace, own) for own in (constraint, *twins)):
         return _bisect(feasibility, context, scales)
     for value in _candidates(feasibility.mapspace, constraint, twins):
         changed = [with_value(each, value) for each in (constraint, *twins)]
@@ -157,8 +157,10 @@ def _scale(constraint: Constraint) -> _Scale | None:
 def _candidates(mapspace: Mapspace, constraint: Constraint, twins: Sequence[Constraint]) -> Iterator[int]:
     """Yield other values of a constraint that is not monotone in them, nearest first."""
     match constraint:
-        case FactorLimit(_, rule) if not any(_takes_a_place(mapspace, c) for c in (constraint, *twins)):
+        case FactorLimit(_, FactorRule(relation="=") as rule):
+            limits = (constraint, *twins)
             values = [d for d in divisors(mapspace.problem.bound[rule.dim]) if d != rule.value]
+            values = [d for d in values if not any(_shifts_an_order(mapspace, c, d) for c in limits)]
             yield from sorted(values, key=lambda v: Fraction(max(v, rule.value), min(v, rule.value)))
         case Split(node, count):
             fanout = mapspace.architecture.fanout_indices.index(node)
@@ -166,14 +168,25 @@ def _candidates(mapspace: Mapspace, constraint: Constraint, twins: Sequence[Cons
             yield from sorted(set(range(places + 1)) - {count}, key=lambda v: abs(v - count))
 
 
-def _takes_a_place(mapspace: Mapspace, constraint: Constraint) -> bool:
-    """Whether a dimension would enter an order that it takes no place in as long as its factor is 1.
+def _is_held_at_one(mapspace: Mapspace, constraint: Constraint) -> bool:
+    """Whether a rule keeps its dimension out of an order, which it would enter with any larger limit."""
+    return isinstance(constraint, FactorLimit) and _shifts_an_order(
+        mapspace, constraint, constraint.rule.value + 1
+    )
 
-    What lies along X would then be another matter, so no value is proposed.
+
+def _shifts_an_order(mapspace: Mapspace, constraint: Constraint, value: int) -> bool:
+    """Whether a dimension would enter or leave an order in which one that is fixed to 1 takes no place.
+
+    What lies along X would then be another matter, so the value is not proposed.
     """
     assert isinstance(constraint, FactorLimit)
-    node, dim = constraint.node, constraint.rule.dim
-    if node not in mapspace.architecture.fanout_indices:
+    node, rule = constraint.node, constraint.rule
+    if node not in mapspace.architecture.fanout_indices or rule.relation == ">=":
         return False
     rules = mapspace.spatial[mapspace.architecture.fanout_indices.index(node)]
-    return dim in rules.uncounted and bool(rules.inner or rules.outer or rules.split is not None)
+    if rule.dim in (*rules.inner, *rules.outer) or not (
+        rules.inner or rules.outer or rules.split is not None
+    ):
+        return False
+    return (rule.value == 1) != (value == 1)

@@ -161,7 +161,7 @@ def test_a_capacity_of_two_levels_grows_until_both_tiles_fit():
     ]
     found = diagnose(mapspace_of(*shared_capacity(8), *tiles))
     texts = [lever.text for reason in found.reasons for lever in reason.levers]
-    assert "`output_spad` with 24 words instead of 8; the line holds for `weight_spad` as well" in texts
+    assert "`weight_spad` with 24 words instead of 8; the line holds for `output_spad` as well" in texts
     assert diagnose(mapspace_of(*shared_capacity(24), *tiles)).verdict is Verdict.FEASIBLE
     assert diagnose(mapspace_of(*shared_capacity(23), *tiles)).verdict is Verdict.INFEASIBLE
 
@@ -260,3 +260,79 @@ def test_a_stopped_search_for_a_value_says_that_it_is_not_exact():
     feasibility = Feasibility(mapspace, stop=lambda: next(budget, True))
     found = nearest(feasibility, [c for c in constraints if c != capacity], capacity)
     assert (found.value, found.exact) == (2**11, False)
+
+
+TWO_LEVELS = [
+    # C=4 stands in one line for the buffer and weight_spad, which is one C too many by itself.
+    ("keep: [Inputs, Outputs]}", "keep: [Inputs, Outputs]}\n        temporal: &loops {factors: [C=4]}"),
+    ("temporal: {factors: [P=1]}", "temporal: *loops"),
+    (OUTPUT_TEMPORAL, "temporal: {factors: [C=4, R=1, P=1]}"),
+]
+
+
+def test_a_line_that_serves_two_nodes_is_blamed_alone_if_it_contradicts_itself():
+    # Of three rules any two conflict; without the one of output_spad nothing would be gained.
+    (reason,) = diagnose(mapspace_of(*TWO_LEVELS)).reasons
+    texts = [f"C=4 in the temporal loops of `{level}`" for level in ("buffer", "weight_spad")]
+    assert [statement.text for statement in reason.constraints] == texts
+    assert reason.irreducible
+    assert [lever.needed for lever in reason.levers] == [1]
+
+
+def test_another_conflict_is_resolved_for_all_nodes_of_its_line():
+    # M=6 in each spad is one M too many, and the line of their capacity holds for both.
+    tiles = [
+        ("temporal: {factors: [P=1]}", "temporal: {factors: [M=6, C=4, R=3]}"),
+        (OUTPUT_TEMPORAL, "temporal: {factors: [M=6, P=4]}"),
+    ]
+    reasons = diagnose(mapspace_of(*shared_capacity(5), *tiles)).reasons
+    found = {lever.text for reason in reasons for lever in reason.levers}
+    assert "M=1 instead of M=6 in the temporal loops of `weight_spad`" in found
+    assert any("instead of 5; the line holds for" in text for text in found)
+    assert {reason.irreducible for reason in reasons} == {True}
+
+
+def filled(depth, output_tile):
+    """Scratchpads of one capacity, to be filled to three quarters: one weight against some outputs."""
+    return [
+        *shared_capacity(f"{depth}, min_utilization: 0.75"),
+        ("temporal: {factors: [P=1]}", "temporal: {factors: [M=1, C=1, R=1, P=1]}"),
+        (OUTPUT_TEMPORAL, f"temporal: {{factors: [{output_tile}]}}"),
+        ("dataspace: {keep: [Inputs, Outputs]}", "dataspace: {keep: [Inputs]}"),
+    ]
+
+
+def test_a_capacity_of_two_levels_shrinks_only_as_far_as_both_tiles_fit():
+    # output_spad's two words are too many for the one that weight_spad can fill.
+    found = diagnose(mapspace_of(*filled(8, "M=2, P=1")))
+    assert found.reasons
+    assert not any("with 1 word " in lever.text for reason in found.reasons for lever in reason.levers)
+    assert diagnose(mapspace_of(*filled(1, "M=2, P=1"))).verdict is Verdict.INFEASIBLE
+    (reason,) = diagnose(mapspace_of(*filled(8, "M=1, P=1"))).reasons
+    assert "`weight_spad` with 1 word instead of 8; the line holds for `output_spad` as well" in {
+        lever.text for lever in reason.levers
+    }
+    assert diagnose(mapspace_of(*filled(1, "M=1, P=1"))).verdict is Verdict.FEASIBLE
+
+
+def test_a_smaller_mesh_is_proposed_where_a_share_of_it_is_to_be_in_use():
+    # M=3 and C=2 fill 3 x 2 children, which are all units if there are no more columns than two.
+    edits = [factors("C<=2, R=1"), share(1)]
+    (reason,) = diagnose(mapspace_of(*edits)).reasons
+    (lever,) = (lever for lever in reason.levers if "meshX" in lever.text)
+    assert (lever.text, lever.current, lever.needed) == ("meshX 2 instead of 4 of `PE`", 4, 2)
+    verdicts = {
+        size: diagnose(mapspace_of(*edits, ("meshX: 4", f"meshX: {size}"))).verdict for size in range(1, 9)
+    }
+    assert [size for size, verdict in verdicts.items() if verdict is Verdict.FEASIBLE] == [1, 2]
+
+
+@pytest.mark.parametrize("rule", ["M=3", "M<=1"])
+def test_no_value_is_proposed_for_a_dimension_that_would_leave_or_enter_an_order(rule):
+    # With M=1, M takes no place any more, and a split of 3 would lie beyond the two that do.
+    edits = {
+        "M=3": [pe("factors: [P=1, M=3, C=4], split: 3")],
+        "M<=1": [pe("factors: [P=1, R=1, C<=1, M<=1], permutation: [C], split: 1"), share(0.2)],
+    }[rule]
+    (reason,) = diagnose(mapspace_of(*edits)).reasons
+    assert [lever.needed for lever in reason.levers if rule in lever.text] == [None]
