@@ -41,6 +41,11 @@ class LayerResult:
         return Status.INFEASIBLE if transfer is not None and transfer.violations else Status.OPTIMAL
 
     @property
+    def searched_as(self) -> str:
+        """Name of the layer whose search has this answer; one of another network may be meant."""
+        return self.same_as or self.layer.name
+
+    @property
     def energy(self) -> int | None:
         """Energy of all instances in the architecture's unit, None without a mapping."""
         return self._times("energy")

@@ -78,7 +78,7 @@ def map_network(network: Network, options: Options = Options(), run: Run = Run()
         Without the layers whose search did not begin, if it was stopped. INFEASIBLE layers have their
         reasons, in their own names; identical ones share those of the first.
     """
-    return with_reasons(map_networks([network], options, run)[0], run.should_stop)
+    return with_reasons(map_networks([network], options, run), run.should_stop)[0]
 
 
 def map_networks(

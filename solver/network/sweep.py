@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from model.architecture import Architecture
 from model.spec.cascade.variants import Variant
+from solver.network.reasons import with_reasons
 from solver.network.result import NetworkResult
 from solver.network.run import Run, map_networks
 from solver.result import Options, Status
@@ -62,6 +63,11 @@ class SweepResult:
         return tuple(dict.fromkeys(point.variant.workload for point in self.points))
 
     @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that are set, the same for all points."""
+        return tuple(name for name, _ in self.points[0].variant.settings) if self.points else ()
+
+    @property
     def front(self) -> frozenset[int]:
         """Places of the points that no other one of the same workload beats.
 
@@ -107,11 +113,11 @@ def sweep(
 ) -> SweepResult:
     """Map the networks of all variants; searches that several of them need run once.
 
-    Parameters are those of `map_network`.
+    Parameters are those of `map_network`. INFEASIBLE layers have their reasons, as of `map_network`.
     """
     start = time.monotonic()
     networks = [variant.network for variant in variants]
-    results = map_networks(networks, options, run)
+    results = with_reasons(map_networks(networks, options, run), run.should_stop)
     points = tuple(SweepPoint(*pair) for pair in zip(variants, results, strict=True))
     return SweepResult(points, time.monotonic() - start)
 

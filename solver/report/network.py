@@ -15,6 +15,7 @@ from model.spec.fields import listing
 from model.spec.places import Places
 from solver.network.result import LayerResult, NetworkResult
 from solver.report.document import UNITS, Document, result_document, violation_document
+from solver.report.failures import failure_lines, failures
 from solver.report.figures import (
     count_text,
     energy_text,
@@ -23,9 +24,8 @@ from solver.report.figures import (
     seconds_text,
     significant,
 )
-from solver.report.reasons import INDENT, reason_lines
 from solver.report.tables import NOTHING, plain_table
-from solver.report.text import STYLES, violation_text
+from solver.report.text import STYLES
 from solver.result import Result, Status
 
 ARITHMETIC = "arithmetic"
@@ -151,19 +151,9 @@ def _totals(result: NetworkResult) -> Iterator[tuple[str, str, str]]:
 
 def why_lines(result: NetworkResult, places: Places) -> Iterator[str]:
     """Yield, for each layer that has no mapping, why; identical ones are named with the first."""
-    for own in result.layers:
-        lines = list(_why(own, places))
-        if lines:
-            same = [other.layer.name for other in result.layers if other.same_as == own.layer.name]
-            yield f"No mapping of {listing([own.layer.name, *same])}"
-            yield from lines
-
-
-def _why(own: LayerResult, places: Places) -> Iterator[str]:
-    if own.result is not None:
-        yield from reason_lines(own.result.reasons, places)
-    elif own.layer.transfer is not None:
-        yield from (f"{INDENT}{violation_text(found)}\n" for found in own.layer.transfer.violations)
+    for failure in failures(result):
+        yield f"No mapping of {listing(failure.names)}"
+        yield from failure_lines(failure, places)
 
 
 def status_line(result: NetworkResult) -> Text:

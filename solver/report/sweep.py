@@ -13,7 +13,9 @@ from rich.text import Text
 from solver.network.sweep import SweepPoint, SweepResult
 from solver.network.swept_energies import energy_remarks
 from solver.report.document import UNITS, Document
+from solver.report.failures import failure_document, failures
 from solver.report.figures import count_text, energy_text, seconds_text, significant
+from solver.report.sweep_failures import why_lines
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import STYLES
 
@@ -28,7 +30,7 @@ FIGURE_COLUMNS = ("status", "energy_pj", "cycles", "edp_pj_cycles", "area_mm2", 
 
 
 def print_sweep(console: Console, result: SweepResult) -> None:
-    """Print the points, remarks on energies, notes of the specs and the status line."""
+    """Print the points, remarks on energies, notes of the specs, why points fail, and the status line."""
     console.print(points_table(result))
     if result.front:
         console.print(FRONT_NOTE)
@@ -36,13 +38,16 @@ def print_sweep(console: Console, result: SweepResult) -> None:
         console.print(f"note: {remark}")
     for note in spec_notes(result):
         console.print(f"note: {note}")
+    lines = list(why_lines(result))
+    for line in ["", *lines] if lines else []:
+        console.print(line)
     console.print(status_line(result))
 
 
 def points_table(result: SweepResult) -> Table:
     """Return a row per point: workload, architecture, attributes, and the totals of its network."""
     table = plain_table("Workload", "Architecture")
-    for name in attribute_names(result):
+    for name in result.attributes:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("Status", no_wrap=True)
     for heading in ("Energy", "Cycles", "EDP (pJ*cycles)", "Area", "Proven"):
@@ -70,11 +75,6 @@ def _figures(point: SweepPoint) -> tuple[str, str, str, str]:
         return NOTHING, NOTHING, NOTHING, area
     energy_pj, cycles = point.costs
     return energy_text(energy_pj), count_text(cycles), significant(point.edp_pj_cycles), area
-
-
-def attribute_names(result: SweepResult) -> tuple[str, ...]:
-    """Return the attributes that are set, the same for all points."""
-    return tuple(name for name, _ in result.points[0].variant.settings) if result.points else ()
 
 
 def spec_notes(result: SweepResult) -> list[str]:
@@ -110,7 +110,7 @@ def sweep_document(result: SweepResult) -> Document:
 
 def sweep_csv(result: SweepResult) -> str:
     """Return a CSV table with a row per point and a column per attribute."""
-    names = attribute_names(result)
+    names = result.attributes
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["workload", "architecture", *names, *FIGURE_COLUMNS])
@@ -141,4 +141,5 @@ def _row(point: SweepPoint, is_on_front: bool) -> Document:
         "proven": point.result.proven,
         "einsums": len(point.result.network.layers),
         "front": is_on_front,
+        "infeasible": [failure_document(failure) for failure in failures(point.result)],
     }

@@ -9,8 +9,8 @@ from itertools import product
 from pathlib import Path
 
 from model.cascade import Network
-from model.spec.cascade.loader import load_network
-from model.spec.source import SpecError
+from model.spec.cascade.loader import read_network
+from model.spec.source import Node, SpecError
 from model.spec.timeloop import LoadOptions
 from model.spec.timeloop.overrides import AttributeSetting
 
@@ -30,12 +30,16 @@ class Variant:
         Attributes with their values as they were written, such as ``("buffer.depth", "1024")``.
     network
         What is to be mapped.
+    documents
+        What it was read from, the values of the attributes included; `model.spec.places` finds the places
+        of the mapspaces in them.
     """
 
     workload: str
     architecture: str
     settings: tuple[tuple[str, str], ...]
     network: Network
+    documents: tuple[Node, ...] = ()
 
 
 def load_variants(
@@ -77,12 +81,17 @@ def load_variants(
     alternatives = (max(1, len(workloads)), max(1, len(architectures)), *map(len, settings))
     if math.prod(alternatives) > MOST_VARIANTS:
         raise SpecError(f"a sweep over {math.prod(alternatives):,} points; at most {MOST_VARIANTS:,} are run")
-    return tuple(
-        _variant(workload, architecture, chosen, shared, variables, own)
-        for workload, architecture, chosen in product(
-            _alternatives(workloads), _alternatives(architectures), list(product(*settings))
-        )
-    )
+    documents: dict[tuple[_Alternative, _Alternative], tuple[Node, ...]] = {}
+    variants: list[Variant] = []
+    for workload, architecture, chosen in product(
+        _alternatives(workloads), _alternatives(architectures), list(product(*settings))
+    ):
+        variant = _variant(workload, architecture, chosen, shared, variables, own)
+        # The same files for all values: their text is kept once.
+        text = documents.setdefault((workload, architecture), variant.documents)
+        values = tuple(setting.value for setting in chosen)
+        variants.append(replace(variant, documents=(*text, *values)))
+    return tuple(variants)
 
 
 _Alternative = tuple[str | None, tuple[Path, ...]]
@@ -109,16 +118,17 @@ def _variant(
 ) -> Variant:
     paths = (*shared, *workload[1], *architecture[1])
     try:
-        network = load_network(paths, variables, replace(options, settings=chosen))
+        loaded = read_network(paths, variables, replace(options, settings=chosen))
     except SpecError as error:
         raise _at(
             error, [name for name, _ in (workload, architecture) if name is not None], chosen
         ) from error
     return Variant(
-        workload[0] or network.name,
-        architecture[0] or next(_architecture_names(network), ""),
+        workload[0] or loaded.network.name,
+        architecture[0] or next(_architecture_names(loaded.network), ""),
         tuple((setting.name, setting.value.text) for setting in chosen),
-        network,
+        loaded.network,
+        loaded.documents,
     )
 
 

@@ -57,9 +57,9 @@ def parse_setting(text: str) -> tuple[AttributeSetting, ...]:
     SpecError
         For any other form, an empty value, and a value that is given twice.
     """
-    document = Document.of(OPTION, text)
-    whole = document.span(1, 1, 1, len(text) + 1)
     name, equals, values = text.partition("=")
+    document = Document.of(f"{OPTION} {name}" if equals else OPTION, text)
+    whole = document.span(1, 1, 1, len(text) + 1)
     node, dot, attribute = name.rpartition(".")
     if not equals or not dot or not node or not attribute:
         hint = "write NODE.ATTRIBUTE=VALUE,VALUE,..., such as buffer.depth=1024,2048"

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from model.spec.cascade.variants import load_variants
+from model.spec.timeloop.overrides import parse_setting
 from solver.cli.main import main
-from solver.report import picture
+from solver.network.sweep import SweepResult, sweep
+from solver.report import picture, sweep_failures
 from tests.conftest import REPOSITORY
 from tests.small_network import ARCHITECTURE, WORKLOAD, write_specs
 
@@ -145,3 +148,96 @@ def test_every_key_is_documented(arguments, capsys):
     document = json.loads(capsys.readouterr().out)
     for key in (*document, *document["points"][0]):
         assert f"`{key}`" in text
+
+
+TIGHT = ARCHITECTURE.replace("keep: [input], bypass: [weight]", "keep: [All]").replace(
+    "width: 16", "width: 8"
+)
+BANDWIDTHS = ("--set-attribute", "DRAM.shared_bandwidth=1,2")
+
+
+def explanation(text: str) -> str:
+    return text[text.index("No mapping") : text.rindex("\n\n") + 1]
+
+
+def test_points_without_a_mapping_say_why(arguments, capsys):
+    Path("a.yaml").write_text(TIGHT, encoding="utf-8")
+    given = [*arguments, "--set-attribute", "buffer.depth=1,2,50"]
+    assert main([*given, *BANDWIDTHS]) == 0
+    text = capsys.readouterr().out
+    documentation = (REPOSITORY / "docs" / "sweep.md").read_text(encoding="utf-8")
+    shown = documentation[documentation.index("No mapping of") :].split("```")[0]
+    assert shown in explanation(text)
+    assert explanation(text).count("Conflict") == 1
+    assert text.splitlines()[-2] == ""
+    assert main([*given[:-1], "buffer.depth=1", "--resume"]) == 4
+    assert "No mapping of `T` and `Y`\nConflict" in capsys.readouterr().out
+
+
+def test_conflicts_of_other_files_are_shown_with_their_lines(arguments, capsys):
+    Path("a.yaml").write_text(TIGHT, encoding="utf-8")
+    Path("b.yaml").write_text(TIGHT.replace("name: DRAM", "name: DRAM "), encoding="utf-8")
+    given = [*arguments[:2], *arguments[3:], "--architectures", "a.yaml", "b.yaml", *BANDWIDTHS]
+    assert main([*given, "--set-attribute", "buffer.depth=1,9"]) == 0
+    heads = [line for line in capsys.readouterr().out.splitlines() if line.startswith("No mapping")]
+    assert heads == [f"No mapping of `T` and `Y` at {name}, buffer.depth=1" for name in "ab"]
+
+
+def test_reasons_as_json(arguments, capsys):
+    Path("a.yaml").write_text(TIGHT, encoding="utf-8")
+    main([*arguments, "--set-attribute", "buffer.depth=1,50", "--json", "-"])
+    tight, ample = json.loads(capsys.readouterr().out)["points"]
+    assert ample["infeasible"] == []
+    assert [own["einsums"] for own in tight["infeasible"]] == [["T", "Y"], ["Z"]]
+    for own in tight["infeasible"]:
+        assert own["violations"] == []
+        assert own["reasons"][0]["sources"] == ["a.yaml:14:38", "--set-attribute buffer.depth:1:14"]
+
+
+def test_copies_that_no_level_holds(arguments, capsys):
+    Path("a.yaml").write_text(
+        ARCHITECTURE.replace(
+            "shared_bandwidth: 4}", "shared_bandwidth: 4}\n    constraints: {dataspace: {bypass: [A_in]}}"
+        ),
+        encoding="utf-8",
+    )
+    words = [*arguments, "--set-attribute", "buffer.depth=10,11,12", *BANDWIDTHS]
+    assert main(words) == 0
+    why = explanation(capsys.readouterr().out)
+    assert why == (
+        "No mapping of `A` at buffer.depth=10\n  buffer: tiles take 24 words of 20\n\n"
+        "Likewise `A` at buffer.depth=11\n  buffer: tiles take 24 words of 22\n"
+    )
+    main([*words, "--json", "-"])
+    (own,) = json.loads(capsys.readouterr().out)["points"][0]["infeasible"]
+    (violation,) = own["violations"]
+    assert (own["einsums"], own["reasons"], violation["demand"]) == (["A"], [], 24)
+
+
+def test_points_that_are_no_range_are_named_one_by_one(arguments):
+    Path("a.yaml").write_text(TIGHT.replace("depth: 12", "depth: 1"), encoding="utf-8")
+    attributes = ("DRAM.shared_bandwidth=1,2", "DRAM.read_bandwidth=3,4,5")
+    variants = load_variants(["w.yaml", "a.yaml"], settings=[parse_setting(text) for text in attributes])
+    points = sweep(variants).points
+
+    def head(count: int) -> str:
+        return next(sweep_failures.why_lines(SweepResult(points[:count], 0.0)))
+
+    assert head(1) == head(3) == head(6) == "No mapping of `T` and `Y`"
+    listed = "; ".join(f"DRAM.shared_bandwidth=1, DRAM.read_bandwidth={value}" for value in (3, 4, 5))
+    assert head(4) == f"No mapping of `T` and `Y` at {listed} and 1 more"
+
+
+def test_a_long_list_is_cut_off(arguments, capsys, monkeypatch):
+    monkeypatch.setattr(sweep_failures, "MOST_LIKE_IT", 1)
+    Path("a.yaml").write_text(TIGHT, encoding="utf-8")
+    Path("b.yaml").write_text(TIGHT, encoding="utf-8")
+    given = [*arguments[:2], *arguments[3:], "--architectures", "a.yaml", "b.yaml"]
+    depths = ("--set-attribute", "buffer.depth=1,2,50")
+    assert main([*given, *depths]) == 0
+    assert capsys.readouterr().out.count("\nLikewise 2 more; --json has them all\n") == 2
+    monkeypatch.setattr(sweep_failures, "MOST_CONFLICTS", 1)
+    assert main([*given, *depths]) == 0
+    text = capsys.readouterr().out
+    assert text.count("Conflict") == 1
+    assert "1 more conflict of other lines; --json has them all\n" in text

@@ -9,8 +9,7 @@ from model.cascade import Network
 from model.cost import evaluate
 from solver.network import ResultCache, Run, Serial, map_network
 from solver.network.naming import by_position
-from solver.network.reasons import with_reasons
-from solver.network.run import NetworkProgress, map_networks
+from solver.network.run import NetworkProgress
 from solver.result import Options, Result, Status, Termination
 from tests.bruteforce import enumerate_mappings
 from tests.solver.network.counting import Counting
@@ -127,26 +126,3 @@ def test_an_einsum_without_mapping_leaves_no_totals(network: Network):
     assert result.status is Status.INFEASIBLE
     assert result.energy is None
     assert result.proven == 2
-
-
-def test_reasons_are_in_the_names_of_the_layer_and_never_kept(network: Network, tmp_path: Path):
-    tight, cache = too_tight(network), ResultCache(tmp_path)
-    found = map_network(tight, ENERGY, Run(cache)).layers[1].result
-    (reason,) = found.reasons
-    assert reason.text.endswith("= 2 words at the least, `buffer` holds 1: 1 too few")
-    assert {part.split()[0] for part in reason.text.split(" + ")} < {"T", "V", "Z"}
-    assert "reasons" not in next(tmp_path.glob("*.json")).read_text(encoding="utf-8")
-    again = map_network(tight, ENERGY, Run(cache, resume=True)).layers[1]
-    assert (again.origin, again.result.reasons) == ("cached", found.reasons)
-
-
-def test_a_stop_ends_the_search_for_reasons(network: Network):
-    result = map_network(too_tight(network), ENERGY)
-    (reason,) = with_reasons(result, lambda: True).layers[1].result.reasons
-    assert "not found in the time given" in reason.text
-
-
-def test_several_networks_come_without_reasons(network: Network):
-    (result,) = map_networks([too_tight(network)], ENERGY)
-    assert result.status is Status.INFEASIBLE
-    assert result.layers[1].result.reasons == ()

@@ -1,0 +1,117 @@
+"""Why points of a sweep have no mapping, each conflict once however many points have it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from model.source_ref import SourceRef
+from model.spec.fields import listing
+from model.spec.places import places_of
+from model.spec.timeloop.overrides import OPTION
+from solver.network.sweep import SweepPoint, SweepResult
+from solver.report.failures import Failure, failure_lines, failures
+from solver.report.reasons import INDENT
+
+MOST_CONFLICTS = 10
+"""Conflicts that are shown with their lines."""
+
+MOST_LIKE_IT = 10
+"""Conflicts of the same lines that are named below each."""
+
+MOST_POINTS = 3
+"""Points that are named where they have no values in common."""
+
+MOST_VALUES = 8
+"""Values of an attribute that are named."""
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A failure and the points that have it."""
+
+    failure: Failure
+    points: tuple[SweepPoint, ...]
+
+
+def why_lines(result: SweepResult) -> Iterator[str]:
+    """Yield why points have no mapping.
+
+    Equal failures of several points are told once. Of those that the same lines lead to, with other
+    values of an attribute or in other Einsums, the first is shown with the lines, the others without.
+    """
+    kinds = _kinds(result)
+    labels = _Labels(result)
+    for first, *others in kinds[:MOST_CONFLICTS]:
+        yield f"No mapping of {listing(first.failure.names)}{labels.at(first.points)}"
+        yield from failure_lines(first.failure, places_of(*first.points[0].variant.documents))
+        yield from _like_it(others, labels)
+    more = len(kinds) - MOST_CONFLICTS
+    if more > 0:
+        yield f"{more} more {'conflict' if more == 1 else 'conflicts'} of other lines; --json has them all\n"
+
+
+def _kinds(result: SweepResult) -> list[list[_Shared]]:
+    """Return the failures of all points: equal ones once, those that the same lines lead to together."""
+    points: dict[Failure, list[SweepPoint]] = {}
+    for point in result.points:
+        for failure in failures(point.result):
+            points.setdefault(failure, []).append(point)
+    kinds: dict[Hashable, list[_Shared]] = {}
+    for failure, own in points.items():
+        kinds.setdefault(_lines_of(failure), []).append(_Shared(failure, tuple(own)))
+    return list(kinds.values())
+
+
+def _lines_of(failure: Failure) -> Hashable:
+    """Return what a failure comes from: places in files, attributes that are set, too small levels."""
+    places = {_without_value(source) for reason in failure.reasons for source in reason.sources}
+    return frozenset(places), frozenset((found.node, found.kind) for found in failure.violations)
+
+
+def _without_value(source: SourceRef) -> SourceRef:
+    return replace(source, column=0) if source.file.startswith(OPTION) else source
+
+
+def _like_it(others: Sequence[_Shared], labels: _Labels) -> Iterator[str]:
+    for own in others[:MOST_LIKE_IT]:
+        yield f"Likewise {listing(own.failure.names)}{labels.at(own.points)}"
+        yield from (f"{INDENT}{text}" for text in own.failure.texts)
+    if len(others) > MOST_LIKE_IT:
+        yield f"Likewise {len(others) - MOST_LIKE_IT} more; --json has them all"
+    if others:
+        yield ""
+
+
+class _Labels:
+    """Names points of a sweep by what tells them from all others."""
+
+    def __init__(self, result: SweepResult) -> None:
+        self._prefixes = ("", "", *(f"{name}=" for name in result.attributes))
+        self._values = _values(result.points)
+
+    def at(self, points: Sequence[SweepPoint]) -> str:
+        """Return where `points` are; nothing if they are all of the sweep."""
+        own = _values(points)
+        if math.prod(map(len, own)) == len(points):
+            named = self._range(own)
+            return f" at {named}" if named else ""
+        named = "; ".join(self._range(_values([point])) for point in points[:MOST_POINTS])
+        more = len(points) - MOST_POINTS
+        return f" at {named} and {more} more" if more > 0 else f" at {named}"
+
+    def _range(self, own: Sequence[Sequence[str]]) -> str:
+        """Name all points with these values of workload, architecture and attributes."""
+        return ", ".join(
+            f"{prefix}{','.join(values[:MOST_VALUES])}{',...' if len(values) > MOST_VALUES else ''}"
+            for prefix, values, every in zip(self._prefixes, own, self._values, strict=True)
+            if len(values) < len(every)
+        )
+
+
+def _values(points: Sequence[SweepPoint]) -> list[tuple[str, ...]]:
+    """Return the workloads, the architectures, and the values of each attribute that `points` have."""
+    variants = [point.variant for point in points]
+    rows = ((own.workload, own.architecture, *(value for _, value in own.settings)) for own in variants)
+    return [tuple(dict.fromkeys(column)) for column in zip(*rows, strict=True)]

@@ -1,0 +1,108 @@
+"""Reasons of what nothing fits: of one network, and of several with the time shared out."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from model.cascade import Network
+from model.mapspace import Mapspace
+from solver.explain import explain_infeasible
+from solver.network import ResultCache, Run, map_network, reasons
+from solver.network.reasons import with_reasons
+from solver.network.run import map_networks
+from solver.result import Options, Reason, Status
+from tests.solver.network.test_run import too_tight
+
+ENERGY = Options(objectives=("energy",))
+
+
+def test_reasons_are_in_the_names_of_the_layer_and_never_kept(network: Network, tmp_path: Path):
+    tight, cache = too_tight(network), ResultCache(tmp_path)
+    found = map_network(tight, ENERGY, Run(cache)).layers[1].result
+    (reason,) = found.reasons
+    assert reason.text.endswith("= 2 words at the least, `buffer` holds 1: 1 too few")
+    assert {part.split()[0] for part in reason.text.split(" + ")} < {"T", "V", "Z"}
+    assert "reasons" not in next(tmp_path.glob("*.json")).read_text(encoding="utf-8")
+    again = map_network(tight, ENERGY, Run(cache, resume=True)).layers[1]
+    assert (again.origin, again.result.reasons) == ("cached", found.reasons)
+
+
+def test_a_stop_ends_the_search_for_reasons(network: Network):
+    result = map_network(too_tight(network), ENERGY)
+    (reason,) = with_reasons([result], lambda: True)[0].layers[1].result.reasons
+    assert "not found in the time given" in reason.text
+
+
+def test_several_networks_come_without_reasons(network: Network):
+    (result,) = map_networks([too_tight(network)], ENERGY)
+    assert result.status is Status.INFEASIBLE
+    assert result.layers[1].result.reasons == ()
+
+
+def two_that_nothing_fits(network: Network) -> Network:
+    """Z twice, kept in a single word, with a capacity of their own each: no identical ones."""
+    copy, layer = too_tight(network).layers
+    space = layer.mapspace
+    levels = [replace(space.architecture.nodes[1], size_words=size) for size in (1, 2)]
+    nodes = [(space.architecture.nodes[0], level, *space.architecture.nodes[2:]) for level in levels]
+    spaces = [replace(space, architecture=replace(space.architecture, nodes=own)) for own in nodes]
+    layers = [replace(layer, name=name, mapspace=own) for name, own in zip("ZY", spaces, strict=True)]
+    return replace(network, layers=(copy, *layers))
+
+
+def faster(network: Network) -> Network:
+    """The network on levels with other bandwidths and prices."""
+    layers = []
+    for layer in network.layers:
+        first, *others = layer.mapspace.architecture.nodes
+        dearer = replace(first.energy, read=first.energy.read + 1)
+        node = replace(first, shared_bandwidth=99, energy=dearer)
+        architecture = replace(layer.mapspace.architecture, nodes=(node, *others))
+        layers.append(replace(layer, mapspace=replace(layer.mapspace, architecture=architecture)))
+    return replace(network, layers=tuple(layers))
+
+
+@pytest.fixture
+def explained(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The capacities of the layers that were looked into, in this order."""
+    found: list[int] = []
+
+    def listen(mapspace: Mapspace, *rest: object) -> tuple[Reason, ...]:
+        found.append(mapspace.architecture.levels[1].size_words)
+        return explain_infeasible(mapspace, *rest)
+
+    monkeypatch.setattr(reasons, "explain_infeasible", listen)
+    return found
+
+
+def test_prices_and_bandwidths_are_no_new_question(network: Network, explained: list[int]):
+    tight = two_that_nothing_fits(network)
+    alone = map_network(tight, ENERGY)
+    assert explained == [1, 2]
+    results = with_reasons(map_networks([tight, faster(tight)], ENERGY), lambda: False)
+    assert explained == [1, 2, 1, 2]
+    for result in results:
+        assert [own.result.reasons for own in result.layers[1:]] == [
+            own.result.reasons for own in alone.layers[1:]
+        ]
+    assert [own.origin for own in results[1].layers] == ["copy", "searched", "searched"]
+
+
+def test_every_network_has_its_first_reason_before_any_has_the_second(network: Network, explained: list[int]):
+    one = two_that_nothing_fits(network)
+    other = replace(one, name="other", layers=(one.layers[0], one.layers[2]))
+    with_reasons(map_networks([one, other], ENERGY), lambda: False)
+    assert explained == [1, 2]
+    with_reasons(map_networks([other, one], ENERGY), lambda: False)
+    assert explained == [1, 2, 2, 1]
+    longer = replace(one, layers=(*one.layers, replace(one.layers[2], name="X")))
+    with_reasons(map_networks([longer, other], ENERGY), lambda: len(explained) == 5)
+    assert explained == [1, 2, 2, 1, 1]
+
+
+def test_an_einsum_that_is_identical_to_one_of_another_network_has_reasons_too(network: Network):
+    tight = too_tight(network)
+    first, second = with_reasons(map_networks([tight, replace(tight, name="again")], ENERGY), lambda: False)
+    assert second.layers[1].origin == "identical"
+    assert second.layers[1].result.reasons == first.layers[1].result.reasons != ()
