@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from model.energy.figures import as_mapping, as_name, as_sequence
+from model.spec.fields import flat_items, one_of
 from model.spec.scalars import plain_value
 from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
 
 _LIBRARY_KEYS = frozenset({"version", "classes"})
 _CLASS_KEYS = frozenset({"name", "attributes", "subcomponents", "actions"})
-_SUBCOMPONENT_KEYS = frozenset({"name", "class", "attributes", "area_scale"})
+# The first of each is the name of today's format, the others are those of older files of it.
+AREA_SCALES = ("area_scale", "area_share")
+_ENERGY_SCALES = ("energy_scale", "action_share", "repeat")
+_SUBCOMPONENT_KEYS = frozenset({"name", "class", "attributes", *AREA_SCALES})
 _ACTION_KEYS = frozenset({"name", "arguments", "subcomponents"})
 _PART_KEYS = frozenset({"name", "actions"})
-_STEP_KEYS = frozenset({"name", "arguments", "energy_scale"})
+_STEP_KEYS = frozenset({"name", "arguments", *_ENERGY_SCALES})
 _INDEXED_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[(.*)\])?", re.DOTALL)
 
 T = TypeVar("T")
@@ -111,7 +115,7 @@ def load_compound_classes(nodes: Iterable[Node]) -> CompoundClasses:
     classes: dict[str, CompoundClass] = {}
     for node in nodes:
         library = as_mapping(node, "the components", _LIBRARY_KEYS)
-        for item in as_sequence(library.get("classes"), "`classes`"):
+        for item in flat_items(as_sequence(library.get("classes"), "`classes`")):
             found = _load_class(item)
             if found.name in classes:
                 raise SpecError(
@@ -147,7 +151,7 @@ def _load_subcomponent(node: Node) -> Subcomponent:
         indices,
         as_name(entry.require("class", f"the subcomponent `{name}`"), "the subcomponent's `class`"),
         _load_arguments(entry.get("attributes"), "`attributes`"),
-        _optional_scalar(entry, "area_scale"),
+        _scale(entry, AREA_SCALES, "a subcomponent"),
         entry.span,
     )
 
@@ -171,7 +175,7 @@ def _load_step(node: Node) -> Step:
     return Step(
         as_name(entry.require("name", "an action of a subcomponent"), "the action's `name`"),
         _load_arguments(entry.get("arguments"), "`arguments`"),
-        _optional_scalar(entry, "energy_scale"),
+        _scale(entry, _ENERGY_SCALES, "an action of a subcomponent"),
         entry.span,
     )
 
@@ -204,9 +208,9 @@ def as_expression(text: str, span: Span) -> ScalarNode:
     return ScalarNode(plain_value(stripped, span), stripped, False, span)
 
 
-def _optional_scalar(entry: MappingNode, key: str) -> ScalarNode | None:
-    node = entry.get(key)
-    return None if node is None else _scalar(node, f"`{key}`")
+def _scale(entry: MappingNode, names: Sequence[str], what: str) -> ScalarNode | None:
+    found = one_of(entry, names, what)
+    return None if found is None else _scalar(found[1], f"`{found[0].text}`")
 
 
 def _scalar(node: Node, what: str) -> ScalarNode:

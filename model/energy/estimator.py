@@ -42,6 +42,7 @@ DRAM_PJ_PER_BIT: Mapping[str, float] = {
     "GDDR5": 14.0,
     "HBM2": 3.9,
 }
+DEFAULT_DRAM = "LPDDR4"
 _SRAM_LEAK_W_PER_BIT = 3.2e-12
 _LOGIC_LEAK_W_PER_UM2 = 0.3e-9
 _REGISTER_PJ_PER_BIT = 0.0114
@@ -141,7 +142,7 @@ def _width(attributes: Attributes) -> float:
 
 
 def _operand_width(attributes: Attributes, *names: str) -> float:
-    return attributes.number(*names, "width", "datawidth", "n_bits")
+    return attributes.number(*names, "width", "datawidth", "n_bits", "width_a")
 
 
 def _depth(attributes: Attributes) -> float:
@@ -185,13 +186,10 @@ def _register_model(attributes: Attributes) -> Estimate:
 
 
 def _dram_model(attributes: Attributes) -> Estimate:
-    known = f"known types: {', '.join(sorted(DRAM_PJ_PER_BIT))}"
     written = attributes.lookup("type")
-    if written is None:
-        raise EnergyError(f"the class `{attributes.component_class}` needs the attribute `type`", hint=known)
-    kind = str(written).upper()
+    kind = DEFAULT_DRAM if written is None else str(written).upper()
     if kind not in DRAM_PJ_PER_BIT:
-        hint = did_you_mean(kind, DRAM_PJ_PER_BIT) or known
+        hint = did_you_mean(kind, DRAM_PJ_PER_BIT) or f"known types: {', '.join(sorted(DRAM_PJ_PER_BIT))}"
         raise EnergyError(f"unknown DRAM type `{written}`", hint=hint)
     return Estimate(_width(attributes) * DRAM_PJ_PER_BIT[kind], 0.0, 0.0)
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from model.energy.attributes import is_placeholder
 from model.energy.components import Component, Library, PrimitiveComponent
 from model.energy.compound import CompoundClasses
+from model.energy.estimator import DEFAULT_DRAM
 from model.energy.figures import place, rounded
 from model.energy.request import EnergyError, EnergyRequest, Kind, Prices
 from model.energy.tables import EnergyTable, EnergyTables
@@ -209,7 +210,7 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
     component = library.instantiate(request.model_class, request.attributes)
     source = f"estimator: {_description(request, component, library)}"
     figures: dict[str, Figure] = {}
-    notes: tuple[str, ...] = ()
+    notes = _assumed_type(request, component)
     for action in missing:
         found = _estimated_figure(request, action, component, source)
         figures.update(found.figures)
@@ -219,6 +220,14 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
     scaled = {action: _scaled(figure, action, request, library) for action, figure in figures.items()}
     area = _scaled((rounded(component.area_um2()), source), "area", request, library)
     return _Found(scaled, notes, area)
+
+
+def _assumed_type(request: EnergyRequest, component: Component) -> tuple[str, ...]:
+    """Note that a DRAM of no type is priced as the one that Accelergy takes."""
+    dram = isinstance(component, PrimitiveComponent) and not component.primitive.scales
+    if not dram or "type" in request.attributes:
+        return ()
+    return (f"`{request.name}` has no `type`: it is priced as {DEFAULT_DRAM}",)
 
 
 def _with_cycle(request: EnergyRequest, library: Library) -> tuple[EnergyRequest, str]:
@@ -233,7 +242,7 @@ def _description(request: EnergyRequest, component: Component, library: Library)
     if not isinstance(component, PrimitiveComponent):
         parts[0] += " (compound)"
     if isinstance(component, PrimitiveComponent) and not component.primitive.scales:
-        return f"{parts[0]} {request.attributes.get('type', '')}".strip()
+        return f"{parts[0]} {request.attributes.get('type', f'{DEFAULT_DRAM}, assumed')}"
     technology = request.attributes.get("technology", library.variables.get("technology"))
     if technology is not None:
         parts.append(f"{parse_node(technology):g} nm")

@@ -45,8 +45,8 @@ def evaluate(text_or_node: str | ScalarNode, names: Mapping[str, object]) -> int
     """Return the value of an expression.
 
     Expressions hold numbers, texts, names, ``+ - * / // % **``, comparisons, ``and or not``,
-    ``a if c else b``, ``in``, lists, and calls of the functions in `model.spec.functions`. Nothing else
-    of Python is understood.
+    ``a if c else b``, ``in``, lists, and calls of the functions in `model.spec.functions`. A name may
+    have dots, and is looked up as a whole. Nothing else of Python is understood.
 
     Parameters
     ----------
@@ -114,6 +114,8 @@ class Evaluator:
                 return bounded(constant)
             case ast.Name(id=name):
                 return self._named(name, node)
+            case ast.Attribute() if (path := _path(node)) in self._names:
+                return self._named(path, node)
             case ast.BinOp(left=left, op=symbol, right=right) if type(symbol) in _BINARY:
                 return calculate(_BINARY[type(symbol)], self._value(left, depth), self._value(right, depth))
             case ast.UnaryOp(op=sign, operand=operand) if type(sign) in _UNARY:
@@ -165,6 +167,15 @@ class Evaluator:
                 return False
             left = right
         return True
+
+
+def _path(node: ast.expr) -> str:
+    """Return a name with dots, such as ``spec.problem.instance``, which is looked up as a whole."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join((node.id, *reversed(parts))) if isinstance(node, ast.Name) else ""
 
 
 def _usable(value: object, name: str) -> object:

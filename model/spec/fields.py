@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
@@ -62,6 +62,15 @@ def as_sequence(node: Node, what: str) -> SequenceNode:
     if not isinstance(node, SequenceNode):
         raise SpecError(f"{what} must be a list, but is {kind_of(node)}", node.span)
     return node
+
+
+def flat_items(items: Iterable[Node]) -> Iterator[Node]:
+    """Yield the items of a list; lists in it, such as included files give, stand for what they hold."""
+    for item in items:
+        if isinstance(item, SequenceNode):
+            yield from flat_items(item.items)
+        else:
+            yield item
 
 
 def as_scalar(node: Node, what: str) -> ScalarNode:

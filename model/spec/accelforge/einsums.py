@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from model.spec.accelforge.affine import Affine, read_affine
@@ -14,6 +13,7 @@ from model.spec.fields import (
     as_scalar,
     as_sequence,
     check_keys,
+    flat_items,
     given,
     kind_of,
 )
@@ -21,6 +21,7 @@ from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span,
 from model.spec.syntax import part_of
 
 ACCESS_KEYS = ("name", "projection", "output", "bits_per_value", "persistent", "backing_storage_size_scale")
+OPERATION_KEYS = ("map_op", "reduce_op")
 EINSUM_KEYS = (
     "name",
     "einsum",
@@ -30,6 +31,7 @@ EINSUM_KEYS = (
     "rank_sizes",
     "n_instances",
     "renames",
+    *OPERATION_KEYS,
 )
 
 _TENSOR = re.compile(r"([A-Za-z_]\w*)\[([^\]]*)\]")
@@ -110,7 +112,7 @@ def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
         For what is no Einsum, and for two of one name.
     """
     found: dict[str, WrittenEinsum] = {}
-    for item in _flat(as_sequence(node, "`einsums`")):
+    for item in flat_items(as_sequence(node, "`einsums`").items):
         einsum = _read_einsum(item)
         if einsum.name in found:
             related = ((found[einsum.name].span, "the first"),)
@@ -119,14 +121,6 @@ def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
     if not found:
         raise SpecError("`einsums` must not be empty", node.span)
     return tuple(found.values())
-
-
-def _flat(node: SequenceNode) -> Iterator[Node]:
-    for item in node.items:
-        if isinstance(item, SequenceNode):
-            yield from _flat(item)
-        else:
-            yield item
 
 
 def _read_einsum(node: Node) -> WrittenEinsum:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
@@ -18,7 +18,13 @@ from model.spec.accelforge.consistency import (
     check_words,
     note_unreached,
 )
-from model.spec.accelforge.einsums import WrittenAccess, WrittenEinsum, WrittenIndex, read_einsums
+from model.spec.accelforge.einsums import (
+    OPERATION_KEYS,
+    WrittenAccess,
+    WrittenEinsum,
+    WrittenIndex,
+    read_einsums,
+)
 from model.spec.accelforge.names import RESERVED, Cascade, EinsumNames, TensorRules, names_of_part
 from model.spec.accelforge.renames import Rename, effective_renames, read_renames, read_top_renames
 from model.spec.accelforge.sets import SetValue
@@ -36,6 +42,7 @@ from model.spec.fields import (
     as_fraction,
     as_int,
     as_mapping,
+    as_name,
     check_keys,
     given,
     listing,
@@ -205,6 +212,7 @@ def read_workload(text: WorkloadText) -> LoadedWorkload:
         sets.append(own)
     einsums = tuple(_einsum(einsum, own, facts, section) for einsum, own in zip(shaped, sets, strict=True))
     _note_unused(section, shaped, notes)
+    notes += _operation_notes(shaped)
     for name, span in section.cascade.tensors.items():
         if name in RESERVED:
             notes.append(f"{span}: in set expressions `{name}` means the set, not the tensor of that name")
@@ -371,6 +379,15 @@ def _note_unused(section: _Section, shaped: Sequence[ShapedEinsum], notes: list[
     for part in section.conditions:
         if not any(part.variables <= own for own in variables):
             notes.append(f"{part.span}: no Einsum has these rank variables; `{part.text}` has no effect")
+
+
+def _operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
+    """Say of each operation that is named that it changes no cost."""
+    for written in (einsum.written for einsum in shaped):
+        for key in OPERATION_KEYS:
+            if (node := written.get(key)) is not None:
+                shown = f"`{key}: {as_name(node, f'`{key}`')}`"
+                yield f"{node.span}: {shown} changes nothing: all operations cost the same"
 
 
 def _partial_notes(einsums: Iterable[Einsum]) -> list[str]:

@@ -22,7 +22,7 @@ from model.spec.merging import join_specs
 from model.spec.reader import read_files
 from model.spec.sizes import check_problem
 from model.spec.source import MappingNode, ScalarNode, Span, SpecError
-from model.spec.timeloop.loader import CONSTRAINT_SECTIONS, LoadOptions, load_node
+from model.spec.timeloop.loader import LoadOptions, load_node
 from model.spec.timeloop.problem import MAX_BOUND, LoadedProblem
 
 PROBLEM, MAPPER = "problem", "mapper"
@@ -178,13 +178,10 @@ class _Loader:
         constraints = self.offered.dataflows[dataflow]
         if not constraints.items:
             return self.hardware
-        free = [name for name in CONSTRAINT_SECTIONS if name not in self.hardware]
-        if not free:
-            hint = "join two of them"
-            raise SpecError(
-                "the architecture has every kind of constraints section", self.hardware.span, hint=hint
-            )
-        key = ScalarNode(free[0], free[0], True, constraints.span)
+        name = "dataflow_constraints"
+        while name in self.hardware:
+            name = f"more_{name}"
+        key = ScalarNode(name, name, True, constraints.span)
         return MappingNode(
             (*self.hardware.entries, (key, constraints)), self.hardware.span, self.hardware.tag
         )

@@ -18,14 +18,12 @@ from model.spec.cascade.reservations import Stored, persistent_bits, reserved_bi
 from model.spec.cascade.words import fit, in_values, word_rows
 from model.spec.sizes import check_problem
 from model.spec.source import MappingNode, SpecError
-from model.spec.timeloop.loader import CONSTRAINT_SECTIONS, LoadOptions, load_node
+from model.spec.timeloop.loader import LoadOptions, holds_constraints, load_node
 from model.spec.timeloop.problem import LoadedProblem
 from model.workload import Einsum, Workload
 
 MOST_WORDS = 1 << 56
 """Words of a level, at most: sums of a few such numbers fit an integer of 64 bits."""
-
-RESOLVED_SECTIONS = ("architecture", *CONSTRAINT_SECTIONS)
 
 
 def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], options: LoadOptions) -> Network:
@@ -55,6 +53,11 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
     return Network(workload.name, layers, tuple(dict.fromkeys(notes)))
 
 
+def _names_tensors(key: str) -> bool:
+    """Whether a section may name tensors and rank variables of the workload."""
+    return key == "architecture" or holds_constraints(key)
+
+
 def _layer(
     naming: Naming,
     top: MappingNode,
@@ -66,8 +69,7 @@ def _layer(
     einsum = naming.einsum
     resolver = Resolver(naming)
     entries = tuple(
-        (key, resolver.resolved(value) if key.text in RESOLVED_SECTIONS else value)
-        for key, value in top.entries
+        (key, resolver.resolved(value) if _names_tensors(key.text) else value) for key, value in top.entries
     )
     unknown_note = resolver.unknown_note()
     problem = problem_of(einsum, resolver.absent)

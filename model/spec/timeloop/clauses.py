@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from model.spec.fields import as_mapping, as_name, as_sequence, check_keys, kind_of, listing
+from model.spec.fields import as_mapping, as_name, as_sequence, check_keys, kind_of, listing, name_list
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.context import Context
+from model.spec.timeloop.factors import read_factors
 from model.spec.timeloop.tree import Leaf
 from model.spec.timeloop.version import check_version
 
@@ -84,7 +85,7 @@ def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
         An unknown target, an unknown type, or a type that the target cannot have.
     """
     if isinstance(node, SequenceNode):
-        return [_target_clause(item, context) for item in node.items]
+        return _listed_clauses(node.items, context)
     if isinstance(node, ScalarNode):
         raise SpecError(f"{what} must be a list of targets, but is {kind_of(node)}", node.span)
     section = as_mapping(node, what)
@@ -95,12 +96,16 @@ def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
     if share is not None:
         clauses += [_short_parallelism(leaf, share) for leaf in context.tree.leaves if leaf.role == "compute"]
     if targets is not None:
-        items = as_sequence(targets, f"the targets of {what}").items
-        clauses += [_target_clause(item, context) for item in items]
+        clauses += _listed_clauses(as_sequence(targets, f"the targets of {what}").items, context)
     return clauses
 
 
-def _target_clause(item: Node, context: Context) -> Clause:
+def _listed_clauses(items: Iterable[Node], context: Context) -> list[Clause]:
+    found = (_target_clause(item, context) for item in items)
+    return [clause for clause in found if clause is not None]
+
+
+def _target_clause(item: Node, context: Context) -> Clause | None:
     node = as_mapping(item, "a target")
     kind_node = node.require("type", "a target")
     kind_name = as_name(kind_node, "`type`")
@@ -111,16 +116,25 @@ def _target_clause(item: Node, context: Context) -> Clause:
     target = node.get("target") or node.get("name")
     if target is None:
         raise SpecError("a target lacks the key `target`", node.span)
-    leaf = _find(target, kind, context)
+    fanout = _fanout_of(as_name(target, "`target`"), context)
+    if fanout is not None and kind in ("temporal", "dataspace"):
+        _check_idle(node, fanout, kind, context)
+        return None
+    leaf = fanout or _find(target, kind, context)
     _check_place(kind, leaf, target.span)
     return Clause(kind, leaf, node)
 
 
+def _fanout_of(name: str, context: Context) -> Leaf | None:
+    """Return the node whose fanout Timeloop's own files write as the level ``inter_NAME_spatial``."""
+    plain = name.removeprefix("inter_").removesuffix("_spatial")
+    if name in context.leaves or name != f"inter_{plain}_spatial":
+        return None
+    return context.leaves.get(plain)
+
+
 def _find(target: Node, kind: Kind, context: Context) -> Leaf:
     name = as_name(target, "`target`")
-    plain = name.removeprefix("inter_").removesuffix("_spatial")
-    if name not in context.leaves and plain in context.leaves and name == f"inter_{plain}_spatial":
-        name = plain
     if name not in context.leaves:
         hint = did_you_mean(name, context.leaves) or f"the architecture has {listing(context.leaves)}"
         raise SpecError(f"unknown level `{name}`", target.span, hint=hint)
@@ -147,6 +161,29 @@ def _fanout_below(storage: Leaf, span: Span, context: Context) -> Leaf:
     below = listing(leaf.name for leaf in found) if found else "no fanout"
     message = f"a spatial target needs a node with `spatial`; `{storage.name}` has {below} below it"
     raise SpecError(message, span, ((storage.span, "the storage level"),))
+
+
+def _check_idle(node: MappingNode, leaf: Leaf, kind: Kind, context: Context) -> None:
+    """Check what a file asks of the level that Timeloop puts in place of a fanout: no loops, no data.
+
+    Raises
+    ------
+    SpecError
+        A temporal factor above 1, a dataspace that is kept, or a key besides those that say so.
+    """
+    known = ("factors", "permutation") if kind == "temporal" else ("keep", "bypass")
+    check_keys(node, (*known, *ADDRESS_KEYS), f"a {kind} constraint on a fanout")
+    given = node.get("factors" if kind == "temporal" else "keep")
+    if given is None:
+        return
+    if kind == "temporal":
+        factors = read_factors(given, context.bounds, context.names_at(leaf))
+        asked = next((factor.span for factor in factors if factor.value > 1), None)
+    else:
+        asked = next(iter(name_list(given, context.dataspaces, "dataspace").values()), None)
+    if asked is not None:
+        words = "temporal loops" if kind == "temporal" else "data"
+        raise SpecError(f"the fanout `{leaf.name}` holds no {words}", asked)
 
 
 def _check_place(kind: Kind, leaf: Leaf, span: Span) -> None:

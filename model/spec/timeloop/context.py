@@ -14,6 +14,9 @@ from model.spec.timeloop.factors import Bounds
 from model.spec.timeloop.problem import LoadedProblem
 from model.spec.timeloop.tree import Leaf, Tree
 
+INSTANCE = "spec.problem.instance"
+"""What expressions call the problem's instance, to ask how many keys it has."""
+
 
 @dataclass(frozen=True)
 class Context:
@@ -67,4 +70,6 @@ class Context:
 
     def names_at(self, leaf: Leaf) -> Names:
         """Names that expressions in the constraints of `leaf` may use."""
-        return {**self.variables, **values_of(leaf.attributes)}
+        own = values_of(leaf.attributes)
+        dotted = {f"attributes.{name}": value for name, value in own.items()}
+        return {**self.variables, **own, **dotted, INSTANCE: list(self.loaded.instance_keys)}

@@ -180,14 +180,10 @@ def settle_outermost(outermost: Keeping, context: Context) -> None:
 
 
 def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
-    """Raise a SpecError for a level that keeps nothing, and for a dataspace that no level keeps."""
+    """Note a level that keeps nothing; raise a SpecError for a dataspace that no level keeps."""
     for keeping in () if context.idle_levels else keepings:
         if set(keeping.bypass) == set(context.dataspaces):
-            spans = sorted(keeping.bypass.values(), key=lambda span: (span.file, span.line, span.column))
-            related = ((keeping.leaf.span, "the level"),)
-            raise SpecError(
-                f"`{keeping.leaf.name}` keeps nothing: it bypasses every dataspace", spans[0], related
-            )
+            context.note(f"{keeping.leaf.span}: `{keeping.leaf.name}` keeps nothing: all data passes by")
     for name in context.dataspaces:
         if all(name in keeping.bypass for keeping in keepings):
             places = tuple(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.spec.fields import as_mapping, as_name, check_keys, listing
 from model.spec.limits import Limits
+from model.spec.merging import join_specs
 from model.spec.reader import read_files
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean, printable
 from model.spec.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
@@ -30,18 +31,11 @@ from model.spec.timeloop.tags import check_tags
 from model.spec.timeloop.tree import read_tree
 from model.spec.timeloop.version import check_version
 
-CONSTRAINT_SECTIONS = (
-    "constraints",
-    "architecture_constraints",
-    "mapspace_constraints",
-    "extra_mapping_constraints",
-)
-COMPONENT_SECTIONS = ("components", "compound_components")
 SECTIONS = (
     "problem",
     "architecture",
-    *CONSTRAINT_SECTIONS,
-    *COMPONENT_SECTIONS,
+    "constraints",
+    "components",
     "variables",
     "mapper",
     "mapspace",
@@ -53,6 +47,7 @@ SECTIONS = (
 )
 NETWORK_SECTIONS = ("workload", "renames")
 ANCHOR_MARK = "ignore"
+FLATTENED_MARK = "dumped_by_timeloop_front_end"
 
 
 @dataclass(frozen=True)
@@ -112,6 +107,16 @@ class LoadedSpec:
     hierarchy: tuple[HierarchyNode, ...]
     files: tuple[Path, ...]
     document: MappingNode
+
+
+def holds_constraints(key: str) -> bool:
+    """Whether a top-level key holds constraints, as ``constraints`` and ``mapspace_constraints`` do."""
+    return "constraints" in key and ANCHOR_MARK not in key
+
+
+def holds_components(key: str) -> bool:
+    """Whether a top-level key holds component classes, as ``components`` and ``compound_components`` do."""
+    return "components" in key and ANCHOR_MARK not in key
 
 
 def load_timeloop(
@@ -186,7 +191,10 @@ def _check_sections(top: MappingNode, options: LoadOptions, notes: list[str]) ->
         if ANCHOR_MARK in key.text:
             continue
         check_tags(key.text, value)
-        if key.text not in SECTIONS:
+        if key.text == FLATTENED_MARK:
+            hint = "give the files that it was made from; their architecture has `nodes`"
+            raise SpecError("this spec is one that Timeloop's front end flattened", key.span, hint=hint)
+        if key.text not in SECTIONS and not holds_constraints(key.text) and not holds_components(key.text):
             hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
             if key.text in NETWORK_SECTIONS:
                 hint = "the command `network` maps workloads"
@@ -264,22 +272,29 @@ def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:
     node = top.get("variables")
     if node is None or _is_empty(node):
         return {}
-    section = as_mapping(node, "`variables`")
+    section = as_mapping(_joined(node), "`variables`")
     check_version(section)
     return {name: value for name, value in read_variables(section, limits).items() if name != "version"}
 
 
+def _joined(node: Node) -> Node:
+    """Return a list of mappings, such as included files give, as one mapping."""
+    if not isinstance(node, SequenceNode):
+        return node
+    parts = [as_mapping(item, "a part of `variables`") for item in node.items]
+    return reduce(join_specs, parts)
+
+
 def _clauses(top: MappingNode, context: Context) -> list[Clause]:
     clauses = node_clauses(context)
-    for name in CONSTRAINT_SECTIONS:
-        section = top.get(name)
-        if section is not None and not _is_empty(section):
-            clauses += target_clauses(section, f"`{name}`", context)
+    for key, section in top.entries:
+        if holds_constraints(key.text) and not _is_empty(section):
+            clauses += target_clauses(section, f"`{key.text}`", context)
     return clauses
 
 
 def _mapspace(top: MappingNode, clauses: Sequence[Clause], assembly: Assembly, context: Context) -> Mapspace:
-    components = [value for name in COMPONENT_SECTIONS if (value := top.get(name)) is not None]
+    components = [value for key, value in top.entries if holds_components(key.text)]
     lists = read_price_lists(top.get("ERT"), top.get("ART"), components)
     leaves = [*(slot.loops.leaf for slot in assembly.storages), assembly.compute]
     prices = {leaf.name: priced(leaf, lists, context) for leaf in leaves}

@@ -30,9 +30,13 @@ _ITERATION_KEYS = (
     "maximize_dims",
     "maximize_dims_capacity",
 )
+_OLD_NO_REUSE: dict[Kind, tuple[str, ...]] = {
+    "temporal": ("no_temporal_reuse",),
+    "spatial": ("no_multicast_no_reduction",),
+}
 _KEYS: dict[Kind, tuple[str, ...]] = {
-    "temporal": (*_ITERATION_KEYS, "no_temporal_reuse", "rmw_first_update"),
-    "spatial": (*_ITERATION_KEYS, "split", "no_link_transfer"),
+    "temporal": (*_ITERATION_KEYS, *_OLD_NO_REUSE["temporal"], "rmw_first_update"),
+    "spatial": (*_ITERATION_KEYS, *_OLD_NO_REUSE["spatial"], "split", "no_link_transfer"),
 }
 
 
@@ -87,7 +91,7 @@ def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Conte
         permutation=_permutation(nodes, context),
         split=_split(nodes, names),
         maximize=_maximize(nodes, names, context),
-        no_reuse=_names(nodes, ("no_reuse", "no_temporal_reuse"), context),
+        no_reuse=_names(nodes, ("no_reuse", *_OLD_NO_REUSE[kind]), context),
         no_link_transfer=_names(nodes, ("no_link_transfer",), context),
         rmw_first_update=_names(nodes, ("rmw_first_update",), context),
     )

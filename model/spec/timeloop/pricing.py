@@ -15,6 +15,7 @@ from model.architecture import (
     to_units,
 )
 from model.energy import (
+    AREA_SCALES,
     CompoundClasses,
     EnergyRequest,
     EnergyTables,
@@ -25,7 +26,7 @@ from model.energy import (
     read_given,
 )
 from model.energy.request import Kind
-from model.spec.fields import Names, as_fraction
+from model.spec.fields import Names, as_fraction, one_of
 from model.spec.source import MappingNode, Node
 from model.spec.timeloop.attributes import values_of
 from model.spec.timeloop.context import Context
@@ -80,9 +81,9 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context) -> Prices:
 def _scales(leaf: Leaf, names: Names) -> dict[str, object]:
     """Return ``energy_scale`` and ``area_scale`` where they stand on the component itself."""
     return {
-        key: float(as_fraction(value, f"`{key}`", names))
-        for key in ("energy_scale", "area_scale")
-        if (value := leaf.node.get(key)) is not None
+        spellings[0]: float(as_fraction(found[1], f"`{found[0].text}`", names))
+        for spellings in (("energy_scale",), AREA_SCALES)
+        if (found := one_of(leaf.node, spellings, f"component `{leaf.name}`")) is not None
     }
 
 

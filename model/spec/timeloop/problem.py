@@ -34,7 +34,10 @@ MAX_BOUND = 2**31 - 1
 DERIVED_KEYS = ("H", "W", "Hpad", "Wpad", "H_pad", "W_pad")
 SPARSE_KEYS = ("densities", "density", "commonDensity", "common_density")
 
-_PROBLEM_KEYS = ("version", "name", "shape", "instance")
+# What files of layers say about them besides; energies here do not depend on the values of data.
+DESCRIPTIVE_KEYS = ("dnn_name", "notes", "histograms")
+
+_PROBLEM_KEYS = ("version", "name", "shape", "instance", *DESCRIPTIVE_KEYS)
 _SHAPE_KEYS = ("version", "name", "dimensions", "coefficients", "data-spaces", "data_spaces")
 _DATASPACE_KEYS = ("name", "projection", "read-write", "read_write")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -54,11 +57,14 @@ class LoadedProblem:
         Where each dimension's bound was written.
     notes
         What a user should know about the reading.
+    instance_keys
+        The keys of the instance.
     """
 
     problem: Problem
     bound_spans: dict[str, Span]
     notes: tuple[str, ...]
+    instance_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,11 @@ def read_problem(
     shape = _read_shape(section.require("shape", "`problem`"), find_shape, limits)
     instance = as_mapping(section.require("instance", "`problem`"), "`instance`")
     check_version(instance)
-    notes: list[str] = []
+    notes = [
+        f"{section.key(key).span}: `{key}` describes the problem; nothing here reads it"
+        for key in DESCRIPTIVE_KEYS
+        if key in section
+    ]
     fields = _instance_fields(instance, shape, ignore_sparse, notes)
     coefficients = _coefficients(shape, fields, instance, names)
     bounds: dict[str, int] = {}
@@ -121,7 +131,7 @@ def read_problem(
     name = _problem_name(section, instance, shape)
     problem = Problem(name, tuple(shape.dims), tuple(bounds.values()), dataspaces)
     check_problem(problem, limits, instance.span)
-    return LoadedProblem(problem, spans, tuple(notes))
+    return LoadedProblem(problem, spans, tuple(notes), tuple(instance.keys()))
 
 
 def _problem_name(section: MappingNode, instance: MappingNode, shape: _Shape) -> str:
@@ -153,11 +163,16 @@ def _read_shape(node: Node, find_shape: ShapeLookup, limits: Limits) -> _Shape:
         raise SpecError("`shape` lacks the key `data-spaces`", shape.span)
     name = shape.get("name")
     return _Shape(
-        name="" if name is None else as_name(name, "`name`"),
+        name="" if name is None or _is_blank(name) else as_name(name, "`name`"),
         dims=dims,
         coefficients=_declared_coefficients(shape.get("coefficients"), dims),
         dataspaces=dataspaces[1],
     )
+
+
+def _is_blank(node: Node) -> bool:
+    """Whether a shape's name is the empty text that stands for no name."""
+    return isinstance(node, ScalarNode) and not node.text.strip()
 
 
 def _identifier(node: Node, what: str) -> str:
@@ -198,7 +213,7 @@ def _instance_fields(
         if key.text in known or key.text in ("name", "version"):
             continue
         if key.text in SPARSE_KEYS:
-            _check_sparse(key, ignore_sparse, notes)
+            _check_sparse(key, value, ignore_sparse, notes)
         elif key.text in DERIVED_KEYS:
             derived.append(key.text)
         else:
@@ -226,7 +241,9 @@ def _keys(names: list[str]) -> str:
     return f"key {listing(names)} is" if len(names) == 1 else f"keys {listing(names)} are"
 
 
-def _check_sparse(key: ScalarNode, ignore_sparse: bool, notes: list[str]) -> None:
+def _check_sparse(key: ScalarNode, value: Node, ignore_sparse: bool, notes: list[str]) -> None:
+    if isinstance(value, MappingNode) and not value.entries:
+        return
     if not ignore_sparse:
         hint = "--ignore-sparse maps the problem as if all data were dense"
         raise SpecError(f"`{key.text}`: sparse data is not modelled", key.span, hint=hint)
@@ -296,7 +313,9 @@ def _read_dataspaces(shape: _Shape, coefficients: dict[str, int], limits: Limits
 
 
 def _read_rank(node: Node, shape: _Shape, coefficients: dict[str, int]) -> tuple[Term, ...]:
-    """Read one rank, a sum of terms; terms over the same dimension are added up."""
+    """Read one rank: a dimension, or a sum of terms; terms over the same dimension are added up."""
+    if isinstance(node, ScalarNode):
+        return (Term(known_name(node, shape.dims, "dimension"), 1),)
     terms: dict[str, int] = {}
     for item in as_sequence(node, "a rank of a projection").items:
         term = as_sequence(item, "a term of a projection")

@@ -21,7 +21,7 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     "depth": ("depth", "memory_depth", "data_storage_depth"),
     "width": ("width", "memory_width", "data_storage_width"),
     "datawidth": ("datawidth", "word-bits", "word_bits", "word_width"),
-    "block_size": ("block_size", "block-size"),
+    "block_size": ("block_size", "block-size", "n_words"),
 }
 _SIMPLE = (
     "entries",
@@ -32,6 +32,7 @@ _SIMPLE = (
     "shared_bandwidth",
     "read_bandwidth",
     "write_bandwidth",
+    "bandwidth",
     "network_fill_latency",
     "network_drain_latency",
     "per_dataspace_bandwidth_consumption_scale",
@@ -125,10 +126,11 @@ def read_storage(leaf: Leaf, context: Context, ignore_sparse: bool) -> StorageLe
     """
     reader = _Reader(leaf, context.names_at(leaf))
     _check_names(leaf, ignore_sparse, context)
+    _note_bandwidth(reader, context)
     word_bits = reader.integer("datawidth", None)
     if word_bits is None:
         raise SpecError(f"storage `{leaf.name}` lacks `datawidth`, the bits of a word", leaf.span)
-    cluster_size, block_size = _block(reader, word_bits)
+    cluster_size, block_size = _block(reader, word_bits, context)
     if cluster_size > 1 and _is_dram(leaf):
         raise SpecError("a DRAM has a `cluster_size` of 1", reader.place("cluster_size"))
     if reader.flag("allow_overbooking"):
@@ -149,8 +151,8 @@ def read_storage(leaf: Leaf, context: Context, ignore_sparse: bool) -> StorageLe
         cluster_size=cluster_size,
         multiple_buffering=_within(reader, "multiple_buffering", Fraction(1), lowest=Fraction(1)),
         min_utilization=_within(reader, "min_utilization", Fraction(0), Fraction(0), Fraction(1)),
-        read_bandwidth=_bandwidth(reader, "read_bandwidth"),
-        write_bandwidth=_bandwidth(reader, "write_bandwidth"),
+        read_bandwidth=_port_bandwidth(reader, "read_bandwidth"),
+        write_bandwidth=_port_bandwidth(reader, "write_bandwidth"),
         shared_bandwidth=_bandwidth(reader, "shared_bandwidth"),
         bandwidth_scale=_scales(reader, context),
         network_fill_latency=reader.integer("network_fill_latency", 0, minimum=0) or 0,
@@ -181,9 +183,12 @@ def _check_names(leaf: Leaf, ignore_sparse: bool, context: Context) -> None:
                 hint = "--ignore-sparse maps the problem as if all data were dense"
                 raise SpecError(f"`{name}`: sparse storage is not modelled", attribute.key, hint=hint)
             context.note(f"{attribute.key}: `{name}` is ignored; all data is taken as dense")
+        if name == "instances":
+            hint = "write `spatial: {meshX: ..., meshY: ...}` on a node: instances per instance above"
+            raise SpecError("`instances` is no attribute", attribute.key, hint=hint)
         if name in _NETWORK_ENERGIES and attribute.value not in (None, 0):
             raise SpecError(f"`{name}`: the energy of networks is not modelled", attribute.key)
-        slip = None if name in MODELLED_ATTRIBUTES else _slip(name)
+        slip = None if name in (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES) else _slip(name)
         if slip is not None:
             raise SpecError(f"unknown attribute `{name}`", attribute.key, hint=f"did you mean `{slip}`?")
 
@@ -201,16 +206,18 @@ def _slip(name: str) -> str | None:
     return None
 
 
-def _block(reader: _Reader, word_bits: int) -> tuple[int, int]:
+def _block(reader: _Reader, word_bits: int, context: Context) -> tuple[int, int]:
     """Return cluster size and block size, which width and datawidth tie together."""
     width = reader.integer("width", None)
     cluster = reader.integer("cluster_size", None)
     block = reader.integer("block_size", None)
     if width is None:
         if block is None:
-            message = f"storage `{reader.leaf.name}` lacks `width`, the bits of a row"
-            raise SpecError(message, reader.leaf.span)
-        return cluster or 1, block
+            context.note(
+                f"{reader.leaf.span}: storage `{reader.leaf.name}` gives neither `width` nor `block_size`: "
+                "an access moves one word"
+            )
+        return cluster or 1, block or 1
     known = cluster or 1 if block is None else block * (cluster or 1)
     shown = f"width {width}, datawidth {word_bits}, cluster_size {cluster or 1}"
     if block is not None and cluster is not None and width != known * word_bits:
@@ -255,6 +262,22 @@ def _bandwidth(reader: _Reader, name: str) -> Fraction | None:
     if value is not None and value <= 0:
         raise SpecError(f"`{name}` must be positive (words per cycle)", reader.place(name))
     return value
+
+
+def _port_bandwidth(reader: _Reader, name: str) -> Fraction | None:
+    """Return the bandwidth of one kind of access: its own, or half of the old ``bandwidth`` of both."""
+    own = _bandwidth(reader, name)
+    both = _bandwidth(reader, "bandwidth")
+    return own if own is not None or both is None else both / 2
+
+
+def _note_bandwidth(reader: _Reader, context: Context) -> None:
+    if reader.node("bandwidth") is None:
+        return
+    context.note(
+        f"{reader.place('bandwidth')}: `bandwidth` of `{reader.leaf.name}` counts half for reads and half "
+        "for writes, as in Timeloop; `read_bandwidth` and `write_bandwidth` go before it"
+    )
 
 
 def _within(

@@ -8,6 +8,9 @@ from model.spec.source import MappingNode, Node, ScalarNode, SpecError, did_you_
 
 NODE_TAGS = ("!Component", "!Container", "!Nothing", "!Hierarchical", "!Parallel")
 
+# Names that drafts and extensions of the format use.
+OLD_TAGS = {"!Element": "!Component", "!ArrayContainer": "!Container"}
+
 
 def check_tags(section: str, value: Node) -> None:
     """Refuse tags outside of the architecture's tree; the tree's own are checked where it is read.
@@ -30,6 +33,8 @@ def check_tags(section: str, value: Node) -> None:
 
 def refused_tag(node: Node) -> SpecError:
     """Say that a tag is unknown."""
+    if node.tag in OLD_TAGS:
+        return SpecError(f"unknown tag `{node.tag}`", node.span, hint=f"write `{OLD_TAGS[node.tag]}`")
     hint = did_you_mean(node.tag or "", NODE_TAGS) or f"known are {', '.join(NODE_TAGS)}"
     return SpecError(f"unknown tag `{node.tag}`", node.span, hint=hint)
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from model.energy import GIVEN_KEYS
+from model.energy import AREA_SCALES, GIVEN_KEYS
 from model.spec.fields import Names, as_bool, as_int, as_mapping, as_name, as_sequence, check_keys
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.sizes import check_count, check_points
@@ -25,12 +25,13 @@ Role = Literal["container", "storage", "compute", "nothing"]
 
 STORAGE_WORDS = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage", "register")
 COMPUTE_WORDS = ("mac", "compute")
+_NETWORKS = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast")
 
 _BRANCHES = ("!Hierarchical", "!Parallel")
 _LEAVES = ("!Component", "!Container", "!Nothing")
 _LEAF_KEYS = ("name", "attributes", "spatial", "constraints", "sparse_optimizations", "enabled")
 _CONTAINER_KEYS = (*_LEAF_KEYS, "has_power_gating")
-_SCALES = ("energy_scale", "area_scale")
+_SCALES = ("energy_scale", *AREA_SCALES)
 _COMPONENT_KEYS = (*_LEAF_KEYS, "class", "subclass", "required_actions", *_SCALES, *sorted(GIVEN_KEYS))
 
 
@@ -152,6 +153,10 @@ def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> 
         attributes or instances than the limits allow.
     """
     section = as_mapping(node, "`architecture`")
+    if "subtree" in section:
+        message = "an architecture of `subtree` is one of version 0.3"
+        hint = "version 0.4 has a list of tagged `nodes`"
+        raise SpecError(message, section.key("subtree").span, hint=hint)
     check_keys(section, ("version", "nodes", "name"), "`architecture`")
     check_version(section)
     walk = _Walk()
@@ -291,6 +296,10 @@ def _with_class(leaf: Leaf) -> Leaf:
     given = leaf.node.get("subclass")
     subclass = None if given is None else as_name(given, "`subclass`")
     role = _role(component_class) or (None if subclass is None else _role(subclass))
+    if role is None and component_class in _NETWORKS:
+        message = f"networks, such as `{component_class}`, are not modelled"
+        hint = "leave it out: traffic between levels costs the accesses of the levels"
+        raise SpecError(message, class_node.span, hint=hint)
     if role is None:
         shown = component_class if subclass is None else f"{component_class}`, subclass `{subclass}"
         hint = (

@@ -64,6 +64,23 @@ def test_subcomponents_are_counted_scaled_and_summed(parse):
     assert pair.energy_pj("leak") is None
 
 
+def test_shares_are_older_names_of_scales(parse):
+    today = build(classes_of(parse(PAIR)), "pair", width=8)
+    older = PAIR.replace("area_scale:", "area_share:").replace("energy_scale: share", "action_share: share")
+    found = build(classes_of(parse(older.replace("energy_scale:", "repeat:"))), "pair", width=8)
+    assert [found.energy_pj(action) for action in ("read", "write")] == [
+        today.energy_pj(action) for action in ("read", "write")
+    ]
+    assert found.area_um2() == today.area_um2()
+    with pytest.raises(SpecError, match="two names of one thing"):
+        classes_of(parse(PAIR.replace("area_scale: share", "area_scale: share\n      area_share: share")))
+
+
+def test_lists_of_classes_stand_for_what_they_hold(parse):
+    text = "components:\n  classes:\n  - [{name: a}, [{name: b}]]\n  - {name: c}\n"
+    assert sorted(classes_of(parse(text)).by_name) == ["a", "b", "c"]
+
+
 def test_open_arguments_take_the_value_that_costs_most(parse):
     classes = classes_of(parse(PAIR))
     add_pj = build(CompoundClasses(), "intadder", width=8).energy_pj("add")

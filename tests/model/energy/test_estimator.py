@@ -129,7 +129,6 @@ def test_banks_save_energy_and_ports_cost():
         ("SRAM", {"width": 10**400, "depth": 4}, "`width` of the class `SRAM` is"),
         ("SRAM", {"width": True, "depth": 4}, "`width` of the class `SRAM` is True"),
         ("SRAM", {"width": 4, "depth": 4, "technology": "SET ME"}, "needs the attribute `technology`"),
-        ("DRAM", {"width": 64}, "needs the attribute `type`"),
         ("DRAM", {"width": 64, "type": "DDR9"}, "unknown DRAM type `DDR9`"),
         ("fpmac", {"width": 24}, "no 24-bit floating point format"),
     ],
@@ -150,3 +149,7 @@ def test_classes_are_found_whatever_their_case_and_by_their_aliases():
 def test_dram_energies_are_per_bit():
     for kind, per_bit in DRAM_PJ_PER_BIT.items():
         assert estimate("DRAM", width=32, type=kind).access_pj == pytest.approx(32 * per_bit)
+
+
+def test_an_adder_of_two_operand_widths_has_the_first():
+    assert estimate("aladdin_adder", width_a=8, width_b=8) == estimate("aladdin_adder", width=8)

@@ -186,6 +186,14 @@ def test_dram_says_its_type():
     assert prices.read == Decimal("249.6")
     assert (prices.leak, prices.area_um2) == (0, 0)
     assert prices.sources["read"] == "estimator: DRAM HBM2"
+    assert prices.notes == ()
+
+
+def test_a_dram_of_no_type_is_an_lpddr4():
+    prices, written = (prices_of(ask("DRAM", {"width": 64, **more})) for more in ({}, {"type": "LPDDR4"}))
+    assert prices.read == written.read
+    assert prices.sources["read"] == "estimator: DRAM LPDDR4, assumed"
+    assert prices.notes == ("`glb` has no `type`: it is priced as LPDDR4",)
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,13 @@ def test_a_tensor_that_appears_twice_is_accessed_twice(load: Load):
     assert einsum.bounds == {"m": 4, "k": 6, "n": 4}
 
 
+def test_named_operations_change_no_cost(load: Load):
+    plain = load(MATMUL + '  - {einsum: "Z[m, n] = A[m, k] * B[k, n]"}\n')
+    named = load(MATMUL + '  - {einsum: "Z[m, n] = A[m, k] * B[k, n]", map_op: add, reduce_op: max}\n')
+    assert named.workload == plain.workload
+    assert ["`map_op: add`" in named.notes[0], "`reduce_op: max`" in named.notes[1]] == [True, True]
+
+
 @pytest.mark.parametrize(
     "right",
     [

@@ -130,9 +130,10 @@ def test_keeping_and_bypassing_names_both_places():
 @pytest.mark.parametrize(
     "bypass", ["{bypass: ['*']}", "{bypass: [Weights, Inputs, Outputs]}", "{keep_only: []}"]
 )
-def test_a_level_that_keeps_nothing_is_an_error(bypass):
-    error = error_of(DRAM, constrained(BUFFER, f"{{dataspace: {bypass}}}"), MAC)
-    assert error.message == "`buffer` keeps nothing: it bypasses every dataspace"
+def test_a_level_that_keeps_nothing_is_noted(bypass):
+    loaded = load(spec(arch=architecture(DRAM, constrained(BUFFER, f"{{dataspace: {bypass}}}"), MAC)))
+    assert loaded.mapspace.keep[1].bypass == ALL
+    assert any("`buffer` keeps nothing" in note for note in loaded.notes)
 
 
 def test_a_dataspace_that_no_level_keeps_is_an_error():
@@ -211,3 +212,41 @@ def test_two_different_orders_or_splits_of_one_node_are_an_error():
         assert len(error.related) == 1
     same = "constraints: [{target: PE, type: spatial, permutation: KC, split: 1}]\n"
     assert load(spec(same, arch=arch)).mapspace.spatial[0].split == 1
+
+
+def test_any_section_named_after_constraints_holds_some():
+    first = "constraints: {targets: [{target: buffer, type: dataspace, keep: [Weights]}]}\n"
+    second = "constraints_II: {targets: [{target: buffer, type: dataspace, bypass: [Inputs]}]}\n"
+    ignored = "constraints_ignore: {targets: [{target: buffer, type: dataspace, bypass: [Weights]}]}\n"
+    rules = load(spec(first, second, ignored)).mapspace.keep[1]
+    assert (set(rules.keep), set(rules.bypass)) == ({"Weights"}, {"Inputs"})
+
+
+IDLE = """\
+constraints:
+- {target: inter_PE_spatial, type: temporal, factors: R1 P1 C1 K1, permutation: RPCK}
+- {target: inter_PE_spatial, type: datatype, keep: [], bypass: [Weights, Inputs, Outputs]}
+"""
+
+
+def test_the_level_that_timeloop_writes_for_a_fanout_says_nothing():
+    assert load(spec(IDLE)).mapspace == load(spec()).mapspace
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "mark"),
+    [
+        ("R1 P1 C1 K1", "R1 P1 C2 K1", "the fanout `PE` holds no temporal loops", "R1 P1 C2 K1"),
+        ("keep: []", "keep: [Outputs]", "the fanout `PE` holds no data", "Outputs"),
+        ("keep: []", "no_coalesce: [Outputs]", "unknown key `no_coalesce`", "no_coalesce"),
+        (
+            "inter_PE_spatial, type: temporal",
+            "inter_PF_spatial, type: temporal",
+            "unknown level",
+            "inter_PF_spatial",
+        ),
+    ],
+)
+def test_a_fanout_has_no_loops_and_no_data_of_its_own(old, new, message, mark):
+    assert old in IDLE
+    assert_fails(spec(IDLE.replace(old, new)), message, mark)

@@ -25,6 +25,11 @@ def test_keys_of_a_sampling_search_are_noted_once():
     assert loaded.mapspace.notes == loaded.notes
 
 
+def test_keys_for_logs_are_noted():
+    (note,) = load(spec("mapper: {log_oave_mappings: true, log_mappings_yaml: true}\n")).notes
+    assert "`log_oave_mappings` and `log_mappings_yaml`" in note
+
+
 @pytest.mark.parametrize(
     ("mapper", "message", "mark"),
     [

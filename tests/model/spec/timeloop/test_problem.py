@@ -32,6 +32,26 @@ def test_terms_over_one_dimension_are_added():
     assert load(text).mapspace.problem.dataspace("Inputs").ranks[1] == (Term("R", 3), Term("P", 1))
 
 
+def test_a_rank_may_be_a_dimension_without_brackets():
+    text = changed("[[[R]], [[C]], [[K]]]", "[R, C, [[K]]]")
+    assert load(text).mapspace.problem == load(spec()).mapspace.problem
+    assert "unknown dimension `Z`" in failure(changed("[[[R]], [[C]], [[K]]]", "[R, C, Z]")).message
+
+
+def test_no_densities_are_no_sparse_data():
+    assert load(changed("K: 8}", "K: 8, densities: {}}")).notes == ()
+    assert "sparse data" in failure(changed("K: 8}", "K: 8, densities: {Weights: 0.5}}")).message
+
+
+def test_a_shape_may_have_an_empty_name():
+    assert load(changed("name: conv1d", "name: ''")).mapspace.problem.name == "spec"
+
+
+def test_descriptions_of_a_layer_are_noted():
+    notes = load(changed("  shape:", "  dnn_name: net\n  notes: first layer\n  shape:")).notes
+    assert [note.split("`")[1] for note in notes] == ["dnn_name", "notes"]
+
+
 def test_dimension_names_of_several_letters():
     text = PROBLEM
     for short, long in (("R", "filter_row"), ("P", "out"), ("C", "C0"), ("K", "K_1")):

@@ -189,3 +189,27 @@ def test_a_least_parallelism_on_a_node():
 )
 def test_wrong_parallelism(targets, message):
     assert message in failure(spec(f"constraints: {{targets: {targets}}}\n")).message
+
+
+def test_a_split_may_ask_for_the_keys_of_the_instance():
+    loaded = load(
+        text_with("{permutation: [C, K], split: len(spec.problem.instance), factors: [R=1, P=1]}", ROW)
+    )
+    assert loaded.mapspace.spatial[0].split == 2
+    assert any("split 4 of `PE` means that all dimensions lie along X" in note for note in loaded.notes)
+    error = failure(text_with("{split: len(spec.problem.shape)}", ROW))
+    assert (error.message, marked(error)) == ("this is not allowed in an expression", "spec.problem.shape")
+
+
+def test_a_macro_may_ask_for_an_attribute_by_its_path():
+    macro = "{temporal: {maximize_dims: [[P]], maximize_dims_capacity: attributes.depth}}"
+    loaded = load(spec(arch=architecture(DRAM, constrained(SPAD, macro), MAC)))
+    assert [(rule.dim, rule.value) for rule in loaded.mapspace.temporal[1].factors] == [("P", 16)]
+
+
+def test_no_reuse_has_an_older_name_for_fanouts():
+    fanouts = [
+        load(text_with(f"{{{name}: [Inputs]}}")).mapspace.architecture.fanouts[0]
+        for name in ("no_reuse", "no_multicast_no_reduction")
+    ]
+    assert [fanout.no_multicast for fanout in fanouts] == [{"Inputs"}, {"Inputs"}]

@@ -3,6 +3,7 @@ from fractions import Fraction
 import pytest
 
 from model.architecture import StorageLevel
+from model.spec.timeloop.storage import SPARSE_ATTRIBUTES
 from tests.model.spec.timeloop.support import (
     ARRAY,
     DRAM,
@@ -38,6 +39,9 @@ def level(attributes: str, component_class: str = "SRAM", prefix: str = "") -> S
         ("{width: 64, depth: 256, datawidth: 16, cluster_size: 2}", 512, 2, 2),
         ("{width: 64, depth: 256, datawidth: 16, block_size: 2}", 512, 2, 2),
         ("{block_size: 4, depth: 256, datawidth: 16}", 1024, 4, 1),
+        ("{n_words: 4, depth: 256, datawidth: 16}", 1024, 4, 1),
+        ("{depth: 256, datawidth: 16}", 256, 1, 1),
+        ("{depth: 256, datawidth: 16, cluster_size: 2}", 256, 1, 2),
         ("{width: 64, entries: 100, datawidth: 16}", 100, 4, 1),
         ("{width: 64, sizeKB: 1.5, datawidth: 16}", 768, 4, 1),
         ("{width: 64, depth: 256, datawidth: 16, sizeKB: 2}", 1024, 4, 1),
@@ -108,17 +112,31 @@ def test_attributes_without_effect_are_noted(flag):
     assert flag.split(":")[0] in loaded.notes[0]
 
 
-def test_sparse_attributes_need_a_flag():
-    text = text_with(USUAL.replace("}", ", metadata_datawidth: 4}"))
-    assert marked(failure(text)) == "metadata_datawidth"
+@pytest.mark.parametrize("name", SPARSE_ATTRIBUTES)
+def test_sparse_attributes_need_a_flag(name):
+    text = text_with(USUAL.replace("}", f", {name}: 4}}"))
+    assert marked(failure(text)) == name
     assert len(load(text, ignore_sparse=True).notes) == 1
+
+
+def test_a_row_of_no_width_holds_one_word():
+    (note,) = load(text_with("{depth: 256, datawidth: 16}")).notes
+    assert "neither `width` nor `block_size`: an access moves one word" in note
+
+
+def test_the_old_bandwidth_is_halved_between_reads_and_writes():
+    text = text_with(USUAL.replace("}", ", bandwidth: 5, write_bandwidth: 4}"))
+    loaded = load(text)
+    found = loaded.mapspace.architecture.levels[-1]
+    assert (found.read_bandwidth, found.write_bandwidth) == (Fraction(5, 2), 4)
+    assert "`bandwidth` of `buffer` counts half for reads" in loaded.notes[0]
 
 
 @pytest.mark.parametrize(
     ("attributes", "message", "mark"),
     [
         ("{width: 64, depth: 256}", "lacks `datawidth`", "buffer"),
-        ("{depth: 256, datawidth: 16}", "lacks `width`", "buffer"),
+        ("{width: 64, depth: 256, datawidth: 16, instances: 4}", "`instances` is no attribute", "instances"),
         ("{width: 64, datawidth: 16}", "only a DRAM may be unlimited", "buffer"),
         ("{width: 60, depth: 256, datawidth: 16}", "whole number of words", "60"),
         ("{width: 64, depth: 256, datawidth: 16, cluster_size: 3}", "whole number of words", "64"),

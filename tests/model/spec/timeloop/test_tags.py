@@ -42,3 +42,9 @@ def test_tags_of_nodes_and_of_yaml_itself_are_fine():
     nodes = architecture(DRAM, BUFFER.replace("depth: 256", "depth: !!int 256"), MAC)
     anchors = "ignore_me: &node\n  - !Component {name: x}\n"
     assert load(spec(anchors, arch=nodes.replace("  nodes:", "  nodes: !!seq"))).mapping is None
+
+
+@pytest.mark.parametrize(("tag", "now"), [("!Element", "!Component"), ("!ArrayContainer", "!Container")])
+def test_tags_of_other_dialects_are_translated(tag, now):
+    arch = architecture(DRAM, f"  - {tag} {{name: part}}\n", MAC)
+    assert failure(spec(arch=arch)).hint == f"write `{now}`"

@@ -162,7 +162,9 @@ def test_a_compute_inside_parallel_is_an_error():
         ("architectur: {}\n", "unknown top-level key `architectur`", "architectur"),
         ("mapspace: {template: ruby}\n", "perfect factors", "ruby"),
         ("sparse_optimizations: {targets: [{name: DRAM}]}\n", "not modelled", "sparse_optimizations"),
-        ("variables: [1]\n", "must be a mapping", "[1]"),
+        ("variables: 1\n", "must be a mapping", "1"),
+        ("variables: [1]\n", "must be a mapping", "1"),
+        ("dumped_by_timeloop_front_end: true\n", "flattened", "dumped_by_timeloop_front_end"),
     ],
 )
 def test_wrong_sections_are_marked(section, message, mark):
@@ -187,3 +189,35 @@ def test_constraints_on_a_container_that_stores_nothing_are_an_error():
     array = constrained(ARRAY, "{temporal: {factors: [R=1]}}")
     error = failure(spec(arch=architecture(DRAM, array, MAC)))
     assert "a container stores nothing" in error.message
+
+
+def test_variables_may_stand_in_a_list_of_mappings():
+    node = "  - !Container {name: PE, spatial: {meshX: COLUMNS}}\n"
+    text = spec(
+        "variables: [{version: 0.4}, {HALF: 4}, {COLUMNS: 2 * HALF}]\n", arch=architecture(DRAM, node, MAC)
+    )
+    assert load(text).mapspace.architecture.fanouts[0].mesh_x == 8
+    twice = text.replace("{HALF: 4}", "{HALF: 4}, {HALF: 5}")
+    assert "`HALF` is given a second value" in failure(twice).message
+
+
+def test_an_architecture_of_older_versions_is_named_as_such():
+    text = spec(arch="architecture: {version: 0.4, subtree: [{name: system}]}\n")
+    assert_fails(text, "one of version 0.3", "subtree")
+
+
+def test_networks_are_refused_by_name():
+    node = "  - !Component {name: noc, class: SimpleMulticast, attributes: {datawidth: 16}}\n"
+    assert_fails(
+        spec(arch=architecture(DRAM, node, MAC)), "networks, such as `SimpleMulticast`", "SimpleMulticast"
+    )
+
+
+def test_area_share_is_another_name_of_area_scale():
+    areas = []
+    for key in ("area_scale", "area_share"):
+        node = BUFFER + f"    area: 100\n    {key}: 1/4\n"
+        areas.append(load(spec(arch=architecture(DRAM, node, MAC))).mapspace.architecture.levels[1].area_um2)
+    assert areas == [25, 25]
+    both = BUFFER + "    area: 100\n    area_scale: 2\n    area_share: 2\n"
+    assert "two names of one thing" in failure(spec(arch=architecture(DRAM, both, MAC))).message
