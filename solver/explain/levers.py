@@ -12,6 +12,7 @@ from solver.explain.constraints import (
     Constraint,
     FactorLimit,
     Keeping,
+    KeepVerb,
     Mesh,
     Parallelism,
     SpatialOrder,
@@ -77,8 +78,28 @@ def _changed(
         text = change_text(constraint, found.value, mapspace) + also_text(twins, mapspace)
         yield Lever(text, _number(constraint), found.value, constraint.sources[:1])
     elif feasibility.decide(rest).witness is not None:
-        text = without_text(constraint, mapspace, turned=_keeps_something(constraint, rest, mapspace))
-        yield Lever(text, sources=constraint.sources)
+        yield _dropped(feasibility, rest, constraint, twins)
+
+
+def _dropped(
+    feasibility: Feasibility,
+    rest: Collection[Constraint],
+    constraint: Constraint,
+    twins: Sequence[Constraint],
+) -> Lever:
+    """Return that `constraint` goes; of a dataspace, that it is bypassed rather than kept, or kept."""
+    mapspace = feasibility.mapspace
+    if not isinstance(constraint, Keeping):
+        return Lever(without_text(constraint, mapspace), sources=constraint.sources)
+    # In a `!Parallel`, what is kept in one branch is bypassed in the others, which are then free.
+    own = [k for k in (constraint, *twins) if isinstance(k, Keeping) and k.verb == constraint.verb]
+    opposite: KeepVerb = "bypass" if constraint.verb == "keep" else "keep"
+    turned = [replace(keeping, verb=opposite) for keeping in own]
+    is_enough = all(_keeps_something(keeping, rest, mapspace) for keeping in own) and (
+        feasibility.decide([*rest, *turned]).witness is not None
+    )
+    text = without_text(constraint, mapspace, is_enough) + also_text(own[1:], mapspace)
+    return Lever(text, sources=constraint.sources)
 
 
 def _resized_mesh(
@@ -152,12 +173,12 @@ def _reordered(
         yield Lever(text, sources=constraint.sources)
 
 
-def _keeps_something(constraint: Constraint, rest: Collection[Constraint], mapspace: Mapspace) -> bool:
+def _keeps_something(keeping: Keeping, rest: Collection[Constraint], mapspace: Mapspace) -> bool:
     """Whether a level may keep any dataspace once it bypasses this one: to keep none is refused."""
-    if not isinstance(constraint, Keeping) or constraint.verb == "bypass":
+    if keeping.verb == "bypass":
         return True
-    others = {space.name for space in mapspace.problem.dataspaces} - {constraint.dataspace}
-    own = (c for c in rest if isinstance(c, Keeping) and c.level == constraint.level)
+    others = {space.name for space in mapspace.problem.dataspaces} - {keeping.dataspace}
+    own = (c for c in rest if isinstance(c, Keeping) and c.level == keeping.level)
     return not others <= {c.dataspace for c in own if c.verb == "bypass"}
 
 

@@ -136,7 +136,7 @@ def order_text(constraint: SpatialOrder, order: Iterable[str], mapspace: Mapspac
     return f"permutation [{', '.join(order)}] of `{_node(mapspace, constraint.node)}` instead of this one"
 
 
-def without_text(constraint: Constraint, mapspace: Mapspace, turned: bool = True) -> str:
+def without_text(constraint: Constraint, mapspace: Mapspace, turned: bool = False) -> str:
     """Return that `constraint` is dropped; of a dataspace, if `turned`, that the opposite is asked for."""
     if isinstance(constraint, Keeping) and turned:
         opposite = "bypassing" if constraint.verb == "keep" else "keeping"
@@ -154,9 +154,9 @@ def _named(constraint: Constraint, mapspace: Mapspace) -> str:
     match constraint:
         case FactorLimit(node) | Mesh(node) | Split(node) | SpatialOrder(node):
             return f"`{_node(mapspace, node)}`"
-        case Capacity(level) | Utilization(level):
+        case Capacity(level) | Utilization(level) | Keeping(level):
             return f"`{_level(mapspace, level)}`"
-    raise ValueError(f"a {type(constraint).__name__} has no twins with a value")
+    raise ValueError(f"a {type(constraint).__name__} stands at no node")
 
 
 def _rule(rule: FactorRule) -> str:

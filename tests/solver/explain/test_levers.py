@@ -336,3 +336,18 @@ def test_no_value_is_proposed_for_a_dimension_that_would_leave_or_enter_an_order
     }[rule]
     (reason,) = diagnose(mapspace_of(*edits)).reasons
     assert [lever.needed for lever in reason.levers if rule in lever.text] == [None]
+
+
+def test_a_dataspace_is_not_bypassed_where_another_node_of_the_line_needs_it():
+    # The buffer's line holds for output_spad as well, which has nothing else to fill it.
+    edits = [
+        ("dataspace: {keep: [Inputs, Outputs]}", "dataspace: &kept {keep: [Outputs]}"),
+        ("dataspace: {keep: [Outputs]}", "dataspace: *kept"),
+        ("depth: 64, width: 8, datawidth: 8", "depth: 1, width: 8, datawidth: 8"),
+        (f"attributes: {{{BOTH}*spad", f"attributes: {{min_utilization: 0.5, {BOTH}*spad"),
+        (OUTPUT_TEMPORAL, "temporal: {factors: [C=1, R=1, P=4]}"),
+    ]
+    (reason,) = diagnose(mapspace_of(*edits)).reasons
+    texts = [lever.text for lever in reason.levers]
+    assert "without this: `buffer` keeps Outputs; the line holds for `output_spad` as well" in texts
+    assert not any("bypassing" in text for text in texts)
