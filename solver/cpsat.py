@@ -164,7 +164,8 @@ class CheckedModel:
         ModelError
             CP-SAT calls the model invalid.
         RangeError
-            A coefficient, a domain, or an activity over the domains reaches 2^31.
+            A coefficient, a domain, or an activity over the domains reaches 2^31; or nobody knows, as a
+            constraint is of a kind that is not looked into.
         """
         error = self.model.validate()
         if error:
@@ -176,11 +177,7 @@ class CheckedModel:
             self._domains.append(domain)
             self._assert_small("a variable's domain", domain)
         for place in range(self._checked_rows, len(proto.constraints)):
-            row = proto.constraints[place]
-            if row.has_linear():
-                self._check_sum("a row", row.linear)
-            elif row.has_table():
-                self._assert_small("a table's entry", row.table.values)
+            self._check_row(proto.constraints[place])
         self._checked_rows = len(proto.constraints)
         self._check_sum("the objective", proto.objective)
         self._assert_small("the objective's offset", (math.ceil(abs(proto.objective.offset)),))
@@ -219,6 +216,22 @@ class CheckedModel:
         if listener is not None and listener.raised is not None:
             raise listener.raised
         return self._outcome(solver, least)
+
+    def _check_row(self, row: Any) -> None:
+        if row.has_linear():
+            self._check_sum("a row", row.linear)
+        elif row.has_table():
+            self._assert_small("a table's entry", row.table.values)
+            self._check_parts("a table's column", row.table.exprs)
+        elif row.has_int_prod():
+            self._check_parts("a product's part", (row.int_prod.target, *row.int_prod.exprs))
+        elif not (row.has_bool_or() or row.has_bool_and() or row.has_exactly_one() or row.has_at_most_one()):
+            raise RangeError("a constraint is neither a sum nor a table, a product or Boolean")
+
+    def _check_parts(self, name: str, parts: Iterable[Any]) -> None:
+        for part in parts:
+            self._check_sum(name, part)
+            self._assert_small(f"the offset of {name}", (part.offset,))
 
     def _check_sum(self, name: str, linear: Any) -> None:
         self._assert_small(f"a coefficient of {name}", linear.coeffs)

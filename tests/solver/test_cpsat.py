@@ -132,6 +132,11 @@ def model_of(build) -> CheckedModel:
             "domain",
         ),
         (lambda model, x: model.add_allowed_assignments([x], [(1,), (1 << 31,)]), "table"),
+        (lambda model, x: model.add_allowed_assignments([(1 << 30) * x], [(1,)]), "activity of a table"),
+        (lambda model, x: model.add_multiplication_equality(x, [(1 << 31) * x]), "coefficient of a product"),
+        (lambda model, x: model.add_multiplication_equality((1 << 30) * x, [x]), "activity of a product"),
+        (lambda model, x: model.add_multiplication_equality(x, [x + (1 << 31)]), "offset of a product"),
+        (lambda model, x: model.add_max_equality(x, [x]), "neither a sum"),
     ],
 )
 def test_numbers_of_2_to_the_31_are_refused(build, named: str):
