@@ -203,7 +203,7 @@ def _check_place(kind: Kind, leaf: Leaf, span: Span) -> None:
         }
         shown = leaf.name or "!Nothing"
         raise SpecError(f"a {kind} constraint has no effect on `{shown}`: {words[leaf.role]}", span)
-    if kind == "spatial" and leaf.spatial is None:
+    if kind == "spatial" and leaf.spatial is None and leaf.role != "container":
         hint = "put it on the node whose `spatial` makes the fanout"
         message = f"a spatial constraint has no effect on `{leaf.name}`, which has no `spatial`"
         raise SpecError(message, span, hint=hint)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from model.mapspace import FactorRule, Relation
+from model.spec.expressions import evaluate
 from model.spec.fields import Names, as_int, as_scalar, kind_of, known_name, listing, source_ref
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 
@@ -42,14 +43,26 @@ class Bounds:
 def read_factors(node: Node, bounds: Bounds, names: Names) -> tuple[Factor, ...]:
     """Read factors in any of their forms; a value of 0 means the full bound.
 
+    A factor in parentheses is an expression that gives the factor's text: ``("P=" + str(WIDTH))``.
+
     Raises
     ------
     SpecError
         A malformed factor, an unknown dimension, an imperfect factor (``P=4,3``), ``<`` or ``>``,
         or a value that the bound cannot have.
     """
-    factors = [_checked(*part, bounds=bounds, names=names) for part in factor_texts(node)]
-    return tuple(factors)
+    return tuple(
+        _checked(_spelt_out(text, part, names), part, bounds, names) for text, part in factor_texts(node)
+    )
+
+
+def _spelt_out(text: str, node: Node, names: Names) -> str:
+    if not text.startswith("("):
+        return text
+    value = evaluate(ScalarNode(text, text, False, node.span), names)
+    if not isinstance(value, str):
+        raise SpecError(f"`{text}` is {value}, not the text of a factor", node.span, hint=_FORMS)
+    return value
 
 
 def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:

@@ -116,6 +116,8 @@ def axis_of(rules: SpatialRules, dim: str, context: Context) -> Axis | None:
 def check_no_fanout(loops: LoopConstraints, context: Context) -> None:
     """Check the spatial constraints of a node whose fanout is 1: they may only ask for 1.
 
+    Containers share defaults for all fanouts, so that one without a mesh has them too.
+
     Raises
     ------
     SpecError
@@ -125,11 +127,12 @@ def check_no_fanout(loops: LoopConstraints, context: Context) -> None:
     for factor in loops.factors:
         if factor.relation != "<=" and factor.value > 1:
             raise SpecError(f"`{factor}`: `{leaf.name}` has no fanout (its mesh is 1 x 1)", factor.span)
-    if leaf.node.get("constraints") is not None and leaf.spatial is not None and _says_something(loops):
+    if leaf.node.get("constraints") is not None and _says_something(loops):
         context.note(
             f"{leaf.span}: the mesh of `{leaf.name}` is 1 x 1, its spatial constraints have no effect"
         )
 
 
 def _says_something(loops: LoopConstraints) -> bool:
-    return bool(loops.factors or loops.permutation or loops.split or loops.no_reuse or loops.no_link_transfer)
+    flags = (loops.no_reuse, loops.no_link_transfer)
+    return bool(loops.factors or loops.permutation or loops.split or loops.maximize or any(flags))

@@ -116,6 +116,15 @@ def test_spatial_constraints_need_a_fanout():
     assert "have no effect" in load(text_with("{factors: [K=1]}", one)).notes[0]
 
 
+def test_a_container_without_a_mesh_may_have_the_defaults_of_those_with_one():
+    group = constrained("  - !Container\n    name: chip\n", "{spatial: {split: 9, no_reuse: ['*']}}")
+    loaded = load(spec(arch=architecture(DRAM, group, SPAD, MAC)))
+    assert loaded.mapspace.spatial == ()
+    assert ["the mesh of `chip` is 1 x 1" in note for note in loaded.notes] == [True]
+    wide = group.replace("split: 9", "factors: [K=2]")
+    assert "its mesh is 1 x 1" in failure(spec(arch=architecture(DRAM, wide, SPAD, MAC))).message
+
+
 @pytest.mark.parametrize(
     ("spatial", "expected"),
     [

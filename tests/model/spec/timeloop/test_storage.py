@@ -124,6 +124,11 @@ def test_a_row_of_no_width_holds_one_word():
     assert "neither `width` nor `block_size`: an access moves one word" in note
 
 
+def test_energies_under_names_that_nothing_reads_are_noted():
+    loaded = load(text_with(USUAL.replace("}", ", energy-per-access: 20}")))
+    assert ["nothing reads `energy-per-access` of `buffer`" in note for note in loaded.notes] == [True]
+
+
 def test_the_old_bandwidth_is_halved_between_reads_and_writes():
     text = text_with(USUAL.replace("}", ", bandwidth: 5, write_bandwidth: 4}"))
     loaded = load(text)
