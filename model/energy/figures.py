@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from decimal import Decimal, InvalidOperation
 from pathlib import PurePath
 
 from model.energy.request import EnergyError
-from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.spec.fields import check_keys
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 
 SIGNIFICANT_DIGITS = 6
 LARGEST_FIGURE = 1e30
@@ -59,23 +61,18 @@ def rounded(value: float, finest: Decimal | None = None) -> Decimal:
     return figure if finest is None or abs(figure) < 1000 * finest else figure.quantize(finest)
 
 
-def as_mapping(node: Node, what: str, known: frozenset[str]) -> MappingNode:
-    """Return `node` if it is a mapping with none but `known` keys.
+def as_mapping(node: Node, what: str, known: frozenset[str], required: Collection[str] = ()) -> MappingNode:
+    """Return `node` if it is a mapping with none but `known` keys, of which some are `required`.
 
     Raises
     ------
     SpecError
-        Otherwise, at the unknown key where there is one.
+        Otherwise, at the unknown key where there is one. That required keys are missing is not an error
+        here, but said with it.
     """
     if not isinstance(node, MappingNode):
         raise SpecError(f"{what} must be a mapping", node.span)
-    for key, _ in node.entries:
-        if key.text not in known:
-            raise SpecError(
-                f"unknown key `{key.text}` in {what}",
-                key.span,
-                hint=did_you_mean(key.text, known) or f"known keys: {', '.join(sorted(known))}",
-            )
+    check_keys(node, sorted(known), what, required)
     return node
 
 

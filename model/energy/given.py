@@ -91,7 +91,7 @@ class _Reader:
 
     def _read_actions(self, _key: ScalarNode, node: Node) -> None:
         for item in as_sequence(node, "`actions`"):
-            entry = as_mapping(item, "an action", _ACTION_KEYS)
+            entry = as_mapping(item, "an action", _ACTION_KEYS, ("name", "energy"))
             name_node = entry.require("name", "an action")
             action = as_name(name_node, "the action's `name`")
             self._add(action, name_node, entry.require("energy", "an action"))

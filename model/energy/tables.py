@@ -68,7 +68,7 @@ def load_tables(ert_node: Node | None, art_node: Node | None) -> EnergyTables:
 
 
 def _load_energies(ert_node: Node) -> dict[str, EnergyTable]:
-    content = as_mapping(ert_node, "the ERT", _TABLES_KEYS)
+    content = as_mapping(ert_node, "the ERT", _TABLES_KEYS, ("tables",))
     tables: dict[str, EnergyTable] = {}
     spans: dict[str, Span] = {}
     for item in as_sequence(content.require("tables", "the ERT"), "`tables` of the ERT"):
@@ -80,7 +80,7 @@ def _load_energies(ert_node: Node) -> dict[str, EnergyTable]:
 
 
 def _load_energy_table(node: Node) -> EnergyTable:
-    entry = as_mapping(node, "a table of the ERT", _ENERGY_KEYS)
+    entry = as_mapping(node, "a table of the ERT", _ENERGY_KEYS, ("name", "actions"))
     name_node = entry.require("name", "a table of the ERT")
     name = component_name(as_name(name_node, "the table's `name`"))
     actions: dict[str, tuple[Decimal, str]] = {}
@@ -92,18 +92,18 @@ def _load_energy_table(node: Node) -> EnergyTable:
 
 
 def _load_action(node: Node) -> tuple[str, Decimal, str]:
-    entry = as_mapping(node, "an action of the ERT", _ACTION_KEYS)
+    entry = as_mapping(node, "an action of the ERT", _ACTION_KEYS, ("name", "energy"))
     action = as_name(entry.require("name", "an action of the ERT"), "the action's `name`")
     energy = entry.require("energy", f"the ERT's action `{action}`")
     return action, exact_decimal(energy, f"the energy of `{action}`"), place(energy.span)
 
 
 def _load_areas(art_node: Node) -> dict[str, tuple[Decimal, str]]:
-    content = as_mapping(art_node, "the ART", _TABLES_KEYS)
+    content = as_mapping(art_node, "the ART", _TABLES_KEYS, ("tables",))
     areas: dict[str, tuple[Decimal, str]] = {}
     spans: dict[str, Span] = {}
     for item in as_sequence(content.require("tables", "the ART"), "`tables` of the ART"):
-        entry = as_mapping(item, "a table of the ART", _AREA_KEYS)
+        entry = as_mapping(item, "a table of the ART", _AREA_KEYS, ("name", "area"))
         name_node = entry.require("name", "a table of the ART")
         name = component_name(as_name(name_node, "the table's `name`"))
         _refuse_second(name, name_node.span, spans)

@@ -39,7 +39,7 @@ def load_backend(name_or_file: str) -> Backend:
     top = read_files([path])
     check_keys(top, ("backend",), "a backend file")
     node = as_mapping(top.require("backend", f"backend file {path}"), "`backend`")
-    check_keys(node, ("name", *SIZES, "preference"), "`backend`")
+    check_keys(node, ("name", *SIZES, "preference"), "`backend`", ("name", *SIZES))
     # An alignment of 0 and of 1 both mean that nothing is padded.
     sizes = {
         key: as_int(node.require(key, "`backend`"), f"`{key}`", minimum=0 if key == "alignment" else 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
@@ -112,13 +112,24 @@ def known_name(node: Node, known: Iterable[str], what: str) -> str:
     raise SpecError(f"unknown {what} `{name}`", node.span, hint=hint)
 
 
-def check_keys(node: MappingNode, known: Iterable[str], what: str) -> None:
-    """Raise a SpecError at the first key of `node` that is not in `known`."""
+def check_keys(node: MappingNode, known: Iterable[str], what: str, required: Iterable[str] = ()) -> None:
+    """Raise a SpecError at the first key of `node` that is not in `known`.
+
+    Where it resembles no known one, the message names those of `required` that are missing as well: one
+    of them may be what it was to be.
+    """
     names = tuple(known)
     for key, _ in node.entries:
         if key.text not in names:
-            hint = did_you_mean(key.text, names) or f"known keys are {listing(names)}"
-            raise SpecError(f"unknown key `{key.text}` in {what}", key.span, hint=hint)
+            raise _unknown_key(key, names, what, [name for name in required if name not in node])
+
+
+def _unknown_key(key: ScalarNode, known: Sequence[str], what: str, missing: Sequence[str]) -> SpecError:
+    message = f"unknown key `{key.text}` in {what}"
+    similar = did_you_mean(key.text, known)
+    if missing and similar is None:
+        message = f"{message}, which lacks {listing(missing)}"
+    return SpecError(message, key.span, hint=similar or f"known keys are {listing(known)}")
 
 
 def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNode, Node] | None:

@@ -267,7 +267,7 @@ def _read_access(node: Node) -> WrittenAccess:
 def _access_entry(node: Node) -> tuple[MappingNode, str, Span]:
     """Return an item of ``tensor_accesses``, and the tensor's name with its place."""
     entry = as_mapping(node, "a tensor access")
-    check_keys(entry, ACCESS_KEYS, "a tensor access")
+    check_keys(entry, ACCESS_KEYS, "a tensor access", ("name", "projection"))
     name = entry.require("name", "a tensor access")
     return entry, as_name(name, "`name` of a tensor"), name.span
 

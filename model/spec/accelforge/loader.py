@@ -244,7 +244,7 @@ def _read_section(top: MappingNode) -> _Section:
         hint = "give this file together with one that has `workload:`"
         raise SpecError(what, top.span, hint=hint)
     node = as_mapping(top.require("workload"), "`workload`")
-    check_keys(node, WORKLOAD_KEYS, "`workload`")
+    check_keys(node, WORKLOAD_KEYS, "`workload`", ("einsums",))
     section = given(top, "variables")
     variables = {} if section is None else read_variables(as_mapping(section, "`variables`"))
     sizes, inherited = read_rank_sizes(given(node, "rank_sizes"), NO_SIZES, variables)

@@ -57,7 +57,7 @@ def read_renames(node: Node | None, kind: Kind | None = None) -> Renames:
     found: Renames = {}
     for item in as_sequence(node, "`renames`").items:
         entry = as_mapping(item, "a rename")
-        check_keys(entry, ("name", "source", "expected_count"), "a rename")
+        check_keys(entry, ("name", "source", "expected_count"), "a rename", ("name", "source"))
         rename = _rename(
             entry.require("name", "a rename"),
             entry.require("source", "a rename"),
@@ -104,7 +104,7 @@ def read_top_renames(node: Node | None, einsums: Iterable[str]) -> dict[str, Ren
     found: dict[str, Renames] = {}
     for item in _flat(items):
         entry = as_mapping(item, "an Einsum's renames")
-        check_keys(entry, ("name", *_SECTION_KINDS), "an Einsum's renames")
+        check_keys(entry, ("name", *_SECTION_KINDS), "an Einsum's renames", ("name",))
         name = known_name(entry.require("name", "an Einsum's renames"), names, "Einsum")
         for key, kind in _SECTION_KINDS.items():
             for rename in read_renames(given(entry, key), kind).values():

@@ -40,6 +40,8 @@ def read_layers(section: MappingNode, keys: Sequence[str]) -> tuple[NamedLayer, 
     places: dict[str, Span] = {}
     for item in layers.items:
         node = as_mapping(item, "a layer")
+        if "name" not in node:
+            check_keys(node, keys, "a layer", ("name",))
         given = node.require("name", "a layer")
         name = as_name(given, "the layer's name")
         if name in found:
@@ -75,7 +77,7 @@ def read_edges(
 
 def _read_edge(item: Node, positions: Mapping[str, int], keys: Sequence[str]) -> NamedEdge:
     node = as_mapping(item, "an edge")
-    check_keys(node, keys, "an edge")
+    check_keys(node, keys, "an edge", ("from", "to"))
     source, target = (
         positions[known_name(node.require(end, "an edge"), positions, "layer")] for end in ("from", "to")
     )

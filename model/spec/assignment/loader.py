@@ -58,7 +58,7 @@ def load_network(
         For every kind of bad input, with its place.
     """
     top = read_files(paths, variables, limits, allow_include)
-    check_keys(top, (SECTION,), "a network file")
+    check_keys(top, (SECTION,), "a network file", (SECTION,))
     section = as_mapping(top.require(SECTION, "the file"), f"`{SECTION}`")
     if "cost_model" not in section:
         return LoadedNetwork(network=read_tables(section))

@@ -43,9 +43,9 @@ def read_methods(top: MappingNode) -> MethodFile:
     SpecError
         A name is unknown or given twice, or a key is missing or unknown.
     """
-    check_keys(top, (SECTION,), "a file of methods")
+    check_keys(top, (SECTION,), "a file of methods", (SECTION,))
     section = as_mapping(top.require(SECTION, "the file"), f"`{SECTION}`")
-    check_keys(section, SECTION_KEYS, f"`{SECTION}`")
+    check_keys(section, SECTION_KEYS, f"`{SECTION}`", SECTION_KEYS)
     layouts = _layouts(section.require("layouts", f"`{SECTION}`"))
     given = as_mapping(section.require("dataflows", f"`{SECTION}`"), "`dataflows`")
     dataflows = {key.text: _constraints(key, value) for key, value in given.entries}
@@ -87,7 +87,7 @@ def _constraints(key: ScalarNode, node: Node) -> SequenceNode:
 
 def _method(item: Node, layouts: tuple[str, ...], dataflows: tuple[str, ...]) -> Method:
     node = as_mapping(item, "a method")
-    check_keys(node, OFFER_KEYS, "a method")
+    check_keys(node, OFFER_KEYS, "a method", OFFER_KEYS)
     name = as_name(node.require("name", "a method"), "the method's name")
     what = f"method `{name}`"
     return Method(

@@ -69,7 +69,7 @@ class Hardware:
 
 def read_shapes(section: MappingNode) -> tuple[ShapedNetwork, Hardware]:
     """Read a network with a ``cost_model``."""
-    check_keys(section, NETWORK_KEYS, "`network`")
+    check_keys(section, NETWORK_KEYS, "`network`", ("layers",))
     unit = section.get("unit")
     if unit is not None and as_name(unit, "`unit`") != UNIT:
         raise SpecError(f"the cost model `{SYSTOLIC_ARRAY}` gives costs in `{UNIT}`", unit.span)
@@ -115,13 +115,13 @@ def read_shape(layer: NamedLayer) -> Convolution | Tensor:
         return _read_convolution(as_mapping(conv, f"`conv` of {what}"), what)
     assert tensor is not None  # one of the two is given
     sizes = as_mapping(tensor, f"`tensor` of {what}")
-    check_keys(sizes, TENSOR_KEYS, f"`tensor` of {what}")
+    check_keys(sizes, TENSOR_KEYS, f"`tensor` of {what}", TENSOR_KEYS)
     extents = {key: _extent(sizes.require(key, what), f"`{key}` of {what}") for key in TENSOR_KEYS}
     return Tensor(**extents)
 
 
 def _read_convolution(node: MappingNode, what: str) -> Convolution:
-    check_keys(node, CONV_KEYS, f"`conv` of {what}")
+    check_keys(node, CONV_KEYS, f"`conv` of {what}", CONV_KEYS[:4])
     sizes = {
         key: _extent(node.require(key, f"`conv` of {what}"), f"`{key}` of {what}") for key in CONV_KEYS[:4]
     }
@@ -149,7 +149,7 @@ def _extent(node: Node, what: str) -> int:
 
 
 def _read_hardware(node: MappingNode) -> Hardware:
-    check_keys(node, MODEL_KEYS, "`cost_model`")
+    check_keys(node, MODEL_KEYS, "`cost_model`", ("name",))
     known_name(node.require("name", "`cost_model`"), (SYSTOLIC_ARRAY,), "cost model")
     rows, columns, budget = (node.get(key) for key in ("rows", "columns", "dsp_budget"))
     model = _read_model(node)

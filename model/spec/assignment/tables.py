@@ -18,7 +18,7 @@ EDGE_KEYS = ("from", "to", "transition")
 
 def read_tables(section: MappingNode) -> Network:
     """Read a network whose costs are all given."""
-    check_keys(section, NETWORK_KEYS, "`network`")
+    check_keys(section, NETWORK_KEYS, "`network`", ("layers",))
     named = read_layers(section, LAYER_KEYS)
     layers = [_layer(layer) for layer in named]
     edges = [_edge(edge, layers) for edge in read_edges(section, named, EDGE_KEYS)]

@@ -14,8 +14,16 @@ from model.spec.cascade.onnx_model import load_onnx
 from model.spec.files import SPEC_SUFFIXES, display_name, files_of
 from model.spec.merging import join_specs
 from model.spec.reader import read_files
-from model.spec.source import MappingNode, SpecError
-from model.spec.timeloop.loader import NETWORK_SECTIONS, LoadOptions, load_node
+from model.spec.source import MappingNode, SpecError, did_you_mean
+from model.spec.timeloop.loader import (
+    ANCHOR_MARK,
+    NETWORK_SECTIONS,
+    SECTIONS,
+    LoadOptions,
+    holds_components,
+    holds_constraints,
+    load_node,
+)
 
 MAPPING_NOTE = "the `mapping` of the architecture is no constraint for the layers of a network"
 
@@ -186,8 +194,23 @@ def _on_architecture(
         others = read_files(given.architectures, variables, options.limits, options.allow_include)
         joined = others if top is None else join_specs(others, top)
     if joined is None or "architecture" not in joined:
-        raise SpecError("no architecture is given", hint="add a file with `architecture:`")
+        raise _no_architecture(joined)
     return joined
+
+
+def _no_architecture(given: MappingNode | None) -> SpecError:
+    """Say that there is none, at a key that nobody knows if there is one."""
+    hint = "add a file with `architecture:`"
+    keys = () if given is None else tuple(key for key, _ in given.entries)
+    unknown = next((key for key in keys if not _is_section(key.text)), None)
+    if unknown is None:
+        return SpecError("no architecture is given", hint=hint)
+    message = f"unknown top-level key `{unknown.text}`, and no architecture is given"
+    return SpecError(message, unknown.span, hint=did_you_mean(unknown.text, ("architecture",)) or hint)
+
+
+def _is_section(name: str) -> bool:
+    return name in SECTIONS or holds_constraints(name) or holds_components(name) or ANCHOR_MARK in name
 
 
 def without_mapping(top: MappingNode, notes: list[str]) -> MappingNode:

@@ -158,7 +158,7 @@ def load_node(
     """
     notes: list[str] = []
     top = with_settings(top, options.settings)
-    _check_sections(top, options, notes)
+    _check_sections(top, options, notes, problem is not None)
     context = _context(top, files, options, notes, problem)
     clauses = _clauses(top, context)
     given = top.get("mapping")
@@ -186,7 +186,10 @@ def load_node(
     )
 
 
-def _check_sections(top: MappingNode, options: LoadOptions, notes: list[str]) -> None:
+def _check_sections(top: MappingNode, options: LoadOptions, notes: list[str], has_problem: bool) -> None:
+    required = ("architecture",) if has_problem else ("problem", "architecture")
+    missing = [key for key in required if key not in top]
+    lacking = f", and the spec lacks {listing(missing)}" if missing else ""
     for key, value in top.entries:
         if ANCHOR_MARK in key.text:
             continue
@@ -198,7 +201,7 @@ def _check_sections(top: MappingNode, options: LoadOptions, notes: list[str]) ->
             hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
             if key.text in NETWORK_SECTIONS:
                 hint = "the command `network` maps workloads"
-            raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)
+            raise SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
         if key.text == "sparse_optimizations" and not _is_empty(value):
             _refuse_sparse(key, options, notes)
     if "globals" in top:

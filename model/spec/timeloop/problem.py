@@ -103,7 +103,7 @@ def read_problem(
         The section is malformed; the error's span is the place.
     """
     section = as_mapping(node, "`problem`")
-    check_keys(section, _PROBLEM_KEYS, "`problem`")
+    check_keys(section, _PROBLEM_KEYS, "`problem`", ("shape", "instance"))
     check_version(section)
     shape = _read_shape(section.require("shape", "`problem`"), find_shape, limits)
     instance = as_mapping(section.require("instance", "`problem`"), "`instance`")
@@ -146,7 +146,8 @@ def _read_shape(node: Node, find_shape: ShapeLookup, limits: Limits) -> _Shape:
     if isinstance(node, ScalarNode):
         node = find_shape(as_name(node, "`shape`"), node.span)
     shape = as_mapping(node, "`shape`")
-    check_keys(shape, _SHAPE_KEYS, "`shape`")
+    own_spaces = next((key for key in ("data-spaces", "data_spaces") if key in shape), "data_spaces")
+    check_keys(shape, _SHAPE_KEYS, "`shape`", ("dimensions", own_spaces))
     check_version(shape)
     dims: dict[str, Span] = {}
     dimensions = as_sequence(shape.require("dimensions", "`shape`"), "`dimensions`")
@@ -188,7 +189,7 @@ def _declared_coefficients(node: Node | None, dims: dict[str, Span]) -> dict[str
     declared: dict[str, tuple[Span, int | None]] = {}
     for item in as_sequence(node, "`coefficients`").items:
         entry = as_mapping(item, "a coefficient")
-        check_keys(entry, ("name", "default"), "a coefficient")
+        check_keys(entry, ("name", "default"), "a coefficient", ("name",))
         name_node = entry.require("name", "a coefficient")
         name = _identifier(name_node, "coefficient")
         other = dims.get(name) or (declared[name][0] if name in declared else None)
@@ -260,7 +261,9 @@ def _respelt(key: ScalarNode, known: tuple[str, ...], instance: MappingNode) -> 
     if len(folded) == 1 and folded[0] in instance and not _written_in(instance, folded[0]):
         return folded[0]
     hint = did_you_mean(key.text, known) or f"the shape has {listing(known)}"
-    raise SpecError(f"unknown key `{key.text}` in `instance`", key.span, hint=hint)
+    missing = [] if did_you_mean(key.text, known) else [name for name in known if name not in instance]
+    lacking = f", which lacks {listing(missing)}" if missing else ""
+    raise SpecError(f"unknown key `{key.text}` in `instance`{lacking}", key.span, hint=hint)
 
 
 def _written_in(mapping: MappingNode, name: str) -> bool:
@@ -292,7 +295,7 @@ def _read_dataspaces(shape: _Shape, coefficients: dict[str, int], limits: Limits
     places: dict[str, Span] = {}
     for item in node.items:
         entry = as_mapping(item, "a dataspace")
-        check_keys(entry, _DATASPACE_KEYS, "a dataspace")
+        check_keys(entry, _DATASPACE_KEYS, "a dataspace", ("name", "projection"))
         name_node = entry.require("name", "a dataspace")
         name = _identifier(name_node, "dataspace")
         if name in found:

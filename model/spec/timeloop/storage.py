@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from model.architecture import StorageLevel
 from model.source_ref import SourceRef
-from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name, source_ref
+from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name, listing, source_ref
 from model.spec.source import Node, Span, SpecError, fold_name
 from model.spec.timeloop.attributes import Attribute
 from model.spec.timeloop.context import Context
@@ -64,6 +64,19 @@ _NETWORK_ENERGIES = (
     "energy-per-ingress",
 )
 MODELLED_ATTRIBUTES = (*(name for names in _SYNONYMS.values() for name in names), *_SIMPLE)
+
+# Of storages, by the built-in estimator.
+_ESTIMATED = (
+    "technology",
+    "type",
+    "n_banks",
+    "n_rd_ports",
+    "n_wr_ports",
+    "n_rdwr_ports",
+    "n_rw_ports",
+    "n_bits",
+    "global_cycle_seconds",
+)
 
 # Alike enough to be a slip of the pen, unlike `n_banks` and the other names an estimator may know.
 _SLIP = 0.88
@@ -129,7 +142,7 @@ def read_storage(leaf: Leaf, context: Context, ignore_sparse: bool) -> StorageLe
     _note_bandwidth(reader, context)
     word_bits = reader.integer("datawidth", None)
     if word_bits is None:
-        raise SpecError(f"storage `{leaf.name}` lacks `datawidth`, the bits of a word", leaf.span)
+        raise _lacking(leaf, "`datawidth`, the bits of a word")
     cluster_size, block_size = _block(reader, word_bits, context)
     if cluster_size > 1 and _is_dram(leaf):
         raise SpecError("a DRAM has a `cluster_size` of 1", reader.place("cluster_size"))
@@ -193,6 +206,22 @@ def _check_names(leaf: Leaf, ignore_sparse: bool, context: Context) -> None:
             raise SpecError(f"unknown attribute `{name}`", attribute.key, hint=f"did you mean `{slip}`?")
 
 
+def _unknown(leaf: Leaf) -> dict[str, Span]:
+    """Return the places of the attributes that a storage writes, and that nobody reads, in order."""
+    known = (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES, *_NETWORK_ENERGIES, *_ESTIMATED)
+    unknown = {name: leaf.attributes[name].key for name in leaf.own if name not in known}
+    return dict(sorted(unknown.items(), key=lambda item: (item[1].line, item[1].column)))
+
+
+def _lacking(leaf: Leaf, what: str) -> SpecError:
+    """Say that an attribute is missing, at the first of those that one nobody reads may be meant as."""
+    message, unknown = f"storage `{leaf.name}` lacks {what}", _unknown(leaf)
+    if not unknown:
+        return SpecError(message, leaf.span)
+    hint = f"no storage has an attribute {listing(unknown)}"
+    return SpecError(message, next(iter(unknown.values())), hint=hint)
+
+
 @lru_cache(maxsize=1024)
 def _slip(name: str) -> str | None:
     """Return the modelled attribute that `name` misspells, if it does."""
@@ -213,9 +242,11 @@ def _block(reader: _Reader, word_bits: int, context: Context) -> tuple[int, int]
     block = reader.integer("block_size", None)
     if width is None:
         if block is None:
+            unknown = _unknown(reader.leaf)
+            beside = f" (no storage has an attribute {listing(unknown)})" if unknown else ""
             context.note(
                 f"{reader.leaf.span}: storage `{reader.leaf.name}` gives neither `width` nor `block_size`: "
-                "an access moves one word"
+                f"an access moves one word{beside}"
             )
         return cluster or 1, block or 1
     known = cluster or 1 if block is None else block * (cluster or 1)
@@ -245,8 +276,7 @@ def _capacity(reader: _Reader, word_bits: int, block_size: int) -> int | None:
     if not found:
         if _is_dram(reader.leaf):
             return None
-        message = f"storage `{reader.leaf.name}` lacks `depth`; only a DRAM may be unlimited"
-        raise SpecError(message, reader.leaf.span)
+        raise _lacking(reader.leaf, "`depth`; only a DRAM may be unlimited")
     (name, words), *others = found.items()
     for other, other_words in others:
         if other_words != words:

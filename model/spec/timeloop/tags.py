@@ -27,8 +27,8 @@ def check_tags(section: str, value: Node) -> None:
     SpecError
         A value that is no node of the architecture carries a tag.
     """
-    for node in _children(value) if section == "architecture" else (value,):
-        _check(node)
+    for key, node in _children(value) if section == "architecture" else ((None, value),):
+        _check(node, key)
 
 
 def refused_tag(node: Node) -> SpecError:
@@ -39,26 +39,27 @@ def refused_tag(node: Node) -> SpecError:
     return SpecError(f"unknown tag `{node.tag}`", node.span, hint=hint)
 
 
-def _check(node: Node) -> None:
+def _check(node: Node, key: ScalarNode | None) -> None:
     if node.tag in NODE_TAGS:
+        where, span = ("here", node.span) if key is None else (f"under `{key.text}`", key.span)
         hint = "they mark the items of `nodes` in the architecture"
-        raise SpecError(f"`{node.tag}` does not belong here", node.span, hint=hint)
+        raise SpecError(f"`{node.tag}` does not belong {where}", span, hint=hint)
     if node.tag is not None:
         raise refused_tag(node)
-    for child in _children(node):
-        _check(child)
+    for inner, child in _children(node):
+        _check(child, inner or key)
 
 
-def _children(node: Node) -> Iterator[Node]:
-    """Values inside of `node`; of the items of a list of ``nodes``, what lies inside of them."""
+def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
+    """Values inside of `node` with their keys; of the items of ``nodes``, what lies inside of them."""
     if isinstance(node, ScalarNode):
         return
     if not isinstance(node, MappingNode):
-        yield from node.items
+        yield from ((None, item) for item in node.items)
         return
     for key, value in node.entries:
         if key.text == "nodes" and not isinstance(value, ScalarNode):
-            for item in _children(value):
+            for _, item in _children(value):
                 yield from _children(item)
         else:
-            yield value
+            yield key, value

@@ -157,7 +157,7 @@ def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> 
         message = "an architecture of `subtree` is one of version 0.3"
         hint = "version 0.4 has a list of tagged `nodes`"
         raise SpecError(message, section.key("subtree").span, hint=hint)
-    check_keys(section, ("version", "nodes", "name"), "`architecture`")
+    check_keys(section, ("version", "nodes", "name"), "`architecture`", ("nodes",))
     check_version(section)
     walk = _Walk()
     scope = _Scope(NO_ATTRIBUTES, variables, limits)
@@ -185,7 +185,7 @@ def _read_node(item: Node, scope: _Scope, walk: _Walk) -> Leaf | None:
     check_count((*walk.leaves, *walk.branches, item), scope.limits.components, "nodes", item.span)
     if item.tag in _BRANCHES:
         branch = as_mapping(item, f"`{item.tag}`")
-        check_keys(branch, ("nodes", "name"), f"`{item.tag}`")
+        check_keys(branch, ("nodes", "name"), f"`{item.tag}`", ("nodes",))
         nodes = branch.require("nodes", f"`{item.tag}`")
         inner = replace(scope, depth=scope.depth + 1)
         walk.branches.append((item.tag or "", scope.depth, len(walk.leaves)))
@@ -225,7 +225,8 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
         text = "" if given is None else as_name(given, "`name`")
         return Leaf("nothing", text, node.span, node, depth=scope.depth)
     known = _CONTAINER_KEYS if item.tag == "!Container" else _COMPONENT_KEYS
-    check_keys(node, known, f"`{item.tag}`")
+    required = ("name",) if item.tag == "!Container" else ("name", "class")
+    check_keys(node, known, f"this `{item.tag}`", required)
     enabled = node.get("enabled")
     if enabled is not None and not as_bool(enabled, "`enabled`", scope.variables):
         return None
