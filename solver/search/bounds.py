@@ -102,10 +102,11 @@ class LatticeBounds:
         self.loads_inside = known.loads_inside
 
     def _tables(self, limit: int) -> BoundTables:
-        levels = (self.tiles(level) for level in range(self.depth))
-        if any(len(tiles) == 0 for tiles in (*levels, *(self._within or ()))):
+        tiles = [self.tiles(level) for level in range(self.depth)]
+        if any(len(own) == 0 for own in (*tiles, *(self._within or ()))):
             return self._nothing(0)
-        return self._run(self.room(limit))
+        room = self.room(limit)
+        return self._run(tiles, room) if room else self._nothing(0)
 
     def _nothing(self, states: int) -> BoundTables:
         """What is left when no mapping is below the limit."""
@@ -172,9 +173,9 @@ class LatticeBounds:
         """Whether no fanout lies between the tiles of `level` and of a boundary farther in."""
         return self.sub.above[level] == self.sub.above[boundary.level]
 
-    def _run(self, room: int) -> BoundTables:
-        tiles, own = self._survivors(room)
-        states = sum(len(self.tiles(level)) for level in range(1, self.depth))
+    def _run(self, feasible: Sequence[IntArray], room: int) -> BoundTables:
+        tiles, own = self._survivors(feasible, room)
+        states = sum(len(fitting) for fitting in feasible[1:])
         if any(len(t) == 0 for t in tiles):
             return self._nothing(states)
         outside = [0, *accumulate(int(costs.min()) for costs in own)]
@@ -192,9 +193,9 @@ class LatticeBounds:
             inside = self._join(level - 1, stage, inside, tiles[level - 1], room - outside[level])
         return BoundTables((inside, *reversed(found)), tuple(reversed(stages)), loads_inside, states)
 
-    def _survivors(self, room: int) -> tuple[list[IntArray], list[IntArray]]:
+    def _survivors(self, feasible: Sequence[IntArray], room: int) -> tuple[list[IntArray], list[IntArray]]:
         """Per level, the tiles that can matter, and per class and tile the cost at their boundary."""
-        tiles = [self.tiles(level) for level in range(self.depth)]
+        tiles = list(feasible)
         if self._within is None:
             own = [self._own_once(level, t) for level, t in enumerate(tiles)]
         else:
@@ -297,7 +298,10 @@ class LatticeBounds:
                 if self._stop():
                     raise Stopped
                 combined = costs + values
-                combined = np.where(combined < room, combined, INFINITY)[origins]
+                useful = combined < room
+                if not useful.any():
+                    continue
+                combined = np.where(useful, combined, INFINITY)[origins]
                 for key, bound in slot.outwards(row, members, combined):
                     result[key] = np.minimum(bound, result.get(key, INFINITY))
         return result

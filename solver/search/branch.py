@@ -59,6 +59,11 @@ class Branching:
         """Whether nodes were left out because the budget was used up."""
         return self.budget is not None and self.expanded > self.budget
 
+    def limit_nodes(self, more: int) -> None:
+        """Leave at most `more` nodes of the budget."""
+        left = self.expanded + more
+        self.budget = left if self.budget is None else min(self.budget, left)
+
     def _limit(self) -> int:
         return self.bounds.room(self.sub.limit(self.goal))
 

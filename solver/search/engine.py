@@ -45,6 +45,12 @@ ROUND = 32
 FIRST_NODES = 200
 """Nodes that are branched before a subproblem's bounds are sharpened."""
 
+FIRST_SKELETONS = 10
+"""Skeletons that are completed at once in the most promising subproblem so far."""
+
+MORE_NODES = 20
+"""Nodes that are branched for those after the first, at most."""
+
 Report = Callable[[str, Goal, int | None], None]
 
 
@@ -181,12 +187,13 @@ class Search:
             yield max(0, int(values[number])), sub
 
     def _dive(self, bounds: LatticeBounds, loads: Sequence[LoadBounds]) -> None:
-        """Follow the bounds to one mapping: a good incumbent makes all later tables small."""
+        """Follow the bounds to a few mappings: a good incumbent makes all later tables small."""
         nodes = self.options.branch_nodes
         budget = nodes if self.goal.incumbent is None else min(FIRST_NODES, nodes)
         branching = Branching(bounds, self.goal, self.orders, self.stop, budget, loads)
-        for skeleton in islice(branching.skeletons(), 1):
+        for skeleton in islice(branching.skeletons(), FIRST_SKELETONS):
             self._complete(skeleton)
+            branching.limit_nodes(MORE_NODES)
 
     def _exhaust(self, candidate: Candidate, bounds: LatticeBounds) -> None:
         """Branch until nothing can improve; what is open after the budget goes to CP-SAT if it is small."""

@@ -155,25 +155,36 @@ class Slot:
 
     def leads(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
         """Which targets (rows) this slot reaches from which sources (columns)."""
-        exponents = self.lattice.exponents
-        leads = np.ones((len(targets), len(sources)), dtype=np.bool_)
-        for a in range(exponents.shape[1]):
-            leads &= exponents[targets, a][:, None] >= exponents[sources, a][None, :]
-        for d in range(len(self.allowed)):
-            moves = dims is None or d in dims
-            if moves and self.free[d]:
+        lattice = self.lattice
+        every = range(len(self.allowed))
+        moving = [d for d in (every if dims is None else dims) if not self.trivial[d]]
+        still = [d for d in every if d not in moving]
+        if any(1 not in self.allowed[d] for d in still):
+            return np.zeros((len(targets), len(sources)), dtype=np.bool_)
+        strides = np.array([lattice.dim_strides[d] for d in still], dtype=np.int64)
+        rows, columns = lattice.places[targets], lattice.places[sources]
+        leads: BoolArray = (rows[:, still] @ strides)[:, None] == (columns[:, still] @ strides)[None, :]
+        for d in moving:
+            if not self.free[d]:
+                leads &= self._steps[d][rows[:, d]][:, columns[:, d]]
                 continue
-            mask = self.masks[d] if moves else self._only_one[d]
-            places = self.lattice.places[:, d]
-            steps = places[targets][:, None] - places[sources][None, :]
-            # Where the source does not divide the target, the step means nothing and may be negative.
-            leads &= mask[np.maximum(steps, 0)]
+            for a in (a for a, axis in enumerate(lattice.axes) if axis[0] == d):
+                exponents = lattice.exponents[:, a]
+                leads &= exponents[targets][:, None] >= exponents[sources][None, :]
         return leads
 
     @cached_property
-    def _only_one(self) -> tuple[BoolArray, ...]:
-        """Per dimension, the mask that allows the factor 1 alone, where it is allowed at all."""
-        return tuple(mask & (np.arange(len(mask)) == 0) for mask in self.masks)
+    def _steps(self) -> tuple[BoolArray, ...]:
+        """Per dimension, which places of ``divisors_of`` (rows) its loop reaches from which (columns)."""
+        return tuple(
+            np.array(
+                [
+                    [t % s == 0 and t // s in allowed for s in self.lattice.divisors_of(d)]
+                    for t in self.lattice.divisors_of(d)
+                ]
+            )
+            for d, allowed in enumerate(self.allowed)
+        )
 
     def sweep(self, table: IntArray, dims: Sequence[int] | None = None) -> IntArray:
         """Minimum of `table` over all vectors from which this slot leads to each vector.

@@ -92,7 +92,7 @@ class LoadSubproblem(Subproblem):
         tables, tenants = self.space.tables[place], self.space.tenants(self.mask, level)
 
         def words() -> IntArray:
-            tiles = self.feasible(level)
+            tiles = self.space.feasible(level, tenants)
             traffic = tables.plain_words[tiles] * tables.irrelevant_tiles[tiles]
             return np.array([traffic.max(initial=0)])
 

@@ -18,7 +18,7 @@ from solver.search.lattice import IntArray, Lattice, Slot
 from solver.search.spatial import Factors, FanoutChoice, StageClass, fanout_choices, stage_choices
 from solver.search.windows import Unrolling, relevant_words, sliding_words
 
-MEMO_SIZE = 64
+MEMO_SIZE = 256
 """Tables over the whole lattice that are remembered at a time, at most."""
 
 MEMO_BYTES = 1 << 28

@@ -128,6 +128,11 @@ class StageClass:
     windows: Factors
     members: tuple[StageChoice, ...]
 
+    @property
+    def key(self) -> tuple[int, Factors, Factors, Factors]:
+        """What tells this class from the others of its stage."""
+        return self.units, self.irrelevant, self.distinct, self.windows
+
 
 def stage_choices(fanouts: Sequence[Sequence[FanoutChoice]], bounds: Sequence[int]) -> Iterator[StageChoice]:
     """Combine the choices of consecutive fanouts; the product must divide the bounds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -155,5 +156,20 @@ class Subproblem:
         return self.space.unrolling([stage.windows for stage in self.spatial[:level]])
 
     def feasible(self, level: int) -> IntArray:
-        """Lattice indices of the tiles that fit into `level` under this mask."""
-        return self.space.feasible(level, self.space.tenants(self.mask, level))
+        """Lattice indices of the tiles that fit into `level`, and leave room for the fanouts above."""
+        tenants = self.space.tenants(self.mask, level)
+        stages = [stage for stage in self.spatial[:level] if stage.units > 1]
+        if not stages:
+            return self.space.feasible(level, tenants)
+        key = ("feasible", level, tenants, *(stage.key for stage in stages))
+        return self.space.memo(key, lambda: self._leaving_room(self.space.feasible(level, tenants), stages))
+
+    def _leaving_room(self, tiles: IntArray, stages: Sequence[StageClass]) -> IntArray:
+        """Those of `tiles` that some spatial choice of each stage can multiply within the bounds."""
+        lattice = self.space.lattice
+        for stage in stages:
+            leaves = np.zeros(len(tiles), dtype=np.bool_)
+            for factor in {lattice.index(member.factors) for member in stage.members}:
+                leaves |= lattice.fitting(tiles, factor)
+            tiles = tiles[leaves]
+        return tiles

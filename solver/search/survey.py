@@ -23,6 +23,9 @@ from solver.search.spatial import StageClass
 ROUNDING = 1 - 1e-9
 """Floating-point sums here err by far less than this share."""
 
+ROUNDING_UP = 1 + 1e-9
+"""For what is subtracted: little may be left of large numbers."""
+
 CHUNK = 4_000_000
 
 
@@ -133,7 +136,7 @@ class Survey:
         total = np.zeros(len(self.grid))
         weights: dict[tuple[int, int], FloatArray] = {}
         for place, action, weight in weighed:
-            total = total - weight * action.minus
+            total = total - weight * action.minus * ROUNDING_UP
             if action.boundary == depth:
                 total = total + weight * action.multiplier * self._steps
                 continue
@@ -179,20 +182,26 @@ class Survey:
             return np.full(len(self.grid), np.inf)
         if not weights:
             return np.zeros(len(self.grid))
+        once = {
+            place: weight
+            * self._least_relevant(place, level, mask)
+            * self.grid.unused_above[place][level]
+            / self.grid.above[level]
+            for place, weight in weights.items()
+        }
         best = np.full(len(self.grid), np.inf)
         for members in space.reuse_classes:
             reused = [p for p in weights if p in members and space.reuses(p, level)]
             loose = sorted(p for p in weights if p not in reused)
-            fixed = np.zeros(len(self.grid))
-            for place in reused:
-                spread = self.grid.above[level] / self.grid.unused_above[place][level]
-                fixed += weights[place] * (self._least_relevant(place, level, mask) / spread)
+            fixed = sum((once[p] for p in reused), np.zeros(len(self.grid)))
             if loose:
                 front = self._front(level, space.tenants(mask, level), frozenset(loose))
                 matrix = np.stack([weights[p] / self.grid.above[level] for p in loose], axis=1)
                 fixed += _least_product(matrix, front)
             np.minimum(best, fixed, out=best)
-        return best
+        # The front has tiles that are too large for what is unrolled above: they seem to be delivered less.
+        least: FloatArray = np.maximum(best, sum(once.values()))
+        return least
 
     def _relevant(self, place: int, level: int) -> IntArray:
         return self.space.relevant_words(place, level, self.space.no_unrolling)

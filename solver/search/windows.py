@@ -65,10 +65,10 @@ def _led_words(
 ) -> IntArray:
     """Least words if the innermost moving loop is over `dim`, where it has a loop at all.
 
-    Consecutive tiles lie a tile's step times the directly unrolled factor apart. If the component's
-    other dimensions have no loops outside, the tiles make up one row. Otherwise a loop farther out may
-    come back to a tile and bring nothing for its first position: the more positions, the less it saves,
-    so the fewest, a prime, bound the saving.
+    Consecutive tiles lie a tile's step times the directly unrolled factor apart. If no loop over another
+    dimension of the component can come back to a tile, the tiles make up rows. Otherwise one may bring
+    nothing for its first position: the more positions, the less it saves, so the fewest, a prime, bound
+    the saving.
     """
     plain, box = tables.plain_words, tables.boxes[component]
     step = lattice.extents[:, dim] * ((part.step(dim) or 0) * unrolling.directly[dim])
@@ -77,8 +77,32 @@ def _led_words(
     prime = min(p for p, _ in prime_factors(lattice.bounds[dim]))
     row = plain // (box * count) * (box + (count - 1) * fresh)
     returning = plain // (box * prime) * ((prime - 1) * fresh)
-    alone = math.prod(positions[d] for d in part.dims if d != dim) == 1
-    return np.where(count > 1, np.where(alone, row, returning), plain)
+    others = [d for d in part.dims if d != dim]
+    straight = math.prod(positions[d] for d in others) == 1
+    if len(others) == 1:
+        straight |= _never_meet(lattice, part, dim, others[0], unrolling)
+    return np.where(count > 1, np.where(straight, row, returning), plain)
+
+
+def _never_meet(lattice: Lattice, part: Component, dim: int, other: int, unrolling: Unrolling) -> BoolArray:
+    """Tiles that no loop over either dimension is compared with again, if one over `dim` leads.
+
+    It would take a movement along one dimension that equals one along the other, or one that is a lead
+    farther while tiles overlap: a common multiple of the steps of both, and none is so short.
+    """
+    steps, farthest, sides, longest = [], [], [], []
+    for d in (dim, other):
+        coefficient, bound = part.step(d) or 0, lattice.bounds[d]
+        prime = min(p for p, _ in prime_factors(bound))
+        extents = np.array(lattice.divisors_of(d), dtype=np.int64)
+        steps.append(coefficient * unrolling.directly[d] * extents)
+        farthest.append((coefficient * bound - steps[-1]) // (prime - 1))
+        longest.append(coefficient * (bound // prime))
+        sides.append(coefficient * (extents - 1))
+    step, box = steps[0][:, None], 1 + sides[0][:, None] + sides[1][None, :]
+    ahead = farthest[0][:, None] + np.where(step < box, np.minimum(box - 1, longest[0]), 0)
+    apart: BoolArray = np.lcm(step, steps[1][None, :]) > np.minimum(ahead, farthest[1][None, :])
+    return apart[lattice.places[:, dim], lattice.places[:, other]]
 
 
 def led_words(

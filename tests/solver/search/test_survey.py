@@ -2,14 +2,19 @@
 
 import math
 from collections import defaultdict
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 
+from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.cost import evaluate
 from model.mapping import FanoutMapping, StorageMapping
 from model.mapspace import Mapspace
+from model.spec.timeloop import load_timeloop
+from solver.result import Options, Status
+from solver.search import map_einsum
 from solver.search.space import KeepMask, SearchSpace, keep_masks
 from solver.search.spatial import StageClass
 from solver.search.subproblem import Subproblem
@@ -17,6 +22,9 @@ from solver.search.survey import Survey, pareto_front
 from tests.bruteforce import enumerate_mappings
 from tests.solver.search.unusual import unlimited_bounds, unusual_mapspaces
 from tests.strategies import random_mapspaces
+from tests.test_bruteforce import free_mapspace, matmul
+
+SPECS = Path(__file__).parents[3] / "specs"
 
 Key = tuple[KeepMask, tuple[tuple[int, ...], ...]]
 
@@ -101,3 +109,24 @@ def test_bounds_are_below_the_least_of_each_subproblem(seed: int):
 @pytest.mark.parametrize("seed", range(3))
 def test_bounds_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
     assert sum(map(hold_bounds, unusual_mapspaces(monkeypatch, 310 + seed, 10, 300))) > 5
+
+
+def test_no_boundary_costs_less_than_one_delivery_each():
+    """Also where tiles of the front are too large for what is unrolled above."""
+    dram = StorageLevel("dram", energy=AccessEnergy(200, 200, 200))
+    registers = StorageLevel("registers", size_words=60, energy=AccessEnergy(1, 1, 1))
+    space = SearchSpace(free_mapspace(matmul(8, 4, 12), dram, Fanout("mesh", 4, 2), registers))
+    survey = Survey(space)
+    for mask in keep_masks(space):
+        energies, _ = survey.bounds(mask)
+        for number, energy in enumerate(energies):
+            bounds = unlimited_bounds(Subproblem(space, mask, survey.grid.spatial(number)))
+            assert energy >= bounds.constant * (1 - 1e-6)
+
+
+def test_spatial_choices_are_mostly_ruled_out_at_once():
+    """Nearly all of 38,592 choices are ruled out before their lattices are bounded."""
+    files = [SPECS / "architectures/free_three_level.yaml", SPECS / "layers/vgg16/01_conv1_1.yaml"]
+    result = map_einsum(load_timeloop(files).mapspace, Options(objectives=("energy",)))
+    assert result.status is Status.OPTIMAL
+    assert result.statistics.subproblems < 100
