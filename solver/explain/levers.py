@@ -29,6 +29,7 @@ from solver.explain.shares import (
     sized_mesh,
     sized_storages,
     sized_utilizations,
+    unit_words,
 )
 from solver.explain.wording import also_text, change_text, order_text, without_text
 from solver.result import Lever
@@ -125,9 +126,9 @@ def _resized(
     own = [c for c in rest if isinstance(c, Capacity | Utilization) and c.level in levels]
     filled = {c.level for c in own if isinstance(c, Utilization)}
     others, mapspace, first = [c for c in rest if c not in own], feasibility.mapspace, capacities[0]
-    rows = search(feasibility, others, sized_storages(capacities, filled))
-    if rows is not None:
-        words = rows * first.storage.block_size
+    size = search(feasibility, others, sized_storages(capacities, filled))
+    if size is not None:
+        words = size * unit_words(first.storage)
         text = change_text(first, words, mapspace) + also_text(capacities[1:], mapspace)
         yield Lever(text, first.storage.size_words or 0, words, first.sources[:1])
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from model.architecture import StorageLevel
 from solver.explain.constraints import Capacity, Constraint, Mesh, Parallelism, Utilization
 from solver.explain.feasibility import Feasibility
 from solver.explain.nearest import nearest, with_value
@@ -62,24 +63,29 @@ def sized_mesh(rest: Collection[Constraint], meshes: Sequence[Mesh]) -> Sized:
 
 
 def sized_storages(capacities: Sequence[Capacity], filled: Collection[int]) -> Sized:
-    """Return the rows of storages whose capacities are written together.
+    """Return the size of storages whose capacities are written together, each in what it is given in.
 
     Levels in `filled` are to be filled to their least utilization.
     """
     storages = [each.storage for each in capacities]
 
-    def limits(rows: int) -> list[Constraint]:
-        return [_with_rows(each, rows) for each in capacities]
+    def limits(size: int) -> list[Constraint]:
+        return [_resized(each, size) for each in capacities]
 
-    def shares(rows: int) -> list[Constraint]:
-        resized = [_with_rows(each, rows) for each in capacities if each.level in filled]
+    def shares(size: int) -> list[Constraint]:
+        resized = [_resized(each, size) for each in capacities if each.level in filled]
         return [Utilization(each.level, each.storage) for each in resized if each.words]
 
     def needed(words: int) -> int:
-        return max(math.ceil(words * own.multiple_buffering / own.block_size) for own in storages)
+        return max(math.ceil(words * own.multiple_buffering / unit_words(own)) for own in storages)
 
-    words, block = storages[0].size_words or 0, storages[0].block_size
-    return Sized((words - 1) // block, words // block + 1, limits, shares, needed)
+    words, unit = storages[0].size_words or 0, unit_words(storages[0])
+    return Sized((words - 1) // unit, words // unit + 1, limits, shares, needed)
+
+
+def unit_words(storage: StorageLevel) -> int:
+    """Return the words in one unit of what a capacity is given in: rows, or single words."""
+    return storage.block_size if storage.sized_in_rows else 1
 
 
 def sized_utilizations(utilizations: Sequence[Utilization]) -> Sized:
@@ -125,6 +131,6 @@ def next_smaller(feasibility: Feasibility, rest: Collection[Constraint], sized: 
     return size if size > 0 else None
 
 
-def _with_rows(capacity: Capacity, rows: int) -> Capacity:
+def _resized(capacity: Capacity, size: int) -> Capacity:
     storage = capacity.storage
-    return Capacity(capacity.level, replace(storage, size_words=rows * storage.block_size))
+    return Capacity(capacity.level, replace(storage, size_words=size * unit_words(storage)))

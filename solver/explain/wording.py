@@ -114,7 +114,8 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
         case Split(node, count):
             return f"split {value} instead of {count} of `{_node(mapspace, node)}`"
         case Capacity(_, storage):
-            rows = "" if storage.block_size == 1 else f" (depth {value // storage.block_size:,})"
+            in_rows = storage.sized_in_rows and storage.block_size > 1
+            rows = f" (depth {value // storage.block_size:,})" if in_rows else ""
             return f"`{storage.name}` with {_words(value)} instead of {storage.size_words or 0:,}{rows}"
         case Utilization(_, storage):
             room = storage.usable_words or 1

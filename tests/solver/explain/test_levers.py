@@ -351,3 +351,22 @@ def test_a_dataspace_is_not_bypassed_where_another_node_of_the_line_needs_it():
     texts = [lever.text for lever in reason.levers]
     assert "without this: `buffer` keeps Outputs; the line holds for `output_spad` as well" in texts
     assert not any("bypassing" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("given", "lever"),
+    [
+        ("depth: 2", "`weight_spad` with 10 words instead of 4 (depth 5)"),
+        ("entries: 5", "`weight_spad` with 9 words instead of 5"),
+        ("sizeKB: 0.0048828125", "`weight_spad` with 9 words instead of 5"),
+    ],
+)
+def test_a_capacity_grows_by_what_it_is_given_in(given, lever):
+    wide = SPAD.replace("depth: 8, width: 8", f"{given}, width: 16")
+    tiles = [  # 6 weights and 3 inputs
+        ("temporal: {factors: [P=1]}", "temporal: {factors: [P=1, M=2, C=1, R=3]}"),
+        ("dataspace: {keep: [Weights]}", "dataspace: {keep: [Weights, Inputs]}"),
+        ("- !Nothing\n          constraints:\n            dataspace: {keep: [Inputs]}", "- !Nothing {}"),
+    ]
+    (reason,) = diagnose(mapspace_of((SPAD, wide), *tiles)).reasons
+    assert lever in [each.text for each in reason.levers]
