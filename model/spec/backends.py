@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 from model.spec.fields import as_int, as_mapping, as_name, as_sequence, check_keys, known_name, listing
+from model.spec.files import SHIPPED_SPECS
 from model.spec.reader import read_files
 from model.spec.source import MappingNode, Node, SpecError, did_you_mean
 from model.tiling.backend import Backend
@@ -59,7 +59,7 @@ def load_backend(name_or_file: str) -> Backend:
 
 def backend_directory() -> Path:
     """Return the directory of the shipped backends."""
-    return Path(str(files("specs"))) / "backends"
+    return SHIPPED_SPECS / "backends"
 
 
 def _shipped(name: str) -> Path:

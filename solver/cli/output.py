@@ -79,7 +79,11 @@ def _give_up(stream: TextIO) -> None:
 
 
 def _check_writable(path: Path) -> None:
-    if path.is_dir():
+    try:
+        is_directory = path.is_dir()
+    except OSError as error:  # such as a name that is too long
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+    if is_directory:
         raise OutputError(f"cannot write {path}: it is a directory")
     if not path.parent.is_dir():
         raise OutputError(f"cannot write {path}: there is no directory {path.parent}")

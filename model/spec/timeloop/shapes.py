@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from model.spec.fields import as_mapping, listing
-from model.spec.files import include_roots, is_file
+from model.spec.files import SHIPPED_SPECS, include_roots, is_file
 from model.spec.limits import Limits
 from model.spec.reader import read_files
 from model.spec.source import MappingNode, Span, SpecError, did_you_mean
@@ -18,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 def shape_directory() -> Path:
     """Return the directory of the shipped problem shapes."""
-    return Path(str(files("specs"))) / "problem-shapes"
+    return SHIPPED_SPECS / "problem-shapes"
 
 
 def find_shape(

@@ -17,6 +17,7 @@ from model.spec.timeloop import load_timeloop
 from solver.cli.main import main
 from solver.report.timeloop_mapping import mapping_targets, mapping_yaml
 from tests.bruteforce import enumerate_mappings
+from tests.conftest import REPOSITORY
 from tests.solver.examples import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN
 from tests.solver.golden import assert_golden
 
@@ -282,3 +283,20 @@ def test_map_and_evaluate_agree(objective, tmp_path):
         assert first[key] == second[key]
     values = {"energy": first["energy_pj"], "latency": first["cycles"], "edp": first["edp_pj_cycles"]}
     assert first["value"] == first["bound"] == values[first["objective"]]
+
+
+@pytest.mark.parametrize("init", [False, True])
+def test_a_folder_called_specs_hides_nothing_that_ships(init, tmp_path):
+    """The working directory comes first on the path of ``python -m solver``."""
+    (tmp_path / "specs").mkdir()
+    if init:
+        (tmp_path / "specs" / "__init__.py").touch()
+    shipped = REPOSITORY / "specs"
+    layer = ["check", shipped / "architectures" / "simba_like.yaml", shipped / "layers/resnet18/21_fc.yaml"]
+    for words in (layer, ["tile", "--operator", "eltwise", "--input", "2,16", "--backend", "smv"]):
+        command = [sys.executable, "-m", "solver", *map(str, words)]
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        run = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert (run.returncode, run.stderr) == (0, "")

@@ -18,6 +18,7 @@ def test_paths_that_can_be_written_pass(tmp_path):
     [
         (["."], "it is a directory"),
         (["missing/out.json"], "there is no directory"),
+        (["o" * 5000], "File name too long"),
         (["out", "out"], "same place"),
         (["./spec.yaml"], "it is one of the inputs"),
     ],
