@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from model.energy.attributes import (
     LARGEST_ATTRIBUTE,
@@ -28,6 +28,7 @@ from model.energy.compound import (
 )
 from model.energy.estimator import Primitive, find_primitive, known_classes
 from model.energy.request import EnergyError
+from model.energy.technology import asks_for_placeholders
 from model.spec.expressions import evaluate
 from model.spec.source import ScalarNode, Span, did_you_mean
 
@@ -58,6 +59,11 @@ class Component(Protocol):
         """Names of the actions."""
         ...
 
+    @property
+    def has_placeholders(self) -> bool:
+        """Whether some of the figures are placeholders."""
+        ...
+
 
 @dataclass(frozen=True)
 class PrimitiveComponent:
@@ -65,6 +71,7 @@ class PrimitiveComponent:
 
     primitive: Primitive
     attributes: Attributes
+    has_placeholders: ClassVar[bool] = False
 
     @property
     def actions(self) -> tuple[str, ...]:
@@ -85,6 +92,21 @@ class PrimitiveComponent:
         return self.primitive.estimate(self.attributes).area_um2
 
 
+class PlaceholderComponent:
+    """A component of any class that asks for placeholder figures: they are those of Accelergy."""
+
+    actions = ("any",)
+    has_placeholders = True
+
+    def energy_pj(self, action: str) -> float:
+        """Return 1 pJ for any action but the leakage, which is none."""
+        return 0.0 if action == "leak" else 1.0
+
+    def area_um2(self) -> float:
+        """Return the area of one instance, 1 um²."""
+        return 1.0
+
+
 @dataclass(frozen=True)
 class CompoundComponent:
     """A component of a compound class, its attributes resolved to ``names``."""
@@ -98,6 +120,12 @@ class CompoundComponent:
     def actions(self) -> tuple[str, ...]:
         """Names of the actions as the class lists them."""
         return tuple(self.compound.actions)
+
+    @property
+    def has_placeholders(self) -> bool:
+        """Whether some subcomponent's figures are placeholders."""
+        parts = self.compound.subcomponents.values()
+        return any(self._instantiate(part, ()).has_placeholders for part in parts)
 
     def energy_pj(self, action: str) -> float | None:
         """Sum of what the subcomponents do in `action`.
@@ -188,9 +216,11 @@ class Library:
         compound = self.classes.by_name.get(component_class)
         if compound is not None:
             return CompoundComponent(compound, self._resolve(compound, attributes), self, nesting)
+        values = {**self._process(), **attributes}
+        if asks_for_placeholders(values.get("technology")):
+            return PlaceholderComponent()
         primitive = find_primitive(component_class)
         if primitive is not None:
-            values = {**self._process(), **attributes}
             return PrimitiveComponent(primitive, Attributes(component_class, values))
         known = (*self.classes.by_name, *known_classes())
         suggestion = did_you_mean(component_class, known)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from model.energy.attributes import is_placeholder
-from model.energy.components import Component, Library, PrimitiveComponent
+from model.energy.components import Component, CompoundComponent, Library, PrimitiveComponent
 from model.energy.compound import CompoundClasses
 from model.energy.estimator import DEFAULT_DRAM
 from model.energy.figures import place, rounded
 from model.energy.request import EnergyError, EnergyRequest, Kind, Prices
 from model.energy.tables import EnergyTable, EnergyTables
-from model.energy.technology import parse_node
+from model.energy.technology import asks_for_placeholders, parse_node
 from model.spec.source import SpecError, did_you_mean
 
 DEFAULT_CYCLE_SECONDS = 1e-9
@@ -201,7 +201,8 @@ def _table_figure(request: EnergyRequest, action: str, table: EnergyTable) -> _F
 
 
 def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Library) -> _Found:
-    if request.model_class in _GENERIC_CLASSES and request.model_class not in library.classes.by_name:
+    generic = request.model_class in _GENERIC_CLASSES and request.model_class not in library.classes.by_name
+    if generic and not asks_for_placeholders(_technology(request, library)):
         raise EnergyError(
             f"the class `{request.model_class}` does not say what it is made of",
             hint="give a subclass, such as SRAM, regfile or intmac, or the energies, or an ERT",
@@ -210,7 +211,7 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
     component = library.instantiate(request.model_class, request.attributes)
     source = f"estimator: {_description(request, component, library)}"
     figures: dict[str, Figure] = {}
-    notes = _assumed_type(request, component)
+    notes = _assumed_type(request, component) + _placeholders(request, component)
     for action in missing:
         found = _estimated_figure(request, action, component, source)
         figures.update(found.figures)
@@ -230,6 +231,19 @@ def _assumed_type(request: EnergyRequest, component: Component) -> tuple[str, ..
     return (f"`{request.name}` has no `type`: it is priced as {DEFAULT_DRAM}",)
 
 
+def _placeholders(request: EnergyRequest, component: Component) -> tuple[str, ...]:
+    if not component.has_placeholders:
+        return ()
+    return (
+        f"`{request.name}` has figures of `technology: -1`, which are placeholders: "
+        "1 pJ per action, no leakage, 1 um² each",
+    )
+
+
+def _technology(request: EnergyRequest, library: Library) -> object:
+    return request.attributes.get("technology", library.variables.get("technology"))
+
+
 def _with_cycle(request: EnergyRequest, library: Library) -> tuple[EnergyRequest, str]:
     if "global_cycle_seconds" in {**library.variables, **request.attributes}:
         return request, ""
@@ -239,12 +253,14 @@ def _with_cycle(request: EnergyRequest, library: Library) -> tuple[EnergyRequest
 
 def _description(request: EnergyRequest, component: Component, library: Library) -> str:
     parts = [request.model_class]
-    if not isinstance(component, PrimitiveComponent):
+    if isinstance(component, CompoundComponent):
         parts[0] += " (compound)"
     if isinstance(component, PrimitiveComponent) and not component.primitive.scales:
         return f"{parts[0]} {request.attributes.get('type', f'{DEFAULT_DRAM}, assumed')}"
-    technology = request.attributes.get("technology", library.variables.get("technology"))
-    if technology is not None:
+    technology = _technology(request, library)
+    if asks_for_placeholders(technology):
+        parts.append("placeholder")
+    elif technology is not None:
         parts.append(f"{parse_node(technology):g} nm")
     return ", ".join(parts)
 

@@ -20,6 +20,7 @@ from model.energy.request import EnergyError
 REFERENCE_NM = 45.0
 SMALLEST_NM = 3.0
 LARGEST_NM = 180.0
+PLACEHOLDER_TECHNOLOGY = -1
 
 _NODE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:nm)?", re.IGNORECASE)
 
@@ -52,6 +53,11 @@ _ENERGY: Mapping[float, float] = {
     node: square * volt**2 + linear * volt + constant
     for node, (volt, square, linear, constant) in _ENERGY_FIT.items()
 }
+
+
+def asks_for_placeholders(technology: object) -> bool:
+    """Whether a technology asks for placeholder figures, as ``-1`` does in Accelergy."""
+    return technology == PLACEHOLDER_TECHNOLOGY
 
 
 def parse_node(technology: object) -> float:

@@ -64,6 +64,13 @@ def test_subcomponents_are_counted_scaled_and_summed(parse):
     assert pair.energy_pj("leak") is None
 
 
+def test_placeholders_count_for_each_subcomponent(parse):
+    dummy = build(classes_of(parse(PAIR)), "pair", width=8, technology=-1)
+    assert (dummy.energy_pj("read"), dummy.area_um2()) == (4 * 0.5 + 2, 4 * 0.5 + 1)
+    assert dummy.has_placeholders
+    assert not build(classes_of(parse(PAIR)), "pair", width=8).has_placeholders
+
+
 def test_shares_are_older_names_of_scales(parse):
     today = build(classes_of(parse(PAIR)), "pair", width=8)
     older = PAIR.replace("area_scale:", "area_share:").replace("energy_scale: share", "action_share: share")

@@ -212,6 +212,21 @@ def test_unknown_classes_are_refused_with_the_known_ones(component_class, subcla
     assert caught.value.span is PLACE
 
 
+@pytest.mark.parametrize("component_class", ["SRAM", "DRAM", "storage", "flux"])
+def test_technology_minus_one_asks_for_placeholders(component_class):
+    prices = prices_of(ask(component_class, {"technology": -1}))
+    assert (prices.read, prices.fill, prices.update, prices.leak, prices.area_um2) == (1, 1, 1, 0, 1)
+    assert prices.sources["read"] == f"estimator: {component_class}, placeholder"
+    (note,) = prices.notes
+    assert "`glb` has figures of `technology: -1`, which are placeholders" in note
+
+
+def test_given_energies_come_before_placeholders():
+    given = {action: figure("3") for action in ("read", "write", "leak")}
+    prices = prices_of(ask("flux", {}, given=given), variables={"technology": -1})
+    assert (prices.read, prices.notes) == (3, ())
+
+
 @pytest.mark.parametrize("value", [-1, "two", True, float("inf")])
 def test_scales_must_be_numbers(value):
     with pytest.raises(EnergyError, match="energy_scale"):
