@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.solver.cli.test_explain import IDLE
 from tests.solver.golden import FOLDER as GOLDEN
 from tests.solver.golden import assert_golden
 from tests.solver.report.test_text import printed
+from tests.strategies import random_mapspaces
 
 SPEC = str(Path(__file__).parent / "data" / "row.yaml")
 SPECS = REPOSITORY / "specs"
@@ -101,6 +103,21 @@ def test_a_picture_is_drawn(suffix, small, tmp_path):
     content = picture.read_bytes()
     assert content.startswith(start)
     assert len(content) > 5000
+
+
+def test_the_picture_shows_the_points_of_the_front(monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    drawn = []
+    monkeypatch.setattr("solver.report.front_plot.save_figure", lambda figure, path: drawn.append(figure))
+    front = pareto_front(random_mapspaces(7, 2, 300)[1])
+    assert len(front.points) > 2
+    draw_front(front, "", tmp_path / "out.svg")
+    staircase, proven, least_edp = drawn[0].axes[0].lines
+    shown = [(point.evaluation.cycles, point.evaluation.energy_pj) for point in front.points]
+    assert staircase.get_drawstyle() == "steps-post"
+    assert list(zip(*staircase.get_data(orig=True), strict=True)) == shown
+    assert list(zip(*proven.get_data(), strict=True)) == shown
+    assert [place for (place,) in least_edp.get_data()] == list(min(shown, key=math.prod))
 
 
 @pytest.mark.parametrize("name", ["$x^$", r"$\frac{$", "$", r"\$x$", "<b>&amp;"])
