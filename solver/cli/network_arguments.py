@@ -45,6 +45,15 @@ def add_searches(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cluster",
+        type=address,
         metavar="ADDRESS",
         help="search on the workers of a Dask cluster, such as tcp://host:8786 (extra `cluster`)",
     )
+
+
+def address(text: str) -> str:
+    """Read the address of a Dask scheduler; one without a port Dask refuses, after some time."""
+    host, _, port = text.rpartition(":")
+    if not host or host.endswith((":", "/")) or not port.isascii() or not port.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no address such as tcp://host:8786")
+    return text

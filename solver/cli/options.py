@@ -116,7 +116,7 @@ def add_includes(parser: argparse.ArgumentParser) -> None:
         dest="include_roots",
         action="append",
         default=[],
-        type=Path,
+        type=directory,
         metavar="DIR",
         help="let the specs include files from DIR as well; may be repeated",
     )
@@ -177,6 +177,14 @@ def add_csv_and_plot(parser: argparse.ArgumentParser, drawn: str) -> None:
         metavar="OUT",
         help=f"draw {drawn} into a PNG, SVG or PDF file; needs matplotlib",
     )
+
+
+def directory(text: str) -> Path:
+    """Read the path of a directory that exists."""
+    path = Path(text)
+    if not text or not os.path.isdir(path):  # noqa: PTH112 (names that are too long are none either)
+        raise argparse.ArgumentTypeError(f"there is no directory {text!r}")
+    return path
 
 
 def objectives(text: str) -> tuple[str, ...]:
