@@ -28,6 +28,10 @@ class FactorLimit:
     node: int
     rule: FactorRule
 
+    def holds_at_one(self, dim: str) -> bool:
+        """Whether it leaves `dim` no factor but 1, so that a fanout's order may do without it."""
+        return self.rule.dim == dim and self.rule.relation != ">=" and self.rule.value == 1
+
     @property
     def sources(self) -> tuple[SourceRef, ...]:
         """Where it is written."""

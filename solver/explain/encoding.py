@@ -74,7 +74,8 @@ class Encoding:
             for level in range(len(self.positions))
         ]
         self.tenant = self._tenants()
-        for constraint in dict.fromkeys(constraints):
+        # What takes a place in a split depends on the rules.
+        for constraint in sorted(dict.fromkeys(constraints), key=lambda own: isinstance(own, Split)):
             self._add(constraint)
         self._keep_outermost()
         self.checked.check()
@@ -170,12 +171,7 @@ class Encoding:
             case SpatialOrder():
                 self._order(constraint, literal)
             case Split():
-                counted = [
-                    x
-                    for dim, x in self.along_x[constraint.node].items()
-                    if dim not in self._uncounted(constraint.node)
-                ]
-                self.model.add(sum(counted) == min(constraint.count, len(counted))).only_enforce_if(literal)
+                self._split(constraint, literal)
             case Keeping():
                 wanted = self.keep[constraint.level][constraint.dataspace]
                 wanted_literal = wanted if constraint.verb == "keep" else wanted.negated()
@@ -188,6 +184,26 @@ class Encoding:
                 self._limit_mesh(constraint, literal)
             case Parallelism():
                 self._use_units(constraint, literal)
+
+    def _split(self, constraint: Split, literal: Variable) -> None:
+        """So many dimensions lie along X; one that takes no place may take one without its rule."""
+        places, uncounted = self.along_x[constraint.node], self._uncounted(constraint.node)
+        taken = [x for dim, x in places.items() if dim not in uncounted]
+        split = min(constraint.count, len(taken))
+        rules = {c: held for c, held in self.literals.items() if isinstance(c, FactorLimit)}
+        orders = {c: held for c, held in self.literals.items() if isinstance(c, SpatialOrder)}
+        for dim in (dim for dim in self.dims if dim in uncounted):
+            takes = self.model.new_bool_var(f"t_{dim}")
+            self.model.add_implication(takes, places[dim])
+            for rule, held in rules.items():
+                if rule.node == constraint.node and rule.holds_at_one(dim):
+                    self.model.add_implication(held, takes.negated())
+            for order, held in orders.items():
+                inside = (places[first] for first in order.rules.inner if order.node == constraint.node)
+                for x in inside:
+                    self.model.add_bool_or([held.negated(), takes.negated(), x])
+            taken.append(takes)
+        self.model.add(sum(taken) == split).only_enforce_if(literal)
 
     def _uncounted(self, node: int) -> frozenset[str]:
         place = self.mapspace.architecture.fanout_indices.index(node)

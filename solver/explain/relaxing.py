@@ -30,8 +30,8 @@ def without(
 ) -> tuple[Mapspace, ...]:
     """Return mapspaces that together allow what `mapspace` allows without `dropped` and `orders`.
 
-    Several are needed where a mapspace cannot leave a choice open: an outermost level keeps or
-    bypasses a dataspace, and a dimension that took no place in a fanout's order lies along X or Y.
+    Several are needed where a mapspace cannot leave a choice open: an outermost level keeps or bypasses
+    a dataspace, and a dimension that took no place in a fanout's order takes one, or lies along X or Y.
     """
     limits = _without_limits(mapspace, dropped)
     temporal = [
@@ -120,8 +120,10 @@ def _spatial_variants(
         return
     fanout = mapspace.architecture.nodes[position]
     assert isinstance(fanout, Fanout)
-    axes = [axis for axis, size in (("x", fanout.mesh_x), ("y", fanout.mesh_y)) if size > 1]
-    for places in product(axes or ["x"], repeat=len(freed)):
+    axes = [axis for axis, size in (("x", fanout.mesh_x), ("y", fanout.mesh_y)) if size > 1] or ["x"]
+    # Read anew, a dimension takes a place in the order; as it was, it takes none and lies along either axis.
+    ways = [*axes, ""] if rules.split is not None else axes
+    for places in product(ways, repeat=len(freed)):
         yield _placed(rules, dict(zip(freed, places, strict=True)))
 
 

@@ -370,3 +370,16 @@ def test_a_capacity_grows_by_what_it_is_given_in(given, lever):
     ]
     (reason,) = diagnose(mapspace_of((SPAD, wide), *tiles)).reasons
     assert lever in [each.text for each in reason.levers]
+
+
+def test_a_rule_that_keeps_a_dimension_out_of_a_split_is_part_of_the_conflict():
+    # Were it not for M=1, M could take the second place along X, and P=4 and C=4 would not lie there both.
+    edits = [
+        ("spatial: {meshX: 4, meshY: 3}", "spatial: {meshX: 4, meshY: 4}"),
+        pe("factors: [R=1, M=1], split: 2"),
+        share(0.9),
+    ]
+    (reason,) = diagnose(mapspace_of(*edits)).reasons
+    assert "M=1 in the spatial loops of `PE`" in [statement.text for statement in reason.constraints]
+    free = [edits[0], pe("factors: [R=1], split: 2"), share(0.9)]
+    assert diagnose(mapspace_of(*free)).verdict is Verdict.FEASIBLE
