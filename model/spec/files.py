@@ -107,6 +107,14 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def is_directory(path: Path) -> bool:
+    """Whether there is such a directory, and nothing keeps from looking."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def resolved(path: Path) -> Path:
     """Return a path without symbolic links; SpecError where they run in a circle, or none can be."""
     try:

@@ -11,7 +11,7 @@ from model.spec.accelforge.loader import LEVELS_ABOVE, read_workload, read_workl
 from model.spec.cascade.layers import network_of
 from model.spec.cascade.onnx_model import SUFFIX as ONNX_SUFFIX
 from model.spec.cascade.onnx_model import load_onnx
-from model.spec.files import SPEC_SUFFIXES, display_name, files_of
+from model.spec.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.spec.merging import join_specs
 from model.spec.reader import read_files
 from model.spec.source import MappingNode, SpecError, did_you_mean
@@ -98,7 +98,7 @@ def read_network(
 
 def _with_neighbours(options: LoadOptions, paths: Iterable[Path]) -> LoadOptions:
     """Allow includes from above each directory of layers: layers share a base file beside their folder."""
-    above = [path.absolute().parent for path in paths if path.is_dir()]
+    above = [path.absolute().parent for path in paths if is_directory(path)]
     neighbours = tuple(directory for directory in above if directory != directory.parent)
     return replace(options, allow_include=(*options.allow_include, *neighbours))
 
@@ -135,7 +135,7 @@ def _top(path: Path, variables: Mapping[str, object], options: LoadOptions) -> M
 
 def _files(paths: Iterable[Path]) -> Iterable[Path]:
     for path in paths:
-        if not path.is_dir():
+        if not is_directory(path):
             yield path
             continue
         inside = [file for file in files_of(path) if file.name.endswith(SPEC_SUFFIXES)]

@@ -267,3 +267,13 @@ def test_processes_that_cannot_be_started(arguments, capsys, monkeypatch):
     assert capsys.readouterr().err == (
         "error: processes cannot be started: Resource temporarily unavailable\n"
     )
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, f"{'x' * 5000}.onnx"])
+def test_a_name_that_no_file_can_have(arguments, capsys, name):
+    pytest.importorskip("onnx")
+    for words in (["network", name, "a.yaml"], ["sweep", "a.yaml", "--workloads", name]):
+        assert main(words) == 2
+        error = capsys.readouterr().err
+        assert "cannot read" in error
+        assert "File name too long" in error
