@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from model.mapspace import Mapspace
 from solver.explain.conflict import Conflict, find_conflicts
@@ -23,7 +23,7 @@ from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.levers import levers
 from solver.explain.nearest import nearest
 from solver.explain.wording import shortfall, statement_text
-from solver.result import ContradictionError, Reason, Result, Shortfall, Statement, Status, StopCallback
+from solver.result import ContradictionError, Reason, Shortfall, Statement, StopCallback
 
 MOST_CONFLICTS = 3
 """Conflicts that share no constraint, of which as many are looked for."""
@@ -95,19 +95,6 @@ def explain_infeasible(
     if diagnosis.verdict is Verdict.FEASIBLE:
         raise ContradictionError("the search found no mapping, but there is one")
     return diagnosis.reasons or (NOT_FOUND,)
-
-
-def explained(mapspace: Mapspace, result: Result, should_stop: StopCallback | None = None) -> Result:
-    """Return `result` with reasons if it is INFEASIBLE.
-
-    Raises
-    ------
-    ContradictionError
-        There is a mapping after all.
-    """
-    if result.status is not Status.INFEASIBLE or result.reasons:
-        return result
-    return replace(result, reasons=explain_infeasible(mapspace, should_stop))
 
 
 def _reasons(

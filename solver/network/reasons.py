@@ -32,7 +32,7 @@ def with_reasons(results: Sequence[NetworkResult], should_stop: StopCallback) ->
     """
     explainer = _Explainer(should_stop)
     layers = [list(result.layers) for result in results]
-    turns = ((turn, own, position) for own in layers for turn, position in enumerate(list(_unexplained(own))))
+    turns = ((turn, own, position) for own in layers for turn, position in enumerate(_unexplained(own)))
     for _, own, position in sorted(turns, key=lambda job: job[0]):
         own[position] = explainer.explained(own[position])
     return tuple(replace(result, layers=tuple(own)) for result, own in zip(results, layers, strict=True))

@@ -13,7 +13,7 @@ from model.cost.batch import BatchEvaluator
 from model.mapping import Loop, Mapping, StorageMapping
 from model.mapspace import Mapspace
 from model.spec.cascade import load_network
-from solver.explain import explained
+from solver.explain import explain_infeasible
 from solver.network import ResultCache, Run, Serial, map_network
 from solver.network.cache import cache_key
 from solver.network.naming import by_position
@@ -173,7 +173,8 @@ def test_sizes_without_a_small_common_multiple(load: Load, monkeypatch: pytest.M
     tight = replace(space.architecture.nodes[1], size_words=buffer.packing_of("Z").size_per_value)
     nodes = (space.architecture.nodes[0], tight, *space.architecture.nodes[2:])
     none = replace(space, architecture=replace(space.architecture, nodes=nodes))
-    assert explained(none, map_einsum(none, ENERGY)).reasons[0].complete
+    assert map_einsum(none, ENERGY).status is Status.INFEASIBLE
+    assert explain_infeasible(none)[0].complete
 
 
 def test_equal_sizes_need_no_packing(load: Load):
@@ -223,8 +224,7 @@ def test_what_does_not_fit_is_explained_in_words_of_the_level(load: Load, monkey
         ARCHITECTURE.replace("constraints: {dataspace: {keep: [A, W, Z]}}", fixed),
     )
     space = only(load(depth=15))
-    result = explained(space, map_einsum(space, ENERGY))
-    assert result.status is Status.INFEASIBLE
-    (reason,) = result.reasons
+    assert map_einsum(space, ENERGY).status is Status.INFEASIBLE
+    (reason,) = explain_infeasible(space)
     assert reason.text == "A 32 + W 32 + Z 16 x 4 = 128 words at the least, `buffer` holds 120: 8 too few"
     assert "`buffer` with 128 words instead of 120 (depth 16)" in [lever.text for lever in reason.levers]
