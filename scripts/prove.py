@@ -29,6 +29,8 @@ CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_c
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 MOST_CELLS, MOST_NESTS = 1 << 27, 1 << 20
 Query = namedtuple("Query", "energy latency edp", defaults=(inf,) * 3)  # asks for a mapping within all
+Point = namedtuple("Point", "i left state paid ended nest loops")  # of a nest that is built outwards
+Ended = namedtuple("Ended", "tile extent loose since")  # a tile whose reuse ended at a place in the nest
 
 
 class Choice:
@@ -89,11 +91,11 @@ class Choice:
         """Iterations inside of node `p`, of temporal loops and all spatial ones."""
         return [prod(own) for own in zip(inside, *(own for q, own in self.spatial.items() if q > p))]
 
-    def due(self, v, since, p, inside, left, outer, only=None):
+    def due(self, v, since, p, inside, left, outer):
         """Cost of the tiles of `v` in place since level `since` if loops of node `p` end their reuse."""
         stride, total = self.extents(p, inside), 0.0
         for c in (c for c in self.reused[v] if p < c <= since):
-            words = self.spaces[v].few_words(self.extents(c, inside), stride, left, outer, only)
+            words = self.spaces[v].few_words(self.extents(c, inside), stride, left, outer)
             total = total + self.charge(v, c, words)
         return total
 
@@ -139,20 +141,47 @@ class Choice:
                         along[self.place[d][n]] = along[[self.place[d][m] for m in divisors(n)]].min(axis=0)
             self.tables.insert(0, table)
 
-    def moves(self, i, left, state, own):
-        """Yield what may come next: place on the way, what is left, state, cost, loops of this node."""
-        p, inside, outer = self.way[i], [n // rest for n, rest in zip(self.bounds, left)], prod(left)
-        factors = self.space.factors[p]
+    def grown(self, at):
+        """Yield the points that may come next: at the next node, or after one more loop of this one."""
+        p, inside = self.way[at.i], [n // rest for n, rest in zip(self.bounds, at.left)]
+        factors, own, stride = self.space.factors[p], at.loops[p], self.extents(p, inside)
         if p in self.space.stores:
-            yield i + 1, left, self.crossed(state, p), self.boundary(p, inside, outer), own
+            paid = at.paid + self.boundary(p, inside, prod(at.left))
+            yield at._replace(i=at.i + 1, state=self.crossed(at.state, p), paid=paid)
         elif all(own.get(d, 1) in factors[d] for d in self.space.every):
-            yield i + 1, left, state, 0, own
-        for d in (d for d in self.space.every if d not in own):
-            ends = [v for v, c in enumerate(state) if c is not None and d in self.spaces[v].relevant]
-            then = tuple(None if v in ends else c for v, c in enumerate(state))
-            for f in (f for f in factors[d] if left[d] % f == 0 < f - 1):
-                cost = sum(self.due(v, state[v], p, inside, left, outer, (d, f)) for v in ends)
-                yield i, (*left[:d], left[d] // f, *left[d + 1 :]), then, cost, {**own, d: f}
+            yield at._replace(i=at.i + 1)
+        pairs = [(d, f) for d in self.space.every if d not in own for f in factors[d]]
+        for d, f in [(d, f) for d, f in pairs if at.left[d] % f == 0 < f - 1]:
+            moved = [v for v, c in enumerate(at.state) if c is not None and d in self.spaces[v].relevant]
+            tiles = [(v, c) for v in moved for c in self.reused[v] if p < c <= at.state[v]]
+            extents = [(*self.extents(c, inside),) for _, c in tiles]
+            loose = [self.spaces[v].loose(d, f, stride) for v, _ in tiles]
+            ended = [Ended(*own, len(at.nest)) for own in zip(tiles, extents, loose)]
+            left = (*at.left[:d], at.left[d] // f, *at.left[d + 1 :])
+            state = tuple(None if v in moved else c for v, c in enumerate(at.state))
+            loops = [*at.loops[:p], {**own, d: f}, *at.loops[p + 1 :]]
+            yield Point(at.i, left, state, at.paid, (*at.ended, *ended), (*at.nest, (d, f, stride[d])), loops)
+
+    def spent(self, at, ended):
+        """Cost so far, and of `ended` tiles at the least: exact for loops so far, few words for others."""
+        total, outer = at.paid, prod(at.left)
+        for (v, c), extent, loose, since in ended:
+            tile, words = self.spaces[v].tile(extent), self.spaces[v].delivered(extent, at.nest[since:], True)
+            few = tile * (outer // prod(at.left[d] for d in loose))
+            total += self.charge(v, c, (words - tile) * outer + few)
+        return total
+
+    def settled(self, at):
+        """The same point with those ended tiles paid for that no loop to come may agree with."""
+        sure = [own for own in at.ended if prod(at.left[d] for d in own.loose) == 1]
+        rest = tuple(own for own in at.ended if own not in sure)
+        return at._replace(paid=self.spent(at, sure), ended=rest)
+
+    def future(self, at):
+        """What the cost of the loops to come depends on."""
+        moves = [(own, self.spaces[own.tile[0]].relevant) for own in at.ended]
+        ended = [(*own[:2], *(loop for loop in at.nest[own.since :] if loop[0] in d)) for own, d in moves]
+        return (*at[:3], frozenset(at.loops[self.way[at.i]].items()), *ended)
 
     def search(self, query):
         """The cost of a mapping that satisfies the query, None if none does, of all nests within the limit.
@@ -162,25 +191,22 @@ class Choice:
         """
         spatial = [dict(enumerate(self.spatial.get(p, ()))) for p in range(len(self.space.nodes))]
         for every in (False, True):
-            seen, missed, budget, stack = {}, False, MOST_NESTS, [(0, self.bounds, self.start, 0, spatial)]
+            seen, missed, budget = {}, False, MOST_NESTS
+            stack = [Point(0, self.bounds, self.start, 0.0, (), (), spatial)]
             while stack:
-                i, left, state, spent, loops = stack.pop()
-                if i == len(self.way):
-                    cost = self.space.price(loops, self.mask)
+                at = self.settled(stack.pop())
+                spent, cell = self.spent(at, at.ended), tuple(map(dict.get, self.place, at.left))
+                if spent + self.tables[at.i][at.state][cell] >= self.limit:
+                    continue
+                if at.i == len(self.way):
+                    cost = self.space.price(at.loops, self.mask)
                     if cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items()):
                         return cost
                     missed = True
-                    continue
-                p, budget = self.way[i], budget - 1
-                need(budget, "too many nests are left open by the bounds", CannotCheckError)
-                key = (i, left, state, frozenset(loops[p].items()))
-                if seen.get(key, inf) <= spent and not every:
-                    continue
-                seen[key] = spent
-                for j, rest, then, cost, own in self.moves(i, left, state, loops[p]):
-                    cell = tuple(map(dict.get, self.place, rest))
-                    if spent + cost + self.tables[j][then][cell] < self.limit:
-                        stack.append((j, rest, then, spent + cost, [*loops[:p], own, *loops[p + 1 :]]))
+                elif every or seen.get(self.future(at), inf) > spent:
+                    budget, seen[self.future(at)] = budget - 1, spent
+                    need(budget, "too many nests are left open by the bounds", CannotCheckError)
+                    stack += self.grown(at)
             if not missed:
                 return None
         return None

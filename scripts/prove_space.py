@@ -91,30 +91,36 @@ class Dataspace:
             outer, at = outer // n, tuple(map(sum, zip(at, step)))
         return words
 
-    def few_words(self, extent, stride, left, outer, only=None):
+    def few_words(self, extent, stride, left, outer):
         """At most the words delivered to a tile of `extent`, whatever the order of the loops above.
 
         `stride` is how far a dimension advances there, `left` the iterations left per dimension, `outer`
-        their product, `only` the first loop that moves the tile. That loop keeps what overlaps, and so do
-        later ones that agree with it: those over its dimension if its factor is 2, and those over both
-        dimensions of its window unless their moves can never sum up alike.
+        their product. The first loop that moves the tile keeps what overlaps, and so do later ones that
+        agree with it: those over its dimension, and those over both of a window unless they are apart.
         """
         tile = self.tile(extent)
-        words = outer * tile
-        if self.tangled and (only is None or only[0] not in self.plain):
-            words = tile * prod(left[d] for d in self.plain)
-        ways = (way for pair in self.windows for way in (pair, pair[::-1]))
-        for (d, near), (e, far) in (way for way in ways if only is None or way[0][0] == only[0]):
-            new = self.fresh(extent, self.move(d, stride[d]))
-            farthest = abs(far) * (self.bounds[e] - stride[e]) // (divisors(self.bounds[e])[1] - 1)
-            apart = (abs(near) * stride[d] > farthest) | (abs(far) * stride[e] > abs(near) * self.bounds[d])
-            factor = only[1] if only else divisors(self.bounds[d])[1]
-            whole = outer // (factor if only and factor > 2 else left[d])
-            alone = (outer - whole) * new + whole * tile
+        words = tile * prod(left[d] for d in self.plain) if self.tangled else outer * tile
+        for d, e in [way for (a, _), (b, _) in self.windows for way in ((a, b), (b, a))]:
+            new, factor = self.fresh(extent, self.move(d, stride[d])), divisors(self.bounds[d])[1]
+            alone = (outer - outer // left[d]) * new + outer // left[d] * tile
             mixed = (outer + -outer // factor) * new + outer // (left[d] * left[e]) * tile
-            least = np.where(apart | (left[e] == 1), alone, mixed)
+            least = np.where(self.apart(d, e, stride) | (left[e] == 1), alone, mixed)
             words = np.where(left[d] > 1, np.minimum(words, least), words)
         return words
+
+    def apart(self, d, e, stride):
+        """Whether moves of the two dimensions of a window, from these strides on, can never sum up alike."""
+        near, far = (max(abs(step) for step in self.move(i, 1)) for i in (d, e))
+        farthest = far * (self.bounds[e] - stride[e]) // (divisors(self.bounds[e])[1] - 1)
+        return (near * stride[d] > farthest) | (far * stride[e] > near * self.bounds[d])
+
+    def loose(self, d, factor, stride):
+        """Dimensions whose later loops may agree with the first that moves a tile, over `d`."""
+        if d in self.tangled:
+            return tuple(e for e in range(len(self.bounds)) if e not in self.plain)
+        others = [e for pair in self.windows if d in dict(pair) for e in dict(pair) if e != d]
+        apart = all(self.apart(d, e, stride) for e in others)
+        return (d, *others) if not apart else (d,) if others and factor == 2 else ()
 
     @cache
     def distinct(self, loops, multicast):
