@@ -172,7 +172,7 @@ class Search:
         value = candidate.value(self.goal)
         if candidate.bounds is not None and (self._lowest is None or value < self._lowest):
             self._lowest = value
-            self._dive(candidate.bounds, candidate.loads)
+            self._dive(value, candidate.bounds, candidate.loads)
         # Tables of many subproblems take memory, and loads are bounded anew when it is the candidate's turn.
         self._push(value, replace(candidate, loads=()))
 
@@ -186,13 +186,15 @@ class Search:
             sub = Subproblem(self.space, mask, grid.spatial(int(number)), self.quantum)
             yield max(0, int(values[number])), sub
 
-    def _dive(self, bounds: LatticeBounds, loads: Sequence[LoadBounds]) -> None:
-        """Follow the bounds to a few mappings: a good incumbent makes all later tables small."""
+    def _dive(self, value: int, bounds: LatticeBounds, loads: Sequence[LoadBounds]) -> None:
+        """Follow the bounds, `value` or more, to a few mappings: a good incumbent makes tables small."""
         nodes = self.options.branch_nodes
         budget = nodes if self.goal.incumbent is None else min(FIRST_NODES, nodes)
         branching = Branching(bounds, self.goal, self.orders, self.stop, budget, loads)
         for skeleton in islice(branching.skeletons(), FIRST_SKELETONS):
             self._complete(skeleton)
+            if self.goal.incumbent is not None and value >= self.goal.incumbent:
+                return
             branching.limit_nodes(MORE_NODES)
 
     def _exhaust(self, candidate: Candidate, bounds: LatticeBounds) -> None:

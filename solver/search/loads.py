@@ -130,7 +130,7 @@ class LoadSubproblem(Subproblem):
             parts = math.floor(max(0, within) * self.scale * ROUNDING)
             unit = self._only_unit
             if unit is not None and parts < LARGEST_LOAD:
-                words = parts // unit
+                words = parts // unit if within >= self.steps else 0
                 while words > 0 and self._cycles_of(words) > within:
                     words -= 1
                 parts = words * unit

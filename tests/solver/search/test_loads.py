@@ -17,7 +17,7 @@ from solver.result import Options, Status
 from solver.search import engine, map_einsum
 from solver.search.bounds import never
 from solver.search.goal import Goal
-from solver.search.loads import PARTS, loaded
+from solver.search.loads import PARTS, LoadSubproblem, loaded
 from solver.search.mixes import Cost, sift
 from solver.search.prices import resources
 from solver.search.space import SearchSpace
@@ -94,6 +94,20 @@ def test_the_words_of_one_dataspace_are_rounded_as_the_cost_model_does(bandwidth
             assert (words * per_word < own.limit(goal)) == (takes <= cycles)
             ties += words == cycles * bandwidth and takes > cycles
     assert ties > 0 or bandwidth == 2
+
+
+def test_no_load_is_low_enough_if_the_arithmetic_takes_longer(monkeypatch: pytest.MonkeyPatch):
+    """The cost model is not asked word by word: it would say too many cycles down to none at all."""
+    asked: list[int] = []
+    monkeypatch.setattr(LoadSubproblem, "_cycles_of", lambda own, words: asked.append(words) or own.steps)
+    level = StorageLevel("spad", size_words=8, read_bandwidth=Fraction(1))
+    only = KeepRules(frozenset("A"), frozenset("BZ"))
+    mapspace = free_mapspace(matmul(20, 30, 20), StorageLevel("dram"), level)
+    (sub,) = subproblems(SearchSpace(replace(mapspace, keep=(mapspace.keep[0], only))))
+    assert (
+        loaded(sub, 0, Goal("latency", incumbent=sub.steps)).limit(Goal("latency", incumbent=sub.steps)) == 1
+    )
+    assert not asked
 
 
 def test_mappings_that_tie_a_cycle_above_the_bound_are_not_priced_one_by_one():
