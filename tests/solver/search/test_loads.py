@@ -104,9 +104,8 @@ def test_no_load_is_low_enough_if_the_arithmetic_takes_longer(monkeypatch: pytes
     only = KeepRules(frozenset("A"), frozenset("BZ"))
     mapspace = free_mapspace(matmul(20, 30, 20), StorageLevel("dram"), level)
     (sub,) = subproblems(SearchSpace(replace(mapspace, keep=(mapspace.keep[0], only))))
-    assert (
-        loaded(sub, 0, Goal("latency", incumbent=sub.steps)).limit(Goal("latency", incumbent=sub.steps)) == 1
-    )
+    goal = Goal("latency", incumbent=sub.steps)
+    assert loaded(sub, 0, goal).limit(goal) == 1
     assert not asked
 
 
