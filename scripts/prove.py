@@ -240,7 +240,8 @@ def refute(space, query):
             low, high = max(int(space.steps[i]) + space.latency, math.ceil(cycles[i])), query.latency
             if query.edp < inf and energy[i] > 0:
                 high = min(high, int(query.edp / energy[i] * (1 + SLACK)) + 1)
-            measure = kinds[np.argmax([own[i] for own in slow])] if kinds else None
+            slowest = kinds[np.argmax([own[i] for own in slow])] if kinds else None
+            measure = slowest if min(query.latency, query.edp) < inf else None
             found = decide(query, low, high if kinds else min(low, high), measure, space, mask, i)
             if found:
                 return found
