@@ -136,10 +136,14 @@ class Choice:
                     ended = table[(*state[:v], None, *state[v + 1 :])] + due[v, c]
                     table[state], held = np.minimum(table[state], ended), held | self.spaces[v].relevant
                 for d in (d for d in free if d not in held):
-                    along = np.moveaxis(table[state], d, 0)
-                    for n in reversed(divisors(self.bounds[d])):
-                        along[self.place[d][n]] = along[[self.place[d][m] for m in divisors(n)]].min(axis=0)
+                    self.spread(table[state], d)
             self.tables.insert(0, table)
+
+    def spread(self, table, d):
+        """Let loops over `d` be free: every entry becomes the least over the divisors of what is left."""
+        along, place = np.moveaxis(table, d, 0), self.place[d]
+        for n in reversed(divisors(self.bounds[d])):
+            along[place[n]] = along[[place[m] for m in divisors(n)]].min(axis=0)
 
     def grown(self, at):
         """Yield the points that may come next: at the next node, or after one more loop of this one."""
