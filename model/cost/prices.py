@@ -36,6 +36,7 @@ def level_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> 
 
     The quotients are doubles, taken in this order (`demands` in the problem's order): rounding up
     one that lies a hair above a whole number costs a cycle, and Timeloop's figures have that cycle.
+    Beyond ``2**53`` steps they may lie below the steps, which are exact and the least there is.
     """
     if level.read_bandwidth is None and level.write_bandwidth is None and level.shared_bandwidth is None:
         return steps
@@ -52,7 +53,7 @@ def level_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> 
     ):
         if bandwidth is not None and float(bandwidth) < demand:
             slowdown = min(slowdown, float(bandwidth) / demand)
-    return math.ceil(steps / slowdown)
+    return max(steps, math.ceil(steps / slowdown))
 
 
 def network_latency(architecture: Architecture) -> int:

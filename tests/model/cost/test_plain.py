@@ -232,6 +232,16 @@ def test_cycles(change: dict[str, object], cycles: int) -> None:
     assert result.utilization == 12 / cycles
 
 
+def test_cycles_of_many_steps_are_no_fewer_than_the_steps() -> None:
+    """As a double, 3 to the 38th is 89 less."""
+    problem = Problem("long", ("M",), (3**38,), (Dataspace("Z", ((Term("M"),),), read_write=True),))
+    mapping = Mapping((StorageMapping((Loop("M", 3**38),), frozenset("Z")),))
+    for bandwidth in (None, Fraction(1)):
+        level = replace(DRAM, write_bandwidth=bandwidth)
+        result = evaluate(problem, Architecture("one", (level,), Compute("mac")), mapping)
+        assert (result.cycles, result.compute_cycles) == (3**38, 3**38)
+
+
 def test_capacity_limits() -> None:
     nodes = [(DRAM, temporal(("P", 4))), (BUFFER, temporal(("R", 3)))]
 
