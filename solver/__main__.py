@@ -32,7 +32,8 @@ def occupy_standard_streams() -> None:
             # The lowest free number is that of the stream.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stderr is None:
-        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        sys.stderr = os.fdopen(nowhere, "w", encoding="utf-8", errors="backslashreplace")
 
 
 def follows_interrupt(error: BaseException | None) -> bool:

@@ -17,18 +17,10 @@ WIDTH = 1000
 
 @contextmanager
 def report_console() -> Iterator[Console]:
-    """Yield a console on stdout; plain text without trailing blanks when piped."""
-    if sys.stdout is not None and sys.stdout.isatty():
-        yield Console(width=WIDTH, highlight=False, markup=False, emoji=False)
-        return
+    """Yield a console whose text goes to stdout in the end, without trailing blanks; plain when piped."""
     text = io.StringIO()
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
     yield Console(
-        file=text,
-        width=WIDTH,
-        color_system=None,
-        force_terminal=False,
-        highlight=False,
-        markup=False,
-        emoji=False,
+        file=text, width=WIDTH, force_terminal=on_terminal, highlight=False, markup=False, emoji=False
     )
     write_stdout("".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines()))

@@ -10,6 +10,9 @@ from typing import TextIO
 
 STDOUT = Path("-")
 
+RULE = "─"
+"""The line below a table's head; a dash where the encoding of stdout has none."""
+
 
 class OutputError(Exception):
     """An output file cannot be written."""
@@ -18,13 +21,14 @@ class OutputError(Exception):
 def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
     """Raise `OutputError` for a path that must not or cannot be written, before a search takes its time."""
     named = [path for path in paths if path is not None]
-    if len(named) != len(set(named)):
+    places = [path if path == STDOUT else os.path.realpath(path) for path in named]
+    if len(places) != len(set(places)):
         raise OutputError("two outputs are to be written to the same place")
     read = set(map(os.path.realpath, inputs))
-    for path in named:
+    for path, place in zip(named, places, strict=True):
         if path == STDOUT:
             continue
-        if os.path.realpath(path) in read:
+        if place in read:
             raise OutputError(f"cannot write {path}: it is one of the inputs")
         _check_writable(path)
 
@@ -35,7 +39,7 @@ def write_output(path: Path, text: str) -> None:
         write_stdout(text)
         return
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
 
@@ -53,13 +57,21 @@ def write_stdout(text: str) -> None:
     if sys.stdout is None:  # as the interpreter leaves it where the caller has closed it
         raise OutputError("cannot write to stdout: it is closed")
     try:
-        sys.stdout.write(text)
+        sys.stdout.write(_encodable(text, sys.stdout.encoding))
         sys.stdout.flush()
     except OSError as error:
         _give_up(sys.stdout)
         if isinstance(error, BrokenPipeError):
             raise
         raise OutputError(f"cannot write to stdout: {error.strerror}") from error
+
+
+def _encodable(text: str, encoding: str | None) -> str:
+    """Return `text` with escapes for what `encoding` lacks; file names hold anything."""
+    encoding = encoding or "utf-8"
+    if not RULE.encode(encoding, "ignore"):
+        text = text.replace(RULE, "-")
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def write_stderr(text: str) -> None:

@@ -49,6 +49,7 @@ def live_progress(units_per_pj: int, quiet: bool) -> Iterator[ProgressCallback |
         return
     from rich.console import Console  # noqa: PLC0415 (start-up time)
 
-    line = StatusLine(units_per_pj)
-    with Console(stderr=True, markup=False).status(line):
+    line, console = StatusLine(units_per_pj), Console(stderr=True, markup=False)
+    spinner = "dots" if console.encoding.startswith("utf") else "line"
+    with console.status(line, spinner=spinner):
         yield line.update

@@ -11,7 +11,7 @@ from rich.text import Text
 from solver.assignment.alternatives import Alternatives, alternatives
 from solver.assignment.array_search import ArrayChoice
 from solver.assignment.result import Assignment, AssignResult, Decomposition
-from solver.report.figures import cost_text, count_text, percent, seconds_text
+from solver.report.figures import cost_text, count_text, counted, percent, seconds_text
 from solver.report.reasons import place_text
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import ENDINGS, STYLES
@@ -60,7 +60,7 @@ def print_assignment(
     for note in network.notes:
         console.print(f"note: {note}")
     if array is not None:
-        tried = f"{count_text(array.arrays)} arrays, {count_text(array.assigned)} assignments solved"
+        tried = f"{counted(array.arrays, 'array')}, {counted(array.assigned, 'assignment')} solved"
         console.print(f"note: array chosen by the {CRITERIA_TEXT[array.criterion]}: {tried}")
     for reason in result.reasons:
         for line in _reason_lines(reason):

@@ -116,6 +116,7 @@ def _level(level: LevelCost, units_per_pj: int) -> Document:
         "name": level.name,
         "instances": level.instances,
         "cycles": level.cycles,
+        "energy_pj": level.energy / units_per_pj,
         "leak_energy_pj": level.leak_energy / units_per_pj,
         "dataspaces": {
             space.dataspace: {

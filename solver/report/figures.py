@@ -11,6 +11,8 @@ SIGNIFICANT_DIGITS = 5
 _ENERGY_UNITS = ((10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ"), (1, "pJ"))
 _SCIENTIFIC_FROM = 10**12
 _TOO_LONG_FROM = 10**200
+_COST_DIGITS = 7
+_COST_SCIENTIFIC_FROM = 10**15
 
 
 def energy_text(picojoules: float | Fraction) -> str:
@@ -36,6 +38,11 @@ def significant(number: float | Fraction) -> str:
 def count_text(number: int) -> str:
     """Return an exact integer with commas between groups of three digits."""
     return f"{number:,}"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with what it counts, such as ``1 mapping`` and ``2 mappings``."""
+    return f"{count_text(number)} {one if number == 1 else many or f'{one}s'}"
 
 
 def large_count_text(number: int) -> str:
@@ -74,5 +81,7 @@ def objective_text(objective: str, quantity: int, units_per_pj: int) -> str:
 
 
 def cost_text(cost: Fraction) -> str:
-    """Return a cost with up to seven significant digits, without trailing zeros."""
-    return f"{float(cost):.7g}"
+    """Return a cost with up to seven significant digits, without trailing zeros; or in whole units."""
+    if 10**_COST_DIGITS <= cost < _COST_SCIENTIFIC_FROM:
+        return count_text(round(cost))
+    return f"{float(cost):,.{_COST_DIGITS}g}"

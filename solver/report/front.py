@@ -14,7 +14,7 @@ from model.mapspace import Mapspace
 from model.spec.places import Places
 from solver.pareto import Front, FrontPoint, OpenRange
 from solver.report.document import Document, energy_sources
-from solver.report.figures import count_text, energy_text, percent, significant
+from solver.report.figures import count_text, counted, energy_text, percent, significant
 from solver.report.reasons import reason_document, reason_lines
 from solver.report.tables import plain_table
 from solver.report.text import ENDINGS, STYLES, work_text
@@ -141,9 +141,8 @@ def _outcome(front: Front) -> str:
 
 def _counts(front: Front) -> Iterator[str]:
     """Yield how many points there are, and how many of them are not proven."""
-    number = len(front.points)
     complete = "the complete front, " if front.status is Status.OPTIMAL else ""
-    yield f"{complete}{number} {'point' if number == 1 else 'points'}"
+    yield f"{complete}{counted(len(front.points), 'point')}"
     unproven = sum(not point.proven for point in front.points)
     if unproven:
         yield f"{unproven} of them {NOT_PROVEN}"

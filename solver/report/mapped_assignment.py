@@ -12,7 +12,7 @@ from rich.text import Text
 from model.network.shapes import Convolution, ShapedLayer
 from solver.assignment.mapped import Gain, MappedAssignment, MethodCost
 from solver.report.document import Document
-from solver.report.figures import cost_text, count_text, percent
+from solver.report.figures import cost_text, counted, percent
 from solver.report.tables import NOTHING, plain_table
 from solver.result import Status
 
@@ -23,8 +23,8 @@ def print_costs(console: Console, mapped: MappedAssignment) -> None:
     console.print(Text.assemble(("Methods", "bold"), f" (optima of the mapper, in {unit})"))
     console.print(_costs_table(mapped))
     if mapped.unproven:
-        count = count_text(mapped.unproven)
-        console.print(f"{count} searches ended unproven (*), or without any mapping (?)")
+        searches = counted(mapped.unproven, "search", "searches")
+        console.print(f"{searches} ended unproven (*), or without any mapping (?)")
     console.print()
 
 

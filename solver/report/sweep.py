@@ -14,7 +14,7 @@ from solver.network.sweep import SweepPoint, SweepResult
 from solver.network.swept_energies import energy_remarks
 from solver.report.document import UNITS, Document
 from solver.report.failures import failure_document, failures
-from solver.report.figures import count_text, energy_text, seconds_text, significant
+from solver.report.figures import count_text, counted, energy_text, seconds_text, significant
 from solver.report.sweep_failures import why_lines
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import STYLES
@@ -86,10 +86,10 @@ def status_line(result: SweepResult) -> Text:
     """Return the status of the sweep in one line."""
     proven = sum(point.result.proven for point in result.points)
     einsums = sum(len(point.result.network.layers) for point in result.points)
-    parts = [f"{len(result.points)} points", f"{proven} of {einsums} Einsums proven"]
+    parts = [counted(len(result.points), "point"), f"{proven} of {einsums} Einsums proven"]
     if any(len(point.result.layers) < len(point.result.network.layers) for point in result.points):
         parts.append("stopped; --resume continues")
-    parts.append(f"{result.searched} searches, {seconds_text(result.seconds)}")
+    parts.append(f"{counted(result.searched, 'search', 'searches')}, {seconds_text(result.seconds)}")
     status = result.status
     return Text.assemble((status.value, STYLES[status]), " ", "; ".join(parts))
 

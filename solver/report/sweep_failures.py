@@ -12,6 +12,7 @@ from model.spec.places import places_of
 from model.spec.timeloop.overrides import OPTION
 from solver.network.sweep import SweepPoint, SweepResult
 from solver.report.failures import Failure, failure_lines, failures
+from solver.report.figures import counted
 from solver.report.reasons import INDENT
 
 MOST_CONFLICTS = 10
@@ -49,7 +50,7 @@ def why_lines(result: SweepResult) -> Iterator[str]:
         yield from _like_it(others, labels)
     more = len(kinds) - MOST_CONFLICTS
     if more > 0:
-        yield f"{more} more {'conflict' if more == 1 else 'conflicts'} of other lines; --json has them all\n"
+        yield f"{counted(more, 'more conflict')} of other lines; --json has them all\n"
 
 
 def _kinds(result: SweepResult) -> list[list[_Shared]]:

@@ -38,13 +38,15 @@ def levels_table(architecture: Architecture, evaluation: Evaluation) -> Table:
 
 
 def totals_table(architecture: Architecture, evaluation: Evaluation) -> Table:
-    """Return energy, cycles, EDP and utilization of the whole problem."""
+    """Return energy with what each level has of it, cycles, EDP and utilization of the whole problem."""
     table = Table.grid(padding=(0, 2))
     per_compute = significant(evaluation.energy_pj / evaluation.computes)
     table.add_row("Energy", energy_text(evaluation.energy_pj), f"{per_compute} pJ per compute")
-    for name, part in (("compute", evaluation.compute_energy), ("leakage", evaluation.leak_energy)):
-        energy, share = _energy_and_share(part, evaluation)
-        table.add_row(f"  {name}", energy, f"{share} of the energy")
+    parts = [(level.name, level.energy) for level in evaluation.levels]
+    for name, part in (*parts, (architecture.compute.name, evaluation.compute_energy)):
+        table.add_row(f"  {name}", *_energy_and_share(part, evaluation))
+    leakage, share = _energy_and_share(evaluation.leak_energy, evaluation)
+    table.add_row("  leakage", leakage, f"{share}, within the levels above")
     bound_by = _slowest(evaluation)
     table.add_row("Cycles", count_text(evaluation.cycles), f"limited by {bound_by}")
     table.add_row("EDP", significant(evaluation.edp_pj_cycles), "pJ*cycles")

@@ -15,7 +15,7 @@ from model.mapspace import Mapspace
 from model.problem import Problem
 from model.spec.places import Places
 from solver.report.document import all_notes
-from solver.report.figures import count_text, objective_text, percent, seconds_text
+from solver.report.figures import count_text, counted, objective_text, percent, seconds_text
 from solver.report.hierarchy import hierarchy_table, problem_table, size_table
 from solver.report.loopnest import einsum_text, loop_nest
 from solver.report.reasons import reason_lines
@@ -73,8 +73,8 @@ def status_parts(result: Result) -> list[str]:
 def work_text(statistics: Statistics) -> str:
     """Return how much work a search was."""
     work = [
-        f"{count_text(statistics.states)} states",
-        f"{count_text(statistics.mappings_priced)} mappings priced",
+        counted(statistics.states, "state"),
+        f"{counted(statistics.mappings_priced, 'mapping')} priced",
         seconds_text(statistics.seconds),
     ]
     return ", ".join(work)
@@ -140,9 +140,9 @@ def _print_cost(console: Console, mapspace: Mapspace, mapping: Mapping, evaluati
 def _outcome(result: Result) -> str:
     if result.status is Status.INFEASIBLE:
         return "no mapping satisfies all constraints"
-    parts = [f"bound {_shown(result, result.objective, result.bound)}"]
-    if result.value is not None:
-        parts.insert(0, f"{result.objective} {_shown(result, result.objective, result.value)}")
+    value = _shown(result, result.objective, result.value)
+    found = "no mapping was found" if result.value is None else f"{result.objective} {value}"
+    parts = [found, f"bound {_shown(result, result.objective, result.bound)}"]
     if result.gap is not None:
         parts.append(f"gap {percent(result.gap)}")
     if result.evaluation is not None:

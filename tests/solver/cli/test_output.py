@@ -1,10 +1,11 @@
 """Outputs are checked before a search and written after it."""
 
+import io
 from pathlib import Path
 
 import pytest
 
-from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
+from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stdout
 
 
 def test_paths_that_can_be_written_pass(tmp_path):
@@ -20,11 +21,15 @@ def test_paths_that_can_be_written_pass(tmp_path):
         (["missing/out.json"], "there is no directory"),
         (["o" * 5000], "File name too long"),
         (["out", "out"], "same place"),
+        (["out", "folder/../out"], "same place"),
+        (["out", "link"], "same place"),
         (["./spec.yaml"], "it is one of the inputs"),
     ],
 )
 def test_paths_that_cannot_be_written_are_named(paths, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("link").symlink_to("out")
     with pytest.raises(OutputError, match=message):
         check_outputs([Path(path) for path in paths], [Path("spec.yaml")])
 
@@ -34,6 +39,28 @@ def test_text_goes_to_the_file_or_to_stdout(tmp_path, capsys):
     assert (tmp_path / "out").read_text() == "text\n"
     write_output(STDOUT, "text\n")
     assert capsys.readouterr().out == "text\n"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "arrives"),
+    [
+        ("utf-8", "─ ä \\udcff"),
+        ("ascii", "- \\xe4 \\udcff"),
+        ("latin-1", "- ä \\udcff"),
+        ("cp437", "─ ä \\udcff"),
+        ("utf-16-le", "─ ä \\udcff"),
+    ],
+)
+def test_text_arrives_whatever_the_encoding_of_stdout(encoding, arrives, monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding=encoding))
+    write_stdout("─ ä \udcff")
+    assert written.getvalue().decode(encoding) == arrives
+
+
+def test_names_that_are_no_text_are_escaped_in_files(tmp_path):
+    write_output(tmp_path / "out", "\udcff ─")
+    assert (tmp_path / "out").read_text(encoding="utf-8") == "\\udcff ─"
 
 
 def test_a_failing_write_is_an_output_error(tmp_path):

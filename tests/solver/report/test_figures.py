@@ -1,11 +1,15 @@
 """Numbers as people read them."""
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.report.figures import (
+    cost_text,
     count_text,
+    counted,
     energy_text,
     large_count_text,
     objective_text,
@@ -60,3 +64,24 @@ def test_objective_values_carry_their_unit():
     assert objective_text("energy", 1_500_000, 1000) == "1.5000 nJ"
     assert objective_text("latency", 1_500_000, 1000) == "1,500,000 cycles"
     assert objective_text("edp", 1_500_000, 1000) == "1500.0 pJ*cycles"
+
+
+def test_what_is_counted_is_one_or_several():
+    assert counted(1, "mapping") == "1 mapping"
+    assert counted(0, "mapping") == "0 mappings"
+    assert counted(1234, "search", "searches") == "1,234 searches"
+
+
+@pytest.mark.parametrize(
+    ("cost", "text"),
+    [
+        (Fraction(1, 3), "0.3333333"),
+        (Fraction("0.06713"), "0.06713"),
+        (Fraction(1234567), "1,234,567"),
+        (Fraction("607318912.4"), "607,318,912"),
+        (Fraction(10**15), "1e+15"),
+        (Fraction(0), "0"),
+    ],
+)
+def test_costs_of_assignments(cost, text):
+    assert cost_text(cost) == text
