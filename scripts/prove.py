@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 from prove_space import EXACT, SLACK, CannotCheckError, InvalidError, Space, divisors, natural, need
 
-FORMAT = "tilewright certificate 3"
-CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices"
+FORMAT = "tilewright certificate 4"
+CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 MOST_CELLS, MOST_NESTS = 1 << 27, 1 << 20
 Query = namedtuple("Query", "energy latency edp", defaults=(inf,) * 3)  # asks for a mapping within all
@@ -257,6 +257,21 @@ def sha256(document):
     return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def covered(doc, status):
+    """Check what the search says of itself: no objective, keep set or class of choices is left out."""
+    evidence = doc["evidence"]
+    named = doc["objectives"][: {"OPTIMAL": None, "INFEASIBLE": 1}.get(status, len(evidence))]
+    need(natural(evidence) and [own["objective"] for own in evidence] == named, "objectives were searched")
+    sets = sorted(map(list, product(*(own["keep"] for own in doc["problem"]["dataspaces"]))))
+    bounds = doc["bounds"] if status == "OPTIMAL" else [0] * len(evidence)
+    for masks, bound in zip([own["masks"] for own in evidence], bounds):
+        need(sorted(own["keep"] for own in masks) == sets, "all keep sets were searched")
+        classes = {sum(n for step, n in own.items() if step.startswith("by_")) for own in masks}
+        need(len(classes) < 2, "all keep sets have the same classes")
+        least = [own["survey_bound"] for own in masks if own["survey_bound"] is not None]
+        need(all(n >= bound for n in least), "what the survey excludes is not better")
+
+
 def check(doc):
     """What a certificate proves; raises `InvalidError` with the first claim that fails."""
     need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
@@ -266,6 +281,7 @@ def check(doc):
     need(names and {*names} <= {*Query._fields} and len({*names}) == len(names), "objectives are known")
     need(type(bounds) is list and natural(bounds), "bounds are natural")
     need(doc["spatial_choices"] == len(space.steps), "all choices are covered")
+    covered(doc, status)
     if status == "INFEASIBLE":
         need(doc["mapping"] is doc["cost"] is None and not bounds, "nothing is claimed")
         need(refute(space, Query()) is None, "no mapping exists")

@@ -109,6 +109,50 @@ class Statistics:
     mappings_priced: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class MaskEvidence:
+    """Which step of a search shows for how many spatial classes of a keep mask that none is below the bound.
+
+    Parameters
+    ----------
+    keep
+        Per dataspace, in the problem's order, the storage levels (0 is the outermost) that keep it.
+    by_survey, by_lattice, by_branching, by_core
+        Number of classes, by the last step that was needed.
+    survey_bound
+        Least bound of the classes that the survey settles, as the objective counts; None if no tile of
+        theirs fits, or if there are none.
+    states
+        States of the divisor lattice that were bounded.
+    tiles_left
+        Tiles that the lattices left, per storage level but the outermost.
+    nodes
+        Nodes that were branched.
+    core_variables, core_solves
+        Variables of the CP-SAT cores, and how often they were solved until nothing was left in them.
+    """
+
+    keep: tuple[tuple[int, ...], ...]
+    by_survey: int
+    by_lattice: int = 0
+    by_branching: int = 0
+    by_core: int = 0
+    survey_bound: int | None = None
+    states: int = 0
+    tiles_left: tuple[int, ...] = ()
+    nodes: int = 0
+    core_variables: int = 0
+    core_solves: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the bound on one objective rests on, keep mask by keep mask."""
+
+    objective: str
+    masks: tuple[MaskEvidence, ...]
+
+
 def relative_gap(value: int | None, bound: int | None) -> float | None:
     """Return ``(value - bound) / value``, 0 for a value of 0, None unless both are known."""
     if value is None or bound is None:
@@ -256,6 +300,8 @@ class Result:
         Lines for people, such as an assumption about the spec.
     reasons
         For INFEASIBLE, why.
+    evidence
+        What the bounds rest on, for each objective that was searched.
 
     Raises
     ------
@@ -275,6 +321,7 @@ class Result:
     statistics: Statistics = field(default_factory=Statistics)
     notes: tuple[str, ...] = ()
     reasons: tuple[Reason, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
 
     def __post_init__(self) -> None:
         """Hold the statuses apart."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 
 from model.cost import Evaluation
@@ -15,11 +16,12 @@ from solver.certificate.canonical import (
     canonical,
     canonical_mapping,
     canonical_sha256,
+    node_places,
 )
 from solver.certificate.classes import spatial_choices
-from solver.result import Result, Status
+from solver.result import Evidence, Result, Status
 
-FORMAT = "tilewright certificate 3"
+FORMAT = "tilewright certificate 4"
 
 
 def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed: int = 0) -> Json:
@@ -57,6 +59,7 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
         "mapping": None if result.mapping is None else canonical_mapping(mapspace, result.mapping),
         "cost": None if result.evaluation is None else _cost(result.evaluation),
         "spatial_choices": len(spatial_choices(mapspace)),
+        "evidence": [_evidence(mapspace, own) for own in result.evidence],
         "versions": {
             "tilewright": version("tilewright"),
             "ortools": version("ortools"),
@@ -84,3 +87,14 @@ def _bounds(result: Result) -> list[int]:
 
 def _cost(evaluation: Evaluation) -> Json:
     return {"energy": evaluation.energy, "latency": evaluation.cycles, "edp": evaluation.edp}
+
+
+def _evidence(mapspace: Mapspace, evidence: Evidence) -> Json:
+    """What the bound on an objective rests on, with levels as nodes of the canonical problem."""
+    places = node_places(mapspace)
+    storage = [places[index] for index in mapspace.architecture.storage_indices]
+    masks = [
+        {**asdict(own), "keep": [[storage[level] for level in levels] for levels in own.keep]}
+        for own in evidence.masks
+    ]
+    return {"objective": evidence.objective, "masks": masks}

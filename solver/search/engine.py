@@ -17,6 +17,7 @@ from solver.search.candidates import Candidate, tightened
 from solver.search.completion import Priced, Skeleton, SkeletonKey
 from solver.search.core import Core, fits_core
 from solver.search.goal import Goal
+from solver.search.ledger import Ledger
 from solver.search.loads import LoadBounds, loaded
 from solver.search.orders import slot_orders
 from solver.search.prices import resources
@@ -79,6 +80,7 @@ class Search:
         self.counters = counters
         self.report = report
         self.bounder = bounder
+        self.ledger = Ledger(survey)
         self.orders = tuple(
             slot_orders(rules, space.active, space.views) for rules in space.mapspace.temporal
         )
@@ -142,6 +144,8 @@ class Search:
         for candidate, bounds in zip(candidates, found, strict=False):
             self.counters.states += bounds.states
             self.counters.subproblems += 1
+            self.ledger.surveyed(candidate.sub)
+            self.ledger.bounded(bounds)
             if bounds.empty:
                 continue
             self._follow(replace(candidate, bounds=bounds))
@@ -160,10 +164,12 @@ class Search:
             found = self.bounder.bound(list(due.values()), limits, self.stop, within)
             for (number, sub), bounds in zip(due.items(), found, strict=False):
                 self.counters.states += bounds.states
+                self.ledger.bounded(bounds)
                 known[number] = None if bounds.empty else [*(known[number] or ()), LoadBounds(sub, bounds)]
             if self.stop():
                 return
         for candidate, loads in zip(candidates, known, strict=True):
+            self.ledger.surveyed(candidate.sub)
             if loads is not None:
                 self._follow(candidate.decided_by(loads))
 
@@ -219,6 +225,7 @@ class Search:
             if skeleton is not None:
                 self._complete(skeleton)
         self.counters.core_calls += core.calls
+        self.ledger.solved(bounds.sub, core)
 
     def _begin(self, candidate: Candidate, bounds: LatticeBounds) -> None:
         """Branch a little; if that is not enough, sharpen the bounds and queue the candidate again."""
@@ -239,6 +246,7 @@ class Search:
         branching = Branching(bounds, self.goal, self.orders, self.stop, budget, loads)
         for skeleton in branching.skeletons():
             self._complete(skeleton)
+        self.ledger.branched(bounds.sub, branching.expanded)
         return not branching.exhausted_budget
 
     def _complete(self, skeleton: Skeleton) -> None:

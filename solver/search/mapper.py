@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
+from typing import NamedTuple
 
 import numpy as np
 
 from model.mapspace import Mapspace
 from solver.result import (
+    Evidence,
     Options,
     Progress,
     ProgressCallback,
@@ -24,6 +27,7 @@ from solver.result import (
 from solver.search.completion import Priced
 from solver.search.engine import Counters, Search
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal, objective_value
+from solver.search.ledger import unsearched
 from solver.search.space import SearchSpace, keep_masks
 from solver.search.survey import Survey
 from solver.search.workers import Bounder
@@ -99,6 +103,14 @@ def map_einsum(
         return search.minimise(options.objectives or mapspace.objectives)
 
 
+class _Found(NamedTuple):
+    """What minimising one objective comes to: a bound of None says that there is no mapping."""
+
+    best: Priced | None
+    bound: int | None
+    evidence: tuple[Evidence, ...] = ()
+
+
 class SharedSearch:
     """Searches of one mapspace, one after the other, that share its space, survey, workers and time limit."""
 
@@ -149,30 +161,33 @@ class SharedSearch:
         best = known
         limits = caps.limits
         bounds: list[int | None] = []
+        evidence: list[Evidence] = []
         for objective in objectives:
             goal = Goal(objective, limits)
-            best, bound = self._minimise(goal, best)
+            best, bound, grounds = self._minimise(goal, best)
             bounds.append(bound)
+            evidence += grounds
             if goal.incumbent is None or bound != goal.incumbent:
                 break
             limits = (*limits, (objective, goal.incumbent))
         if self._survey.space.coarse:
             # Only a part of the mapspace was searched: what was found stands, what was proven does not.
             self._clock.termination = self._clock.termination or Termination.MEMORY_LIMIT
-            bounds = [floor(self.mapspace, objectives[0])]
-        return _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._counters)
+            bounds, evidence = [floor(self.mapspace, objectives[0])], []
+        result = _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._counters)
+        return replace(result, evidence=tuple(evidence))
 
-    def _minimise(self, goal: Goal, best: Priced | None) -> tuple[Priced | None, int | None]:
-        """Best mapping for one objective, and its bound (None if there is no mapping)."""
+    def _minimise(self, goal: Goal, best: Priced | None) -> _Found:
+        """Best mapping for one objective, and its bound."""
         if best is not None:
             goal.incumbent = goal.value(best.evaluation.energy, best.evaluation.cycles)
         space, clock = self._survey.space, self._clock
         if space.excluded:
-            return best, None
+            return _Found(best, None, (unsearched(space, goal),))
         proven = floor(space.mapspace, goal.objective)
         for mask in keep_masks(space):
             if clock.stop():
-                return best, proven
+                return _Found(best, proven)
             clock.report("survey", goal, None)
             self._survey.bounds(mask)
         quantum = self._quantum
@@ -189,18 +204,18 @@ class SharedSearch:
                 best,
             )
             bound = search.run()
-            best = search.best
+            best, grounds = search.best, (search.ledger.evidence(goal),)
             if not goal.counts_energy:
-                return best, bound
+                return _Found(best, bound, grounds)
             fewest_cycles = self._fewest_cycles(goal)
             most = _most_energy(space, goal, fewest_cycles)
             if most // quantum < LARGEST_INCUMBENT:
-                return best, None if bound is None else max(bound, proven)
+                return _Found(best, None if bound is None else max(bound, proven), grounds)
             # Capped prices may have hidden a better mapping, but none of less energy than this.
             hidden = goal.value(LARGEST_INCUMBENT * quantum, fewest_cycles)
             proven = max(proven, hidden if bound is None else min(bound, hidden))
             if clock.stop():
-                return best, proven
+                return _Found(best, proven, grounds)
             quantum = max(2 * quantum, most // LARGEST_INCUMBENT + 1)
 
     def _fewest_cycles(self, goal: Goal) -> int:

@@ -264,15 +264,20 @@ class SearchSpace:
                 chain.append(level)
         return tuple(chain)
 
+    def chains(self, mask: KeepMask) -> tuple[tuple[int, ...], ...]:
+        """The chain of each dataspace."""
+        return tuple(self.chain(mask, view.place) for view in self.views)
+
 
 def keep_masks(space: SearchSpace) -> list[KeepMask]:
-    """All keep masks that the rules leave open; every dataspace is kept somewhere."""
+    """All keep masks that the rules leave open, one of those with equal chains; every dataspace is kept."""
     masks: list[KeepMask] = [()]
     for level, rules in enumerate(space.mapspace.keep):
         options = _level_masks(space, level, rules.keep, rules.bypass)
         masks = [(*mask, option) for mask in masks for option in options]
         masks = [mask for mask in masks if _parallel_so_far(space, mask)]
-    return [mask for mask in masks if all(space.chain(mask, v.place) for v in space.views)]
+    chains = {space.chains(mask): mask for mask in reversed(masks)}
+    return [mask for own, mask in reversed(chains.items()) if all(own)]
 
 
 def _level_masks(

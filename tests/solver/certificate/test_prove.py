@@ -12,7 +12,6 @@ from model.cost import evaluate
 from model.spec.timeloop import load_timeloop
 from solver import Status, Termination
 from solver.certificate import canonical_sha256, certificate
-from solver.result import Result
 from tests.bruteforce import enumerate_mappings, objective_value, optima
 from tests.conftest import REPOSITORY
 from tests.solver.certificate.checker import certified, digested, prove, solved, verdict
@@ -20,7 +19,9 @@ from tests.solver.search.unusual import register_mapspaces, unusual_mapspaces, w
 from tests.strategies import mapspaces, random_mapspaces
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("latency", "energy"))
-INFORMATION = ("versions", "seed", "command")
+INFORMATION = {"versions", "seed", "command"}
+STEPS = {"by_survey", "by_lattice", "by_branching", "by_core"}
+WORK = {"survey_bound", "states", "tiles_left", "nodes", "core_variables", "core_solves"}
 SAMPLES = random_mapspaces(seed=7, count=40, max_mappings=400)
 FEASIBLE = [mapspace for mapspace in SAMPLES if solved(mapspace, "energy").status is Status.OPTIMAL][:3]
 INFEASIBLE = next(mapspace for mapspace in SAMPLES if solved(mapspace, "energy").status is Status.INFEASIBLE)
@@ -45,6 +46,11 @@ def changes(value, path=()):
         )
     else:
         yield from ((path, other) for other in (f"{value}x", None if value is not None else 1))
+
+
+def is_claim(path):
+    """Whether a part says more than how the search went, which the digest alone protects."""
+    return path[0] != "digest" and not {*path} & {*INFORMATION, *STEPS, *WORK}
 
 
 def tampered(document, path, value):
@@ -119,10 +125,9 @@ def test_brute_force_solver_and_checker_agree(mapspace):
 @pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
 def test_the_second_best_mapping_is_invalid(index, objective, tmp_path):
     mapspace = FEASIBLE[index]
-    problem, architecture = mapspace.problem, mapspace.architecture
     priced = {}
     for mapping in enumerate_mappings(mapspace):
-        evaluation = evaluate(problem, architecture, mapping)
+        evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
         if evaluation.valid:
             value = objective_value(objective, evaluation.energy, evaluation.cycles)
             priced.setdefault(value, (mapping, evaluation))
@@ -131,11 +136,13 @@ def test_the_second_best_mapping_is_invalid(index, objective, tmp_path):
     if not others:
         pytest.skip("all mappings are equally good")
     mapping, evaluation = priced[others[0]]
-    units = architecture.units_per_pj
-    forged = Result(
-        Status.OPTIMAL, Termination.PROVEN, (objective,), units, others[0], others[0], (), mapping, evaluation
+    forged = replace(
+        solved(mapspace, objective), value=others[0], bound=others[0], mapping=mapping, evaluation=evaluation
     )
-    result, reason = verdict(certificate(mapspace, forged, []), tmp_path)
+    document = certificate(mapspace, forged, [])
+    for own in document["evidence"][0]["masks"]:
+        own["survey_bound"] = None
+    result, reason = verdict(digested(document), tmp_path)
     assert result == "INVALID"
     assert f"no mapping has {objective} below {others[0]}" in reason
 
@@ -149,7 +156,7 @@ def test_every_field_is_protected(index, objectives, tmp_path):
     for path, value in changes(document):
         changed = tampered(document, path, value)
         assert verdict(changed, tmp_path)[0] == "INVALID", (path, value)
-        if path[0] not in ("digest", *INFORMATION):
+        if is_claim(path):
             assert verdict(digested(changed), tmp_path)[0] == "INVALID", (path, value)
 
 
@@ -157,7 +164,7 @@ def test_a_claim_of_infeasibility_is_protected(tmp_path):
     document = certified(INFEASIBLE, "energy")
     assert verdict(document, tmp_path) == ("VALID", "no mapping exists")
     for path, value in changes(document):
-        if path[0] not in ("digest", "objectives", *INFORMATION):
+        if path[0] != "objectives" and is_claim(path):
             assert verdict(digested(tampered(document, path, value)), tmp_path)[0] == "INVALID", (path, value)
     feasible = certified(FEASIBLE[0], "energy")
     lie = {"status": "INFEASIBLE", "bounds": [], "mapping": None, "cost": None}
@@ -177,6 +184,23 @@ def test_another_problem_with_its_hash_is_never_taken_for_a_worse_claim(index, t
         if result == "VALID":
             assert changed["problem_sha256"] != document["problem_sha256"]
             assert prove.Space(changed["problem"]).computes == prove.Space(document["problem"]).computes
+
+
+def test_the_evidence_leaves_nothing_out(tmp_path):
+    mapspace = next(own for own in FEASIBLE if len(certified(own, "energy")["evidence"][0]["masks"]) > 1)
+    document = certified(mapspace, "energy")
+    optimum, (searched,) = document["bounds"][0], document["evidence"]
+    first, *others = searched["masks"]
+    assert sum(own["by_survey"] for own in searched["masks"]) > 0
+    forged = {
+        "all keep sets were searched": others,
+        "all keep sets have the same classes": [{**first, "by_lattice": first["by_lattice"] + 1}, *others],
+        "what the survey excludes is not better": [{**first, "survey_bound": optimum - 1}, *others],
+    }
+    for claim, masks in forged.items():
+        changed = digested({**document, "evidence": [{**searched, "masks": masks}]})
+        assert verdict(changed, tmp_path) == ("INVALID", f"this claim fails: {claim}")
+    assert verdict(digested({**document, "evidence": []}), tmp_path)[0] == "INVALID"
 
 
 def test_an_altered_energy_table_is_invalid(tmp_path):

@@ -1,0 +1,95 @@
+"""The ledger of a search: which of its steps settles which subproblems, keep mask by keep mask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from solver.result import Evidence, MaskEvidence
+from solver.search.bounds import LatticeBounds
+from solver.search.core import Core
+from solver.search.goal import Goal
+from solver.search.space import KeepMask, SearchSpace, keep_masks
+from solver.search.subproblem import Subproblem
+from solver.search.survey import Survey
+
+
+@dataclass
+class _Entry:
+    """What was done for one keep mask."""
+
+    tiles_left: list[int]
+    bounded: int = 0
+    states: int = 0
+    nodes: int = 0
+    core_variables: int = 0
+    core_solves: int = 0
+    branched: set[object] = field(default_factory=set)
+    solved: set[object] = field(default_factory=set)
+
+
+class Ledger:
+    """Keeps account of a search as it goes."""
+
+    def __init__(self, survey: Survey) -> None:
+        self._survey = survey
+        inner = len(survey.space.levels) - 1
+        self._entries = {mask: _Entry([0] * inner) for mask in keep_masks(survey.space)}
+
+    def surveyed(self, sub: Subproblem) -> None:
+        """Note that the survey does not settle a subproblem, so that its lattice was bounded."""
+        self._entries[sub.mask].bounded += 1
+
+    def bounded(self, bounds: LatticeBounds) -> None:
+        """Note what a lattice had, and what its bounds left."""
+        entry = self._entries[bounds.sub.mask]
+        entry.states += bounds.states
+        for level, stage in enumerate(bounds.stages):
+            entry.tiles_left[level] += len(stage.tiles)
+
+    def branched(self, sub: Subproblem, nodes: int) -> None:
+        """Note that nodes of a subproblem were branched."""
+        entry = self._entries[sub.mask]
+        entry.branched.add(_classes(sub))
+        entry.nodes += nodes
+
+    def solved(self, sub: Subproblem, core: Core) -> None:
+        """Note that a subproblem went to CP-SAT."""
+        entry = self._entries[sub.mask]
+        entry.solved.add(_classes(sub))
+        entry.core_variables += core.variables
+        entry.core_solves += core.calls
+
+    def evidence(self, goal: Goal) -> Evidence:
+        """What the bound on the goal's objective rests on."""
+        masks = (self._of_mask(mask, entry, goal) for mask, entry in self._entries.items())
+        return Evidence(goal.objective, tuple(masks))
+
+    def _of_mask(self, mask: KeepMask, entry: _Entry, goal: Goal) -> MaskEvidence:
+        surveyed = np.sort(goal.values(*self._survey.bounds(mask)))[entry.bounded :]
+        least = float(np.min(surveyed, initial=np.inf))
+        return MaskEvidence(
+            keep=self._survey.space.chains(mask),
+            by_survey=len(surveyed),
+            by_lattice=entry.bounded - len(entry.branched | entry.solved),
+            by_branching=len(entry.branched - entry.solved),
+            by_core=len(entry.solved),
+            survey_bound=max(0, int(least)) if np.isfinite(least) else None,
+            states=entry.states,
+            tiles_left=tuple(entry.tiles_left),
+            nodes=entry.nodes,
+            core_variables=entry.core_variables,
+            core_solves=entry.core_solves,
+        )
+
+
+def unsearched(space: SearchSpace, goal: Goal) -> Evidence:
+    """What it rests on that there is no mapping at all: the rules leave no factor."""
+    masks = (MaskEvidence(space.chains(mask), by_survey=0) for mask in keep_masks(space))
+    return Evidence(goal.objective, tuple(masks))
+
+
+def _classes(sub: Subproblem) -> object:
+    """What tells a subproblem from the others of its keep mask."""
+    return tuple(stage.key for stage in sub.spatial)
