@@ -50,8 +50,8 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
     """Return an irreducible conflict among `constraints`, None if they hold together or nobody knows.
 
     Constraints that cannot be dropped are always asked for, and never part of the conflict. A deletion
-    filter tries to do without whole kinds first, then without each constraint in turn, or without all
-    that are written together; what it leaves is decided once more by a model that holds nothing else.
+    filter tries to do without whole kinds first, then without each line in turn, and what several nodes
+    share of one; what it leaves is decided once more by a model that holds nothing else.
 
     Raises
     ------
@@ -70,18 +70,16 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
             open_ = rest
     lines = _lines(c for block in _blocks(open_) for c in block)
     lines, irreducible = _filtered(feasibility, given, lines)
-    needed = [c for line in lines for c in line]
-    # A dataspace kept in one branch is bypassed in the others: say what of it matters.
-    implied: list[list[Constraint]] = [[c] for c in needed if isinstance(c, Keeping)]
-    if len(implied) > sum(isinstance(line[0], Keeping) for line in lines):
-        others = [c for c in needed if not isinstance(c, Keeping)]
-        told, is_exact = _filtered(feasibility, [*given, *others], implied)
-        needed, irreducible = [*others, *(c for line in told for c in line)], irreducible and is_exact
+    # A line may ask for more than matters, of several nodes: say what of it does.
+    single = [line[0] for line in lines if len(line) == 1]
+    several = [[c] for line in lines if len(line) > 1 for c in line]
+    told, is_exact = _filtered(feasibility, [*given, *single], several)
+    needed = [*single, *(c for line in told for c in line)]
     passed_on = any(level.no_coalesce for level in feasibility.mapspace.architecture.levels)
     if not (given or needed or passed_on):
         raise ContradictionError("no mapping is found where nothing is asked for")
     _verify(feasibility, given, needed)
-    return Conflict(tuple(c for c in constraints if c in needed), irreducible)
+    return Conflict(tuple(c for c in constraints if c in needed), irreducible and is_exact)
 
 
 def _lines(constraints: Iterable[Constraint]) -> list[list[Constraint]]:

@@ -126,16 +126,25 @@ def _reasons(
 def _shortfalls(
     feasibility: Feasibility, given: Collection[Constraint], conflict: Collection[Constraint]
 ) -> Iterator[Shortfall]:
-    """Yield the arithmetic of a conflict: what is needed if only its other lines and `given` hold."""
+    """Yield the arithmetic of a conflict: what is needed if only its other constraints and `given` hold."""
     for constraint in (c for kind in MOST_TELLING for c in conflict if isinstance(c, kind)):
-        twins = twins_of(constraint, conflict)
-        rest = [*given, *(c for c in conflict if c != constraint and c not in twins)]
-        if twins and feasibility.decide([*rest, constraint]).verdict is Verdict.FEASIBLE:
-            continue  # what the line asks of another node is to blame
+        if any(_is_share_of(constraint, other) for other in conflict):
+            continue
+        rest = [*given, *(c for c in conflict if c != constraint)]
         found = nearest(feasibility, rest, constraint)
         missing = shortfall(constraint, found, feasibility.mapspace) if found and found.exact else None
         if missing is not None:
             yield missing
+
+
+def _is_share_of(hardware: Constraint, asked: Constraint) -> bool:
+    """Whether `asked` is a share of `hardware`, and grows with it: no larger size is needed then."""
+    match hardware, asked:
+        case Mesh(), Parallelism():
+            return True
+        case Capacity(level=level), Utilization(level=filled):
+            return level == filled
+    return False
 
 
 def _headline(conflict: Conflict, shortfalls: Collection[Shortfall], mapspace: Mapspace) -> str:

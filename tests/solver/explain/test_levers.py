@@ -161,9 +161,17 @@ def test_a_capacity_of_two_levels_grows_until_both_tiles_fit():
     ]
     found = diagnose(mapspace_of(*shared_capacity(8), *tiles))
     texts = [lever.text for reason in found.reasons for lever in reason.levers]
-    assert "`weight_spad` with 24 words instead of 8; the line holds for `output_spad` as well" in texts
+    assert "`output_spad` with 24 words instead of 8; the line holds for `weight_spad` as well" in texts
     assert diagnose(mapspace_of(*shared_capacity(24), *tiles)).verdict is Verdict.FEASIBLE
     assert diagnose(mapspace_of(*shared_capacity(23), *tiles)).verdict is Verdict.INFEASIBLE
+
+
+def test_of_a_shared_line_only_what_matters_is_blamed():
+    tiles = (OUTPUT_TEMPORAL, "temporal: {factors: [M=6, P=4]}")
+    (reason,) = diagnose(mapspace_of(*shared_capacity(8), tiles)).reasons
+    texts = [statement.text for statement in reason.constraints]
+    assert [text for text in texts if "holds" in text] == ["`output_spad` holds 8 words"]
+    assert reason.irreducible
 
 
 def test_what_a_branch_keeps_is_one_line_with_what_the_others_bypass():
@@ -237,6 +245,18 @@ def test_a_larger_mesh_raises_a_least_parallelism_with_it():
     found = diagnose(mapspace_of(factors("M<=2, C<=2, R=1"), share(1)))
     levers = [lever.text for reason in found.reasons for lever in reason.levers]
     assert not any("mesh" in text for text in levers)
+
+
+def test_a_share_is_not_said_to_need_more_of_what_it_is_a_share_of():
+    (reason,) = diagnose(mapspace_of(factors("C<=2, R=1"), share(1))).reasons
+    assert any("meshX" in statement.text for statement in reason.constraints)
+    assert [found.unit for found in reason.shortfalls] == ["units"]
+    edits = [spad(14, ", min_utilization: 0.9"), (PE_FACTORS, "spatial: {factors: [P=1, M=1, C=1, R=1]}")]
+    (reason,) = diagnose(mapspace_of(*edits)).reasons
+    assert "`weight_spad` holds 14 words" in [statement.text for statement in reason.constraints]
+    assert [found.text for found in reason.shortfalls] == [
+        "the tiles in `weight_spad` come to 12 words at the most, min_utilization asks for 13: 1 too few"
+    ]
 
 
 def test_no_value_is_proposed_for_a_dimension_that_would_shift_an_order():
