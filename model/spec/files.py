@@ -180,7 +180,8 @@ def read_text(path: Path, limits: Limits) -> str:
     try:
         content = _read_bytes(path, name, limits)
     except FileNotFoundError:
-        raise SpecError(f"there is no file {name}", hint=_neighbour_hint(path.name, (path.parent,))) from None
+        hint = _shipped_hint(path) or _neighbour_hint(path.name, (path.parent,))
+        raise SpecError(f"there is no file {name}", hint=hint) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise SpecError(f"cannot read {name}: {reason}") from None
@@ -214,6 +215,13 @@ def _neighbour_hint(wanted: str, directories: Iterable[Path]) -> str | None:
     except (OSError, ValueError):
         return None
     return did_you_mean(Path(wanted).name, sorted(names))
+
+
+def _shipped_hint(path: Path) -> str | None:
+    """Name the shipped file that a path beginning with ``specs`` means: once installed it lies elsewhere."""
+    shipped = SHIPPED_SPECS.parent / path
+    is_shipped = path.parts[:1] == (SHIPPED_SPECS.name,) and resolved(shipped).is_relative_to(SHIPPED_SPECS)
+    return f"the shipped one is {display_name(shipped)}" if is_shipped and _exists(shipped) else None
 
 
 def display_name(path: Path) -> str:

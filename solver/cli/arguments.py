@@ -43,7 +43,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """
     parser, commands = build_parsers()
     words = list(arguments)
-    if not words or words[0] in ("-h", "--help", "--version"):
+    if not words:
+        parser.error("nothing to do: name SPEC files, or a command")
+    if words[0] in ("-h", "--help", "--version"):
         return parser.parse_args(words)
     _refuse_misspelt_command(parser, commands, words[0])
     name = words.pop(0) if words[0] in commands else "map"
@@ -77,9 +79,19 @@ class _Parser(argparse.ArgumentParser):
             super().print_help(file)
 
     def error(self, message: str) -> NoReturn:
-        """End the program with the usage and `message` on stderr."""
-        write_stderr(f"{self.format_usage()}{self.prog}: error: {message}\n")
+        """End the program with `message` on stderr, and where to read more."""
+        _, _, unrecognized = message.partition("unrecognized arguments: ")
+        option = self._resembling(unrecognized.split(" ")[0].partition("=")[0])
+        hint = f"did you mean {option!r}?" if option else f"`{self.prog} --help` tells what there is"
+        write_stderr(f"error: {message}\nhelp: {hint}\n")
         sys.exit(EXIT_INVALID)
+
+    def _resembling(self, word: str) -> str | None:
+        """Return the option that begins with `word`, or that it may be a slip of."""
+        known = self._option_string_actions
+        longer = [option for option in known if word.startswith("--") and option.startswith(word)]
+        close = longer or difflib.get_close_matches(word, known, n=1, cutoff=0.75)
+        return close[0] if close else None
 
 
 class _Version(argparse.Action):
@@ -99,7 +111,7 @@ def _refuse_misspelt_command(
     close = difflib.get_close_matches(word, commands, n=1, cutoff=0.6)
     if word in commands or not close or Path(word).suffix or Path(word).exists():
         return
-    parser.error(f"unknown command {word!r}; did you mean {close[0]!r}?")
+    parser.error(f"there is no command and no file {word!r}; did you mean the command {close[0]!r}?")
 
 
 def _add_map(commands: Commands) -> argparse.ArgumentParser:

@@ -7,14 +7,11 @@ from pathlib import Path
 
 from solver.cli.network_arguments import add_searches
 from solver.cli.options import (
-    EXIT_CODES,
     Commands,
     add_effort,
     add_json,
-    add_limits,
     add_memory_limit,
-    add_reading,
-    add_variables,
+    add_spec_command,
     positive,
 )
 from solver.result import OBJECTIVES
@@ -27,25 +24,12 @@ DOT = (".dot", ".gv")
 
 def add_assign(commands: Commands) -> argparse.ArgumentParser:
     """Add the command ``assign``."""
-    parser = commands.add_parser(
-        "assign",
-        help="choose a method for every layer of a network, and prove the choice best",
-        description="Choose a method for every layer of a network so that execution and transitions together "
-        "cost the least, and prove it.",
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "specs",
-        nargs="+",
-        type=Path,
-        metavar="SPEC",
-        help="YAML files with a network, merged by top-level key; with --methods, and an architecture",
-    )
-    add_variables(parser)
-    add_reading(parser)
-    add_limits(parser)
+    summary = "choose a method for every layer of a network, and prove the choice best"
+    files = "YAML files with a network, merged by top-level key; with --methods, and an architecture"
+    parser = add_spec_command(commands, "assign", summary, specs_help=files)
+    parser.description = """\
+Choose a method for every layer of a network so that execution and transitions
+together cost the least, and prove it."""
     parser.add_argument(
         "--methods",
         type=Path,
@@ -53,14 +37,6 @@ def add_assign(commands: Commands) -> argparse.ArgumentParser:
         help="let the mapper find what each layer costs by each method of FILE; --time-limit, "
         "--memory-limit, --cache, --resume and --cluster are then about its searches",
     )
-    parser.add_argument(
-        "--objective",
-        type=additive,
-        metavar="NAME",
-        help=f"with --methods: what costs are, {' or '.join(ADDITIVE)} (default: {ADDITIVE[0]})",
-    )
-    add_memory_limit(parser)
-    add_searches(parser)
     parser.add_argument(
         "--dsp-budget",
         type=positive,
@@ -74,7 +50,16 @@ def add_assign(commands: Commands) -> argparse.ArgumentParser:
         help="what the array is chosen by: the total of the best assignment, the sum of the layers' cheapest "
         "methods, or the sum over all methods (default: %(default)s)",
     )
-    add_effort(parser, "assignment")
+    search = parser.add_argument_group("search")
+    search.add_argument(
+        "--objective",
+        type=additive,
+        metavar="NAME",
+        help=f"with --methods: what costs are, {' or '.join(ADDITIVE)} (default: {ADDITIVE[0]})",
+    )
+    add_effort(search, "assignment")
+    add_memory_limit(search)
+    add_searches(parser)
     add_json(parser)
     parser.add_argument(
         "--plot",

@@ -10,39 +10,50 @@ from pathlib import Path
 
 from model.mapspace import Mapspace
 from model.spec.places import places_of
-from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stdout
+from solver.cli.options import EXIT_OF_STATUS, EXIT_UNPROVEN
+from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
 from solver.cli.running import load_unmapped, search
-from solver.result import Result
-
-EXIT_UNPROVEN = 1
+from solver.result import Result, Status
 
 
 def prove_command(arguments: argparse.Namespace) -> int:
-    """Map, certify and check; the exit code is that of `map` if the certificate is VALID, else 1."""
+    """Map, certify and check; the exit code is that of `map` unless the certificate is not VALID, then 1."""
     check_outputs((arguments.certificate,), arguments.specs)
     if arguments.certificate == STDOUT:
         raise OutputError("the checker needs a file: --certificate must name one")
     loaded = load_unmapped(arguments)
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
-    if result.reasons:
-        from solver.report.reasons import reason_lines  # noqa: PLC0415 (most searches end otherwise)
+    from solver.report.figures import seconds_text  # noqa: PLC0415 (spec errors answer without rich)
+    from solver.report.reasons import reason_lines  # noqa: PLC0415
+    from solver.report.text import outcome_text  # noqa: PLC0415
 
-        lines = reason_lines(result.reasons, places_of(loaded.document))
-        write_stdout("".join(f"{line}\n" for line in lines))
+    for line in reason_lines(result.reasons, places_of(loaded.document)):
+        write_stdout(f"{line}\n")
+    seconds = seconds_text(result.statistics.seconds)
+    write_stdout(f"{result.status.value} by the optimizer in {seconds}: {outcome_text(result)}\n")
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.certificate or Path(folder) / "certificate.json"
-        write_certificate(path, mapspace, result, arguments)
-        write_stdout(f"{result.status.value} by the optimizer in {result.statistics.seconds:.2f} s\n")
+        if not write_certificate(path, mapspace, result, arguments):
+            return EXIT_OF_STATUS[result.status]
         command = [sys.executable, str(checker_path()), str(path)]
         checked = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-        write_stdout(checked.stdout)
+    # Nobody can look at a file that is gone.
+    write_stdout(checked.stdout if arguments.certificate else checked.stdout.replace(f"{path}: ", ""))
     return EXIT_UNPROVEN if checked.returncode else EXIT_OF_STATUS[result.status]
 
 
-def write_certificate(path: Path, mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> None:
-    """Write the certificate of a result; `OutputError` if there is nothing to certify."""
+def write_certificate(path: Path, mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> bool:
+    """Write the certificate of a result; of one that claims nothing say so, and return False.
+
+    Raises
+    ------
+    OutputError
+        It cannot be written, or would be too large.
+    """
+    if result.status is Status.UNKNOWN:
+        write_stderr("note: no certificate is written: nothing was found, and nothing is proven\n")
+        return False
     from solver.certificate import CertificateError, certificate, certificate_text  # noqa: PLC0415 (start-up)
 
     try:
@@ -50,6 +61,7 @@ def write_certificate(path: Path, mapspace: Mapspace, result: Result, arguments:
     except CertificateError as error:
         raise OutputError(f"no certificate is written: {error}") from None
     write_output(path, certificate_text(document))
+    return True
 
 
 def reproducing_command(result: Result, arguments: argparse.Namespace) -> list[str]:
@@ -59,6 +71,8 @@ def reproducing_command(result: Result, arguments: argparse.Namespace) -> list[s
         words += ["--set", variable]
     for root in arguments.include_roots:
         words += ["--allow-include", str(root)]
+    for name, value in arguments.limits:
+        words += ["--limit", f"{name}={value}"]
     words += ["--ignore-sparse"] if arguments.ignore_sparse else []
     words += ["--timeloop-padding"] if arguments.timeloop_padding else []
     return [*words, "--objective", ",".join(result.objectives), "--seed", str(arguments.seed)]

@@ -24,6 +24,6 @@ def add_prove(commands: Commands) -> argparse.ArgumentParser:
         commands, "prove", "map, certify, and have the certificate checked without the solver"
     )
     add_search_options(parser)
-    add_certificate(parser)
+    parser.add_argument("--certificate", type=Path, metavar="OUT", help="keep the certificate in this file")
     parser.add_argument("--quiet", action="store_true", help="no progress; the verdict only")
     return parser

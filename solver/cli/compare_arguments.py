@@ -34,7 +34,7 @@ def add_mapper_options(parser: argparse.ArgumentParser) -> None:
         "--mappers",
         type=names,
         metavar="LIST",
-        help="names of mappers with commas between (default: all that are known; see docs/compare.md)",
+        help="names of mappers with commas between, such as random,greedy (default: all that are known)",
     )
     parser.add_argument(
         "--mapper",

@@ -7,10 +7,13 @@ from pathlib import Path
 
 from solver.cli.options import Commands, add_json, add_search_options, add_spec_command
 
+NETWORK_FILES = "a workload, an ONNX model, layer files or directories of them; and the architecture"
+
 
 def add_network(commands: Commands) -> argparse.ArgumentParser:
     """Add the command ``network``."""
-    parser = add_spec_command(commands, "network", "map every Einsum of a workload or network")
+    summary = "map every Einsum of a workload or network"
+    parser = add_spec_command(commands, "network", summary, specs_help=NETWORK_FILES)
     parser.description = """\
 Map every Einsum of a network to its proven optimum: an AccelForge workload, an
 ONNX model, or layer files of Timeloop's form (each with `problem`; a directory
@@ -32,18 +35,19 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 def add_searches(parser: argparse.ArgumentParser) -> None:
     """Add where the answers of many searches are kept, and where the searches run."""
-    parser.add_argument(
+    group = parser.add_argument_group("many searches")
+    group.add_argument(
         "--cache",
         type=Path,
         metavar="DIR",
         help="where proven results are kept (default: tilewright in the user's cache directory)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--resume",
         action="store_true",
         help="use the results that are kept, for instance of a run that was interrupted",
     )
-    parser.add_argument(
+    group.add_argument(
         "--cluster",
         type=address,
         metavar="ADDRESS",

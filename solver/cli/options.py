@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 else:
     Commands = argparse._SubParsersAction
 
+Group = argparse._ArgumentGroup
+
 DEFAULTS = Options()
 
 LARGEST_SEED = (1 << 31) - 1
 
 EXIT_OPTIMAL = 0
+EXIT_UNPROVEN = 1
 EXIT_INVALID = 2
 EXIT_FEASIBLE = 3
 EXIT_INFEASIBLE = 4
@@ -37,11 +40,12 @@ EXIT_OF_STATUS = {
 
 EXIT_CODES = f"""\
 exit codes:
-  {EXIT_OPTIMAL}    the mapping is proven optimal (map), or the command did its work
+  {EXIT_OPTIMAL}    what was found is proven optimal, or the command did its work
+  {EXIT_UNPROVEN}    the certificate is not VALID (prove)
   {EXIT_INVALID}    invalid input: a spec, a mapping or an argument; or an output that cannot be written
   {EXIT_FEASIBLE}    a mapping was found, but it is not proven optimal
-  {EXIT_INFEASIBLE}    no mapping satisfies the constraints; this is proven (map),
-       or the mapping breaks a limit of the hardware (evaluate)
+  {EXIT_INFEASIBLE}    no mapping satisfies the constraints, which is proven; the mapping breaks
+       a limit of the hardware (evaluate); the operator cannot be tiled (tile)
   {EXIT_UNKNOWN}    stopped before a mapping or a proof was found
   {EXIT_INTERRUPTED}  interrupted before or after the search, or twice during it;
        the first interrupt of a search ends it with the best mapping so far
@@ -49,10 +53,22 @@ exit codes:
 
 
 def add_spec_command(
-    commands: Commands, name: str, summary: str, specs_nargs: str = "+"
+    commands: Commands,
+    name: str,
+    summary: str,
+    specs_nargs: str = "+",
+    specs_help: str = "YAML files with a problem and an architecture, merged by top-level key",
 ) -> argparse.ArgumentParser:
     """Add a command that reads specs, with the options that say how to read them."""
-    parser = commands.add_parser(
+    parser = add_command(commands, name, summary)
+    parser.add_argument("specs", nargs=specs_nargs, type=Path, metavar="SPEC", help=specs_help)
+    _add_reading(parser.add_argument_group("how specs are read"))
+    return parser
+
+
+def add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
+    """Add a command; `summary` describes it in the list of commands, and in its help unless that is set."""
+    return commands.add_parser(
         name,
         help=summary,
         description=summary[0].upper() + summary[1:] + ".",
@@ -60,33 +76,38 @@ def add_spec_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "specs", nargs=specs_nargs, type=Path, metavar="SPEC", help="YAML files, merged by top-level key"
+
+
+def _add_reading(group: Group) -> None:
+    """Add how Timeloop's specs are read, from where, and what they may ask for."""
+    group.add_argument(
+        "--set",
+        dest="variables",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set a variable of the templates; may be repeated",
     )
-    add_variables(parser)
-    add_reading(parser)
-    add_limits(parser)
-    return parser
-
-
-def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Add how Timeloop's specs are read, and from where."""
-    parser.add_argument(
+    group.add_argument(
         "--ignore-sparse",
         action="store_true",
         help="drop sparse attributes and optimizations instead of refusing them",
     )
-    parser.add_argument(
+    group.add_argument(
         "--timeloop-padding",
         action="store_true",
         help="pad incomplete spatial permutations before the split is applied, as Timeloop's front end does",
     )
-    add_includes(parser)
-
-
-def add_limits(parser: argparse.ArgumentParser) -> None:
-    """Add ``--limit``."""
-    parser.add_argument(
+    group.add_argument(
+        "--allow-include",
+        dest="include_roots",
+        action="append",
+        default=[],
+        type=directory,
+        metavar="DIR",
+        help="let the specs include files from DIR as well; may be repeated",
+    )
+    group.add_argument(
         "--limit",
         dest="limits",
         action="append",
@@ -97,47 +118,23 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_variables(parser: argparse.ArgumentParser) -> None:
-    """Add ``--set``."""
-    parser.add_argument(
-        "--set",
-        dest="variables",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set a variable of the templates; may be repeated",
-    )
-
-
-def add_includes(parser: argparse.ArgumentParser) -> None:
-    """Add ``--allow-include``."""
-    parser.add_argument(
-        "--allow-include",
-        dest="include_roots",
-        action="append",
-        default=[],
-        type=directory,
-        metavar="DIR",
-        help="let the specs include files from DIR as well; may be repeated",
-    )
-
-
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Add what every command takes that searches: objective, limits, workers, seed."""
-    parser.add_argument(
+    group = parser.add_argument_group("search")
+    group.add_argument(
         "--objective",
         type=objectives,
         metavar="LIST",
         help=f"one of {', '.join(OBJECTIVES)}, or several with commas between, compared in that order "
         "(default: the spec's optimization_metrics, or edp)",
     )
-    add_effort(parser, "mapping")
-    add_memory_limit(parser)
+    add_effort(group, "mapping")
+    add_memory_limit(group)
 
 
-def add_memory_limit(parser: argparse.ArgumentParser) -> None:
+def add_memory_limit(group: Group) -> None:
     """Add ``--memory-limit``."""
-    parser.add_argument(
+    group.add_argument(
         "--memory-limit",
         type=positive,
         default=DEFAULTS.memory_limit_mib,
@@ -146,19 +143,19 @@ def add_memory_limit(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_effort(parser: argparse.ArgumentParser, sought: str) -> None:
+def add_effort(group: Group, sought: str) -> None:
     """Add time limit, workers and seed; `sought` is what the search returns."""
-    parser.add_argument(
+    group.add_argument(
         "--time-limit", type=seconds, metavar="S", help=f"stop after S seconds with the best {sought} so far"
     )
-    parser.add_argument(
+    group.add_argument(
         "--jobs",
         type=positive,
         default=os.cpu_count() or 1,
         metavar="N",
         help="workers (default: all cores)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--seed", type=seed, default=DEFAULTS.seed, metavar="N", help="seed of the solver core"
     )
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from solver.cli.network_arguments import add_run_options
+from solver.cli.network_arguments import NETWORK_FILES, add_run_options
 from solver.cli.options import Commands, add_csv_and_plot, add_json, add_spec_command
 
 
 def add_sweep(commands: Commands) -> argparse.ArgumentParser:
     """Add the command ``sweep``."""
-    parser = add_spec_command(
-        commands, "sweep", "map networks on many variants of an architecture", specs_nargs="*"
-    )
+    summary = "map networks on many variants of an architecture"
+    files = f"{NETWORK_FILES}: what all combinations have in common"
+    parser = add_spec_command(commands, "sweep", summary, specs_nargs="*", specs_help=files)
     parser.description = """\
 Map every combination of a workload, an architecture and attribute values, each
 Einsum to its proven optimum, and say which no other one beats. SPEC files belong

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from solver.cli.options import EXIT_CODES, Commands, add_json, positive
+from solver.cli.options import Commands, add_command, add_json, positive
 
 if TYPE_CHECKING:
     from model.tiling.operators import Operator, Padding
@@ -29,13 +29,9 @@ SHAPES = ("kernel", "ofmaps", "stride", "padding")
 
 def add_tile(commands: Commands) -> argparse.ArgumentParser:
     """Add the command ``tile``."""
-    parser = commands.add_parser(
-        "tile",
-        help="tile one operator for scratchpads, as SMAUG does",
-        description="Tile one operator for scratchpads, as SMAUG does: strategy and tile shape per tensor.",
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    parser = add_command(commands, "tile", "tile one operator for scratchpads, as SMAUG does")
+    parser.description = (
+        "Tile one operator for scratchpads, as SMAUG does: strategy and tile shape per tensor."
     )
     parser.add_argument(
         "--operator", choices=tuple(REQUIRED), metavar="OP", help=f"what is tiled: {', '.join(REQUIRED)}"

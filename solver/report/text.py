@@ -66,7 +66,7 @@ def print_result(
 
 def status_parts(result: Result) -> list[str]:
     """Return what stands after the status: value, bound and gap; why it ended; the work done."""
-    parts = [_outcome(result), ENDINGS[result.termination], work_text(result.statistics)]
+    parts = [outcome_text(result), ENDINGS[result.termination], work_text(result.statistics)]
     return [part for part in parts if part]
 
 
@@ -137,7 +137,8 @@ def _print_cost(console: Console, mapspace: Mapspace, mapping: Mapping, evaluati
     console.print(totals_table(architecture, evaluation))
 
 
-def _outcome(result: Result) -> str:
+def outcome_text(result: Result) -> str:
+    """Return value, bound and gap, and the later objectives."""
     if result.status is Status.INFEASIBLE:
         return "no mapping satisfies all constraints"
     value = _shown(result, result.objective, result.value)

@@ -10,6 +10,7 @@ from pathlib import Path
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.spec.fields import as_mapping, as_name, check_keys, listing
+from model.spec.files import display_name
 from model.spec.limits import Limits
 from model.spec.merging import join_specs
 from model.spec.reader import read_files
@@ -163,7 +164,8 @@ def load_node(
     clauses = _clauses(top, context)
     given = top.get("mapping")
     if given is None and options.require_mapping:
-        raise SpecError("the specs have no key `mapping`", top.span)
+        named = ", ".join(map(display_name, files))
+        raise SpecError(f"there is no key `mapping` in {named}")
     targets = [] if given is None else target_clauses(given, "`mapping`", context)
     assembly = assemble(clauses, context, options.ignore_sparse)
     if options.refuse_infeasible:

@@ -32,6 +32,15 @@ def test_a_missing_file_names_its_neighbour(write: Write):
     ]
 
 
+def test_a_missing_file_of_the_shipped_specs_tells_where_they_lie(write: Write):
+    shipped = "specs/architectures/eyeriss_like.yaml"
+    _, help_line = message_of(shipped).splitlines()
+    assert help_line.startswith("help: the shipped one is ")
+    assert (SHIPPED_SPECS.parent / shipped).samefile(help_line.removeprefix("help: the shipped one is "))
+    for other in ("specs/absent.yaml", "specs/../pyproject.toml", "other/architectures/eyeriss_like.yaml"):
+        assert "shipped" not in message_of(other)
+
+
 def test_a_directory(write: Write):
     write("specs/arch.yaml", "a: 1\n")
     assert message_of("specs") == "error: specs is a directory, not a spec file"

@@ -31,8 +31,8 @@ def test_limits_have_the_type_of_their_default():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "the following arguments are required"),
-        (["map"], "SPEC"),
+        ([], "nothing to do: name SPEC files, or a command\nhelp: `python -m solver --help`"),
+        (["map"], "SPEC\nhelp: `python -m solver map --help`"),
         (["evaluate", "a.yaml"], "--mapping"),
         (["a", "--objective", "power"], "unknown objective 'power'"),
         (["a", "--objective", "edp,edp"], "once each"),
@@ -53,7 +53,10 @@ def test_limits_have_the_type_of_their_default():
         (["network", "a", "--cluster", "tcp://host"], "'tcp://host' is no address"),
         (["network", "a", "--cluster", ":8786"], "':8786' is no address"),
         (["sweep", "a", "--cluster", "host:port"], "'host:port' is no address"),
-        (["a", "--bogus"], "unrecognized arguments: --bogus"),
+        (["a", "--bogus"], "error: unrecognized arguments: --bogus\nhelp: `python -m solver map --help`"),
+        (["a", "--obj", "energy"], "help: did you mean '--objective'?"),
+        (["a", "--timelimit=3"], "help: did you mean '--time-limit'?"),
+        (["a", "--time-limit", "--jobs", "3"], "expected one argument\nhelp: `python"),
         (["check", "a", "--json", "x"], "unrecognized arguments"),
     ],
 )
@@ -61,11 +64,15 @@ def test_wrong_arguments_end_with_two(words, message, capsys):
     with pytest.raises(SystemExit) as ended:
         parse_arguments(words)
     assert ended.value.code == 2
-    assert message in capsys.readouterr().err
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.startswith("error: ")
+    assert captured.out == ""
 
 
 @pytest.mark.parametrize(
-    "command", ["", "map", "evaluate", "check", "compare", "tile", "assign", "network", "sweep"]
+    "command",
+    ["", "map", "evaluate", "check", "compare", "tile", "assign", "prove", "explain", "network", "sweep"],
 )
 def test_help(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
@@ -82,4 +89,4 @@ def test_a_misspelt_command_is_not_taken_for_a_file(capsys):
     with pytest.raises(SystemExit) as stopped:
         parse_arguments(["evalute", "spec.yaml"])
     assert stopped.value.code == 2
-    assert "did you mean 'evaluate'?" in capsys.readouterr().err
+    assert "did you mean the command 'evaluate'?" in capsys.readouterr().err

@@ -144,7 +144,7 @@ def test_no_mapping_file_without_a_mapping(answer, tmp_path):
     [
         (["map", "missing.yaml"], "missing.yaml"),
         (["check", MAPPING], "problem"),
-        (["evaluate", SPEC, "--mapping", SPEC], "mapping"),
+        (["evaluate", SPEC, "--mapping", SPEC], "error: there is no key `mapping` in "),
         (["map", SPEC, "--json", "no/such/dir/out.json"], "there is no directory"),
         (["map", SPEC, "--json", "."], "it is a directory"),
         (["map", SPEC, "--set", "novalue"], "novalue"),
