@@ -9,7 +9,7 @@ from model.mapspace import Mapspace
 from model.spec.places import places_of
 from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
+from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr
 from solver.cli.progress import live_progress
 from solver.cli.running import load_unmapped, search_options
 
@@ -40,7 +40,7 @@ def pareto_command(arguments: argparse.Namespace) -> int:
         from solver.report.document import json_text  # noqa: PLC0415
 
         write_output(arguments.json, json_text(front_document(mapspace, front)))
-    if arguments.plot is not None and front.points:
+    if arguments.plot is not None:
         _draw(front, mapspace, arguments)
     return EXIT_OF_STATUS[front.status]
 
@@ -68,6 +68,10 @@ def _check_paths(arguments: argparse.Namespace) -> None:
 
 
 def _draw(front: Front, mapspace: Mapspace, arguments: argparse.Namespace) -> None:
+    """Draw the points, if there are any."""
+    if not front.points:
+        write_stderr(f"there is no point to draw, {arguments.plot} is not written\n")
+        return
     from solver.report.front_plot import draw_front  # noqa: PLC0415 (an optional extra)
     from solver.report.picture import PlotError  # noqa: PLC0415
 

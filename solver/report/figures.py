@@ -15,12 +15,15 @@ _COST_DIGITS = 7
 _COST_SCIENTIFIC_FROM = 10**15
 
 
+def energy_unit(picojoules: float | Fraction) -> tuple[int, str]:
+    """Return the size in pJ, and the name, of the largest unit that an energy reaches."""
+    return next((unit for unit in _ENERGY_UNITS if picojoules >= unit[0]), _ENERGY_UNITS[-1])
+
+
 def energy_text(picojoules: float | Fraction) -> str:
     """Return an energy with five significant digits, in the largest unit that it reaches."""
-    for size, unit in _ENERGY_UNITS:
-        if picojoules >= size:
-            return f"{significant(picojoules / size)} {unit}"
-    return f"{significant(picojoules)} pJ"
+    size, unit = energy_unit(picojoules)
+    return f"{significant(picojoules / size)} {unit}"
 
 
 def significant(number: float | Fraction) -> str:

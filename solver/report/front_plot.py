@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from solver.pareto import Front
-from solver.report.front import NOT_PROVEN, PROVEN, least_edp
+from solver.report.figures import energy_unit
+from solver.report.front import LEAST_EDP, NOT_PROVEN, PROVEN, least_edp
 from solver.report.picture import blank_figure, save_figure, verbatim
+from solver.result import Status
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_STEPS = 4
+"""Steps between the ticks of an axis, which leave room for long cycle counts."""
 
 
 def draw_front(front: Front, title: str, path: Path) -> None:
     """Draw energy against cycles; below and left of the staircase of a complete front there is no mapping.
+
+    Parameters
+    ----------
+    front
+        With one point at the least.
+    title
+        What is mapped.
 
     Raises
     ------
@@ -18,30 +35,50 @@ def draw_front(front: Front, title: str, path: Path) -> None:
         The file cannot be written.
     """
     figure, ((axes,),) = blank_figure()
-    costs = [(point.evaluation.cycles, point.evaluation.energy_pj) for point in front.points]
-    axes.step([x for x, _ in costs], [y for _, y in costs], where="post", color="0.6", linewidth=1.0)
+    size_pj, unit = energy_unit(front.points[-1].evaluation.energy_pj)
+    places = [(point.evaluation.cycles, point.evaluation.energy_pj / size_pj) for point in front.points]
     for proven, label, face in ((True, PROVEN, "tab:blue"), (False, NOT_PROVEN, "none")):
-        own = [cost for cost, point in zip(costs, front.points, strict=True) if point.proven == proven]
+        own = [place for place, point in zip(places, front.points, strict=True) if point.proven == proven]
         if own:
-            axes.plot(
-                [x for x, _ in own],
-                [y for _, y in own],
-                marker="o",
-                markerfacecolor=face,
-                color="tab:blue",
-                linestyle="",
-                label=label,
-            )
-    best = least_edp(front) if front.points else None
+            across, up = zip(*own, strict=True)
+            axes.plot(across, up, "o", color="tab:blue", markerfacecolor=face, label=label, zorder=4)
+    best = least_edp(front)
     if best is not None:
-        place = best.evaluation.cycles, best.evaluation.energy_pj
-        axes.plot(*place, marker="*", markersize=13, color="tab:orange", linestyle="", label="least EDP")
-    for own_range in front.open_ranges:
-        most = max(cycles for cycles, _ in costs) if own_range.most_cycles is None else own_range.most_cycles
-        axes.axvspan(own_range.least_cycles, most, color="tab:red", alpha=0.1, label="open")
-    axes.set_xlabel("cycles")
-    axes.set_ylabel("energy (pJ)")
-    axes.set_title(verbatim(title))
-    axes.grid(visible=True, which="both", alpha=0.3)
+        place = places[front.points.index(best)]
+        axes.plot(*place, "*", color="tab:orange", markersize=18, label=LEAST_EDP)
+    _draw_staircase(axes, front, places)
+    axes.set_xlabel("latency (cycles)")
+    axes.set_ylabel(f"energy ({unit})")
+    axes.set_title(f"Energy-latency front of {verbatim(title)}")
+    _write_numbers_out(axes)
+    axes.grid(visible=True, alpha=0.3)
     axes.legend()
     save_figure(figure, path)
+
+
+def _draw_staircase(axes: Axes, front: Front, places: Sequence[tuple[float, float]]) -> None:
+    """Draw the border of what the points beat, up to the frame, and shade where points may be missing."""
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    across = [places[0][0], *(cycles for cycles, _ in places), right]
+    up = [top, *(energy for _, energy in places), places[-1][1]]
+    axes.step(across, up, where="post", color="0.5", linewidth=1.0, zorder=1)
+    if front.status is Status.OPTIMAL:
+        bounds = ([left, *across], [top, *up])
+        axes.fill_between(*bounds, bottom, step="post", color="0.93", label="no mapping", zorder=0)
+    for number, own in enumerate(front.open_ranges):
+        most = right if own.most_cycles is None else own.most_cycles
+        label = "open" if number == 0 else None
+        axes.axvspan(own.least_cycles, most, color="tab:red", alpha=0.1, label=label)
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, top)
+
+
+def _write_numbers_out(axes: Axes) -> None:
+    """Label ticks as tables do: whole cycles, with commas, and energies without powers or offsets."""
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter, StrMethodFormatter  # noqa: PLC0415 (an extra)
+
+    axes.xaxis.set_major_locator(MaxNLocator(MOST_STEPS, integer=True))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    plain = ScalarFormatter(useOffset=False)
+    plain.set_scientific(False)
+    axes.yaxis.set_major_formatter(plain)

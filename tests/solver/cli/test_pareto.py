@@ -13,6 +13,7 @@ from solver.cli.arguments import parse_arguments
 from solver.cli.main import main
 from solver.cli.running import load_mapspace
 from solver.pareto import Front, OpenRange, pareto_front
+from solver.report.figures import energy_unit
 from solver.report.front import front_document, print_front
 from solver.report.front_plot import draw_front
 from solver.result import Options, Status, Termination
@@ -112,12 +113,18 @@ def test_the_picture_shows_the_points_of_the_front(monkeypatch, tmp_path):
     front = pareto_front(random_mapspaces(7, 2, 300)[1])
     assert len(front.points) > 2
     draw_front(front, "", tmp_path / "out.svg")
-    staircase, proven, least_edp = drawn[0].axes[0].lines
-    shown = [(point.evaluation.cycles, point.evaluation.energy_pj) for point in front.points]
-    assert staircase.get_drawstyle() == "steps-post"
-    assert list(zip(*staircase.get_data(orig=True), strict=True)) == shown
+    (axes,) = drawn[0].axes
+    proven, least_edp, staircase = axes.lines
+    size_pj, unit = energy_unit(front.points[-1].evaluation.energy_pj)
+    assert axes.get_ylabel() == f"energy ({unit})"
+    shown = [(point.evaluation.cycles, point.evaluation.energy_pj / size_pj) for point in front.points]
     assert list(zip(*proven.get_data(), strict=True)) == shown
     assert [place for (place,) in least_edp.get_data()] == list(min(shown, key=math.prod))
+    assert staircase.get_drawstyle() == "steps-post"
+    border = list(zip(*staircase.get_data(orig=True), strict=True))
+    assert border[1:-1] == shown
+    assert border[0] == (shown[0][0], axes.get_ylim()[1])
+    assert border[-1] == (axes.get_xlim()[1], shown[-1][1])
 
 
 @pytest.mark.parametrize("name", ["$x^$", r"$\frac{$", "$", r"\$x$", "<b>&amp;"])
@@ -127,7 +134,7 @@ def test_a_picture_shows_names_as_they_are(name, small, tmp_path):
     Path(small).write_text(text)
     picture = tmp_path / "out.svg"
     assert main(["map", small, "--pareto", "--quiet", "--plot", str(picture)]) == 0
-    assert f"<!-- {html.escape(name, quote=False)} -->" in picture.read_text()
+    assert f"<!-- Energy-latency front of {html.escape(name, quote=False)} -->" in picture.read_text()
 
 
 def test_nothing_found_in_no_time(tmp_path, capsys):
@@ -137,6 +144,14 @@ def test_nothing_found_in_no_time(tmp_path, capsys):
     assert "cycles and more, where no mapping takes less than" in line
     document = json.loads(out.read_text())
     assert (document["points"], document["open"][0]["most_cycles"]) == ([], None)
+
+
+def test_a_picture_without_points_is_not_written_and_says_so(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "out.svg"
+    assert main(["map", SPEC, "--pareto", "--time-limit", "0", "--quiet", "--plot", str(picture)]) == 5
+    assert capsys.readouterr().err == f"there is no point to draw, {picture} is not written\n"
+    assert not picture.exists()
 
 
 def test_what_is_infeasible_says_why(tmp_path, capsys):
@@ -168,11 +183,17 @@ def test_an_open_front_is_printed_with_what_is_open():
     assert "least EDP" not in text
 
 
-def test_an_open_front_is_drawn(tmp_path):
+def test_an_open_front_is_drawn_up_to_the_frame(monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
+    drawn = []
+    monkeypatch.setattr("solver.report.front_plot.save_figure", lambda figure, path: drawn.append(figure))
     _, front = partial_front()
     draw_front(front, "open", tmp_path / "open.svg")
-    assert (tmp_path / "open.svg").stat().st_size > 5000
+    (axes,) = drawn[0].axes
+    (shaded,) = axes.patches
+    extent = shaded.get_extents().transformed(axes.transData.inverted())
+    assert (extent.x0, extent.x1) == pytest.approx((front.open_ranges[0].least_cycles, axes.get_xlim()[1]))
+    assert not axes.collections  # nothing is shaded as if no mapping were there
 
 
 def test_the_keys_do_not_depend_on_the_status():
