@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from model.architecture import Fanout, StorageLevel
-from model.mapspace import ParallelGroup, SourceRef
+from model.mapspace import ParallelGroup
 from model.spec.fields import as_fraction, check_keys, listing, source_ref
 from model.spec.source import Node, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause
@@ -178,7 +178,7 @@ def node_of(slot: Slot) -> StorageLevel | Fanout:
 
 def min_parallelism(
     clauses: Sequence[Clause], assembly: Assembly, context: Context
-) -> tuple[Fraction, SourceRef | None]:
+) -> tuple[Fraction, Span | None]:
     """Return the least number of compute units in use that the constraints ask for, and where.
 
     They give it as a share of all units, on the innermost storage level or the compute component.
@@ -206,7 +206,7 @@ def min_parallelism(
     units = 1
     for slot in assembly.fanouts:
         units *= slot.loops.leaf.fanout
-    return (Fraction(0), None) if found is None else (found[0] * units, source_ref(found[1]))
+    return (Fraction(0), None) if found is None else (found[0] * units, found[1])
 
 
 def _share(value: Node, context: Context) -> Fraction:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from fractions import Fraction
 
-from model.mapping import SpatialLoop
+from model.mapping import FanoutMapping, Mapping, SpatialLoop
 from model.mapspace import SpatialRules
 from model.spec.source import Span, SpecError
 from model.spec.timeloop.context import Context
@@ -67,3 +69,14 @@ def check_axes(
         related = ((asked.split[1], "the constraint"),)
         message = f"the mapping puts {loop.dim} along {loop.axis.upper()} at `{asked.leaf.name}`"
         raise SpecError(f"{message}, where the constraints do not", span, related)
+
+
+def check_parallelism(mapping: Mapping, least: Fraction, constraint: Span | None, span: Span) -> None:
+    """Raise a SpecError for fewer compute units in use than the constraints ask for."""
+    spatial = (entry.spatial for entry in mapping.nodes if isinstance(entry, FanoutMapping))
+    used = math.prod(loop.bound for loops in spatial for loop in loops)
+    if used >= least:
+        return
+    related = () if constraint is None else ((constraint, "the constraint"),)
+    message = f"the mapping uses {used} compute units, and the constraints ask for {math.ceil(least)}"
+    raise SpecError(message, span, related)

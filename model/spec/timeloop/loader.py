@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial, reduce
 from pathlib import Path
 
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
-from model.spec.fields import as_mapping, as_name, check_keys, listing
+from model.spec.fields import as_mapping, as_name, check_keys, listing, source_ref
 from model.spec.files import display_name
 from model.spec.limits import Limits
 from model.spec.merging import join_specs
 from model.spec.reader import read_files
-from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean, printable
+from model.spec.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    did_you_mean,
+    printable,
+)
 from model.spec.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
 from model.spec.timeloop.attributes import read_variables
 from model.spec.timeloop.clauses import Clause, node_clauses, target_clauses
+from model.spec.timeloop.conformity import check_parallelism
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.feasibility import check_feasible
 from model.spec.timeloop.hierarchy import HierarchyNode, flattened
@@ -171,12 +182,14 @@ def load_node(
     if options.refuse_infeasible:
         check_feasible(assembly.slots, context)
     note_overbooking(clauses, context)
-    mapspace = _mapspace(top, clauses, assembly, context)
+    parallelism = min_parallelism(clauses, assembly, context)
+    mapspace = _mapspace(top, assembly, parallelism, context)
     mapping = None
     if given is not None:
         keeping = [clause for clause in targets if clause.kind == "dataspace"]
         settled = assemble([*clauses, *keeping], context, options.ignore_sparse)
         mapping = read_mapping(targets, settled, given.span, context)
+        check_parallelism(mapping, *parallelism, given.span)
     loaded_notes = tuple(dict.fromkeys(map(printable, notes)))
     return LoadedSpec(
         mapspace=replace(mapspace, notes=loaded_notes),
@@ -298,13 +311,15 @@ def _clauses(top: MappingNode, context: Context) -> list[Clause]:
     return clauses
 
 
-def _mapspace(top: MappingNode, clauses: Sequence[Clause], assembly: Assembly, context: Context) -> Mapspace:
+def _mapspace(
+    top: MappingNode, assembly: Assembly, parallelism: tuple[Fraction, Span | None], context: Context
+) -> Mapspace:
+    least, place = parallelism
     components = [value for key, value in top.entries if holds_components(key.text)]
     lists = read_price_lists(top.get("ERT"), top.get("ART"), components)
     leaves = [*(slot.loops.leaf for slot in assembly.storages), assembly.compute]
     prices = {leaf.name: priced(leaf, lists, context) for leaf in leaves}
     nodes = [node_of(slot) for slot in assembly.slots]
-    parallelism, parallelism_source = min_parallelism(clauses, assembly, context)
     return Mapspace(
         problem=context.problem,
         architecture=build_architecture(context.tree.name, nodes, assembly.compute, prices),
@@ -312,7 +327,7 @@ def _mapspace(top: MappingNode, clauses: Sequence[Clause], assembly: Assembly, c
         spatial=tuple(slot.spatial for slot in assembly.fanouts if slot.spatial is not None),
         keep=tuple(slot.keeping.rules() for slot in assembly.storages if slot.keeping is not None),
         parallel=assembly.parallel,
-        min_parallelism=parallelism,
+        min_parallelism=least,
         objectives=read_mapper(top.get("mapper"), context),
-        min_parallelism_source=parallelism_source,
+        min_parallelism_source=None if place is None else source_ref(place),
     )

@@ -99,6 +99,16 @@ def test_mistakes_are_marked(old, new, message, mark):
     assert_fails(text_with(MAPPING.replace(old, new)), message, mark)
 
 
+def test_too_few_compute_units_break_a_constraint():
+    text = text_with(MAPPING) + "constraints: {targets: [{target: mac, type: utilization, min: SHARE}]}\n"
+    assert load(text.replace("SHARE", "1")).mapping is not None
+    idle = text.replace("C=2], permutation: [P, C]", "C=4], permutation: [P, C]").replace("K=4, C=2", "K=4")
+    assert load(idle.replace("SHARE", "0.5")).mapping is not None
+    error = failure(idle.replace("SHARE", "0.6"))
+    assert error.message == "the mapping uses 4 compute units, and the constraints ask for 5"
+    assert [place for _, place in error.related] == ["the constraint"]
+
+
 @pytest.mark.parametrize(
     ("constraints", "message"),
     [
