@@ -11,22 +11,20 @@ from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import STDOUT, OutputError, write_output, write_stderr
 from solver.cli.progress import live_progress
+from solver.cli.running import search_options
 from solver.heuristics.comparison import Comparison, compare
 from solver.heuristics.interface import Budget, Mapper, MapperError
 from solver.heuristics.registry import OptionValue, imported_mapper, known_mappers, make_mapper, named_mapper
 from solver.report.comparison import comparison_document, comparisons_csv, print_comparison
 from solver.report.convergence import draw_convergence
 from solver.report.document import json_text
-from solver.report.picture import PlotError, check_plot
-from solver.result import Options
 
 
 def run_comparison(mapspace: Mapspace, arguments: argparse.Namespace) -> int:
     """Prove the optimum, run the mappers, print and write how they did; return the exit code."""
     try:
         mappers = chosen_mappers(arguments)
-        check_plot(arguments.plot)
-    except (MapperError, PlotError) as error:
+    except MapperError as error:
         raise OutputError(str(error)) from error
     comparison = compare_as_told(mapspace, mappers, arguments)
     for outcome in comparison.outcomes:
@@ -39,10 +37,7 @@ def run_comparison(mapspace: Mapspace, arguments: argparse.Namespace) -> int:
     if arguments.csv is not None:
         write_output(arguments.csv, comparisons_csv([comparison]))
     if arguments.plot is not None:
-        try:
-            draw_convergence(comparison, arguments.plot)
-        except PlotError as error:
-            raise OutputError(str(error)) from error
+        draw_convergence(comparison, arguments.plot)
     return EXIT_OF_STATUS[comparison.result.status]
 
 
@@ -59,18 +54,11 @@ def compare_as_told(
     mapspace: Mapspace, mappers: Sequence[tuple[str, Mapper]], arguments: argparse.Namespace
 ) -> Comparison:
     """Compare as the arguments say, with live progress; an interrupt ends it early."""
-    options = Options(
-        objectives=arguments.objective,
-        time_limit_s=arguments.time_limit,
-        jobs=arguments.jobs,
-        seed=arguments.seed,
-        memory_limit_mib=arguments.memory_limit,
-    )
     case = " ".join(path.stem for path in arguments.specs)
     budget = Budget(arguments.budget, arguments.evaluations)
     units = mapspace.architecture.units_per_pj
     with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
-        return compare(mapspace, mappers, options, budget, on_progress, stop.is_set, case)
+        return compare(mapspace, mappers, search_options(arguments), budget, on_progress, stop.is_set, case)
 
 
 def _options_by_mapper(

@@ -10,6 +10,7 @@ from importlib import import_module
 from solver.cli.arguments import parse_arguments
 from solver.cli.options import EXIT_BROKEN_PIPE, EXIT_INVALID
 from solver.cli.output import OutputError, write_stderr
+from solver.report.picture import PlotError
 
 MODULES = {
     "compare": "compare",
@@ -22,7 +23,6 @@ MODULES = {
 }
 """Modules of `solver.cli` with commands of their own; the others are in ``commands``."""
 
-
 EXPLAIN = "`python -m solver explain` with the same specs lists the changes that suffice"
 
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; wrong arguments raise ``SystemExit`` with 2."""
     try:
         return _run(parse_arguments(sys.argv[1:] if arguments is None else arguments))
-    except OutputError as error:
+    except (OutputError, PlotError) as error:
         write_stderr(f"error: {error}\n")
         return EXIT_INVALID
     except BrokenPipeError:

@@ -11,8 +11,9 @@ from model.spec.reader import parse_assignments
 from model.spec.timeloop.overrides import parse_setting
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
+from solver.cli.output import STDOUT, check_outputs, write_output
 from solver.cli.running import load_options
+from solver.report.picture import check_plot
 
 if TYPE_CHECKING:
     from solver.network.sweep import SweepResult
@@ -20,14 +21,9 @@ if TYPE_CHECKING:
 
 def sweep_command(arguments: argparse.Namespace) -> int:
     """Map every point of a sweep, write and print what came out."""
-    from solver.report.picture import PlotError, check_plot  # noqa: PLC0415 (--help answers without it)
-
     inputs = (*arguments.specs, *arguments.workloads, *arguments.architectures)
     check_outputs((arguments.json, arguments.csv, arguments.plot), inputs)
-    try:
-        check_plot(arguments.plot)
-    except PlotError as error:
-        raise OutputError(str(error)) from error
+    check_plot(arguments.plot)
     variants = load_variants(
         arguments.specs,
         arguments.workloads,
@@ -39,10 +35,7 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     from solver.network.sweep import sweep  # noqa: PLC0415 (loads ortools)
 
     result = run_searches(arguments, partial(sweep, variants))
-    try:
-        _deliver(result, arguments)
-    except PlotError as error:
-        raise OutputError(str(error)) from error
+    _deliver(result, arguments)
     return EXIT_OF_STATUS[result.status]
 
 

@@ -22,6 +22,8 @@ def check_plot(path: Path | None) -> None:
     """Raise `PlotError` if a picture cannot be drawn to `path`, before a search takes its time."""
     if path is None:
         return
+    if path == Path("-"):
+        raise PlotError("a picture is not written to stdout")
     if path.suffix.lower() not in FORMATS:
         raise PlotError(f"{path}: a picture's name ends in {', '.join(FORMATS)}")
     try:
