@@ -1,10 +1,8 @@
 """A mapspace as a CP-SAT model: prime exponents, kept dataspaces, axes, and one literal per constraint.
 
-Factors are vectors of prime exponents, so that perfect factorization is a set of sums. Tables tie a
-vector to the place of its factor among the divisors of the bound, on which rules are comparisons, and
-to the factor itself, cut off above what a limit can tell apart. Tiles and meshes are products of
-those. A limit too large for that is left out of the model; the caller finds out whether an answer
-breaks it, and cuts it off.
+Factors are vectors of prime exponents, so that perfect factorization is a set of sums; tiles and meshes
+are products of them. A limit too large to count up to is left out of the model; the caller finds out
+whether an answer breaks it, and cuts it off.
 """
 
 from __future__ import annotations
@@ -31,11 +29,10 @@ from solver.explain.constraints import (
     Utilization,
     droppable,
 )
+from solver.explain.products import Exponents, Products
 
 LARGEST_LIMIT = 1 << 26
 """Words of a capacity, and children along an axis, up to which the model counts exactly."""
-
-Exponents = tuple[Variable, ...]
 
 _Count = tuple[Expression, Variable]
 """What is counted, and a literal: only where it is true, the count is right."""
@@ -61,7 +58,7 @@ class Encoding:
         self.checked = CheckedModel()
         self.model = self.checked.model
         self.literals: dict[Constraint, Variable] = {}
-        self._indices: dict[Exponents, Variable] = {}
+        self.products = Products(self.checked, self.problem)
         self._counts: dict[tuple[object, ...], _Count] = {}
         self.exponents = self._factorizations()
         self.tiles = [{dim: self._tile(position, dim) for dim in self.dims} for position in self.positions]
@@ -209,38 +206,13 @@ class Encoding:
         place = self.mapspace.architecture.fanout_indices.index(node)
         return self.mapspace.spatial[place].uncounted
 
-    def index(self, exponents: Exponents, dim: str) -> Variable:
-        """Place of a factor among the divisors of the bound of `dim`."""
-        if exponents not in self._indices:
-            count = len(divisors(self.problem.bound[dim]))
-            self._indices[exponents] = self.model.new_int_var(0, count - 1, f"i{len(self._indices)}")
-            self._tie(exponents, dim, self._indices[exponents], list(range(count)))
-        return self._indices[exponents]
-
-    def _value(self, exponents: Exponents, dim: str, most: int) -> Variable:
-        """Return a factor of `dim`; those above `most` read ``most + 1``."""
-        values = [min(divisor, most + 1) for divisor in divisors(self.problem.bound[dim])]
-        value = self.model.new_int_var(1, values[-1], f"v_{dim}")
-        self._tie(exponents, dim, value, values)
-        return value
-
-    def _tie(self, exponents: Exponents, dim: str, variable: Variable, values: Sequence[int]) -> None:
-        """Let `variable` be the entry of `values` that belongs to the divisor with these exponents."""
-        bound = self.problem.bound[dim]
-        primes = [prime for prime, _ in prime_factors(bound)]
-        rows = [
-            (*(_multiplicity(divisor, prime) for prime in primes), value)
-            for divisor, value in zip(divisors(bound), values, strict=True)
-        ]
-        self.model.add_allowed_assignments([*exponents, variable], rows)
-
     def _limit_factor(self, constraint: FactorLimit, literal: Variable) -> None:
         rule, own = constraint.rule, divisors(self.problem.bound[constraint.rule.dim])
         allowed = [place for place, divisor in enumerate(own) if rule.allows(divisor)]
         if not allowed:
             self.model.add(literal == 0)
         elif len(own) > 1:
-            index = self.index(self.exponents[constraint.node, rule.dim], rule.dim)
+            index = self.products.index(self.exponents[constraint.node, rule.dim], rule.dim)
             self.model.add_linear_constraint(index, allowed[0], allowed[-1]).only_enforce_if(literal)
 
     def _order(self, constraint: SpatialOrder, literal: Variable) -> None:
@@ -268,9 +240,9 @@ class Encoding:
         counted = self.model.new_bool_var("counted")
         factors = []
         for dim in self.dims:
-            value = self._value(self.exponents[node, dim], dim, most)
-            factors.append(self._if(value, most, (self._along(node, dim, axis), counted)))
-        return self._product(factors, most), counted
+            value = self.products.value(self.exponents[node, dim], dim, most)
+            factors.append(self.products.where((self._along(node, dim, axis), counted), value, most))
+        return self.products.product(factors, most), counted
 
     def _along(self, node: int, dim: str, axis: Axis) -> Literal:
         x = self.along_x[node][dim]
@@ -290,13 +262,13 @@ class Encoding:
     def _words(self, level: int, most: int) -> _Count:
         """Words that the tiles in a level take."""
         counted = self.model.new_bool_var("counted")
-        values = self._extents(level, most)
+        values, where = self._extents(level, most), self.products.where
         tiles = []
         for space in self._spaces:
             tenant, size = self.tenant[level][space.name], self._size(level, space, most + 1)
             room = max(1, most // size)
-            ranks = [self._if(rank, room, (tenant, counted)) for rank in _ranks(space, values)]
-            tiles.append(size * self._if(self._product(ranks, room), room, (tenant,), otherwise=0))
+            ranks = [where((tenant, counted), rank, room) for rank in _ranks(space, values)]
+            tiles.append(size * where((tenant,), self.products.product(ranks, room), room, otherwise=0))
         return sum(tiles), counted
 
     def _size(self, level: int, space: Dataspace, most: int) -> int:
@@ -326,8 +298,9 @@ class Encoding:
                 extent = self.model.new_int_var(1, full, f"u_{space.name}")
                 self.model.add(extent <= rank)
                 lowered.append(extent)
-            tile = self._product(lowered, 2 * full)
-            tiles.append(size * self._if(tile, 2 * full, (self.tenant[level][space.name],), otherwise=0))
+            tile = self.products.product(lowered, 2 * full)
+            tenant = self.tenant[level][space.name]
+            tiles.append(size * self.products.where((tenant,), tile, 2 * full, otherwise=0))
         return sum(tiles), self.model.new_constant(1)
 
     def _shared(self, count: Callable[..., _Count], *of: object) -> _Count:
@@ -344,7 +317,9 @@ class Encoding:
         return min(LARGEST_LIMIT, LARGEST_ACTIVITY // (4 * max(len(self._spaces), 1, *weights)))
 
     def _extents(self, level: int, most: int) -> dict[str, Variable]:
-        return {dim: self._value(exponents, dim, most) for dim, exponents in self.tiles[level].items()}
+        return {
+            dim: self.products.value(exponents, dim, most) for dim, exponents in self.tiles[level].items()
+        }
 
     def _use_units(self, constraint: Parallelism, literal: Variable) -> None:
         """Compare logarithms, rounded; exactly as long as the scale tells `least` from one less."""
@@ -365,31 +340,6 @@ class Encoding:
         total = self.checked.weighted_sum([exponent for exponent, _ in terms], weights)
         self.model.add(total >= threshold).only_enforce_if(literal)
 
-    # -------------------------------------------------------------- algebra
-
-    def _if(
-        self,
-        value: Expression,
-        most: int,
-        conditions: Sequence[Literal],
-        otherwise: int = 1,
-    ) -> Variable:
-        """Return `value`, at most `most`, where all conditions hold, else `otherwise`."""
-        shadow = self.model.new_int_var(min(otherwise, 1), most, "s")
-        self.model.add(shadow == value).only_enforce_if(*conditions)
-        for condition in conditions:
-            self.model.add(shadow == otherwise).only_enforce_if(condition.negated())
-        return shadow
-
-    def _product(self, factors: Sequence[Variable], most: int) -> Variable:
-        """Return the product of variables, each at least 1; it cannot exceed `most`."""
-        total = self.model.new_constant(1)
-        for factor in factors:
-            following = self.model.new_int_var(1, most, "p")
-            self.model.add_multiplication_equality(following, [total, factor])
-            total = following
-        return total
-
 
 def _room(limit: int) -> int:
     """Return the next power of two: limits that are close to each other share what they count."""
@@ -402,11 +352,3 @@ def _ranks(space: Dataspace, extents: dict[str, Variable]) -> list[Expression]:
         1 + sum(abs(t.coefficient) * (extents[t.dim] - 1) for t in rank if t.dim in extents)
         for rank in space.ranks
     ]
-
-
-def _multiplicity(number: int, prime: int) -> int:
-    count = 0
-    while number % prime == 0:
-        number //= prime
-        count += 1
-    return count

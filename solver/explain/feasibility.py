@@ -234,7 +234,7 @@ class Feasibility:
         primes = prime_factors(self.mapspace.problem.bound[dim])
         factor = math.prod(p ** values.value(e) for (p, _), e in zip(primes, exponents, strict=True))
         place = divisors(self.mapspace.problem.bound[dim]).index(factor)
-        index = self._encoding.index(exponents, dim)
+        index = self._encoding.products.index(exponents, dim)
         literal = model.new_bool_var("step")
         beyond = index <= place - 1 if direction < 0 else index >= place + 1
         model.add(beyond).only_enforce_if(literal)
