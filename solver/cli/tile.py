@@ -65,9 +65,9 @@ def _tiled_onto(arguments: argparse.Namespace) -> TilingReport:
     name = mapspace.problem.name
     try:
         tiled = SmaugTiling(backend.num_pes, backend.num_maccs_per_pe).tile(mapspace)
+        broken = Pricing(mapspace, mapspace.objectives).offer(tiled.mapped.mapping)
     except MapperError as error:
         return TilingReport(name, mapspace.architecture.name, reason=str(error))
-    broken = Pricing(mapspace, mapspace.objectives).offer(tiled.mapped.mapping)
     remarks = tuple(map(str, tiled.mapped.roundings))
     mapped = MappedReport(mapspace, tiled.mapped.mapping, remarks, broken)
     return TilingReport(name, mapspace.architecture.name, tiled.tiling, mapped=mapped)

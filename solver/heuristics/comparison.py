@@ -200,7 +200,10 @@ def _run(
             on_progress(Progress(phase, pricing.seconds, objectives[0], incumbent, comparison.reference))
         return should_stop is not None and should_stop()
 
-    pricing = Pricing(comparison.mapspace, objectives, comparison.budget, comparison.seed, stop)
+    try:
+        pricing = Pricing(comparison.mapspace, objectives, comparison.budget, comparison.seed, stop)
+    except MapperError as error:
+        return Outcome(name, seconds=0.0, evaluations=0, valid=0, remark=str(error))
     remark, failure = "", ""
     try:
         answer = mapper.find_mapping(comparison.mapspace, pricing)
@@ -212,7 +215,7 @@ def _run(
         remark = str(error)
     except ContradictionError:
         raise
-    except Exception as error:  # a user's mapper may fail in any way, and the others still count
+    except (Exception, SystemExit) as error:  # a user's mapper may fail in any way, the others still count
         remark, failure = f"failed: {type(error).__name__}: {error}", traceback.format_exc()
     return Outcome(
         mapper=name,

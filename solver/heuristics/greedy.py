@@ -88,4 +88,5 @@ class _Descent:
         levels = [level for level, at in enumerate(architecture.storage_indices) if at <= target]
         near = levels[-2:] if isinstance(architecture.nodes[target], StorageLevel) else levels[-1:]
         for row in range(len(moved)):
+            self._pricing.check_budget()
             yield from (order_moves(moved, row, self._mapspace, level) for level in near)

@@ -53,6 +53,7 @@ def _reordered(mapspace: Mapspace, pricing: Pricing) -> Iterator[MappingBatch]:
     """Yield what is not priced yet of all mappings that fit."""
     keeps = _keep_masks(pricing.rules)
     for factors in _factorizations(mapspace, pricing.rules):
+        pricing.check_budget()
         for fitting in _fitting(factors, keeps, mapspace, pricing):
             yield from _with_orders(fitting, mapspace)
 

@@ -41,7 +41,7 @@ class LogRelaxation:
     """
 
     def __init__(self, utilization: float = 0.1, compute: float | None = None, seconds: float = 60.0) -> None:
-        if not 0 <= utilization <= 1 or not 0 <= (compute or 0) <= 1 or seconds <= 0:
+        if not 0 <= utilization <= 1 or not 0 <= (compute or 0) <= 1 or not seconds > 0:
             raise ValueError("weights lie between 0 and 1, and the time limit above 0")
         self._utilization = utilization
         self._compute = compute

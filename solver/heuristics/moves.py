@@ -102,10 +102,11 @@ def order_moves(batch: MappingBatch, row: int, mapspace: Mapspace, level: int) -
 
 def keep_moves(batch: MappingBatch, row: int, rules: Rules) -> MappingBatch:
     """Return all ways to keep one dataspace in other levels."""
-    changes = [(space, kept) for space, options in enumerate(rules.keep_options) for kept in options]
-    moved = copies(batch, row, len(changes))
-    for number, (space, kept) in enumerate(changes):
-        moved.keep[number, :, space] = kept
+    moved = copies(batch, row, sum(map(len, rules.keep_options)))
+    start = 0
+    for space, options in enumerate(rules.keep_options):
+        moved.keep[start : start + len(options), :, space] = options
+        start += len(options)
     return moved
 
 

@@ -80,6 +80,11 @@ class Pricing:
         For mappers that draw random numbers.
     should_stop
         Asked often; once it answers True the budget counts as spent.
+
+    Raises
+    ------
+    MapperError
+        If the mapspace is beyond what arrays of mappings are made for.
     """
 
     def __init__(
@@ -143,6 +148,7 @@ class Pricing:
 
     def price_batch(self, batch: MappingBatch) -> BatchPrices:
         """Price mappings that are arrays already, as `price` does; ``columns`` are not looked at."""
+        self._check(batch)
         allowed = np.zeros(len(batch), dtype=np.bool_)
         values = np.full((len(batch), len(self.objectives)), np.inf)
         start = 0
@@ -162,6 +168,7 @@ class Pricing:
             If it is no mapping of this problem on this architecture.
         """
         batch = self._encode([mapping])
+        self._check(batch)
         if (rule := self.rules.broken(batch, 0)) is not None:
             return rule
         self._chunk(batch)
@@ -177,10 +184,17 @@ class Pricing:
             kept = {name for node in mapping.nodes if isinstance(node, StorageMapping) for name in node.keep}
             if kept - known:
                 raise ValueError(f"mapping keeps unknown dataspaces {sorted(kept - known)}")
-        batch = encode(problem, architecture, mappings)
+        return encode(problem, architecture, mappings)
+
+    def _check(self, batch: MappingBatch) -> None:
+        """Raise `ValueError` if factors or orders are none of this problem."""
+        bounds = self.mapspace.problem.bounds
         if (batch.factors < 1).any():
             raise ValueError("a loop's bound is below 1")
-        return batch
+        if (batch.factors.prod(axis=1) != bounds).any():
+            raise ValueError("the factors of a dimension do not multiply to its bound")
+        if (np.sort(batch.order, axis=2) != np.arange(len(bounds))).any():
+            raise ValueError("an order of loops does not have each dimension once")
 
     def _next_chunk(self) -> int:
         """Mappings that may be priced before the budget is looked at again."""

@@ -66,11 +66,12 @@ def imported_mapper(reference: str) -> MapperClass:
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
     try:
-        found = getattr(import_module(module_name), attribute)
-    except AttributeError:
-        raise MapperError(f"module {module_name!r} has no {attribute!r}") from None
-    except Exception as error:  # a user's module may fail in any way
+        module = import_module(module_name)
+    except (Exception, SystemExit) as error:  # a user's module may fail in any way
         raise MapperError(f"cannot import {module_name!r}: {type(error).__name__}: {error}") from error
+    found = getattr(module, attribute, None)
+    if found is None:
+        raise MapperError(f"module {module_name!r} has no {attribute!r}")
     if not callable(found) or not callable(getattr(found, "find_mapping", None)):
         raise MapperError(f"{reference} is no mapper: it needs a method find_mapping(mapspace, pricing)")
     mapper: MapperClass = found
@@ -98,6 +99,8 @@ def make_mapper(name: str, create: MapperClass, options: Mapping[str, OptionValu
         return create(**options)
     except (TypeError, ValueError) as error:
         raise MapperError(f"mapper {name!r}: {error}") from error
+    except (Exception, SystemExit) as error:  # a user's class may fail in any way
+        raise MapperError(f"mapper {name!r}: {type(error).__name__}: {error}") from error
 
 
 def _registered() -> tuple[EntryPoint, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
@@ -13,9 +14,13 @@ from model.cost.batch import MappingBatch
 from model.cost.batch.encoding import Booleans, Integers
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
+from solver.heuristics.interface import MapperError
 
 TABLE_ENTRIES = 1 << 22
 """Entries of the table of arrangements that are looked at together."""
+
+MOST_FREE = 14
+"""Dimensions that may lie along either axis, or levels that may keep a dataspace or not, at most."""
 
 
 class Rules:
@@ -23,11 +28,19 @@ class Rules:
 
     How the spatial loops of a fanout lie along X and Y changes no cost, so mappings are judged by their
     factors: they are allowed if some arrangement within the rules fits the mesh, and get the first one.
+
+    Raises
+    ------
+    MapperError
+        If a bound or the number of choices is beyond what arrays of mappings are made for.
     """
 
     def __init__(self, mapspace: Mapspace) -> None:
         self.mapspace = mapspace
         problem, architecture = mapspace.problem, mapspace.architecture
+        for dim, bound in problem.bound.items():
+            if bound >= 1 << 63:
+                raise MapperError(f"{dim} has 2^63 points or more, too many for 64 bits")
         spatial, temporal = iter(mapspace.spatial), iter(mapspace.temporal)
         self.factor_rules: tuple[tuple[FactorRule, ...], ...] = tuple(
             next(spatial).factors if isinstance(node, Fanout) else next(temporal).factors
@@ -96,7 +109,8 @@ class Rules:
             yield name, np.isin(_codes(batch.keep[:, :, number]), _codes(options))
         yield "the meshes and the split of the fanouts", self.fits_meshes(batch.factors)
         in_use = np.prod(batch.factors[:, list(architecture.fanout_indices)], axis=(1, 2))
-        yield "the least number of arithmetic units in use", in_use >= float(self.mapspace.min_parallelism)
+        least = math.ceil(self.mapspace.min_parallelism)
+        yield "the least number of arithmetic units in use", in_use >= least
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +180,7 @@ def _sets_along_x(rules: SpatialRules, dims: Sequence[str], bounds: Sequence[int
     listed = (*rules.inner, *rules.outer)
     live = {dim for dim, bound in zip(dims, bounds, strict=True) if bound > 1}
     free = [dim for dim in dims if dim not in listed and dim not in rules.uncounted]
+    _check_choices(len(live.intersection(free)), "dimensions may lie along either axis of a fanout")
     places = len(listed) + len(free)
     found: dict[tuple[bool, ...], None] = {}
     for split in range(places + 1) if rules.split is None else (rules.split,):
@@ -188,12 +203,18 @@ def _prefixes(rules: SpatialRules, split: int, live: Sequence[str], free: int) -
         yield from (frozenset((*rules.inner, *chosen)) for chosen in combinations(live, size))
 
 
+def _check_choices(free: int, what: str) -> None:
+    if free > MOST_FREE:
+        raise MapperError(f"{free} {what}; heuristics look at every choice, of {MOST_FREE} at most")
+
+
 def _keep_options(mapspace: Mapspace, dataspace: str) -> Booleans:
     """Sets of levels that may keep `dataspace`, shape ``(options, levels)``; none if there is no way."""
     levels = range(len(mapspace.keep))
     banned = {level for level in levels if dataspace in mapspace.keep[level].bypass}
     forced = {level for level in levels if dataspace in mapspace.keep[level].keep} | ({0} - banned)
     free = [level for level in levels if level not in forced | banned]
+    _check_choices(len(free), f"levels may keep {dataspace} or not")
     subsets = chain.from_iterable(combinations(free, size) for size in range(len(free) + 1))
     options = [] if forced & banned else [forced.union(subset) for subset in subsets]
     allowed = [kept for kept in options if kept and _fits_groups(mapspace, kept)]

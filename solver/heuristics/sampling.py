@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -59,16 +58,6 @@ class Sampler:
         return np.stack([own[random.integers(len(own), size=count)] for own in options], axis=2)
 
 
-@dataclass(frozen=True, eq=False)
-class _Step:
-    """One node's choice for one dimension: by what remains to be split, the cumulative chances of factors.
-
-    ``chances`` has the shape (divisors, divisors): row by what remains, column by factor.
-    """
-
-    chances: Doubles
-
-
 class _Factorizations:
     """Ordered factorizations of one dimension's bound over the nodes, within the rules."""
 
@@ -76,10 +65,8 @@ class _Factorizations:
         bound = mapspace.problem.bound[dim]
         self._divisors = np.array(divisors(bound), dtype=np.int64)
         numbers = self._divisors.tolist()
-        place = {number: index for index, number in enumerate(numbers)}
-        self._rest = np.array(
-            [[place.get(r // f if r % f == 0 else 0, -1) for f in numbers] for r in numbers]
-        )
+        quotients, remainders = np.divmod(self._divisors[:, None], self._divisors)
+        self._rest = np.where(remainders == 0, np.searchsorted(self._divisors, quotients), -1)
         ways = np.zeros(len(numbers))
         ways[0] = 1.0
         steps: list[Doubles] = []

@@ -86,6 +86,25 @@ def test_each_outcome_says_what_happened(comparison):
     assert random.remark == ""
 
 
+class Exiting:
+    """Ends the program."""
+
+    def find_mapping(self, mapspace, pricing):
+        raise SystemExit(3)
+
+
+def test_a_mapper_cannot_end_the_program():
+    found = compare(MAPSPACE, [("exiting", Exiting()), MAPPERS[0]], EDP, BUDGET)
+    assert [own.remark for own in found.outcomes] == ["failed: SystemExit: 3", "a note"]
+
+
+def test_every_mapper_says_what_arrays_are_not_made_for(monkeypatch):
+    monkeypatch.setattr("solver.heuristics.comparison.map_einsum", lambda *_: OPTIMAL)
+    problem = replace(MAPSPACE.problem, bounds=(1 << 63, *MAPSPACE.problem.bounds[1:]))
+    found = compare(replace(MAPSPACE, problem=problem), MAPPERS[:2], EDP, BUDGET)
+    assert {own.remark for own in found.outcomes} == {"R has 2^63 points or more, too many for 64 bits"}
+
+
 def test_the_clock_is_read_at_each_distance():
     found = Comparison("", MAPSPACE, replace(OPTIMAL), (), (), BUDGET, 0)
     best = found.reference

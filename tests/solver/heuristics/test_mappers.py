@@ -8,6 +8,7 @@ import pytest
 
 from model.cost import evaluate
 from model.mapping import Mapping
+from model.mapspace import FactorRule
 from solver.cpsat import ModelError
 from solver.heuristics.annealing import Annealing
 from solver.heuristics.greedy import GreedyDescent
@@ -80,6 +81,14 @@ def test_linear_pruned_finds_the_optimum():
         assert (found and found.values[0]) == (best and best[0])
 
 
+def test_linear_pruned_ends_in_time_where_no_factors_fit_the_meshes():
+    factors = tuple(FactorRule(dim, "=", bound) for dim, bound in MAPSPACE.problem.bound.items())
+    spatial = (replace(MAPSPACE.spatial[0], factors=factors), MAPSPACE.spatial[1])
+    pricing = Pricing(replace(MAPSPACE, spatial=spatial), ("edp",), should_stop=lambda: True)
+    with pytest.raises(BudgetSpent):
+        LinearPruned().find_mapping(pricing.mapspace, pricing)
+
+
 def test_linear_pruned_refuses_what_it_cannot_finish():
     with pytest.raises(MapperError, match="too many to enumerate"):
         LinearPruned(largest=100).find_mapping(MAPSPACE, Pricing(MAPSPACE, ("edp",)))
@@ -125,6 +134,7 @@ def first_stop(seen, victory, timeout):
         (Annealing, {"chains": 0}),
         (Annealing, {"coldest": 2.0}),
         (LogRelaxation, {"compute": 1.5}),
+        (LogRelaxation, {"seconds": math.nan}),
     ],
 )
 def test_options_out_of_range_are_refused(create, options):

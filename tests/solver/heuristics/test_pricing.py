@@ -115,6 +115,23 @@ def test_what_is_no_mapping_is_refused(change, message):
         pricing.price([Mapping((change, *MAPPING.nodes[1:]))])
 
 
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("factors", 1, "do not multiply"),
+        ("factors", -1, "below 1"),
+        ("order", 0, "each dimension once"),
+    ],
+)
+def test_arrays_that_are_no_mappings_are_refused(part, value, message):
+    batch = encode(MAPSPACE.problem, MAPSPACE.architecture, [MAPPING] * 3)
+    getattr(batch, part)[2] = value
+    pricing = Pricing(MAPSPACE, ("edp",), ENDLESS)
+    with pytest.raises(ValueError, match=message):
+        pricing.price_batch(batch)
+    assert pricing.evaluations == 0
+
+
 def test_nothing_priced_is_no_error():
     prices = Pricing(MAPSPACE, ("edp",), ENDLESS).price([])
     assert prices.values.shape == (0, 1)

@@ -42,6 +42,31 @@ def test_what_is_no_mapper_is_refused(reference, message):
         imported_mapper(reference)
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import os\nos.nothing", "cannot import 'broken_mapper': AttributeError: module 'os'"),
+        ("raise SystemExit('bye')", "cannot import 'broken_mapper': SystemExit: bye"),
+        ("class Mine:\n    find_mapping = None", "is no mapper"),
+    ],
+)
+def test_modules_that_fail_are_named_with_their_failure(code, message, tmp_path, monkeypatch):
+    (tmp_path / "broken_mapper.py").write_text(code)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(MapperError, match=message):
+        imported_mapper("broken_mapper:Mine")
+    sys.modules.pop("broken_mapper", None)
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("boom"), SystemExit("boom")])
+def test_a_class_that_fails_is_named_with_its_failure(failure):
+    def create():
+        raise failure
+
+    with pytest.raises(MapperError, match=f"mapper 'own': {type(failure).__name__}: boom"):
+        make_mapper("own", create, {})
+
+
 def test_modules_of_the_working_directory_are_found(tmp_path, monkeypatch):
     (tmp_path / "my_own_mapper.py").write_text("class Mine:\n    def find_mapping(self, m, p): ...\n")
     monkeypatch.chdir(tmp_path)

@@ -7,8 +7,11 @@ from random import Random
 import numpy as np
 import pytest
 
+from model.architecture import Architecture, StorageLevel
 from model.cost.batch import MappingBatch, encode
 from model.mapspace import FactorRule, KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
+from model.problem import Dataspace, Problem, Term
+from solver.heuristics.interface import MapperError
 from solver.heuristics.rules import Rules
 from solver.heuristics.sampling import Sampler
 from tests.bruteforce import enumerate_mappings
@@ -127,3 +130,24 @@ def test_a_biased_sampler_draws_the_same_space():
             for inward in (0.0, -4.0)
         ]
         assert inner[0] <= inner[1] * 1.1
+
+
+def test_more_free_choices_than_can_be_looked_at_are_refused():
+    dims = tuple(f"D{number}" for number in range(20))
+    space = Dataspace("Z", tuple((Term(dim),) for dim in dims), read_write=True)
+    problem = Problem("wide", dims, (2,) * 20, (space,))
+    temporal = (TemporalRules(),) * len(MAPSPACE.temporal)
+    spatial = (SpatialRules(),) * len(MAPSPACE.spatial)
+    with pytest.raises(MapperError, match="20 dimensions may lie along either axis"):
+        Rules(replace(MAPSPACE, problem=problem, temporal=temporal, spatial=spatial))
+    levels = (*MAPSPACE.architecture.levels, *(StorageLevel(f"level{number}") for number in range(20)))
+    free = (KeepRules(),) * len(levels)
+    deep = replace(
+        MAPSPACE,
+        architecture=Architecture("deep", levels, MAPSPACE.architecture.compute),
+        temporal=(TemporalRules(),) * len(levels),
+        spatial=(),
+        keep=free,
+    )
+    with pytest.raises(MapperError, match=r"23 levels may keep \w+ or not"):
+        Rules(deep)
