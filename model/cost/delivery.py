@@ -114,9 +114,8 @@ def _independent_groups(moves: tuple[Move, ...]) -> list[list[Move]]:
 def _distinct_in_group(group: list[Move]) -> int:
     if len(group) == 1:
         return group[0][0]
-    if len(group) == 2 and all(sum(step != 0 for step in move) == 1 for _, move in group):
-        (bound_a, move_a), (bound_b, move_b) = group
-        return distinct_sums(bound_a, sum(move_a), bound_b, sum(move_b))
+    if len(group) == 2:
+        return _distinct_in_pair(*group)
     offsets: set[Vector] = {(0,) * len(group[0][1])}
     for bound, move in group:
         offsets = {
@@ -125,6 +124,16 @@ def _distinct_in_group(group: list[Move]) -> int:
             for index in range(bound)
         }
     return len(offsets)
+
+
+def _distinct_in_pair(first: Move, second: Move) -> int:
+    """Positions that two loops reach: only moves along one line can meet again."""
+    (bound_a, move_a), (bound_b, move_b) = first, second
+    rank = next(rank for rank, step in enumerate(move_a) if step)
+    step_a, step_b = move_a[rank], move_b[rank]
+    if any(a * step_b != b * step_a for a, b in zip(move_a, move_b, strict=True)):
+        return bound_a * bound_b
+    return distinct_sums(bound_a, step_a, bound_b, step_b)
 
 
 def distinct_sums(bound_a: int, step_a: int, bound_b: int, step_b: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from operator import add
 from typing import NamedTuple
 
 from model.architecture import Architecture, Fanout
@@ -47,13 +48,11 @@ class Grid:
 
     def linked(self, jump: Vector) -> frozenset[int]:
         """Children that now want what a neighbour wanted before the tiles moved by `jump`."""
+        wanted = (tuple(map(add, offset, jump)) for offset in self.offsets)
         return frozenset(
             child
-            for child, offset in enumerate(self.offsets)
-            if any(
-                self.offsets[place] == tuple(map(sum, zip(offset, jump, strict=True)))
-                for place in self.neighbours(child)
-            )
+            for child, tile in enumerate(wanted)
+            if any(self.offsets[place] == tile for place in self.neighbours(child))
         )
 
     def groups(self, without: frozenset[int], multicast: bool) -> int:

@@ -86,3 +86,9 @@ def test_distinct_offsets_counts_positions(moves: list[Move]) -> None:
         for index in product(*(range(bound) for bound, _ in moves))
     }
     assert distinct_offsets(moves) == len(positions)
+
+
+def test_distinct_offsets_of_two_loops_are_not_enumerated() -> None:
+    many = 10**9
+    assert distinct_offsets([(many, (1, 1)), (many, (1, 2))]) == many**2
+    assert distinct_offsets([(many, (1, -1)), (many, (-2, 2))]) == 3 * many - 2
