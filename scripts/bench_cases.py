@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -44,6 +45,14 @@ def _einsum(path: Path) -> str:
 def bench_cases() -> list[Case]:
     """Every architecture by every unique layer, architecture by architecture."""
     return cases(ARCHITECTURES, layer_paths())
+
+
+def containing(text: str, found: Sequence[Case]) -> list[Case]:
+    """The cases whose name contains `text`; the program ends where there is none."""
+    chosen = [case for case in found if text in case.name]
+    if not chosen:
+        sys.exit(f"error: no case's name contains {text!r}; the first one is {found[0].name}")
+    return chosen
 
 
 def cases(architectures: Sequence[str], layers: Sequence[Path]) -> list[Case]:

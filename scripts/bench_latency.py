@@ -13,12 +13,13 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from bench_cases import ARCHITECTURES, SPECS, cases
+from bench_cases import ARCHITECTURES, SPECS, cases, containing
 from rich.console import Console
 
 from model.architecture import StorageLevel
@@ -26,6 +27,8 @@ from model.cost.slack import BANDWIDTHS
 from model.mapspace import Mapspace
 from model.spec.timeloop import load_timeloop
 from solver import Options, Status, map_einsum
+from solver.cli.options import objectives
+from solver.cli.tile_arguments import sizes
 from solver.pareto import pareto_front
 from solver.result import Statistics
 
@@ -80,18 +83,24 @@ def run(mapspace: Mapspace, objective: str, limit_s: float) -> tuple[Status, Sta
     return result.status, result.statistics
 
 
-def timings(
-    only: str, divisors: Sequence[int], objectives: Sequence[str], limit_s: float
-) -> Iterator[Timing]:
+def timings(only: str, divisors: Sequence[int], searches: Sequence[str], limit_s: float) -> Iterator[Timing]:
     """Run all cases whose name contains `only`."""
-    for case in cases(ARCHITECTURES, LAYERS):
-        mapspace = load_timeloop(case.files).mapspace if only in case.name else None
-        for divisor in divisors if mapspace is not None else ():
-            for objective in objectives:
-                start = time.process_time()
-                status, statistics = run(narrowed(mapspace, divisor), objective, limit_s)
-                seconds = time.process_time() - start
-                yield Timing(f"{case.name} / {divisor}", objective, status, seconds, statistics)
+    for case in containing(only, cases(ARCHITECTURES, LAYERS)):
+        mapspace = load_timeloop(case.files).mapspace
+        for divisor, objective in product(divisors, searches):
+            start = time.process_time()
+            status, statistics = run(narrowed(mapspace, divisor), objective, limit_s)
+            seconds = time.process_time() - start
+            yield Timing(f"{case.name} / {divisor}", objective, status, seconds, statistics)
+
+
+def lists(text: str) -> list[str]:
+    """Read lists of objectives, separated by spaces."""
+    found = text.split()
+    for own in found:
+        if own != FRONT:
+            objectives(own)
+    return found
 
 
 def main() -> None:
@@ -100,18 +109,23 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="", help="run only cases whose name contains this text")
-    parser.add_argument("--divide", default="4,16,64", help="bandwidths are divided by these (4,16,64)")
+    parser.add_argument(
+        "--divide",
+        type=sizes,
+        default="4,16,64",
+        help="bandwidths are divided by these (default: %(default)s)",
+    )
     parser.add_argument(
         "--objectives",
+        type=lists,
         default=f"latency latency,energy edp {FRONT}",
         help="separated by spaces: comma-separated objectives each, or 'front' (default: all of these)",
     )
     parser.add_argument("--time-limit", type=float, default=60.0, metavar="S", help="per case (default: 60)")
     options = parser.parse_args()
-    divisors = [int(text) for text in options.divide.split(",")]
     console = Console(width=120)
     found: list[Timing] = []
-    for timing in timings(options.only, divisors, options.objectives.split(), options.time_limit):
+    for timing in timings(options.only, options.divide, options.objectives, options.time_limit):
         found.append(timing)
         statistics = timing.statistics
         cells = (

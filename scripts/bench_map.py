@@ -18,12 +18,13 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from bench_cases import Case, bench_cases
+from bench_cases import Case, bench_cases, containing
 from rich.console import Console
 from rich.table import Table
 
 from model.spec.timeloop import load_timeloop
 from solver import Options, Result, Status, map_einsum
+from solver.cli.options import objectives
 
 GOAL_GEOMEAN_S = {"energy": 1.0, "edp": 3.0}
 GOAL_SLOWEST_S = 20.0
@@ -97,18 +98,19 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="", help="run only cases whose name contains this text")
-    parser.add_argument("--objectives", default="energy,edp", help="comma-separated (default: energy,edp)")
+    parser.add_argument(
+        "--objectives", type=objectives, default="energy,edp", help="comma-separated (default: energy,edp)"
+    )
     parser.add_argument("--time-limit", type=float, default=60.0, metavar="S", help="per case (default: 60)")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the timings as JSON lines as well")
     options = parser.parse_args()
-    objectives = options.objectives.split(",")
-    cases = [case for case in bench_cases() if options.only in case.name]
+    cases = containing(options.only, bench_cases())
     console = Console(width=160)
     timings: list[Timing] = []
-    for timing in run(cases, objectives, options.time_limit):
+    for timing in run(cases, options.objectives, options.time_limit):
         timings.append(timing)
         console.print("  ".join(f"{cell:<{width}}" for cell, width in zip(row(timing), WIDTHS, strict=True)))
-    console.print(summary(timings, objectives))
+    console.print(summary(timings, options.objectives))
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     console.print(f"peak memory {peak_mib:.0f} MiB (aim: at most 1536)")
     if options.json:

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from model.spec.cascade import load_network
+from solver.cli.options import objectives, positive
 from solver.network import NetworkResult, Processes, Run, Serial, map_network
 from solver.result import Options
 
@@ -92,13 +93,15 @@ def main() -> None:
     )
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=WORKLOADS)
     parser.add_argument("--architectures", nargs="+", choices=ARCHITECTURES, default=ARCHITECTURES)
-    parser.add_argument("--objective", default="edp", help="energy, latency or edp (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
+    parser.add_argument(
+        "--objective", type=objectives, default="edp", help="energy, latency or edp (default: %(default)s)"
+    )
+    parser.add_argument("--jobs", type=positive, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument(
         "--time-limit", type=float, default=60.0, metavar="S", help="per search (default: 60)"
     )
     given = parser.parse_args()
-    options = Options((given.objective,), time_limit_s=given.time_limit, jobs=given.jobs)
+    options = Options(given.objective, time_limit_s=given.time_limit, jobs=given.jobs)
     console = Console(width=140)
     console.print(table(list(run(given.workloads, given.architectures, options))))
 

@@ -11,12 +11,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from bench_cases import Case, bench_cases
+from bench_cases import Case, bench_cases, containing
 from rich.console import Console
 
 from model.spec.timeloop import load_timeloop
 from solver.cli.compare_arguments import add_mapper_options
 from solver.cli.comparing import chosen_mappers
+from solver.cli.options import objectives
 from solver.heuristics.comparison import Comparison, compare
 from solver.heuristics.interface import Budget, MapperError
 from solver.report.comparison import comparison_document, comparison_table, comparisons_csv, summary_table
@@ -27,7 +28,9 @@ from solver.result import Options
 def parser() -> argparse.ArgumentParser:
     own = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     own.add_argument("--only", default="", help="run only cases whose name contains this text")
-    own.add_argument("--objectives", default="edp", help="comma-separated, each on its own (default: edp)")
+    own.add_argument(
+        "--objectives", type=objectives, default="edp", help="comma-separated, each on its own (default: edp)"
+    )
     own.add_argument(
         "--time-limit", type=float, default=60.0, metavar="S", help="of each proof (default: 60)"
     )
@@ -43,9 +46,9 @@ def main() -> None:
     arguments = parser().parse_args()
     console = Console(width=160, highlight=False)
     comparisons: list[Comparison] = []
-    cases = [case for case in bench_cases() if arguments.only in case.name]
+    cases = containing(arguments.only, bench_cases())
     for case in cases:
-        for objective in arguments.objectives.split(","):
+        for objective in arguments.objectives:
             console.print(f"\n[bold]{case.name}[/bold] for {objective}")
             comparisons.append(run(case, objective, arguments))
             console.print(comparison_table(comparisons[-1]))

@@ -3,6 +3,8 @@
 import runpy
 from pathlib import Path
 
+import pytest
+
 from model.problem import Problem
 from model.spec.timeloop import load_timeloop
 from tests.conftest import REPOSITORY
@@ -31,3 +33,10 @@ def test_cases_are_named_and_complete():
     assert {"tpu_like/gemm/8192x4096x16384", "eyeriss_like/attention/bert_large_qk"} < {
         case.name for case in cases
     }
+
+
+def test_cases_are_chosen_by_a_part_of_their_name():
+    cases = BENCH["bench_cases"]()
+    assert {case.name for case in BENCH["containing"]("tpu_like/gemm/1024", cases)} == {"tpu_like/gemm/1024"}
+    with pytest.raises(SystemExit, match="no case's name contains 'resnet19'"):
+        BENCH["containing"]("resnet19", cases)
