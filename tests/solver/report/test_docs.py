@@ -1,8 +1,11 @@
 """The documentation lists the keys of the JSON documents, all of them and no others."""
 
 import re
+from dataclasses import replace
 from fractions import Fraction
+from itertools import chain
 
+from model.cost import Violation
 from solver.report.document import evaluation_document, result_document
 from solver.sensitivity import Effect, Variation
 from tests.conftest import REPOSITORY
@@ -32,7 +35,16 @@ def test_keys_of_a_variation_are_documented():
         assert f"`{key}`" in MAP_PART
 
 
+def test_keys_of_a_mapping_and_of_its_limits_are_documented():
+    document = result_document(MAPSPACE, OPTIMAL)
+    assert {target["type"] for target in document["mapping"]} == {"dataspace", "temporal", "spatial"}
+    sources, slack = document["energy_sources"], document["levels"][1]["slack"]
+    keys = [*chain(*document["mapping"], *sources.values(), *slack.values()), *slack]
+    assert [key for key in keys if f"`{key}`" not in MAP_PART] == []
+
+
 def test_keys_of_an_evaluation_are_documented():
-    document = evaluation_document(MAPSPACE, MAPPING, EVALUATION)
-    for key in document:
+    broken = replace(EVALUATION, violations=(Violation("buffer", "capacity", 8, 4),))
+    document = evaluation_document(MAPSPACE, MAPPING, broken)
+    for key in (*document, *document["violations"][0]):
         assert f"`{key}`" in EVALUATE_PART
