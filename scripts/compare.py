@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -17,24 +19,27 @@ from rich.console import Console
 from model.spec.timeloop import load_timeloop
 from solver.cli.compare_arguments import add_mapper_options
 from solver.cli.comparing import chosen_mappers
-from solver.cli.options import objectives
+from solver.cli.interrupt import interruptible
+from solver.cli.options import EXIT_INVALID, objectives, seconds, seed
+from solver.cli.output import OutputError, check_outputs, write_output
 from solver.heuristics.comparison import Comparison, compare
-from solver.heuristics.interface import Budget, MapperError
+from solver.heuristics.interface import Budget, Mapper, MapperError
 from solver.report.comparison import comparison_document, comparison_table, comparisons_csv, summary_table
 from solver.report.document import json_text
-from solver.result import Options
+from solver.result import Options, StopCallback
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     own = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     own.add_argument("--only", default="", help="run only cases whose name contains this text")
     own.add_argument(
         "--objectives", type=objectives, default="edp", help="comma-separated, each on its own (default: edp)"
     )
     own.add_argument(
-        "--time-limit", type=float, default=60.0, metavar="S", help="of each proof (default: 60)"
+        "--time-limit", type=seconds, default=60.0, metavar="S", help="of each proof (default: 60)"
     )
-    own.add_argument("--seed", type=int, default=0, help="of searches and mappers (default: 0)")
+    own.add_argument("--seed", type=seed, default=0, help="of searches and mappers (default: 0)")
     own.add_argument("--csv", type=Path, metavar="OUT", help="write all rows as CSV as well")
     own.add_argument("--json", type=Path, metavar="OUT", help="write all comparisons as JSON as well")
     add_mapper_options(own)
@@ -42,38 +47,51 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Run the cases one by one, write what is known after each, print the tables."""
+    """Run the cases one by one, write what is known after each, print the tables; Ctrl-C ends it early."""
     arguments = parser().parse_args()
+    check_outputs((arguments.csv, arguments.json), ())
+    mappers = chosen_mappers(arguments)
+    cases = containing(arguments.only, bench_cases())
     console = Console(width=160, highlight=False)
     comparisons: list[Comparison] = []
-    cases = containing(arguments.only, bench_cases())
-    for case in cases:
-        for objective in arguments.objectives:
+    with interruptible() as stop:
+        for case, objective in product(cases, arguments.objectives):
+            if stop.is_set():
+                break
             console.print(f"\n[bold]{case.name}[/bold] for {objective}")
-            comparisons.append(run(case, objective, arguments))
+            comparisons.append(run(case, objective, mappers, arguments, stop.is_set))
             console.print(comparison_table(comparisons[-1]))
             write(comparisons, arguments)
-    console.print(f"\n[bold]Geometric means[/bold] over {len(cases)} cases")
+    console.print(f"\n[bold]Geometric means[/bold] over {len(comparisons)} comparisons")
     console.print(summary_table(comparisons))
 
 
-def run(case: Case, objective: str, arguments: argparse.Namespace) -> Comparison:
+def run(
+    case: Case,
+    objective: str,
+    mappers: Sequence[tuple[str, Mapper]],
+    arguments: argparse.Namespace,
+    should_stop: StopCallback,
+) -> Comparison:
+    """Compare the mappers for one case and one objective."""
     options = Options(objectives=(objective,), time_limit_s=arguments.time_limit, seed=arguments.seed)
     budget = Budget(arguments.budget, arguments.evaluations)
-    mapspace, mappers = load_timeloop(case.files).mapspace, chosen_mappers(arguments)
-    return compare(mapspace, mappers, options, budget, case=case.name)
+    mapspace = load_timeloop(case.files).mapspace
+    return compare(mapspace, mappers, options, budget, should_stop=should_stop, case=case.name)
 
 
-def write(comparisons: list[Comparison], arguments: argparse.Namespace) -> None:
+def write(comparisons: Sequence[Comparison], arguments: argparse.Namespace) -> None:
+    """Write what is known so far, where it was asked for."""
     if arguments.csv is not None:
-        arguments.csv.write_text(comparisons_csv(comparisons), encoding="utf-8")
+        write_output(arguments.csv, comparisons_csv(comparisons))
     if arguments.json is not None:
         documents = [comparison_document(comparison) for comparison in comparisons]
-        arguments.json.write_text(json_text({"comparisons": documents}), encoding="utf-8")
+        write_output(arguments.json, json_text({"comparisons": documents}))
 
 
 if __name__ == "__main__":
     try:
         main()
-    except MapperError as error:
-        sys.exit(f"error: {error}")
+    except (MapperError, OutputError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(EXIT_INVALID)
