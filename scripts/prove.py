@@ -198,6 +198,7 @@ class Choice:
             seen, missed, budget = {}, False, MOST_NESTS
             stack = [Point(0, self.bounds, self.start, 0.0, (), (), spatial)]
             while stack:
+                self.space.in_time()
                 at = self.settled(stack.pop())
                 spent, cell = self.spent(at, at.ended), tuple(map(dict.get, self.place, at.left))
                 if spent + self.tables[at.i][at.state][cell] >= self.limit:
@@ -218,6 +219,7 @@ class Choice:
 
 def decide(query, low, high, measure, *choice):
     """The cost of a mapping with cycles from `low` to `high` that satisfies the query, None if none does."""
+    choice[0].in_time()
     if low > high:
         return None
     found = [Choice(*choice, query, low, high, own) for own in {None, measure}]
@@ -272,12 +274,13 @@ def covered(doc, status):
         need(all(n >= bound for n in least), "what the survey excludes is not better")
 
 
-def check(doc):
+def check(doc, seconds=inf):
     """What a certificate proves; raises `InvalidError` with the first claim that fails."""
     need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
     need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash is that of the problem")
-    status, names, bounds, space = doc["status"], doc["objectives"], doc["bounds"], Space(doc["problem"])
+    space = Space(doc["problem"], seconds)
+    status, names, bounds = doc["status"], doc["objectives"], doc["bounds"]
     need(names and {*names} <= {*Query._fields} and len({*names}) == len(names), "objectives are known")
     need(type(bounds) is list and natural(bounds), "bounds are natural")
     need(doc["spatial_choices"] == len(space.steps), "all choices are covered")
@@ -301,10 +304,10 @@ def check(doc):
     return "no mapping is below " + ", then ".join(f"{name} {bound}" for name, bound in zip(names, bounds))
 
 
-def verdict(path):
+def verdict(path, seconds=inf):
     """The verdict on a file, VALID, INVALID, CANNOT CHECK or UNREADABLE, and what it rests on."""
     try:
-        return "VALID", check(json.loads(path.read_text(encoding="utf-8")))
+        return "VALID", check(json.loads(path.read_text(encoding="utf-8")), seconds)
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         return "UNREADABLE", str(error)
     except InvalidError as error:
@@ -320,16 +323,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("certificates", nargs="*", type=Path, metavar="CERT.json")
     parser.add_argument("--suite", action="store_true", help="map, certify and check the shipped layers")
+    parser.add_argument("--time-limit", type=float, default=inf, metavar="S", help="seconds per certificate")
     parser.add_argument("--only", default="", metavar="TEXT", help="of the suite, cases with this name")
     options = parser.parse_args()
     if options.suite:
         from prove_suite import run_suite  # noqa: PLC0415 (rich is for tables only)
 
-        return run_suite(options.only, verdict)
+        return run_suite(options.only, lambda path: verdict(path, options.time_limit))
     found = set()
     for path in options.certificates or parser.error("name a certificate, or --suite"):
         start = time.perf_counter()
-        result, reason = verdict(path)
+        result, reason = verdict(path, options.time_limit)
         print(f"{result}: {path}: {reason} ({time.perf_counter() - start:.2f} s)")
         found.add(result)
     return 2 if "UNREADABLE" in found else int(found != {"VALID"})

@@ -4,6 +4,7 @@ Part of the checker `prove.py`; it shares no code with the product's own cost mo
 """
 
 import math
+import time
 from collections import Counter
 from fractions import Fraction
 from functools import cache, reduce
@@ -155,7 +156,8 @@ class Space:
     Dimensions, dataspaces and nodes are numbers; node 0 is the outermost.
     """
 
-    def __init__(self, doc):
+    def __init__(self, doc, seconds=inf):
+        self.deadline = time.monotonic() + seconds
         self.bounds, self.nodes, self.every = doc["bounds"], doc["nodes"], range(len(doc["bounds"]))
         self.factors = [node.get("factors", [[1]] * len(self.bounds)) for node in self.nodes]
         terms = [term for space in doc["dataspaces"] for rank in space["ranks"] for term in rank]
@@ -186,6 +188,10 @@ class Space:
         need(few, "the problem is too large", CannotCheckError)
         self.spatial = self.choices(doc["least_units"])
         self.steps = self.computes // self.spatial.prod(axis=(1, 2))
+
+    def in_time(self):
+        """Give up after the time limit."""
+        need(time.monotonic() < self.deadline, "it is not decided within the time limit", CannotCheckError)
 
     def choices(self, least_units):
         """All choices of spatial factors: (choice, fanout, dimension)."""

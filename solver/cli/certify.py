@@ -37,6 +37,8 @@ def prove_command(arguments: argparse.Namespace) -> int:
         if not write_certificate(path, mapspace, result, arguments):
             return EXIT_OF_STATUS[result.status]
         command = [sys.executable, str(checker_path()), str(path)]
+        if arguments.check_time_limit is not None:
+            command += ["--time-limit", str(arguments.check_time_limit)]
         checked = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     # Nobody can look at a file that is gone.
     write_stdout(checked.stdout if arguments.certificate else checked.stdout.replace(f"{path}: ", ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from solver.cli.options import Commands, add_search_options, add_spec_command
+from solver.cli.options import Commands, add_search_options, add_spec_command, seconds
 
 
 def add_certificate(parser: argparse.ArgumentParser) -> None:
@@ -25,5 +25,8 @@ def add_prove(commands: Commands) -> argparse.ArgumentParser:
     )
     add_search_options(parser)
     parser.add_argument("--certificate", type=Path, metavar="OUT", help="keep the certificate in this file")
+    parser.add_argument(
+        "--check-time-limit", type=seconds, metavar="S", help="give the check up after S seconds"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress; the verdict only")
     return parser

@@ -239,6 +239,13 @@ def test_other_json_is_invalid(value, tmp_path):
     assert verdict(value, tmp_path)[0] == "INVALID"
 
 
+def test_a_check_ends_with_its_time_limit(tmp_path):
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(certified(FEASIBLE[0], "energy")))
+    assert prove.verdict(path, seconds=0) == ("CANNOT CHECK", "it is not decided within the time limit")
+    assert prove.verdict(path, seconds=600)[0] == "VALID"
+
+
 def test_a_problem_that_is_too_large_is_not_checked(tmp_path):
     document = certified(FEASIBLE[0], "energy")
     document["problem"]["bounds"][0] = 2**60

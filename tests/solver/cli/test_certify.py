@@ -29,6 +29,11 @@ def test_prove_maps_certifies_and_checks(tmp_path, capfd):
     assert document["command"][3:] == ["map", *FILES, "--objective", "energy,latency", "--seed", "0"]
 
 
+def test_prove_gives_a_check_up(capfd):
+    assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1", "--check-time-limit", "0"]) == 1
+    assert "CANNOT CHECK: it is not decided within the time limit" in capfd.readouterr().out
+
+
 def test_prove_names_no_file_that_is_gone(capfd):
     assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1"]) == 0
     assert "VALID: no mapping is below energy " in capfd.readouterr().out
