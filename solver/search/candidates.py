@@ -21,7 +21,7 @@ class Candidate:
 
     ``bounds`` are those of the energy or, where only cycles count, of the busiest resource's load.
     ``loads`` are those of other resources, as far as they are at hand, and ``within`` the tiles that all
-    of them leave.
+    of them leave. ``jointly`` bounds the objective by sums of costs.
     """
 
     sub: Subproblem
@@ -29,12 +29,18 @@ class Candidate:
     bounds: LatticeBounds | None = None
     loads: tuple[LoadBounds, ...] = ()
     within: Survivors | None = None
+    jointly: int = 0
 
     def value(self, goal: Goal) -> int:
         """Bound on the objective by the lattices."""
         assert self.bounds is not None  # of a surveyed candidate the survey knows it
-        cycles = [self.bounds.least_cycles, *(own.bounds.least_cycles for own in self.loads)]
-        return goal.value(self.bounds.least, max(cycles))
+        return max(self.jointly, goal.value(self.bounds.least, self.least_cycles))
+
+    @property
+    def least_cycles(self) -> int:
+        """Bound on the cycles by the lattices."""
+        assert self.bounds is not None
+        return max(self.bounds.least_cycles, *(own.bounds.least_cycles for own in self.loads), 0)
 
     def decided_by(self, loads: Sequence[LoadBounds]) -> Candidate:
         """The candidate with the bounds of the busiest resource foremost.
@@ -108,9 +114,10 @@ def _narrowed(candidate: Candidate, goal: Goal, stop: Stop) -> Candidate | None:
     costs = [Cost(own.sub, limit) for own, limit in zip(several, limits, strict=True)]
     rooms = [own.least / limit for own, limit in zip(several, limits, strict=True)]
     within = bounds.survivors if candidate.within is None else candidate.within
-    left = sift(costs, rooms.index(max(rooms)), within, bounds.sharp, stop)
-    if left is None:
+    sifted = sift(costs, rooms.index(max(rooms)), within, bounds.sharp, stop)
+    if sifted is None:
         return None
+    left = sifted.within
     anew = [
         LatticeBounds(own.sub, limit, sharp=bounds.sharp, stop=stop, within=left)
         for own, limit in zip(several, limits, strict=True)
@@ -118,4 +125,7 @@ def _narrowed(candidate: Candidate, goal: Goal, stop: Stop) -> Candidate | None:
     if any(own.empty for own in anew):
         return None
     again = tuple(replace(own, bounds=new) for own, new in zip(loads, anew[1:], strict=True))
-    return replace(candidate, bounds=anew[0], loads=again, within=left)
+    narrowed = replace(candidate, bounds=anew[0], loads=again, within=left)
+    energy = anew[0].least if goal.counts_energy else 0
+    jointly = (mix.least_value(goal, total, energy, narrowed.least_cycles) for mix, total in sifted.sums)
+    return replace(narrowed, jointly=max(candidate.jointly, *jointly))

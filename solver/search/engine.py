@@ -52,6 +52,9 @@ FIRST_SKELETONS = 10
 MORE_NODES = 20
 """Nodes that are branched for those after the first, at most."""
 
+FEW_NODES = 20
+"""Nodes that are branched before energy and loads are bounded together."""
+
 Report = Callable[[str, Goal, int | None], None]
 
 
@@ -231,10 +234,18 @@ class Search:
         """Branch a little; if that is not enough, sharpen the bounds and queue the candidate again."""
         loads = candidate.loads
         if self.goal.counts_cycles:
+            few = min(FEW_NODES, self.options.branch_nodes)
+            if (candidate.within is None and self._branch(bounds, few)) or self.stop():
+                return
             narrowed = tightened(candidate, self.goal, sharp=False, stop=self.stop)
             if narrowed is None or narrowed.bounds is None:
                 return
             candidate, bounds, loads = narrowed, narrowed.bounds, narrowed.loads
+            value = candidate.value(self.goal)
+            if self._queue and value > self._queue[0][0]:
+                # Another one is more promising now.
+                self._push(value, replace(candidate, loads=()))
+                return
         if self._branch(bounds, min(FIRST_NODES, self.options.branch_nodes), loads) or self.stop():
             return
         sharp = tightened(candidate, self.goal, sharp=True, stop=self.stop)

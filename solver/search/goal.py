@@ -57,8 +57,8 @@ class Goal:
 
     @property
     def counts_cycles(self) -> bool:
-        """Whether there is a limit on the cycles alone, or they are what is minimised."""
-        return self.objective == "latency" or any(name == "latency" for name, _ in self.limits)
+        """Whether the cycles of a mapping matter at all."""
+        return self.objective != "energy" or any(name != "energy" for name, _ in self.limits)
 
     def value(self, energy: int, cycles: int) -> int:
         """Value of the objective."""

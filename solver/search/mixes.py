@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from model.cost.prices import network_latency
 from solver.search.bounds import LatticeBounds, Survivors
+from solver.search.goal import Goal
 from solver.search.lattice import INFINITY
+from solver.search.loads import ROUNDING, LoadSubproblem
 from solver.search.prices import LARGEST_ENERGY, BoundaryPrice, EnergyTerm
 from solver.search.subproblem import Subproblem
 
@@ -87,10 +90,47 @@ class MixedSubproblem(Subproblem):
         """Least weighted sum that no mapping reaches which is below all limits."""
         return 1 + sum(math.ceil((cost.room - 1) * share) for cost, share in self._shares)
 
+    def least_value(self, goal: Goal, total: int, energy: int, cycles: int) -> int:
+        """Bound on the objective of mappings whose weighted sum is `total` or more.
+
+        They take `energy` and `cycles` or more. What the sum demands beyond is left to either of them, as
+        far as the goal's limits allow: between both ends, no objective is less than at the lesser one.
+        """
+        per_energy, per_cycle, needed = Fraction(0), Fraction(0), Fraction(total)
+        for cost, share in self._shares:
+            own = share / cost.sub.quantum
+            needed += own * cost.sub.constant
+            if isinstance(cost.sub, LoadSubproblem):
+                per_cycle += own * cost.sub.scale * ROUNDING
+            else:
+                per_energy += own
+        needed += per_cycle * network_latency(self.space.architecture)
+        cheapest, dearest = Fraction(energy), Fraction(goal.energy_limit(cycles))
+        fastest, slowest = Fraction(cycles), Fraction(goal.cycles_limit(energy))
+        slow = _least(needed - per_energy * cheapest, per_cycle, fastest, slowest)
+        dear = _least(needed - per_cycle * fastest, per_energy, cheapest, dearest)
+        thrifty = _least(needed - per_cycle * slow, per_energy, cheapest, dear)
+        quick = _least(needed - per_energy * dear, per_cycle, fastest, slow)
+        ends = ((thrifty, slow), (dear, quick))
+        return min(goal.value(math.floor(spent), math.floor(taken)) for spent, taken in ends)
+
+
+def _least(needed: Fraction, each: Fraction, least: Fraction, most: Fraction) -> Fraction:
+    """How much of a cost makes up for `needed`, if it counts for anything; between `least` and `most`."""
+    return min(most, max(least, needed / each)) if each else least
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """Tiles that several costs together leave, and the least weighted sums of them that were found."""
+
+    within: Survivors
+    sums: tuple[tuple[MixedSubproblem, int], ...]
+
 
 def sift(
     costs: Sequence[Cost], leading: int, within: Survivors, sharp: bool, stop: Callable[[], bool]
-) -> Survivors | None:
+) -> Sifted | None:
     """Tiles out of `within` that several costs together leave; None if they leave no mapping.
 
     Parameters
@@ -104,6 +144,7 @@ def sift(
     """
     origin = costs[0].sub
     others = frozenset(range(len(costs))) - {leading}
+    sums = []
     for weight in WEIGHTS:
         for beside in dict.fromkeys((*(frozenset((number,)) for number in sorted(others)), others)):
             weights = tuple(
@@ -117,4 +158,5 @@ def sift(
             if bounds.empty:
                 return None
             within = bounds.survivors
-    return within
+            sums.append((mixed, bounds.least))
+    return Sifted(within, tuple(sums))

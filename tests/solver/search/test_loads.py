@@ -8,17 +8,18 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, StorageLevel
-from model.cost import evaluate
+from model.cost import Evaluation, evaluate
 from model.cost.prices import level_cycles
 from model.mapping import Mapping, StorageMapping
 from model.mapspace import KeepRules, Mapspace
 from model.spec.timeloop import load_timeloop
+from solver.result import OBJECTIVES as OBJECTIVE_NAMES
 from solver.result import Options, Status
 from solver.search import engine, map_einsum
 from solver.search.bounds import never
 from solver.search.goal import Goal
 from solver.search.loads import PARTS, LoadSubproblem, loaded
-from solver.search.mixes import Cost, sift
+from solver.search.mixes import Cost, Sifted, sift
 from solver.search.prices import resources
 from solver.search.space import SearchSpace
 from solver.search.subproblem import Subproblem
@@ -161,7 +162,7 @@ def place_of(space: SearchSpace, mapping: Mapping) -> tuple[Subproblem | None, l
 def test_what_is_below_all_limits_survives_their_sums(sharp: bool):
     """Any mapping, with limits on energy and loads that it just keeps: its tiles are still there."""
     random = Random(21)
-    kept = dropped = 0
+    kept = dropped = raised = 0
     for mapspace in random_mapspaces(21, 30, 1500):
         narrow = scarce(random, mapspace)
         space = SearchSpace(narrow)
@@ -175,12 +176,42 @@ def test_what_is_below_all_limits_survives_their_sums(sharp: bool):
             loads = [loaded(sub, number, goal) for number in range(len(resources(space.levels)))]
             costs = [Cost(sub, evaluation.energy + 1), *(Cost(own, own.limit(goal)) for own in loads)]
             within = tuple(sub.feasible(level) for level in range(1, len(space.levels)))
-            left = sift(costs, random.randrange(len(costs)), within, sharp, never)
-            assert left is not None
+            sifted = sift(costs, random.randrange(len(costs)), within, sharp, never)
+            assert sifted is not None
+            left = sifted.within
             assert all(tile in own for tile, own in zip(tiles[1:], left, strict=True))
             kept += sum(map(len, left))
             dropped += sum(map(len, within)) - sum(map(len, left))
-    assert min(kept, dropped) > 100
+            raised += joint_bounds_hold(random, sifted, evaluation)
+    assert min(kept, dropped, raised) > 100
+
+
+def joint_bounds_hold(random: Random, sifted: Sifted, evaluation: Evaluation) -> int:
+    """Check what sums of costs say of a mapping; return how often that raises a bound."""
+    limits = (("energy", evaluation.energy), ("latency", evaluation.cycles))
+    floors = random.randint(0, evaluation.energy), random.randint(0, evaluation.cycles)
+    raised = 0
+    for objective in OBJECTIVE_NAMES:
+        goal = Goal(objective, limits)
+        value = goal.value(evaluation.energy, evaluation.cycles)
+        bounds = [mixed.least_value(goal, total, *floors) for mixed, total in sifted.sums]
+        assert all(goal.value(*floors) <= bound <= value for bound in bounds)
+        raised += max(bounds, default=0) > goal.value(*floors)
+    return raised
+
+
+def test_energy_and_load_together_tell_which_subproblems_are_promising():
+    """Two words of weights per unit: the fewest cycles take too many accesses, and EDP is lower elsewhere."""
+    files = ["architectures/eyeriss_like.yaml", "layers/resnet18/02_conv2_block1_a.yaml"]
+    mapspace = load_timeloop([SPECS / file for file in files]).mapspace
+    architecture = mapspace.architecture
+    nodes = (
+        replace(node, size_words=2) if node.name == "weight_spad" else node for node in architecture.nodes
+    )
+    small = replace(mapspace, architecture=replace(architecture, nodes=tuple(nodes)))
+    result = map_einsum(small, Options(objectives=("edp",)))
+    assert result.status is Status.OPTIMAL
+    assert sum(mask.nodes for mask in result.evidence[0].masks) < 2000
 
 
 @pytest.mark.parametrize("objectives", [("latency",), ("latency", "energy")])
