@@ -12,7 +12,7 @@ from model.architecture import Architecture
 from model.cost.batch.encoding import Booleans, Integers, MappingBatch
 from model.cost.batch.nest import BatchNest, unroll
 from model.cost.batch.prices import fits, leaking_instances, level_cycles, level_energy, paying_instances
-from model.cost.batch.space import index_space
+from model.cost.batch.space import index_space, most_words
 from model.cost.batch.traffic import dataspace_traffic, kept_levels
 from model.cost.prices import network_latency
 from model.cost.tiles import tile_words
@@ -73,6 +73,7 @@ class BatchEvaluator:
         self._indices = [index_space(problem, space) for space in problem.dataspaces]
         self._names = [space.name for space in problem.dataspaces]
         self._sizes = _sizes(problem, architecture)
+        _check_cycles(problem, architecture)
 
     def evaluate(self, batch: MappingBatch) -> BatchEvaluation:
         """Price all mappings of `batch`.
@@ -157,3 +158,14 @@ def _sizes(problem: Problem, architecture: Architecture) -> Integers:
     if any(sum(map(mul, row, whole)) >= 2**63 for row in sizes):
         raise OverflowError("the tiles are too large for the batched cost model")
     return np.array(sizes, dtype=np.int64)
+
+
+def _check_cycles(problem: Problem, architecture: Architecture) -> None:
+    """Check that the cycles that any bandwidth needs fit 64 bits."""
+    for level in architecture.levels:
+        rates = (level.read_bandwidth, level.write_bandwidth, level.shared_bandwidth)
+        slowest = min((rate for rate in rates if rate is not None), default=1)
+        # Words are read, filled and updated.
+        demand = sum(3 * most_words(problem, s) * level.scale(s.name) for s in problem.dataspaces)
+        if demand / slowest + network_latency(architecture) >= 2**63:
+            raise OverflowError(f"the bandwidths of {level.name!r} are too low for the batched cost model")

@@ -143,11 +143,15 @@ def _distinct_by_row(coefficients: Integers, bounds: Integers, strides: Integers
     return distinct
 
 
-def _check_size(problem: Problem, space: Dataspace) -> None:
-    """Check that all counts are exact as doubles, and shares of partitions fit 64 bits."""
+def most_words(problem: Problem, space: Dataspace) -> int:
+    """What no count of words of `space` exceeds, at one instance of any level."""
     indexing = [term.dim for rank in space.ranks for term in rank]
     stretch = math.prod(abs(term.coefficient) for rank in space.ranks for term in rank)
-    diagonals = math.prod(problem.bound[dim] ** (indexing.count(dim) - 1) for dim in set(indexing))
-    words = tile_words(space, problem.bound)
-    if problem.computes * stretch * diagonals >= 2**53 or words**2 >= 2**63:
+    diagonals: int = math.prod(problem.bound[dim] ** (indexing.count(dim) - 1) for dim in set(indexing))
+    return problem.computes * stretch * diagonals
+
+
+def _check_size(problem: Problem, space: Dataspace) -> None:
+    """Check that all counts are exact as doubles, and shares of partitions fit 64 bits."""
+    if most_words(problem, space) >= 2**53 or tile_words(space, problem.bound) ** 2 >= 2**63:
         raise OverflowError(f"dataspace {space.name!r} is too large for the batched cost model")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 
 import numpy as np
@@ -119,3 +120,10 @@ def test_too_large_problems_are_refused() -> None:
     problem, architecture = _small()
     with pytest.raises(OverflowError, match="'A' is too large"):
         BatchEvaluator(replace(problem, bounds=(2**20, 2**20, 2**20)), architecture)
+
+
+def test_bandwidths_whose_cycles_do_not_fit_are_refused() -> None:
+    problem, architecture = _small()
+    slow = replace(architecture.levels[0], read_bandwidth=Fraction(1, 10**17))
+    with pytest.raises(OverflowError, match="'dram' are too low"):
+        BatchEvaluator(problem, replace(architecture, nodes=(slow, *architecture.nodes[1:])))
