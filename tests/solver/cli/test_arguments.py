@@ -32,6 +32,8 @@ def test_limits_have_the_type_of_their_default():
     ("words", "message"),
     [
         ([], "nothing to do: name SPEC files, or a command\nhelp: `python -m solver --help`"),
+        (["--jobs", "2", "check", "a.yaml"], "the command 'check' must come first"),
+        (["a.yaml", "explain"], "the command 'explain' must come first"),
         (["map"], "SPEC\nhelp: `python -m solver map --help`"),
         (["evaluate", "a.yaml"], "--mapping"),
         (["a", "--objective", "power"], "unknown objective 'power'"),
