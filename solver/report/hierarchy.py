@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from rich.table import Table
@@ -11,8 +12,16 @@ from model.cost.tiles import tile_words
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.mapspace_size import mapspace_size
 from model.problem import Problem
-from solver.report.figures import count_text, large_count_text
+from solver.report.figures import count_text, large_count_text, percent
 from solver.report.tables import LONG_TEXT, NOTHING, block_text, plain_table
+
+FLAGS = {
+    "no_temporal_reuse": "no temporal reuse of",
+    "rmw_first_update": "rmw_first_update of",
+    "no_coalesce": "no coalescing of",
+    "no_multicast": "no multicast of",
+    "no_link_transfer": "no link transfer of",
+}
 
 
 def problem_table(problem: Problem) -> Table:
@@ -39,14 +48,17 @@ def hierarchy_table(mapspace: Mapspace) -> Table:
         if isinstance(node, Fanout):
             size = count_text(architecture.instances_above(position) * node.size)
             kind = f"fanout {node.mesh_x} x {node.mesh_y}"
-            table.add_row(node.name, kind, size, *(NOTHING,) * 3, _joined(_spatial_text(next(spatial))))
+            constraints = _joined((*_spatial_text(next(spatial)), *_flags_text(node)))
+            table.add_row(node.name, kind, size, *(NOTHING,) * 3, constraints)
             continue
         loops, keep = next(temporal)
         instances = count_text(architecture.instances_above(position))
-        constraints = _joined((*_keep_text(keep), *_temporal_text(loops)))
-        table.add_row(node.name, "storage", instances, *_storage_columns(node), constraints)
+        parts = (*_keep_text(keep), *_temporal_text(loops), *_flags_text(node), *_utilization_text(node))
+        table.add_row(node.name, "storage", instances, *_storage_columns(node), _joined(parts))
     units = count_text(architecture.compute_instances)
-    table.add_row(architecture.compute.name, "compute", units, *(NOTHING,) * 4)
+    least = math.ceil(mapspace.min_parallelism)
+    parallelism = f"at least {count_text(least)} in use" if least > 1 else NOTHING
+    table.add_row(architecture.compute.name, "compute", units, *(NOTHING,) * 3, parallelism)
     return table
 
 
@@ -98,3 +110,15 @@ def _spatial_text(rules: SpatialRules) -> Iterator[str]:
     yield from _order_text(rules)
     if rules.split is not None:
         yield f"split {rules.split}"
+
+
+def _flags_text(node: StorageLevel | Fanout) -> Iterator[str]:
+    for flag, text in FLAGS.items():
+        names: frozenset[str] = getattr(node, flag, frozenset())
+        if names:
+            yield f"{text} {', '.join(sorted(names))}"
+
+
+def _utilization_text(level: StorageLevel) -> Iterator[str]:
+    if level.min_utilization:
+        yield f"at least {percent(level.min_utilization)} full"

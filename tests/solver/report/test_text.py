@@ -79,6 +79,31 @@ def test_check_prints_problem_hierarchy_and_size():
     assert_golden("check.txt", printed(print_check, MAPSPACE))
 
 
+def test_check_prints_every_constraint():
+    names = frozenset({"Inputs", "Outputs"})
+    buffer = replace(
+        ARCHITECTURE.levels[1],
+        min_utilization=Fraction(1, 4),
+        no_temporal_reuse=names,
+        rmw_first_update=frozenset({"Outputs"}),
+        no_coalesce=names,
+    )
+    column = replace(ARCHITECTURE.fanouts[0], no_multicast=names, no_link_transfer=frozenset({"Weights"}))
+    nodes = (ARCHITECTURE.nodes[0], buffer, column, *ARCHITECTURE.nodes[3:])
+    architecture = replace(ARCHITECTURE, nodes=nodes)
+    lines = printed(
+        print_check, replace(MAPSPACE, architecture=architecture, min_parallelism=Fraction(5, 2))
+    ).splitlines()
+    text = " ".join(" ".join(lines).split())
+    for constraint in (
+        "no temporal reuse of Inputs, Outputs; rmw_first_update of Outputs; no coalescing of Inputs, Outputs",
+        "at least 25.00 % full",
+        "no multicast of Inputs, Outputs; no link transfer of Weights",
+        "at least 3 in use",
+    ):
+        assert constraint in text
+
+
 def test_values_of_several_sizes_show_in_every_table():
     packing = (Packing("Inputs", 8), Packing("Outputs", 1, 32, 4))
     buffer = replace(ARCHITECTURE.levels[1], packing=packing, size_words=8 * 256)
