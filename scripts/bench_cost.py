@@ -21,6 +21,7 @@ from model.cost.batch import BatchEvaluator, encode
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.numbers import prime_factors
 from model.problem import Dataspace, Problem, Term
+from solver.cli.options import positive
 
 CONVOLUTION = Problem(
     "convolution",
@@ -75,7 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--mappings", type=int, default=20000, help="mappings in the batch (default 20000)")
+    parser.add_argument(
+        "--mappings", type=positive, default=20000, help="mappings in the batch (default %(default)s)"
+    )
     count = parser.parse_args(arguments).mappings
     source = random.Random(0)
     mappings = [random_mapping(source) for _ in range(count)]
