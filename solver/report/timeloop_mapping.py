@@ -21,6 +21,11 @@ def mapping_targets(problem: Problem, architecture: Architecture, mapping: Mappi
     A storage level gives a ``dataspace`` and a ``temporal`` target, a fanout a ``spatial`` one. All
     dimensions are listed in ``factors`` and ``permutation`` (innermost first), so that nothing is
     left to a reader's defaults; the first ``split`` dimensions of a fanout lie along X.
+
+    Raises
+    ------
+    ValueError
+        If a node has two loops over one dimension, which targets cannot say.
     """
     targets: list[Target] = []
     for node, chosen in zip(architecture.nodes, mapping.nodes, strict=True):
@@ -72,6 +77,8 @@ def _spatial_target(problem: Problem, name: str, chosen: FanoutMapping) -> Targe
 
 def _factors(problem: Problem, live: Sequence[tuple[str, int]]) -> list[str]:
     bounds = dict(live)
+    if len(bounds) < len(live):
+        raise ValueError("a node has two loops over one dimension")
     return [f"{dim}={bounds.get(dim, 1)}" for dim in problem.dims]
 
 

@@ -2,8 +2,10 @@
 
 import math
 
+import pytest
 import yaml
 
+from model.mapping import Loop, Mapping, StorageMapping
 from solver.report.timeloop_mapping import mapping_targets, mapping_yaml
 from tests.solver.examples import ARCHITECTURE, MAPPING, PROBLEM
 from tests.solver.golden import assert_golden
@@ -44,3 +46,9 @@ def test_the_split_divides_the_axes():
 def test_names_that_yaml_would_read_otherwise_are_quoted():
     target = {"target": "no", "type": "dataspace", "keep": ["on", "1"], "bypass": []}
     assert yaml.safe_load(mapping_yaml([target])) == {"mapping": [target]}
+
+
+def test_two_loops_over_one_dimension_of_a_node_are_refused():
+    dram = StorageMapping((Loop("M", 3), Loop("P", 2), Loop("M", 2)))
+    with pytest.raises(ValueError, match="two loops over one dimension"):
+        mapping_targets(PROBLEM, ARCHITECTURE, Mapping((dram, *MAPPING.nodes[1:])))
