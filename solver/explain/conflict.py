@@ -76,7 +76,7 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
     told, is_exact = _filtered(feasibility, [*given, *single], several)
     needed = [*single, *(c for line in told for c in line)]
     passed_on = any(level.no_coalesce for level in feasibility.mapspace.architecture.levels)
-    if not (given or needed or passed_on):
+    if not (needed or passed_on or any(isinstance(c, Keeping) for c in given)):
         raise ContradictionError("no mapping is found where nothing is asked for")
     _verify(feasibility, given, needed)
     return Conflict(tuple(c for c in constraints if c in needed), irreducible and is_exact)

@@ -124,7 +124,7 @@ class Utilization:
 
 @dataclass(frozen=True)
 class Mesh:
-    """The number of children of a fanout along one axis."""
+    """The number of children of a fanout along one axis; a single one cannot be dropped."""
 
     node: int
     axis: Axis
@@ -186,8 +186,13 @@ def temporal_orders(mapspace: Mapspace) -> tuple[TemporalOrder, ...]:
 
 
 def droppable(constraint: Constraint) -> bool:
-    """Whether a mapspace without `constraint` makes sense."""
-    return not (isinstance(constraint, Keeping) and constraint.settled)
+    """Whether a mapspace without `constraint` makes sense: an axis of a single child is nobody's limit."""
+    match constraint:
+        case Keeping(settled=settled):
+            return not settled
+        case Mesh(size=size):
+            return size > 1
+    return True
 
 
 def written_together(one: Constraint, other: Constraint) -> bool:

@@ -27,7 +27,6 @@ from solver.explain.constraints import (
     SpatialOrder,
     Split,
     Utilization,
-    droppable,
 )
 from solver.explain.products import Exponents, Products
 
@@ -160,8 +159,6 @@ class Encoding:
     def _add(self, constraint: Constraint) -> None:
         literal = self.model.new_bool_var(f"c{len(self.literals)}")
         self.literals[constraint] = literal
-        if not droppable(constraint):
-            self.model.add(literal == 1)
         match constraint:
             case FactorLimit():
                 self._limit_factor(constraint, literal)

@@ -109,7 +109,7 @@ def _reasons(
         others |= {twin for c in others for twin in twins_of(c, constraints)}
         rest = [c for c in constraints if c not in others]
         given = [c for c in constraints if not droppable(c)]
-        found = tuple(_shortfalls(feasibility, given, conflict.constraints))
+        found = _shortfalls(feasibility, given, conflict.constraints)
         changes = tuple(levers(feasibility, rest, conflict.constraints))
         statements = tuple(Statement(statement_text(c, mapspace), c.sources) for c in conflict.constraints)
         yield Reason(
@@ -125,13 +125,22 @@ def _reasons(
 
 def _shortfalls(
     feasibility: Feasibility, given: Collection[Constraint], conflict: Collection[Constraint]
+) -> tuple[Shortfall, ...]:
+    """Return the arithmetic of a conflict: what is needed if only its other constraints and `given` hold."""
+    together = [*given, *conflict]
+    found = tuple(_missing(feasibility, together, conflict))
+    # Nobody limits an axis of a single child, but it may be what has no room.
+    return found or tuple(_missing(feasibility, together, given))
+
+
+def _missing(
+    feasibility: Feasibility, together: Collection[Constraint], blamed: Collection[Constraint]
 ) -> Iterator[Shortfall]:
-    """Yield the arithmetic of a conflict: what is needed if only its other constraints and `given` hold."""
-    for constraint in (c for kind in MOST_TELLING for c in conflict if isinstance(c, kind)):
-        if any(_is_share_of(constraint, other) for other in conflict):
+    """Yield for each of `blamed`, in conflict `together`, by how much it is too small for the others."""
+    for constraint in (c for kind in MOST_TELLING for c in blamed if isinstance(c, kind)):
+        if any(_is_share_of(constraint, other) for other in together):
             continue
-        rest = [*given, *(c for c in conflict if c != constraint)]
-        found = nearest(feasibility, rest, constraint)
+        found = nearest(feasibility, [c for c in together if c != constraint], constraint)
         missing = shortfall(constraint, found, feasibility.mapspace) if found and found.exact else None
         if missing is not None:
             yield missing

@@ -92,7 +92,7 @@ def shortfall(constraint: Constraint, found: Nearest, mapspace: Mapspace) -> Sho
         case Mesh(node, axis, size):
             text = (
                 f"`{_node(mapspace, node)}` needs {value:,} children along {axis.upper()} at the least, "
-                f"there are {size:,}: {_missing(value - size)}"
+                f"there {'is' if size == 1 else 'are'} {size:,}: {_missing(value - size)}"
             )
             return Shortfall(text, value, size, "children")
         case Parallelism():

@@ -247,6 +247,19 @@ def test_a_larger_mesh_raises_a_least_parallelism_with_it():
     assert not any("mesh" in text for text in levers)
 
 
+def test_an_axis_that_is_not_written_is_not_blamed_but_counted():
+    edits = [
+        ("spatial: {meshX: 4, meshY: 3}", "spatial: {meshX: 4}"),
+        pe("factors: [P=1, C=4], permutation: [M, C, R], split: 1"),
+    ]
+    (reason,) = diagnose(mapspace_of(*edits)).reasons
+    assert reason.text == "`PE` needs 4 children along Y at the least, there is 1: 3 too few"
+    texts = [statement.text for statement in reason.constraints]
+    assert "C=4 in the spatial loops of `PE`" in texts
+    assert not any("wide" in text for text in texts)
+    assert reason.irreducible
+
+
 def test_a_share_is_not_said_to_need_more_of_what_it_is_a_share_of():
     (reason,) = diagnose(mapspace_of(factors("C<=2, R=1"), share(1))).reasons
     assert any("meshX" in statement.text for statement in reason.constraints)
