@@ -24,7 +24,7 @@ UNCHANGED = "unchanged"
 
 def slack_table(slacks: Iterable[Slack]) -> Table:
     """Return a row per limit of one instance: its size, and what the mapping uses and leaves of it."""
-    table = _level_table("Limit", "Used", "Unused", "Share")
+    table = _level_table("Limit", "Used", "Unused", "Of limit")
     previous = ""
     for slack in slacks:
         figures = (amount_text(slack.resource, part) for part in (slack.limit, slack.used, slack.unused))

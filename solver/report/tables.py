@@ -23,7 +23,7 @@ def levels_table(architecture: Architecture, evaluation: Evaluation) -> Table:
     takes if that is not one; energies are of all instances together.
     """
     table = plain_table("Level", "Dataspace")
-    for heading in ("Instances", "Tile", "Share", "Reads", "Fills", "Updates", "Energy", "Of total"):
+    for heading in ("Instances", "Tile", "Of level", "Reads", "Fills", "Updates", "Energy", "Of total"):
         table.add_column(heading, justify="right", no_wrap=True)
     positions = architecture.storage_indices
     for position, level, cost in zip(positions, architecture.levels, evaluation.levels, strict=True):
