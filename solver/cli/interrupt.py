@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SHOW_CURSOR = b"\x1b[?25h\n"
+
+_UNSAID = "ignore::UserWarning:multiprocessing.resource_tracker"
+"""What a second signal leaves of worker processes is given back all the same; nobody need hear of it."""
 
 
 @contextmanager
@@ -29,11 +33,13 @@ def interruptible() -> Iterator[threading.Event]:
     sender.setblocking(False)
     previous = {number: signal.signal(number, _leave_to_watcher) for number in SIGNALS}
     previous_fd = signal.set_wakeup_fd(sender.fileno())
+    sys.warnoptions.append(_UNSAID)  # processes that begin from here on have the same options
     watcher = threading.Thread(target=_watch, args=(receiver, stop), daemon=True)
     watcher.start()
     try:
         yield stop
     finally:
+        sys.warnoptions.remove(_UNSAID)
         signal.set_wakeup_fd(previous_fd)
         for number, handler in previous.items():
             signal.signal(number, handler)

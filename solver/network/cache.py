@@ -20,6 +20,7 @@ from solver.certificate.canonical import canonical, canonical_sha256
 from solver.result import Result, Statistics, Status, Termination
 
 FORMAT = 2
+VERSION = version("tilewright")
 
 LEFTOVER_S = 3600
 """Age at which a file that is being written belongs to no run that lives."""
@@ -34,7 +35,7 @@ def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
     return canonical_sha256(
         {
             "format": FORMAT,
-            "version": version("tilewright"),
+            "version": VERSION,
             "objectives": list(objectives),
             "mapspace": canonical(mapspace),
         }

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from model.mapspace import Mapspace
+from solver.network.cache import VERSION
 from solver.network.executors import (
     MOST_LOSSES,
     POLL_S,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 EXTRA = "cluster"
 CONNECT_S = 10
-VERSION = version("tilewright")
 
 
 class Cluster:

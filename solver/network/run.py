@@ -148,7 +148,8 @@ class _Answers:
 
 
 def _named(result: Result, layer: Layer) -> Result:
-    """Return an answer with the layer's own names."""
+    """Return an answer with the layer's own names; what it rests on has those of the task."""
+    result = replace(result, evidence=())
     if result.mapping is None:
         return result
     problem, architecture = layer.mapspace.problem, layer.mapspace.architecture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,8 +50,10 @@ def verbatim(name: str) -> str:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure; `PlotError` where that fails."""
+    """Write a figure once all of it is drawn, which takes its time; `PlotError` where that fails."""
+    drawn = BytesIO()
+    figure.savefig(drawn, format=path.suffix[1:].lower(), dpi=DOTS_PER_INCH)
     try:
-        figure.savefig(path, dpi=DOTS_PER_INCH)
+        path.write_bytes(drawn.getvalue())
     except OSError as error:
         raise PlotError(f"cannot write {path}: {error.strerror}") from error

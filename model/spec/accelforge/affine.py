@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import keyword
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -13,6 +15,13 @@ from model.spec.syntax import ExpressionText
 LARGEST = 2**31 - 1
 
 _DEEPEST = 50
+
+_FACTOR = re.compile(r"(?<![\w.])(?!0[xXoObB])(\d+)\s*(?=[A-Za-z(])(?![eE]\d|(?:and|or|mod|not|implies)\b)")
+"""A number before what it multiplies, as in ``2p`` and ``3 (p + 1)``."""
+
+_RESERVED = frozenset(keyword.kwlist) - {"and", "or", "not"}
+_EQUALITY = re.compile(r"(?<![<>=!])=(?!=)")
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,7 @@ def read_affine(text: str, span: Span | None) -> Affine:
     Parameters
     ----------
     text
-        Sums, differences and products with whole numbers, such as ``2*p + r - 1``.
+        Sums, differences and products with whole numbers, such as ``2*p + r - 1``; ``2p`` is ``2*p``.
     span
         Its place.
 
@@ -66,7 +75,7 @@ def read_affine(text: str, span: Span | None) -> Affine:
     SpecError
         For anything else, at the part that is wrong.
     """
-    source = ExpressionText(text, span)
+    source = _expression(text, span)
     try:
         return _Walker(source).affine(source.parse(), 0)
     except NotAffineError as error:
@@ -77,7 +86,7 @@ def read_affine(text: str, span: Span | None) -> Affine:
 def read_constraints(text: str, span: Span) -> tuple[Constraint, ...]:
     """Return the constraints that a conjunction of affine comparisons stands for.
 
-    Comparisons may be chained (``0 <= m < 128``) and joined by ``and``; ``=`` means equality.
+    Comparisons may be chained (``0 <= m < 128``) and joined by ``and`` or ``&&``; ``=`` means equality.
 
     Raises
     ------
@@ -86,8 +95,16 @@ def read_constraints(text: str, span: Span) -> tuple[Constraint, ...]:
     NotAffineError
         For an expression of another kind, which may describe a set all the same.
     """
-    source = ExpressionText(text, span)
+    source = _expression(_EQUALITY.sub("==", text).replace("&&", " and "), span)
     return tuple(Constraint(affine, span) for affine in _Walker(source).conjunction(source.parse()))
+
+
+def _expression(text: str, span: Span | None) -> ExpressionText:
+    for word in _WORD.findall(text):
+        if word in _RESERVED:
+            hint = "give the rank variable another name"
+            raise SpecError(f"`{word}` cannot be a name in an expression", span, hint=hint)
+    return ExpressionText(_FACTOR.sub(r"\1*", text), span)
 
 
 class _Walker:

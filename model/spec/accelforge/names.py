@@ -280,12 +280,13 @@ class EinsumNames:
             ruled = _tensors_in(node, self)
         elif node is not None:
             raise SpecError("`persistent_tensors` is a set expression", node.span)
+        own: dict[str, bool] = {}
         for access in self.einsum.accesses:
             given = access.get("persistent")
             if given is not None:
                 flag = as_bool(given, "`persistent`", self.rules.variables)
-                ruled = ruled | {access.tensor} if flag else ruled - {access.tensor}
-        return ruled
+                _settle(own, access.tensor, flag, "persistent", given)
+        return ruled - own.keys() | {tensor for tensor, flag in own.items() if flag}
 
     def bits_per_value(self) -> dict[str, int]:
         """Return the bits of a value of each tensor.
@@ -304,8 +305,7 @@ class EinsumNames:
             given = access.get("bits_per_value")
             if given is not None:
                 bits = as_int(given, "`bits_per_value`", self.rules.variables, 1, _MOST_BITS)
-                if found.setdefault(access.tensor, bits) != bits:
-                    raise SpecError(f"`{access.tensor}` has two values of `bits_per_value`", given.span)
+                _settle(found, access.tensor, bits, "bits_per_value", given)
         for access in self.einsum.accesses:
             if access.tensor not in found and access.tensor not in ruled:
                 hint = "give `workload` an entry such as `bits_per_value: {All: 8}`"
@@ -373,6 +373,12 @@ def names_of_part(
             note(f"{einsum.span}: {what}: {why}")
         return names
     return EinsumNames(einsum, cascade, renames, rules, on_unmet=note)
+
+
+def _settle(found: dict[str, _Value], tensor: str, value: _Value, what: str, node: Node) -> None:
+    """Note what an access says of its tensor; SpecError where another access of the Einsum says otherwise."""
+    if found.setdefault(tensor, value) != value:
+        raise SpecError(f"`{tensor}` has two values of `{what}`", node.span)
 
 
 def _tensors_in(node: ScalarNode, names: EinsumNames) -> frozenset[str]:

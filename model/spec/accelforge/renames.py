@@ -7,8 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from model.spec.accelforge.sets import Kind
-from model.spec.fields import as_mapping, as_name, as_scalar, as_sequence, check_keys, given, known_name
-from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
+from model.spec.fields import (
+    as_mapping,
+    as_name,
+    as_scalar,
+    as_sequence,
+    check_keys,
+    flat_items,
+    given,
+    known_name,
+)
+from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
 
 DEFAULT = "default"
 
@@ -102,7 +111,7 @@ def read_top_renames(node: Node | None, einsums: Iterable[str]) -> dict[str, Ren
     items = () if listed is None else as_sequence(listed, "`einsums` of `renames`").items
     names = (DEFAULT, *einsums)
     found: dict[str, Renames] = {}
-    for item in _flat(items):
+    for item in flat_items(items):
         entry = as_mapping(item, "an Einsum's renames")
         check_keys(entry, ("name", *_SECTION_KINDS), "an Einsum's renames", ("name",))
         name = known_name(entry.require("name", "an Einsum's renames"), names, "Einsum")
@@ -110,14 +119,6 @@ def read_top_renames(node: Node | None, einsums: Iterable[str]) -> dict[str, Ren
             for rename in read_renames(given(entry, key), kind).values():
                 _add(found.setdefault(name, {}), rename)
     return found
-
-
-def _flat(items: Iterable[Node]) -> Iterable[Node]:
-    for item in items:
-        if isinstance(item, SequenceNode):
-            yield from _flat(item.items)
-        else:
-            yield item
 
 
 def _add(renames: Renames, rename: Rename) -> None:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from model.spec.accelforge.affine import Affine, Constraint, NotAffineError, read_constraints
-from model.spec.accelforge.boxes import Box, cuts, is_attained, tightened
+from model.spec.accelforge.boxes import Box, cuts, is_attained, may_bound_together, tightened
 from model.spec.accelforge.einsums import WrittenEinsum, WrittenIndex
 from model.spec.accelforge.isl import bounding_box
 from model.spec.fields import Names, as_int, as_mapping, as_scalar, listing
+from model.spec.limits import DEFAULT_LIMITS
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.attributes import NO_ATTRIBUTES, Attributes, read_attributes
 from model.spec.timeloop.problem import MAX_BOUND
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_ISL_NOTATION = re.compile(r"\b(mod|exists|floor|ceil|or|not|implies)\b|\d\s*[A-Za-z_(]|:|/")
+_ISL_NOTATION = re.compile(r"\b(mod|exists|floor|ceil|or|not|implies)\b|\|\||[:,/%!]")
+
+
+# A cascade may well have more ranks than a component has attributes.
+_AS_MANY_AS_WRITTEN = replace(DEFAULT_LIMITS, attributes=DEFAULT_LIMITS.nodes)
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ def read_rank_sizes(
         For a size that is no positive whole number.
     """
     section = None if node is None else as_mapping(node, "`rank_sizes`")
-    attributes = read_attributes(section, outer, variables)
+    attributes = read_attributes(section, outer, variables, _AS_MANY_AS_WRITTEN)
     names = {**variables, **{name: attribute.value for name, attribute in attributes.items()}}
     sizes = {}
     for name, attribute in attributes.items():
@@ -134,7 +139,8 @@ def find_shape(
     bent = [constraint for constraint in affine if len(constraint.affine.coefficients) > 1]
     texts += [(f"{c.affine} >= 0", c.span) for c in bent if cuts(c, box)]
     bounded = all(own.is_bounded for own in box.values())
-    if bounded and not texts and not is_attained(box, limits):
+    is_plain = is_attained(box, limits) if bounded else not may_bound_together(box, limits)
+    if not texts and not is_plain:
         texts = [(f"{c.affine} >= 0", c.span) for c in limits if cuts(c, box)]
     is_box = True
     if texts:
@@ -157,15 +163,15 @@ def _limits(index: WrittenIndex, sizes: Mapping[str, RankSize]) -> tuple[Constra
 
 def _constraints(condition: Condition) -> tuple[Constraint, ...] | None:
     """Return a condition as affine constraints, None where only ISL can tell what it means."""
-    text = re.sub(r"(?<![<>=!])=(?!=)", "==", condition.text)
+    is_for_isl = _ISL_NOTATION.search(condition.text) is not None
     try:
-        return read_constraints(text, condition.span)
+        return read_constraints(condition.text, condition.span)
     except NotAffineError as error:
-        if _ISL_NOTATION.search(text) or "%" in text or "!=" in text:
+        if is_for_isl:
             return None
         raise SpecError(str(error), error.span) from None
     except SpecError:
-        if _ISL_NOTATION.search(text):
+        if is_for_isl:
             return None
         raise
 

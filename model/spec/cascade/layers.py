@@ -22,6 +22,9 @@ from model.spec.timeloop.loader import LoadOptions, holds_constraints, load_node
 from model.spec.timeloop.problem import LoadedProblem
 from model.workload import Einsum, Workload
 
+MOST_EINSUMS = 10_000
+"""Each is read together with the architecture, which takes milliseconds."""
+
 MOST_WORDS = 1 << 56
 """Words of a level, at most: sums of a few such numbers fit an integer of 64 bits."""
 
@@ -45,6 +48,9 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
         For an architecture that cannot be used, and for names that no Einsum knows.
     """
     notes: list[str] = []
+    if len(workload.einsums) > MOST_EINSUMS:
+        message = f"{len(workload.einsums):,} Einsums; at most {MOST_EINSUMS:,} are mapped"
+        raise SpecError(message, place_of(workload.einsums[MOST_EINSUMS]))
     reserved = persistent_bits(workload)
     layers = tuple(
         _layer(Naming(einsum, workload), top, files, options, reserved, notes) for einsum in workload.einsums

@@ -7,10 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from model.cascade import Layer, Network
-from model.spec.accelforge.loader import LEVELS_ABOVE, read_workload, read_workload_text
+from model.spec.accelforge.loader import (
+    FOREIGN_SECTIONS,
+    LEVELS_ABOVE,
+    read_workload,
+    read_workload_text,
+)
 from model.spec.cascade.layers import network_of
 from model.spec.cascade.onnx_model import SUFFIX as ONNX_SUFFIX
 from model.spec.cascade.onnx_model import load_onnx
+from model.spec.fields import listing
 from model.spec.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.spec.merging import join_specs
 from model.spec.reader import read_files
@@ -113,6 +119,7 @@ def _classified(paths: Sequence[Path], variables: Mapping[str, object], options:
             models.append(path)
             continue
         top = _top(path, variables, options)
+        _check_keys(top)
         if any(key in top for key in NETWORK_SECTIONS):
             workloads.append(path)
         elif "problem" in top:
@@ -194,23 +201,24 @@ def _on_architecture(
         others = read_files(given.architectures, variables, options.limits, options.allow_include)
         joined = others if top is None else join_specs(others, top)
     if joined is None or "architecture" not in joined:
-        raise _no_architecture(joined)
+        raise SpecError("no architecture is given", hint="add a file with `architecture:`")
     return joined
 
 
-def _no_architecture(given: MappingNode | None) -> SpecError:
-    """Say that there is none, at a key that nobody knows if there is one."""
-    hint = "add a file with `architecture:`"
-    keys = () if given is None else tuple(key for key, _ in given.entries)
-    unknown = next((key for key in keys if not _is_section(key.text)), None)
-    if unknown is None:
-        return SpecError("no architecture is given", hint=hint)
-    message = f"unknown top-level key `{unknown.text}`, and no architecture is given"
-    return SpecError(message, unknown.span, hint=did_you_mean(unknown.text, ("architecture",)) or hint)
-
-
-def _is_section(name: str) -> bool:
-    return name in SECTIONS or holds_constraints(name) or holds_components(name) or ANCHOR_MARK in name
+def _check_keys(top: MappingNode) -> None:
+    """Refuse a file with keys that no part of a network has, or with two networks."""
+    known = (*SECTIONS, *NETWORK_SECTIONS)
+    for key, _ in top.entries:
+        name = key.text
+        if name in known or holds_constraints(name) or holds_components(name) or ANCHOR_MARK in name:
+            continue
+        hint = did_you_mean(name, known) or f"known are {listing(known)}"
+        if name in FOREIGN_SECTIONS:
+            hint = "of AccelForge's files workloads are read; an `architecture` is given in Timeloop's form"
+        raise SpecError(f"unknown top-level key `{name}`", key.span, hint=hint)
+    if "workload" in top and "problem" in top:
+        place, others = top.key("problem").span, ((top.key("workload").span, "the workload"),)
+        raise SpecError("one network at a time: this file has a `problem` as well", place, others)
 
 
 def without_mapping(top: MappingNode, notes: list[str]) -> MappingNode:

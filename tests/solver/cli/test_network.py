@@ -114,10 +114,10 @@ def test_a_run_that_is_killed_loses_nothing(arguments, tmp_path):
             "means the rename `weight`",
         ),
         ({"a.yaml": "variables: {}\n"}, "no architecture is given"),
-        (
-            {"a.yaml": "zzqx: {}\n"},
-            "unknown top-level key `zzqx`, and no architecture is given\n --> a.yaml:1:1",
-        ),
+        ({"a.yaml": "zzqx: {}\n"}, "unknown top-level key `zzqx`\n --> a.yaml:1:1"),
+        ({"w.yaml": WORKLOAD.replace("workload:", "worklaod:")}, "did you mean `workload`?"),
+        ({"a.yaml": "arch: {nodes: []}\n"}, "an `architecture` is given in Timeloop's form"),
+        ({"w.yaml": f"{WORKLOAD}problem: {{}}\n"}, "one network at a time: this file has a `problem`"),
     ],
 )
 def test_errors_of_users_take_one_message_and_exit_code_2(arguments, capsys, changes, message):

@@ -61,6 +61,66 @@ def test_iteration_space_shapes(load: Load):
     assert any("`0 <= q < 2` has no effect" in note for note in loaded.notes)
 
 
+@pytest.mark.parametrize("index", ["2p + 3 (q - 1) + r", "3*q - 3 + (2)*p + r", "2 p+3q-(3 - r)"])
+def test_a_number_multiplies_what_it_stands_before(load: Load, index: str):
+    text = HEAD + "  rank_sizes: {P: 4, Q: 5, R: 3}\n  einsums:\n"
+    (einsum,) = load(text + f'  - "Z[p] = A[H: {index}] * B[q] * W[r]"\n').workload.einsums
+    (rank,) = einsum.accesses[0].indices
+    assert ({term.dim: term.coefficient for term in rank.terms}, rank.offset) == (
+        {"p": 2, "q": 3, "r": 1},
+        -3,
+    )
+
+
+@pytest.mark.parametrize("index", ["0x10 + p", "1e3", "2e0 + p", "1_000 * p * p", "p * 0b1 * q"])
+def test_other_numbers_multiply_nothing(refuse: Refuse, index: str):
+    text = HEAD + "  rank_sizes: {P: 4, Q: 5}\n  einsums:\n"
+    error = refuse(text + f'  - "Z[p] = A[H: {index}] * B[q] * W[e0, x10]"\n')
+    assert "affine" in error.message or "no bounds" in error.message
+
+
+@pytest.mark.parametrize("condition", ["0 <= q < 4 && 2q <= 5", "0 <= q and 2 q < 7 and q < 3 and q >= 0"])
+def test_conditions_that_need_no_isl(load: Load, monkeypatch: pytest.MonkeyPatch, condition: str):
+    monkeypatch.setitem(sys.modules, "islpy", None)
+    text = MATMUL + f'  - {{einsum: "Z[m] = A[m, q]", iteration_space_shape: "{condition}"}}\n'
+    assert load(text).workload.einsums[0].ranges == (range(4), range(3))
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("0 <= q < 4 and q * m < 3", "a product of rank variables is not affine"),
+        ("0 <= q < 4 and in < 3", "`in` cannot be a name in an expression"),
+    ],
+)
+def test_conditions_that_nobody_understands(refuse: Refuse, condition: str, message: str):
+    text = MATMUL + f'  - {{einsum: "Z[m] = A[m, q]", iteration_space_shape: "{condition}"}}\n'
+    assert message in refuse(text).message
+
+
+def test_a_workload_may_have_many_ranks(load: Load):
+    sizes = ", ".join(f"R{place}: 2" for place in range(1000))
+    einsums = "".join(f'  - "T{place}[r{place}] = A[r{place}]"\n' for place in (0, 500, 999))
+    loaded = load(f"{HEAD}  rank_sizes: {{{sizes}}}\n  einsums:\n{einsums}")
+    assert [einsum.bounds for einsum in loaded.workload.einsums] == [{"r0": 2}, {"r500": 2}, {"r999": 2}]
+
+
+def test_sums_that_bound_their_variables_together(
+    load: Load, refuse: Refuse, monkeypatch: pytest.MonkeyPatch
+):
+    head = HEAD + "  rank_sizes: {X: 5, Y: 3}\n  einsums:\n"
+    text = head + '  - "Z[] = A[X: p + q, Y: p - q]"\n'
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "islpy", None)
+        assert "tilewright[isl]" in (refuse(text).hint or "")
+        assert "no bounds" in refuse(text.replace("p - q", "p + q")).message
+    pytest.importorskip("islpy")
+    (einsum,) = load(text).workload.einsums
+    points = [(p, q) for p in range(-9, 9) for q in range(-9, 9) if p + q in range(5) and p - q in range(3)]
+    assert einsum.ranges == tuple(range(min(own), max(own) + 1) for own in zip(*points, strict=True))
+    assert not einsum.is_box
+
+
 def test_a_coupled_condition_that_cuts_nothing_needs_no_isl(load: Load, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "islpy", None)
     text = MATMUL + '  - {einsum: "Z[m, n] = A[m, n]", iteration_space_shape: [m + n <= 7]}\n'
@@ -68,7 +128,7 @@ def test_a_coupled_condition_that_cuts_nothing_needs_no_isl(load: Load, monkeypa
 
 
 @pytest.mark.parametrize(
-    "condition", ["m <= n", "m % 2 = 0", "m mod 2 = 0", "m < 2 or m > 2", "2m < 5", "m != 2"]
+    "condition", ["m <= n", "m % 2 = 0", "m mod 2 = 0", "m < 2 or m > 2", "0 <= m, n < 3", "m != 2"]
 )
 def test_other_sets_name_the_extra_where_it_is_missing(
     refuse: Refuse, monkeypatch: pytest.MonkeyPatch, condition: str
@@ -87,7 +147,8 @@ def test_other_sets_name_the_extra_where_it_is_missing(
         ("m + 1 <= n", {"m": 4, "n": 4}, False),
         ("m mod 2 = 0", {"m": 3, "n": 5}, False),
         ("m < 1 or m = 1", {"m": 2, "n": 5}, True),
-        ("2m < 5", {"m": 3, "n": 5}, True),
+        ("0 <= m, n < 3", {"m": 3, "n": 3}, True),
+        ("m < 1 || m = 1", {"m": 2, "n": 5}, True),
     ],
 )
 def test_isl_finds_the_box_around_other_sets(

@@ -248,6 +248,9 @@ BAD = {
     "`persistent` of tensor `Y` is True here, but False": "  rank_sizes: {M: 4}\n"
     "  persistent_tensors: Inputs\n"
     '  einsums: ["Y[m] = A[m]", "Z[m] = Y[m]"]\n',
+    "`A` has two values of `persistent`": "  rank_sizes: {M: 4}\n  einsums: [{name: Z, tensor_accesses:"
+    " [{name: A, projection: [m], persistent: True}, {name: A, projection: [m], persistent: False},"
+    " {name: Z, projection: [m], output: True}]}]\n",
     "a copy operation has one input": "  rank_sizes: {M: 4}\n"
     '  einsums: [{einsum: "Z[m] = A[m] * B[m]", is_copy_operation: true}]\n',
     "unknown key `rank_size`": '  rank_size: {M: 4}\n  einsums: ["Z[m] = A[m]"]\n',

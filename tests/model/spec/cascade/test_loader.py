@@ -11,7 +11,7 @@ import pytest
 from model.architecture import Packing
 from model.cascade import Network
 from model.mapspace import FactorRule
-from model.spec.cascade import load_network
+from model.spec.cascade import layers, load_network
 from model.spec.source import SpecError
 from model.spec.timeloop import load_timeloop
 from tests.conftest import REPOSITORY
@@ -339,6 +339,13 @@ def test_a_mapping_of_the_architecture_is_left_out(load: Load, tmp_path: Path):
     (tmp_path / "m.yaml").write_text("mapping: []\n", encoding="utf-8")
     network = load_network(["w.yaml", "a.yaml", "m.yaml"])
     assert any("`mapping`" in note for note in network.notes)
+
+
+def test_more_einsums_than_can_be_read_in_time_are_refused(load: Load, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(layers, "MOST_EINSUMS", 2)
+    with pytest.raises(SpecError, match="Einsums; at most 2 are mapped") as caught:
+        load()
+    assert caught.value.span.file == "w.yaml"
 
 
 def test_an_unknown_section_is_refused(load: Load):
