@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise, product
+from itertools import combinations, combinations_with_replacement, pairwise, product
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from model.architecture import StorageLevel
 from model.cost.batch.encoding import Booleans, Integers
 from model.mapspace import FactorRule, Mapspace
 from model.numbers import prime_factors
-from model.problem import Dataspace, Term
+from model.problem import Term
 from solver.cpsat import Answer, CheckedModel, Expression, RangeError, Variable
 from solver.heuristics.interface import MapperError
 from solver.heuristics.rules import Rules
@@ -45,9 +45,9 @@ def units(value: float) -> int:
 class LogModel:
     """Exponents of the primes of all factors, and what the levels, meshes and rules say of them.
 
-    What is left out: sums of tiles (each dataspace has a share of a level, one of a few), the words that
-    sliding windows share, a least utilization, and orders but for which dataspace rests innermost in each
-    level.
+    What is left out: sums of tiles (each dataspace has a share of a level, one of a few, and one of the
+    words that are demanded of it), the words that sliding windows share, and orders but for which
+    dataspace rests innermost in each level.
 
     Parameters
     ----------
@@ -72,7 +72,10 @@ class LogModel:
             for prime, most in prime_factors(bound)
         ]
         self._logs = [units(prime) for _, prime, _ in self._axes]
-        self._relevant = [self._axes_of(space) for space in problem.dataspaces]
+        self._along = {name: self._axes_of(number) for number, name in enumerate(problem.dims)}
+        self._relevant = [
+            sorted(axis for dim in space.dims for axis in self._along[dim]) for space in problem.dataspaces
+        ]
         self.exponents = [
             [
                 self.model.new_int_var(0, most, f"e{node}_{axis}")
@@ -89,26 +92,22 @@ class LogModel:
         except RangeError as error:
             raise MapperError("sums of logarithms are too large for CP-SAT to be relied on") from error
 
-    def _axes_of(self, space: Dataspace) -> frozenset[int]:
-        dims = {self._mapspace.problem.dims.index(dim) for dim in space.dims}
-        return frozenset(axis for axis, (dim, _, _) in enumerate(self._axes) if dim in dims)
+    def _axes_of(self, dim: int) -> list[int]:
+        return [axis for axis, (own, _, _) in enumerate(self._axes) if own == dim]
 
-    def _log(self, nodes: Sequence[int], axes: Sequence[int] | frozenset[int]) -> Expression:
+    def _log(self, nodes: Sequence[int], axes: Sequence[int]) -> Expression:
         """Logarithm of the product of all factors of some axes at some nodes."""
-        return sum(self.exponents[node][axis] * self._logs[axis] for node in nodes for axis in sorted(axes))
+        return sum(self.exponents[node][axis] * self._logs[axis] for node in nodes for axis in axes)
 
     def _add_factors(self) -> None:
         for axis, (_, _, most) in enumerate(self._axes):
             self.model.add(sum(own[axis] for own in self.exponents) == most)
-        named = list(enumerate(self._mapspace.problem.dims))
-        for (node, rules), (dim, name) in product(enumerate(self._rules.factor_rules), named):
-            if own := [rule for rule in rules if rule.dim == name]:
-                self._restrict(node, dim, own)
+        for (node, rules), (dim, axes) in product(enumerate(self._rules.factor_rules), self._along.items()):
+            own = [rule for rule in rules if rule.dim == dim]
+            if own and axes:
+                self._restrict(node, axes, own)
 
-    def _restrict(self, node: int, dim: int, rules: Sequence[FactorRule]) -> None:
-        axes = [axis for axis, (own, _, _) in enumerate(self._axes) if own == dim]
-        if not axes:
-            return
+    def _restrict(self, node: int, axes: Sequence[int], rules: Sequence[FactorRule]) -> None:
         primes = [self._axes[axis][1] for axis in axes]
         rows = [
             row
@@ -171,7 +170,21 @@ class LogModel:
                 ranks = self._mapspace.problem.dataspaces[v].ranks
                 self.model.add(sum(self._extent(inside, rank) for rank in ranks) <= share)
                 filled.append(self._log(inside, self._relevant[v]))
+            if least := math.ceil(level.usable_words * level.min_utilization):
+                self._add_demands(inside, spaces, _demands(least, sizes))
         return filled
+
+    def _add_demands(self, inside: range, spaces: Sequence[int], rows: Sequence[tuple[int, ...]]) -> None:
+        """Ask for tiles of no fewer values (in logarithms) than one of `rows` says."""
+        demands = [self.model.new_int_var(0, max(column), "demand") for column in zip(*rows, strict=True)]
+        self.model.add_allowed_assignments(demands, rows)
+        for v, demand in zip(spaces, demands, strict=True):
+            ranks = self._mapspace.problem.dataspaces[v].ranks
+            self.model.add(sum(self._term(inside, term) for rank in ranks for term in rank) >= demand)
+
+    def _longest(self) -> int:
+        """Logarithm of the product of all bounds."""
+        return sum(log * most for log, (_, _, most) in zip(self._logs, self._axes, strict=True))
 
     def _extent(self, inside: range, rank: tuple[Term, ...]) -> Expression:
         """Logarithm of no less than the extent of a tile in one rank.
@@ -182,8 +195,7 @@ class LogModel:
         parts = [self._term(inside, term) for term in rank]
         if len(parts) == 1:
             return parts[0]
-        most = sum(self._logs[axis] * own for axis, (_, _, own) in enumerate(self._axes))
-        most += sum(units(abs(term.coefficient)) for term in rank) + units(max(1, len(rank)))
+        most = self._longest() + sum(units(abs(term.coefficient)) for term in rank) + units(max(1, len(rank)))
         extent = self.model.new_int_var(0, most, "extent")
         by_largest = self.model.new_bool_var("by_largest")
         self.model.add(extent >= sum(parts)).only_enforce_if(by_largest.negated())
@@ -193,8 +205,7 @@ class LogModel:
 
     def _term(self, inside: range, term: Term) -> Expression:
         """Logarithm of no less than the extent along one dimension; strides count once it has one."""
-        dim = self._mapspace.problem.dims.index(term.dim)
-        axes = [axis for axis, (own, _, _) in enumerate(self._axes) if own == dim]
+        axes = self._along[term.dim]
         length = self._log(inside, axes)
         if abs(term.coefficient) == 1:
             return length
@@ -270,3 +281,18 @@ def _shares(words: int, sizes: Sequence[int]) -> list[tuple[int, ...]]:
         divisions.append(tuple(max(1, words * (b - a) // (parts * size)) for (a, b), size in ends))
     # A quarter of a word more, so that rounded logarithms do not exclude what just fits.
     return [tuple(units(share + 0.25) for share in row) for row in divisions]
+
+
+def _demands(words: int, sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Ways to hold no less than `words`, in logarithms of the least number of values of each dataspace.
+
+    Of so many parts as the words are divided into, all but one per further dataspace are held whole.
+    """
+    parts = max(SHARES, len(sizes))
+    whole = parts + 1 - len(sizes)
+    divisions = []
+    for cuts in combinations_with_replacement(range(whole + 1), len(sizes) - 1):
+        ends = zip(pairwise((0, *cuts, whole)), sizes, strict=True)
+        divisions.append(tuple(words * (b - a) // (parts * size) for (a, b), size in ends))
+    # A quarter of a word less, so that rounded logarithms do not exclude what is just enough.
+    return [tuple(units(max(1, demand - 0.25)) for demand in row) for row in divisions]

@@ -56,8 +56,7 @@ class LogRelaxation:
         kept = np.stack(fullest, axis=1)
         model = LogModel(pricing.rules, kept, Weights(self._utilization, share, 1 - share))
         decoder = _Decoder(mapspace, pricing, _keep_masks(pricing.rules.keep_options, kept))
-        if not _solve(model, decoder, pricing, self._seconds):
-            raise MapperError("the relaxation has no solution, or none was found in time")
+        _solve(model, decoder, pricing, self._seconds)
 
 
 class _Decoder:
@@ -78,8 +77,8 @@ class _Decoder:
         )
 
 
-def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, seconds: float) -> bool:
-    """Price every solution as CP-SAT finds it; return whether there was one."""
+def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, seconds: float) -> None:
+    """Price every solution as CP-SAT finds it; `MapperError` if there is none."""
     deadline = time.monotonic() + seconds
     answers = 0
 
@@ -89,12 +88,15 @@ def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, seconds: float)
         decoder.price(model.factors(answer), [answer.choice(level) for level in model.resting])
 
     # The linear relaxation proves what branching does not.
-    model.checked.solve(
+    outcome = model.checked.solve(
         Settings(seed=pricing.seed, linearization=2),
         lambda: pricing.seconds_left <= 0 or time.monotonic() > deadline,
         on_answer,
     )
-    return answers > 0
+    if outcome.is_infeasible:
+        raise MapperError("the relaxation has no solution")
+    if answers == 0:
+        raise MapperError("no solution of the relaxation was found in time")
 
 
 def _keep_masks(options: Sequence[Booleans], fullest: Booleans) -> Booleans:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -154,6 +155,29 @@ def test_a_mapspace_without_mappings_is_said_to_have_none(name):
     mapspace = replace(MAPSPACE, keep=(MAPSPACE.keep[0], contradiction, *MAPSPACE.keep[2:]))
     with pytest.raises(MapperError, match="leave no mapping"):
         named_mapper(name)().find_mapping(mapspace, Pricing(mapspace, ("edp",)))
+
+
+def filled(eighths):
+    """The example with a weight scratchpad that is to be filled."""
+    nodes = list(MAPSPACE.architecture.nodes)
+    nodes[4] = replace(nodes[4], min_utilization=Fraction(eighths, 8))
+    return replace(MAPSPACE, architecture=replace(MAPSPACE.architecture, nodes=tuple(nodes)))
+
+
+@pytest.mark.parametrize("eighths", [4, 6])
+def test_the_log_relaxation_fills_what_is_to_be_filled(eighths):
+    pricing = run(LogRelaxation(), filled(eighths))
+    assert pricing.valid == pricing.evaluations > 0
+
+
+def test_the_log_relaxation_says_that_it_has_no_solution():
+    with pytest.raises(MapperError, match="has no solution"):
+        LogRelaxation().find_mapping(filled(7), Pricing(filled(7), ("edp",)))
+
+
+def test_the_log_relaxation_says_that_it_had_no_time():
+    with pytest.raises(MapperError, match="was found in time"):
+        LogRelaxation().find_mapping(MAPSPACE, Pricing(MAPSPACE, ("edp",), Budget(0.0)))
 
 
 @pytest.mark.parametrize(("largest", "safe"), [(1.0, True), (1e4, False)])
