@@ -90,12 +90,11 @@ def _largest(affine: Affine, box: Mapping[str, Interval], skip: str | None = Non
 
 def may_bound_together(box: Mapping[str, Interval], constraints: Iterable[Constraint]) -> bool:
     """Whether constraints may bound a box that has open ends: each such variable is in two different sums."""
-    sums: dict[str, set[frozenset[tuple[str, int]]]] = {}
-    for affine in (constraint.affine for constraint in constraints):
-        opposite = Affine().plus(affine, -1)
-        one = frozenset((frozenset(affine.coefficients.items()), frozenset(opposite.coefficients.items())))
-        for name in affine.coefficients:
-            sums.setdefault(name, set()).add(one)
+    sums: dict[str, set[tuple[tuple[str, int], ...]]] = {}
+    for terms in (sorted(constraint.affine.coefficients.items()) for constraint in constraints):
+        opposite = [(name, -coefficient) for name, coefficient in terms]
+        for name, _ in terms:
+            sums.setdefault(name, set()).add(tuple(max(terms, opposite)))
     unbounded = [name for name, own in box.items() if not own.is_bounded]
     return bool(unbounded) and all(len(sums.get(name, ())) > 1 for name in unbounded)
 
