@@ -54,7 +54,7 @@ def layers_table(result: NetworkResult) -> Table:
     table = plain_table("Einsum", "Shape")
     table.add_column("Runs", justify="right", no_wrap=True)
     table.add_column("Status", no_wrap=True)
-    for heading in ("Optimum", "Bound", "Energy", "Cycles"):
+    for heading in ("Value", "Bound", "Energy", "Cycles"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("Limited by", no_wrap=True)
     for heading in ("Utilization", "Time"):
