@@ -28,8 +28,10 @@ def explain_command(arguments: argparse.Namespace) -> int:
         from solver.cli.console import report_console  # noqa: PLC0415 (spec errors answer without it)
         from solver.report.constraint_costs import print_costs  # noqa: PLC0415
         from solver.report.reasons import reason_lines  # noqa: PLC0415
+        from solver.report.text import print_notes  # noqa: PLC0415
 
         with report_console() as console:
+            print_notes(console, mapspace.notes)
             for line in reason_lines(reasons, places_of(loaded.document)):
                 console.print(line)
             if report is not None:

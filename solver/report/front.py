@@ -17,7 +17,7 @@ from solver.report.document import Document, energy_sources
 from solver.report.figures import count_text, counted, energy_text, percent, significant
 from solver.report.reasons import reason_document, reason_lines
 from solver.report.tables import plain_table
-from solver.report.text import ENDINGS, STYLES, work_text
+from solver.report.text import ENDINGS, STYLES, print_notes, work_text
 from solver.report.timeloop_mapping import mapping_targets
 from solver.result import Status
 
@@ -36,8 +36,7 @@ def print_front(console: Console, mapspace: Mapspace, front: Front, places: Plac
         console.print(front_table(front))
     for open_range in front.open_ranges:
         console.print(f"open: {range_text(open_range, front.units_per_pj)}")
-    for note in mapspace.notes:
-        console.print(f"note: {note}")
+    print_notes(console, mapspace.notes)
     for line in reason_lines(front.reasons, places):
         console.print(line)
     parts = [_outcome(front), ENDINGS[front.termination], work_text(front.statistics)]

@@ -56,7 +56,7 @@ def print_result(
             _title("Sensitivity"), f"of {result.objective} to one limit at a time, at the same prices"
         )
         console.print(sensitivity_table(result, effects))
-    _print_notes(console, all_notes(mapspace, result))
+    print_notes(console, all_notes(mapspace, result))
     for line in reason_lines(result.reasons, places or {}):
         console.print(line)
     console.print(
@@ -83,7 +83,7 @@ def work_text(statistics: Statistics) -> str:
 def print_evaluation(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
     """Print a priced mapping, and the limits it breaks."""
     _print_cost(console, mapspace, mapping, evaluation)
-    _print_notes(console, mapspace.notes)
+    print_notes(console, mapspace.notes)
     if evaluation.valid:
         console.print(
             Text.assemble(("VALID", "bold green"), " the mapping respects every limit of the hardware")
@@ -115,7 +115,7 @@ def print_check(console: Console, mapspace: Mapspace) -> None:
     console.print(prices_table(mapspace.architecture))
     console.print(_title("Mapspace"))
     console.print(size_table(mapspace))
-    _print_notes(console, mapspace.notes)
+    print_notes(console, mapspace.notes)
 
 
 def _print_cost(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
@@ -163,7 +163,8 @@ def _shown(result: Result, objective: str, quantity: int | None) -> str:
     return "-" if quantity is None else objective_text(objective, quantity, result.units_per_pj)
 
 
-def _print_notes(console: Console, notes: Iterable[str]) -> None:
+def print_notes(console: Console, notes: Iterable[str]) -> None:
+    """Print what the reader of the specs has to say."""
     for note in notes:
         console.print(f"note: {note}")
 

@@ -88,6 +88,13 @@ def test_costs_of_a_feasible_spec(row, capsys):
     assert_golden("row_explain.txt", capsys.readouterr().out)
 
 
+@pytest.mark.parametrize(("edits", "code"), [((), 0), (TIGHT, 4)])
+def test_notes_on_the_spec_come_first(edits, code, row, capsys):
+    Path("mapper.yaml").write_text("mapper: {timeout: 100}\n")
+    assert main(["explain", row(*edits), "mapper.yaml"]) == code
+    assert capsys.readouterr().out.startswith("note: mapper.yaml:1:9: ")
+
+
 def test_costs_as_json(row, capsys):
     assert main(["explain", row(), "--objective", "energy", "--json", "-"]) == 0
     document = json.loads(capsys.readouterr().out)
