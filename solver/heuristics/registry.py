@@ -46,7 +46,7 @@ def named_mapper(name: str) -> MapperClass:
         return imported_mapper(BUILT_IN[name])
     for point in _registered():
         if point.name == name:
-            return imported_mapper(point.value)
+            return _registered_class(point)
     close = difflib.get_close_matches(name, known_mappers(), n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known_mappers())}"
     raise MapperError(f"unknown mapper {name!r}; {hint}")
@@ -101,6 +101,13 @@ def make_mapper(name: str, create: MapperClass, options: Mapping[str, OptionValu
         raise MapperError(f"mapper {name!r}: {error}") from error
     except (Exception, SystemExit) as error:  # a user's class may fail in any way
         raise MapperError(f"mapper {name!r}: {type(error).__name__}: {error}") from error
+
+
+def _registered_class(point: EntryPoint) -> MapperClass:
+    try:
+        return imported_mapper(f"{point.module}:{point.attr}")
+    except MapperError as error:
+        raise MapperError(f"mapper {point.name!r}: {error}") from error
 
 
 def _registered() -> tuple[EntryPoint, ...]:

@@ -25,6 +25,13 @@ def test_entry_points_are_mappers(monkeypatch):
     assert named_mapper("own") is RandomSearch
 
 
+def test_an_entry_point_that_fails_is_named(monkeypatch):
+    point = EntryPoint("own", "no.such.module:Class", "tilewright.mappers")
+    monkeypatch.setattr(solver.heuristics.registry, "entry_points", lambda group: (point,))
+    with pytest.raises(MapperError, match=r"mapper 'own': cannot import 'no\.such\.module'"):
+        named_mapper("own")
+
+
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
