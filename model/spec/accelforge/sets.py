@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from model.spec.expressions import Evaluator
@@ -22,10 +22,13 @@ _OPERATORS: dict[type[ast.operator], str] = {
 
 @dataclass(frozen=True, slots=True)
 class SetValue:
-    """A set of tensors or of rank variables; `kind` is None for the empty set of either."""
+    """A set of tensors or of rank variables; `kind` is None for the empty set of either.
+
+    Sets are equal if their members are: the empty set of tensors is ``Nothing``.
+    """
 
     members: frozenset[str]
-    kind: Kind | None = None
+    kind: Kind | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.members)

@@ -64,6 +64,9 @@ def renamed(load: Load, source: str) -> set[str]:
         ("A if A.bits_per_value == 8 else B", "A"),
         ("Intermediates & Inputs or Inputs", "AB"),
         ("B if Intermediates and A else A", "B"),
+        ("A if Inputs & Intermediates == Nothing else B", "A"),
+        ("B if C != Nothing else A", "A"),
+        ("A if A | B == Inputs else B", "A"),
     ],
 )
 def test_what_set_expressions_mean(load: Load, source: str, members: str | None):
