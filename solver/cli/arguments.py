@@ -140,7 +140,10 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
 def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "evaluate", "price a given mapping")
     parser.add_argument(
-        "--mapping", type=Path, required=True, metavar="MAP", help="YAML file with a Timeloop v4 mapping"
+        "--mapping",
+        type=Path,
+        metavar="MAP",
+        help="YAML file with a Timeloop v4 mapping (default: the mapping in the specs)",
     )
     parser.add_argument(
         "--link-transfers",

@@ -7,7 +7,7 @@ import argparse
 from model.spec.places import places_of
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
-from solver.cli.running import load, load_mapspace, load_unmapped, search, sensitivities
+from solver.cli.running import load_mapped, load_mapspace, load_unmapped, search, sensitivities
 
 
 def map_command(arguments: argparse.Namespace) -> int:
@@ -48,10 +48,10 @@ def map_command(arguments: argparse.Namespace) -> int:
 
 
 def evaluate_command(arguments: argparse.Namespace) -> int:
-    """Price the mapping of a file."""
-    inputs = [*arguments.specs, arguments.mapping]
-    check_outputs((arguments.json,), inputs)
-    loaded = load(arguments, inputs, require_mapping=True)
+    """Price the mapping of a file, or that of the specs."""
+    read = [path for path in (*arguments.specs, arguments.mapping) if path is not None]
+    check_outputs((arguments.json,), read)
+    loaded = load_mapped(arguments)
     mapspace, mapping = loaded.mapspace, loaded.mapping
     assert mapping is not None  # the loader was told to require it
     from model.cost import evaluate  # noqa: PLC0415 (spec errors answer without it)

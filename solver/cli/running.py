@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
@@ -23,19 +21,6 @@ if TYPE_CHECKING:
 MAPPING_NOTE = "the `mapping` in the specs is no constraint here; `evaluate` prices it"
 
 
-def load(
-    arguments: argparse.Namespace,
-    paths: Sequence[Path],
-    require_mapping: bool,
-    refuse_infeasible: bool = True,
-) -> LoadedSpec:
-    """Read specs as the command line says."""
-    options = replace(
-        load_options(arguments), require_mapping=require_mapping, refuse_infeasible=refuse_infeasible
-    )
-    return load_timeloop(paths, parse_assignments(arguments.variables), options)
-
-
 def load_options(arguments: argparse.Namespace) -> LoadOptions:
     """Return how the command line wants specs to be read."""
     return LoadOptions(
@@ -48,11 +33,18 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
 
 def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
     """Load a spec for a command that does not price the spec's own mapping, and say so."""
-    loaded = load(arguments, arguments.specs, require_mapping=False, refuse_infeasible=refuse_infeasible)
-    if loaded.mapping is None:
-        return loaded
-    notes = (*loaded.notes, MAPPING_NOTE)
-    return replace(loaded, notes=notes, mapspace=replace(loaded.mapspace, notes=notes))
+    loaded = _load(arguments, replace(load_options(arguments), refuse_infeasible=refuse_infeasible))
+    return loaded if loaded.mapping is None else loaded.noted([MAPPING_NOTE])
+
+
+def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
+    """Load a spec with the mapping of ``--mapping``, or else its own."""
+    options = replace(load_options(arguments), require_mapping=True, mapping_file=arguments.mapping)
+    return _load(arguments, options)
+
+
+def _load(arguments: argparse.Namespace, options: LoadOptions) -> LoadedSpec:
+    return load_timeloop(arguments.specs, parse_assignments(arguments.variables), options)
 
 
 def load_mapspace(arguments: argparse.Namespace) -> Mapspace:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial, reduce
@@ -14,7 +14,7 @@ from model.spec.fields import as_mapping, as_name, check_keys, listing, source_r
 from model.spec.files import display_name
 from model.spec.limits import Limits
 from model.spec.merging import join_specs
-from model.spec.reader import read_files
+from model.spec.reader import read_each
 from model.spec.source import (
     MappingNode,
     Node,
@@ -82,6 +82,8 @@ class LoadOptions:
         Further directories that templates and includes may read from.
     settings
         Attributes of the architecture that are given other values than the files say.
+    mapping_file
+        One more file, whose ``mapping`` takes the place of any that the others give.
     """
 
     ignore_sparse: bool = False
@@ -91,6 +93,7 @@ class LoadOptions:
     limits: Limits = field(default_factory=Limits)
     allow_include: tuple[Path, ...] = ()
     settings: tuple[AttributeSetting, ...] = ()
+    mapping_file: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,11 @@ class LoadedSpec:
     hierarchy: tuple[HierarchyNode, ...]
     files: tuple[Path, ...]
     document: MappingNode
+
+    def noted(self, further: Iterable[str]) -> LoadedSpec:
+        """Return the spec with further notes."""
+        notes = (*self.notes, *map(printable, further))
+        return replace(self, notes=notes, mapspace=replace(self.mapspace, notes=notes))
 
 
 def holds_constraints(key: str) -> bool:
@@ -156,8 +164,24 @@ def load_timeloop(
     """
     options = options or LoadOptions()
     files = tuple(Path(path) for path in paths)
-    top = read_files(files, variables, options.limits, options.allow_include)
-    return load_node(top, files, options)
+    if options.mapping_file is None:
+        parts = read_each(files, variables, options.limits, options.allow_include)
+        return load_node(reduce(join_specs, parts), files, options)
+    files = (*files, options.mapping_file)
+    *others, last = read_each(files, variables, options.limits, options.allow_include)
+    top = reduce(join_specs, [*map(_without_mapping, others), last])
+    return load_node(top, files, options).noted(_unpriced(others, last))
+
+
+def _without_mapping(top: MappingNode) -> MappingNode:
+    return MappingNode(tuple(entry for entry in top.entries if entry[0].text != "mapping"), top.span, top.tag)
+
+
+def _unpriced(others: Iterable[MappingNode], last: MappingNode) -> Iterator[str]:
+    """Note the mappings that give way to that of the last file."""
+    for top in others:
+        if "mapping" in top and top.get("mapping") != last.get("mapping"):
+            yield f"{top.key('mapping').span}: this `mapping` gives way to that of {last.span.file}"
 
 
 def load_node(

@@ -35,7 +35,6 @@ def test_limits_have_the_type_of_their_default():
         (["--jobs", "2", "check", "a.yaml"], "the command 'check' must come first"),
         (["a.yaml", "explain"], "the command 'explain' must come first"),
         (["map"], "SPEC\nhelp: `python -m solver map --help`"),
-        (["evaluate", "a.yaml"], "--mapping"),
         (["a", "--objective", "power"], "unknown objective 'power'"),
         (["a", "--objective", "edp,edp"], "once each"),
         (["a", "--time-limit", "nan"], "'nan' is not a number of seconds"),

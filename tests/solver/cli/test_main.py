@@ -60,6 +60,19 @@ def test_evaluate(capsys):
     assert_golden("row_evaluate.txt", capsys.readouterr().out)
 
 
+def test_evaluate_takes_the_mapping_of_the_specs_unless_told_otherwise(tmp_path, capsys):
+    assert main(["evaluate", SPEC, MAPPING]) == 0
+    assert_golden("row_evaluate.txt", capsys.readouterr().out)
+    other = tmp_path / "other.yaml"
+    other.write_text(Path(MAPPING).read_text().replace("M=2", "M=1").replace("M=3", "M=6"))
+    assert main(["evaluate", SPEC, str(other), "--mapping", MAPPING]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (note,) = (line for line in lines if line.startswith("note:"))
+    assert "other.yaml:1:1: this `mapping` gives way to that of " in note
+    assert main(["evaluate", SPEC, MAPPING, "--mapping", MAPPING]) == 0
+    assert capsys.readouterr().out.splitlines() == [line for line in lines if line != note]
+
+
 def test_evaluate_with_link_transfers_reads_less_from_the_buffer(tmp_path):
     files = [tmp_path / "plain.json", tmp_path / "links.json"]
     assert main(["evaluate", SPEC, "--mapping", MAPPING, "--json", str(files[0])]) == 0
