@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 from model.architecture import Architecture, StorageLevel
@@ -62,14 +63,12 @@ def variations(architecture: Architecture) -> Iterator[Variation]:
 
     A capacity of one word is not halved.
     """
-    for level in architecture.levels:
-        for resource in (CAPACITY, *BANDWIDTHS):
-            if limit_of(level, resource) is None:
-                continue
-            for factor in FACTORS:
-                variation = Variation(level.name, resource, factor)
-                if limit_of(_varied_level(level, variation), resource):
-                    yield variation
+    for level, resource, factor in product(architecture.levels, (CAPACITY, *BANDWIDTHS), FACTORS):
+        if limit_of(level, resource) is None:
+            continue
+        variation = Variation(level.name, resource, factor)
+        if limit_of(_varied_level(level, variation), resource):
+            yield variation
 
 
 def limit_of(level: StorageLevel, resource: str) -> Fraction | None:

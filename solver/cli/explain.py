@@ -15,6 +15,7 @@ from solver.result import Reason, Status
 
 if TYPE_CHECKING:
     from model.mapspace import Mapspace
+    from model.spec.timeloop import LoadedSpec
     from solver.explain import CostReport
 
 
@@ -25,19 +26,7 @@ def explain_command(arguments: argparse.Namespace) -> int:
     mapspace = loaded.mapspace
     reasons, report = _explain(mapspace, arguments)
     if arguments.json != STDOUT:
-        from solver.cli.console import report_console  # noqa: PLC0415 (spec errors answer without it)
-        from solver.report.constraint_costs import print_costs  # noqa: PLC0415
-        from solver.report.reasons import reason_lines  # noqa: PLC0415
-        from solver.report.text import print_notes  # noqa: PLC0415
-
-        with report_console() as console:
-            print_notes(console, mapspace.notes)
-            for line in reason_lines(reasons, places_of(loaded.document)):
-                console.print(line)
-            if report is not None:
-                print_costs(console, report)
-            else:
-                console.print("INFEASIBLE no mapping satisfies all constraints")
+        _print(loaded, reasons, report)
     if arguments.json is not None:
         from solver.report.constraint_costs import explanation_document  # noqa: PLC0415
         from solver.report.document import json_text  # noqa: PLC0415
@@ -46,6 +35,22 @@ def explain_command(arguments: argparse.Namespace) -> int:
     if report is None:
         return EXIT_INFEASIBLE
     return EXIT_OPTIMAL if report.baseline.mapping is not None else EXIT_UNKNOWN
+
+
+def _print(loaded: LoadedSpec, reasons: tuple[Reason, ...], report: CostReport | None) -> None:
+    from solver.cli.console import report_console  # noqa: PLC0415 (spec errors answer without it)
+    from solver.report.constraint_costs import print_costs  # noqa: PLC0415
+    from solver.report.reasons import reason_lines  # noqa: PLC0415
+    from solver.report.text import print_notes  # noqa: PLC0415
+
+    with report_console() as console:
+        print_notes(console, loaded.notes)
+        for line in reason_lines(reasons, places_of(loaded.document)):
+            console.print(line)
+        if report is not None:
+            print_costs(console, report)
+        else:
+            console.print("INFEASIBLE no mapping satisfies all constraints")
 
 
 def _explain(

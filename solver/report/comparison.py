@@ -96,9 +96,8 @@ def summary_table(comparisons: Sequence[Comparison]) -> Table:
     runs: dict[tuple[str, str], list[tuple[Comparison, Outcome]]] = {}
     for each in comparisons:
         for own in (_exact(each), *each.outcomes):
-            cases = runs.setdefault((own.mapper, each.result.objective), [])
-            if each.proven:
-                cases.append((each, own))
+            cases = [(each, own)] if each.proven else []
+            runs.setdefault((own.mapper, each.result.objective), []).extend(cases)
     for (mapper, objective), cases in runs.items():
         table.add_row(mapper, objective, *_summary_cells(cases))
     return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from graphlib import TopologicalSorter
 
 import numpy as np
 
@@ -73,11 +74,12 @@ class LayeredGraph:
             costs = edge.transition
             if costs is None:
                 costs = np.zeros((len(ends[0].methods), len(ends[1].methods)), dtype=np.int64)
-            for k, m in np.argwhere(costs != FORBIDDEN).tolist():
-                tail, head = (edge.source, k), (edge.target, m)
-                if tail in allowed and head in allowed:
-                    chosen = self.is_chosen(tail) and self.is_chosen(head)
-                    yield Arc(tail, head, self.network.in_unit(int(costs[k, m])), chosen)
+            pairs = np.argwhere(costs != FORBIDDEN).tolist()
+            for tail, head in (((edge.source, k), (edge.target, m)) for k, m in pairs):
+                if not {tail, head} <= allowed:
+                    continue
+                chosen = self.is_chosen(tail) and self.is_chosen(head)
+                yield Arc(tail, head, self.network.in_unit(int(costs[tail[1], head[1]])), chosen)
 
     def first_layers(self) -> list[int]:
         """Return the layers that no edge leads to; the source leads to them."""
@@ -89,20 +91,13 @@ class LayeredGraph:
 
     def depths(self) -> list[int]:
         """Return per layer the number of edges on the longest path that leads to it."""
-        layers = len(self.network.layers)
-        depths, waiting = [0] * layers, [0] * layers
-        onward: list[list[int]] = [[] for _ in range(layers)]
+        before: dict[int, list[int]] = {layer: [] for layer in range(len(self.network.layers))}
         for edge in self.network.edges:
-            onward[edge.source].append(edge.target)
-            waiting[edge.target] += 1
-        ready = [layer for layer in range(layers) if not waiting[layer]]
-        for layer in ready:
-            for target in onward[layer]:
-                depths[target] = max(depths[target], depths[layer] + 1)
-                waiting[target] -= 1
-                if not waiting[target]:
-                    ready.append(target)
-        return depths
+            before[edge.target].append(edge.source)
+        depths = dict.fromkeys(before, 0)
+        for layer in TopologicalSorter(before).static_order():
+            depths[layer] = max((depths[source] + 1 for source in before[layer]), default=0)
+        return [depths[layer] for layer in before]
 
 
 def most_arcs(network: Network | ShapedNetwork) -> int:

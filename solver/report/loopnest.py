@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.mapping import FanoutMapping, Mapping, NodeMapping, StorageMapping
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem, Term
 
 INDENT = "  "
@@ -59,10 +59,11 @@ def _heading(problem: Problem, node: StorageLevel | Fanout, chosen: NodeMapping)
 
 def _loops(chosen: NodeMapping) -> Iterator[str]:
     if isinstance(chosen, FanoutMapping):
-        for along in reversed(chosen.spatial):
-            if along.bound > 1:
-                yield f"parallel-for {along.dim} in [0:{along.bound}) along {along.axis.upper()}"
+        spatial = (loop for loop in reversed(chosen.spatial) if loop.bound > 1)
+        yield from (f"parallel-for {_range(loop)} along {loop.axis.upper()}" for loop in spatial)
         return
-    for loop in reversed(chosen.temporal):
-        if loop.bound > 1:
-            yield f"for {loop.dim} in [0:{loop.bound})"
+    yield from (f"for {_range(loop)}" for loop in reversed(chosen.temporal) if loop.bound > 1)
+
+
+def _range(loop: Loop | SpatialLoop) -> str:
+    return f"{loop.dim} in [0:{loop.bound})"
