@@ -313,6 +313,18 @@ _ALIASES = {
 _BY_NAME = {primitive.name.casefold(): primitive for primitive in _PRIMITIVES}
 
 
+ESTIMATED_ATTRIBUTES = frozenset(
+    (
+        *("technology", "global_cycle_seconds", "type"),
+        *("width", "datawidth", "n_bits", "width_a", "width_b"),
+        *("multiplier_width", "adder_width", "comparator_width", "exponent", "mantissa"),
+        *("depth", "n_banks", "n_rd_ports", "n_wr_ports", "n_rdwr_ports", "n_rw_ports"),
+        *("length", "length_mm"),
+    )
+)
+"""Attributes that some class's model asks for."""
+
+
 def find_primitive(component_class: str) -> Primitive | None:
     """Return the primitive class of that name or alias, in whatever case, None without one."""
     folded = component_class.casefold()

@@ -114,7 +114,7 @@ class Evaluator:
                 return bounded(constant)
             case ast.Name(id=name):
                 return self._named(name, node)
-            case ast.Attribute() if (path := _path(node)) in self._names:
+            case ast.Attribute() if path := _path(node):
                 return self._named(path, node)
             case ast.BinOp(left=left, op=symbol, right=right) if type(symbol) in _BINARY:
                 return calculate(_BINARY[type(symbol)], self._value(left, depth), self._value(right, depth))

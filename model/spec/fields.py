@@ -167,13 +167,20 @@ def as_int(
     """Return a whole number from `minimum` to `maximum`; SpecError otherwise."""
     value = value_of(node, names, what)
     if isinstance(value, (bool, str)) or not _is_whole(value):
-        raise SpecError(f"{what} must be a whole number, but is `{_shown(node, value)}`", node.span)
+        raise _no_number(node, value, f"{what} must be a whole number")
     number = int(value)
     if minimum is not None and number < minimum:
         raise SpecError(f"{what} must be at least {minimum}, but is {_shown(node, number)}", node.span)
     if number > maximum:
         raise SpecError(f"{what} must be at most {maximum}, but is {_shown(node, number)}", node.span)
     return number
+
+
+def _no_number(node: Node, value: object, demand: str) -> SpecError:
+    if isinstance(node, ScalarNode) and node.quoted:
+        hint = "what stands in quotes is text: leave them out"
+        return SpecError(f"{demand}, but is the text `{node.text}`", node.span, hint=hint)
+    return SpecError(f"{demand}, but is `{_shown(node, value)}`", node.span)
 
 
 def _is_whole(value: float) -> bool:
@@ -190,7 +197,7 @@ def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
         return _exact(scalar.text, node, what)
     value = value_of(node, names, what)
     if isinstance(value, (bool, str)):
-        raise SpecError(f"{what} must be a number, but is `{_shown(node, value)}`", node.span)
+        raise _no_number(node, value, f"{what} must be a number")
     return _exact(repr(value), node, what)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from model.source_ref import SourceRef
-from model.spec.source import MappingNode, Node, SequenceNode, Span
+from model.spec.source import MappingNode, Node, Span, values_in
 
 Places = Mapping[SourceRef, Span]
 
@@ -17,29 +17,15 @@ def places_of(*documents: Node) -> dict[SourceRef, Span]:
     counts: constraints point at names and values.
     """
     found: dict[SourceRef, Span] = {}
-    for node in _nodes(documents):
-        span = node.span
-        place = SourceRef(span.file, span.line, span.column)
-        known = found.get(place)
-        if known is None or _end(span) < _end(known):
-            found[place] = span
+    for node in values_in(*documents):
+        keys = [key for key, _ in node.entries] if isinstance(node, MappingNode) else []
+        for part in (node, *keys):
+            span = part.span
+            place = SourceRef(span.file, span.line, span.column)
+            known = found.get(place)
+            if known is None or _end(span) < _end(known):
+                found[place] = span
     return found
-
-
-def _nodes(documents: Sequence[Node]) -> Iterator[Node]:
-    """Yield all nodes, each once however many aliases point at it."""
-    waiting = list(documents)
-    seen: set[int] = set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        yield node
-        if isinstance(node, SequenceNode):
-            waiting.extend(node.items)
-        elif isinstance(node, MappingNode):
-            waiting.extend(part for entry in node.entries for part in entry)
 
 
 def _end(span: Span) -> tuple[int, int]:

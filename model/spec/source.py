@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
 
 Scalar = None | bool | int | float | str
@@ -17,6 +17,7 @@ _CLIPPED = "..."
 _LONGEST_LINE = 2_000
 _LONGEST_WORD = 200
 _MOST_CANDIDATES = 2_000
+_ALIKE = 0.75
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -151,6 +152,22 @@ class MappingNode:
 Node = ScalarNode | SequenceNode | MappingNode
 
 
+def values_in(*roots: Node) -> Iterator[Node]:
+    """Yield all values, keys left out, each once however many aliases point at it."""
+    waiting = list(roots)
+    seen: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        if isinstance(node, SequenceNode):
+            waiting.extend(node.items)
+        elif isinstance(node, MappingNode):
+            waiting.extend(value for _, value in node.entries)
+
+
 def to_plain(node: Node) -> object:
     """Return the node's content as plain Python values: None, bool, int, float, str, list, dict."""
     if isinstance(node, ScalarNode):
@@ -223,15 +240,22 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
     """Return a hint that names the candidate most like `word`, or None where none is alike.
 
     A candidate that differs in case, dashes or underscores only is preferred to one that is
-    merely close. Words of more than 200 characters are like nothing: comparing them takes too long.
+    merely close; one that begins otherwise has to be closer. Words of more than 200 characters are
+    like nothing: comparing them takes too long.
     """
     if len(word) > _LONGEST_WORD:
         return None
     known = dict.fromkeys(islice(candidates, _MOST_CANDIDATES))
     names = [name for name in known if len(name) <= _LONGEST_WORD]
     folded = [name for name in names if fold_name(name) == fold_name(word) and name != word]
-    close = folded or [name for name in get_close_matches(word, names, n=1, cutoff=0.6) if name != word]
+    close = folded or [name for name in get_close_matches(word, names, n=3, cutoff=0.6) if _alike(name, word)]
     return f"did you mean `{close[0]}`?" if close else None
+
+
+def _alike(name: str, word: str) -> bool:
+    """Whether a word may be a slip of a name that is close to it: few slips change the first letter."""
+    same_start = name[:1].casefold() == word[:1].casefold()
+    return name != word and (same_start or SequenceMatcher(None, name, word).ratio() >= _ALIKE)
 
 
 def fold_name(name: str) -> str:

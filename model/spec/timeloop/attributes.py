@@ -46,14 +46,18 @@ def values_of(attributes: Attributes) -> dict[str, object]:
 
 
 def read_attributes(
-    node: MappingNode | None, inherited: Attributes, variables: Names, limits: Limits = DEFAULT_LIMITS
+    node: MappingNode | None,
+    inherited: Attributes,
+    variables: Names,
+    limits: Limits = DEFAULT_LIMITS,
+    visible: Attributes | None = None,
 ) -> dict[str, Attribute]:
     """Evaluate the attributes of a node over those it inherits.
 
-    A plain scalar that reads as an expression over the node's own attributes, the inherited ones
-    and `variables` (in that order of precedence) is replaced by its value, whatever the order in
-    which the attributes are written. Quoted text stays text, as does plain text that is no
-    expression over known names (``45nm``, ``LPDDR4``).
+    A plain scalar that reads as an expression over the node's own attributes, the visible ones (the
+    inherited ones where none are given) and `variables` (in that order of precedence) is replaced by
+    its value, whatever the order in which the attributes are written. Quoted text stays text, as does
+    plain text that is no expression over known names (``45nm``, ``LPDDR4``).
 
     Raises
     ------
@@ -65,7 +69,7 @@ def read_attributes(
         return attributes
     names = {*inherited, *node.keys()}
     check_count(list(names), limits.attributes, "attributes", node.span)
-    resolver = _Resolver(node, {**variables, **values_of(inherited)})
+    resolver = _Resolver(node, {**variables, **values_of(inherited if visible is None else visible)})
     for key, value in node.entries:
         found = resolver.value(key.text)
         attributes[key.text] = Attribute(found, _settled(value, found), key.span)

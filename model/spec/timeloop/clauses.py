@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from model.spec.fields import as_mapping, as_name, as_sequence, check_keys, kind_of, listing, name_list
+from model.spec.fields import (
+    as_mapping,
+    as_name,
+    as_sequence,
+    check_keys,
+    given,
+    kind_of,
+    listing,
+    name_list,
+    one_of,
+)
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import read_factors
@@ -29,6 +39,7 @@ _TYPES: dict[str, Kind] = {
     "parallelism": "parallelism",
 }
 SHORT_PARALLELISM = "min_parallelism"
+UPPER_UTILIZATION = "max_utilization"
 _NODE_KEYS = (
     "temporal",
     "spatial",
@@ -53,21 +64,59 @@ def node_clauses(context: Context) -> list[Clause]:
     """Return the constraints that stand on the nodes of the architecture."""
     clauses: list[Clause] = []
     for leaf in context.tree.leaves:
-        given = leaf.node.get("constraints")
-        if given is None:
-            continue
-        constraints = as_mapping(given, "`constraints`")
-        check_keys(constraints, _NODE_KEYS, "`constraints`")
-        for key, value in constraints.entries:
-            if key.text == SHORT_PARALLELISM:
-                _check_place("parallelism", leaf, key.span)
-                clauses.append(_short_parallelism(leaf, value))
-                continue
-            node = as_mapping(value, f"`{key.text}`")
-            kind = _TYPES[key.text]
-            _check_place(kind, leaf, key.span)
-            clauses.append(Clause(kind, leaf, node))
+        constraints = given(leaf.node, "constraints")
+        if constraints is not None:
+            clauses += _clauses_at(leaf, as_mapping(constraints, "`constraints`"))
     return clauses
+
+
+def _clauses_at(leaf: Leaf, constraints: MappingNode) -> Iterator[Clause]:
+    """Yield the constraints that stand on one node; those that are left empty ask for nothing."""
+    if UPPER_UTILIZATION in constraints:
+        raise no_upper_utilization(constraints.key(UPPER_UTILIZATION).span)
+    check_keys(constraints, _NODE_KEYS, "`constraints`")
+    for key, value in constraints.entries:
+        if given(constraints, key.text) is None:
+            continue
+        kind = _TYPES.get(key.text, "parallelism")
+        _check_place(kind, leaf, key.span)
+        if key.text == SHORT_PARALLELISM:
+            yield _short_parallelism(leaf, value)
+            continue
+        node = as_mapping(value, f"`{key.text}`")
+        _check_address(node, leaf, kind)
+        yield Clause(kind, leaf, node)
+
+
+def no_upper_utilization(span: Span) -> SpecError:
+    """Say that nothing bounds from above how much of a level is used, but its size."""
+    hint = "a smaller `depth` bounds what a level holds, factors with `<=` bound its loops"
+    return SpecError(f"`{UPPER_UTILIZATION}` is not modelled", span, hint=hint)
+
+
+def _check_address(node: MappingNode, leaf: Leaf, kind: Kind) -> None:
+    """Raise a SpecError where a constraint on a node says that it is for another one, or of another type."""
+    target, type_node = _target_of(node), node.get("type")
+    if target is not None and as_name(target, "`target`") != leaf.name:
+        raise SpecError(f"this constraint stands on `{leaf.name}`", target.span)
+    if type_node is not None and _kind_of(type_node) != kind:
+        raise SpecError(f"this is a {kind} constraint", type_node.span)
+
+
+def _target_of(node: MappingNode) -> Node | None:
+    found = one_of(node, ("target", "name"), "a target")
+    return None if found is None else found[1]
+
+
+def _kind_of(node: Node) -> Kind:
+    """Return the kind of constraint that the value of ``type`` names."""
+    name = as_name(node, "`type`")
+    if name == UPPER_UTILIZATION:
+        raise no_upper_utilization(node.span)
+    if name not in _TYPES:
+        hint = did_you_mean(name, _TYPES) or f"known are {listing(_TYPES)}"
+        raise SpecError(f"unknown constraint type `{name}`", node.span, hint=hint)
+    return _TYPES[name]
 
 
 def _short_parallelism(leaf: Leaf, value: Node) -> Clause:
@@ -92,7 +141,7 @@ def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
     check_keys(section, ("version", "targets", SHORT_PARALLELISM), what)
     check_version(section)
     clauses: list[Clause] = []
-    share, targets = section.get(SHORT_PARALLELISM), section.get("targets")
+    share, targets = given(section, SHORT_PARALLELISM), given(section, "targets")
     if share is not None:
         clauses += [_short_parallelism(leaf, share) for leaf in context.tree.leaves if leaf.role == "compute"]
     if targets is not None:
@@ -107,13 +156,8 @@ def _listed_clauses(items: Iterable[Node], context: Context) -> list[Clause]:
 
 def _target_clause(item: Node, context: Context) -> Clause | None:
     node = as_mapping(item, "a target")
-    kind_node = node.require("type", "a target")
-    kind_name = as_name(kind_node, "`type`")
-    if kind_name not in _TYPES:
-        hint = did_you_mean(kind_name, _TYPES) or f"known are {listing(_TYPES)}"
-        raise SpecError(f"unknown constraint type `{kind_name}`", kind_node.span, hint=hint)
-    kind = _TYPES[kind_name]
-    target = node.get("target") or node.get("name")
+    kind = _kind_of(node.require("type", "a target"))
+    target = _target_of(node)
     if target is None:
         raise SpecError("a target lacks the key `target`", node.span)
     fanout = _fanout_of(as_name(target, "`target`"), context)
@@ -173,14 +217,14 @@ def _check_idle(node: MappingNode, leaf: Leaf, kind: Kind, context: Context) -> 
     """
     known = ("factors", "permutation") if kind == "temporal" else ("keep", "bypass")
     check_keys(node, (*known, *ADDRESS_KEYS), f"a {kind} constraint on a fanout")
-    given = node.get("factors" if kind == "temporal" else "keep")
-    if given is None:
+    value = given(node, "factors" if kind == "temporal" else "keep")
+    if value is None:
         return
     if kind == "temporal":
-        factors = read_factors(given, context.bounds, context.names_at(leaf))
+        factors = read_factors(value, context.bounds, context.names_at(leaf))
         asked = next((factor.span for factor in factors if factor.value > 1), None)
     else:
-        asked = next(iter(name_list(given, context.dataspaces, "dataspace").values()), None)
+        asked = next(iter(name_list(value, context.dataspaces, "dataspace").values()), None)
     if asked is not None:
         words = "temporal loops" if kind == "temporal" else "data"
         raise SpecError(f"the fanout `{leaf.name}` holds no {words}", asked)

@@ -73,10 +73,7 @@ def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
             yield (f"{key.text}{text}" if text[:1] in "<>=" else f"{key.text}={text}"), value
         return
     if isinstance(node, SequenceNode):
-        for item in node.items:
-            if not isinstance(item, ScalarNode):
-                raise SpecError(f"a factor must be text, but is {kind_of(item)}", item.span, hint=_FORMS)
-            yield item.text.strip(), item
+        yield from ((_joined(item), item) for item in node.items)
         return
     if node.value is None:
         return
@@ -85,6 +82,15 @@ def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
     for text in re.split(r"[,\s]+", joined):
         if text:
             yield text, node
+
+
+def _joined(item: Node) -> str:
+    """Return a factor of a list as one text; it may be a list of parts, such as ``[P, "=", WIDTH]``."""
+    parts = item.items if isinstance(item, SequenceNode) else (item,)
+    texts = [part.text.strip() for part in parts if isinstance(part, ScalarNode)]
+    if not texts or len(texts) < len(parts):
+        raise SpecError(f"a factor must be text, but is {kind_of(item)}", item.span, hint=_FORMS)
+    return "".join(texts)
 
 
 def _checked(text: str, node: Node, bounds: Bounds, names: Names) -> Factor:
@@ -131,14 +137,15 @@ def _split(text: str, node: Node, bounds: Bounds) -> tuple[str, str, str]:
 
 
 def _require_dim(name: str, node: Node, bounds: Bounds) -> None:
-    written = ScalarNode(name, name, True, node.span)
-    known_name(written, bounds.bound, "dimension")
+    if not name.isidentifier():
+        raise SpecError(f"`{name}` is no dimension", node.span, hint=_FORMS)
+    known_name(ScalarNode(name, name, True, node.span), bounds.bound, "dimension")
 
 
 def _value(value_text: str, text: str, node: Node, names: Names) -> int:
     if re.fullmatch(r"\d+\s*,\s*\d+", value_text):
         raise SpecError(f"`{text}`: imperfect factors are not modelled", node.span)
-    if not value_text:
+    if not value_text or value_text.endswith(";"):
         raise SpecError(f"`{text}` is not a factor", node.span, hint=_FORMS)
     written = ScalarNode(value_text, value_text, False, node.span)
     return as_int(written, f"the factor of `{text}`", names)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from model.mapspace import KeepRules, ParallelGroup
-from model.spec.fields import check_keys, listing, name_list, source_ref
+from model.spec.fields import check_keys, given, listing, name_list, source_ref
 from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, of
 from model.spec.timeloop.context import Context
@@ -69,27 +69,27 @@ def read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Kee
         for verb, opposite in (("keep", "bypass"), ("bypass", "keep")):
             _read_verb(node, verb, keeping, context)
             _read_only(node, verb, opposite, keeping, context)
-        flagged = node.get("no_coalesce")
+        flagged = given(node, "no_coalesce")
         if flagged is not None:
             keeping.no_coalesce |= name_list(flagged, context.dataspaces, "dataspace")
     return keeping
 
 
 def _read_verb(node: MappingNode, verb: str, keeping: Keeping, context: Context) -> None:
-    given = node.get(verb)
-    if given is None:
+    value = given(node, verb)
+    if value is None:
         return
-    for name, span in name_list(given, context.dataspaces, "dataspace").items():
+    for name, span in name_list(value, context.dataspaces, "dataspace").items():
         keeping.require(verb, name, span)
 
 
 def _read_only(node: MappingNode, verb: str, opposite: str, keeping: Keeping, context: Context) -> None:
     """Read ``keep_only`` or ``bypass_only``: the dataspaces that are not listed do the opposite."""
     key = f"{verb}_only"
-    given = node.get(key)
-    if given is None:
+    value = given(node, key)
+    if value is None:
         return
-    listed = name_list(given, context.dataspaces, "dataspace")
+    listed = name_list(value, context.dataspaces, "dataspace")
     for name in context.dataspaces:
         keeping.require(verb if name in listed else opposite, name, listed.get(name, node.key(key).span))
 

@@ -41,6 +41,7 @@ from model.spec.timeloop.rules import temporal_rules
 from model.spec.timeloop.shapes import find_shape
 from model.spec.timeloop.tags import check_tags
 from model.spec.timeloop.tree import read_tree
+from model.spec.timeloop.unread import note_unread
 from model.spec.timeloop.version import check_version
 
 SECTIONS = (
@@ -197,7 +198,7 @@ def load_node(
     _check_sections(top, options, notes, problem is not None)
     context = _context(top, files, options, notes, problem)
     clauses = _clauses(top, context)
-    given = top.get("mapping")
+    given = _section(top, "mapping")
     if given is None and options.require_mapping:
         named = ", ".join(map(display_name, files))
         raise SpecError(f"there is no key `mapping` in {named}")
@@ -259,6 +260,12 @@ def _is_empty(node: Node) -> bool:
     return all(key.text == "version" or _is_empty(value) for key, value in node.entries)
 
 
+def _section(top: MappingNode, name: str) -> Node | None:
+    """Return a section, None where there is none or it says nothing."""
+    value = top.get(name)
+    return None if value is None or _is_empty(value) else value
+
+
 def _refuse_sparse(key: ScalarNode, options: LoadOptions, notes: list[str]) -> None:
     if not options.ignore_sparse:
         hint = "--ignore-sparse maps the problem as if all data were dense"
@@ -268,7 +275,7 @@ def _refuse_sparse(key: ScalarNode, options: LoadOptions, notes: list[str]) -> N
 
 def _check_template(top: MappingNode) -> None:
     """Check the ``mapspace`` section: only perfect factors are searched."""
-    node = top.get("mapspace")
+    node = _section(top, "mapspace")
     if node is None:
         return
     section = as_mapping(node, "`mapspace`")
@@ -311,8 +318,8 @@ def _context(
 
 
 def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:
-    node = top.get("variables")
-    if node is None or _is_empty(node):
+    node = _section(top, "variables")
+    if node is None:
         return {}
     section = as_mapping(_joined(node), "`variables`")
     check_version(section)
@@ -339,8 +346,9 @@ def _mapspace(
     top: MappingNode, assembly: Assembly, parallelism: tuple[Fraction, Span | None], context: Context
 ) -> Mapspace:
     least, place = parallelism
-    components = [value for key, value in top.entries if holds_components(key.text)]
-    lists = read_price_lists(top.get("ERT"), top.get("ART"), components)
+    components = [value for key, value in top.entries if holds_components(key.text) and not _is_empty(value)]
+    lists = read_price_lists(_section(top, "ERT"), _section(top, "ART"), components)
+    note_unread(top, lists.classes, context)
     leaves = [*(slot.loops.leaf for slot in assembly.storages), assembly.compute]
     prices = {leaf.name: priced(leaf, lists, context) for leaf in leaves}
     nodes = [node_of(slot) for slot in assembly.slots]
@@ -352,6 +360,6 @@ def _mapspace(
         keep=tuple(slot.keeping.rules() for slot in assembly.storages if slot.keeping is not None),
         parallel=assembly.parallel,
         min_parallelism=least,
-        objectives=read_mapper(top.get("mapper"), context),
+        objectives=read_mapper(_section(top, "mapper"), context),
         min_parallelism_source=None if place is None else source_ref(place),
     )

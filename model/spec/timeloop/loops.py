@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from model.numbers import divisors
-from model.spec.fields import Names, as_int, as_sequence, check_keys, known_name, name_list
+from model.spec.fields import Names, as_int, as_sequence, check_keys, given, known_name, name_list
 from model.spec.sizes import check_count
 from model.spec.source import MappingNode, Node, SequenceNode, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, Kind, of
@@ -124,17 +124,23 @@ def _contradict(bound: int, rules: Sequence[Factor]) -> bool:
 
 
 def _refuse_remainders(node: MappingNode) -> None:
-    given = node.get("remainders")
-    if given is not None and as_int(given, "`remainders`") > 1:
-        raise SpecError("`remainders`: imperfect factors are not modelled", given.span)
+    value = given(node, "remainders")
+    if value is not None and as_int(value, "`remainders`") > 1:
+        raise SpecError("`remainders`: imperfect factors are not modelled", value.span)
+
+
+def _values(nodes: Iterable[MappingNode], *keys: str) -> Iterator[Node]:
+    """Yield what is given under any of `keys`."""
+    for node in nodes:
+        yield from (value for key in keys if (value := given(node, key)) is not None)
 
 
 def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> tuple[Factor, ...]:
     """Return the rules of ``factors`` and of the macros that come down to factors."""
-    found = list(_written_factors(nodes, "factors", names, context))
-    only = [node for node in nodes if node.get("factors_only") is not None]
-    found += _written_factors(only, "factors_only", names, context)
-    for node in only:
+    found = [f for key in ("factors", "factors_only") for f in _written_factors(nodes, key, names, context)]
+    for node in nodes:
+        if given(node, "factors_only") is None:
+            continue
         ruled = {factor.dim for factor in found}
         span = node.key("factors_only").span
         found += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim not in ruled]
@@ -148,20 +154,18 @@ def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> 
 def _written_factors(
     nodes: Iterable[MappingNode], key: str, names: Names, context: Context
 ) -> Iterator[Factor]:
-    for node in nodes:
-        value = node.get(key)
-        if value is not None:
-            yield from read_factors(value, context.bounds, names)
+    for value in _values(nodes, key):
+        yield from read_factors(value, context.bounds, names)
 
 
 def _dataspace_macros(node: MappingNode, context: Context) -> list[Factor]:
     fixed: list[Factor] = []
-    barred = node.get("no_iteration_over_dataspaces")
+    barred = given(node, "no_iteration_over_dataspaces")
     if barred is not None:
         dims = _dims_of(name_list(barred, context.dataspaces, "dataspace"), context)
         span = node.key("no_iteration_over_dataspaces").span
         fixed += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim in dims]
-    required = node.get("must_iterate_over_dataspaces")
+    required = given(node, "must_iterate_over_dataspaces")
     if required is not None:
         dims = _dims_of(name_list(required, context.dataspaces, "dataspace"), context)
         span = node.key("must_iterate_over_dataspaces").span
@@ -179,7 +183,7 @@ def _defaults(node: MappingNode, found: list[Factor], names: Names, context: Con
     A minimum above a dimension's bound asks for the bound.
     """
     added: list[Factor] = []
-    highest, lowest = node.get("default_max_factor"), node.get("default_min_factor")
+    highest, lowest = given(node, "default_max_factor"), given(node, "default_min_factor")
     if highest is not None:
         value = as_int(highest, "`default_max_factor`", names, minimum=1)
         ruled = {factor.dim for factor in found if factor.relation != ">="}
@@ -197,11 +201,8 @@ def _defaults(node: MappingNode, found: list[Factor], names: Names, context: Con
 
 def _permutation(nodes: tuple[MappingNode, ...], context: Context) -> Permutation | None:
     found: Permutation | None = None
-    for node in nodes:
-        given = node.get("permutation")
-        if given is None:
-            continue
-        permutation = read_permutation(given, context.problem.dims)
+    for value in _values(nodes, "permutation"):
+        permutation = read_permutation(value, context.problem.dims)
         if found is not None and (found.inner, found.outer) != (permutation.inner, permutation.outer):
             related = ((found.span, "the first"),)
             raise SpecError("two different permutations for one node", permutation.span, related)
@@ -211,30 +212,27 @@ def _permutation(nodes: tuple[MappingNode, ...], context: Context) -> Permutatio
 
 def _split(nodes: tuple[MappingNode, ...], names: Names) -> tuple[int, Span] | None:
     found: tuple[int, Span] | None = None
-    for node in nodes:
-        given = node.get("split")
-        if given is None:
-            continue
-        value = as_int(given, "`split`", names, minimum=0)
-        if found is not None and found[0] != value:
-            raise SpecError("two different splits for one node", given.span, ((found[1], "the first"),))
-        found = found or (value, given.span)
+    for value in _values(nodes, "split"):
+        split = as_int(value, "`split`", names, minimum=0)
+        if found is not None and found[0] != split:
+            raise SpecError("two different splits for one node", value.span, ((found[1], "the first"),))
+        found = found or (split, value.span)
     return found
 
 
 def _maximize(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> Maximize | None:
     found: Maximize | None = None
     for node in nodes:
-        given, capacity = node.get("maximize_dims"), node.get("maximize_dims_capacity")
-        if given is None:
+        value, capacity = given(node, "maximize_dims"), given(node, "maximize_dims_capacity")
+        if value is None:
             if capacity is not None:
                 raise SpecError("`maximize_dims_capacity` without `maximize_dims`", capacity.span)
             continue
         if found is not None:
-            raise SpecError("`maximize_dims` stands twice", given.span, ((found.span, "the first"),))
+            raise SpecError("`maximize_dims` stands twice", value.span, ((found.span, "the first"),))
         limit = None if capacity is None else as_int(capacity, "`maximize_dims_capacity`", names, minimum=1)
-        found = Maximize(_groups(given, context), limit, given.span)
-    return found
+        found = Maximize(_groups(value, context), limit, value.span)
+    return found if found is not None and found.groups else None
 
 
 def _groups(node: Node, context: Context) -> tuple[tuple[str, ...], ...]:
@@ -253,9 +251,6 @@ def _groups(node: Node, context: Context) -> tuple[tuple[str, ...], ...]:
 
 def _names(nodes: tuple[MappingNode, ...], keys: tuple[str, ...], context: Context) -> dict[str, Span]:
     found: dict[str, Span] = {}
-    for node in nodes:
-        for key in keys:
-            given = node.get(key)
-            if given is not None:
-                found = {**name_list(given, context.dataspaces, "dataspace"), **found}
+    for value in _values(nodes, *keys):
+        found = {**name_list(value, context.dataspaces, "dataspace"), **found}
     return found

@@ -61,7 +61,7 @@ def read_mapper(node: Node | None, context: Context) -> tuple[str, ...]:
     check_version(section)
     search = [key for key in section.keys() if key in _SEARCH_KEYS]  # noqa: SIM118 (a node, not a dict)
     if search:
-        context.note(f"{section.span}: {listing(search)} steer a sampling search; a proof does not need them")
+        context.note(f"{section.span}: only sampling searches use {listing(search)}, a proof does not")
     metrics = one_of(section, _METRIC_KEYS, "`mapper`")
     if metrics is None:
         return DEFAULT_OBJECTIVES

@@ -16,7 +16,6 @@ from model.architecture import (
 )
 from model.energy import (
     AREA_SCALES,
-    GIVEN_KEYS,
     CompoundClasses,
     EnergyRequest,
     EnergyTables,
@@ -32,8 +31,6 @@ from model.spec.source import MappingNode, Node
 from model.spec.timeloop.attributes import values_of
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.tree import Leaf
-
-_GIVEN_FORMS = "energies are given as `energy: {read: 2.5, write: 3}` on the component"
 
 
 @dataclass(frozen=True)
@@ -61,8 +58,6 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context) -> Prices:
     required = leaf.node.get("required_actions")
     if required is not None:
         context.note(f"{required.span}: required_actions is not needed: all actions are priced")
-    if not any(name in lists.classes.by_name for name in (leaf.component_class, leaf.subclass)):
-        _note_unread(leaf, context)
     attributes = {**values_of(leaf.attributes), **_scales(leaf, names)}
     own = leaf.node.get("attributes")
     kind: Kind = "storage" if leaf.role == "storage" else "compute"
@@ -81,15 +76,6 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context) -> Prices:
     for note in prices.notes:
         context.note(note)
     return prices
-
-
-def _note_unread(leaf: Leaf, context: Context) -> None:
-    """Note own attributes that seem to give an energy, under a name that nothing reads."""
-    for name in sorted(leaf.own):
-        attribute, folded = leaf.attributes[name], name.replace("-", "_")
-        if "energy" not in folded or folded in (*GIVEN_KEYS, "energy_scale") or attribute.value in (None, 0):
-            continue
-        context.note(f"{attribute.key}: nothing reads `{name}` of `{leaf.name}`: {_GIVEN_FORMS}")
 
 
 def _scales(leaf: Leaf, names: Names) -> dict[str, object]:

@@ -38,8 +38,10 @@ SPARSE_KEYS = ("densities", "density", "commonDensity", "common_density")
 DESCRIPTIVE_KEYS = ("dnn_name", "notes", "histograms")
 
 _PROBLEM_KEYS = ("version", "name", "shape", "instance", *DESCRIPTIVE_KEYS)
-_SHAPE_KEYS = ("version", "name", "dimensions", "coefficients", "data-spaces", "data_spaces")
-_DATASPACE_KEYS = ("name", "projection", "read-write", "read_write")
+_SPACES = ("data_spaces", "data-spaces")
+_SHAPE_KEYS = ("version", "name", "dimensions", "coefficients", *_SPACES)
+_READ_WRITE = ("read_write", "read-write")
+_DATASPACE_KEYS = ("name", "projection", *_READ_WRITE)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 ShapeLookup = Callable[[str, Span], MappingNode]
@@ -146,7 +148,7 @@ def _read_shape(node: Node, find_shape: ShapeLookup, limits: Limits) -> _Shape:
     if isinstance(node, ScalarNode):
         node = find_shape(as_name(node, "`shape`"), node.span)
     shape = as_mapping(node, "`shape`")
-    own_spaces = next((key for key in ("data-spaces", "data_spaces") if key in shape), "data_spaces")
+    own_spaces = next((key for key in _SPACES if key in shape), _SPACES[0])
     check_keys(shape, _SHAPE_KEYS, "`shape`", ("dimensions", own_spaces))
     check_version(shape)
     dims: dict[str, Span] = {}
@@ -159,9 +161,9 @@ def _read_shape(node: Node, find_shape: ShapeLookup, limits: Limits) -> _Shape:
         dims[dim] = item.span
     if not dims:
         raise SpecError("`dimensions` must not be empty", shape.key("dimensions").span)
-    dataspaces = one_of(shape, ("data-spaces", "data_spaces"), "`shape`")
+    dataspaces = one_of(shape, _SPACES, "`shape`")
     if dataspaces is None:
-        raise SpecError("`shape` lacks the key `data-spaces`", shape.span)
+        raise SpecError(f"`shape` lacks the key `{_SPACES[0]}`", shape.span)
     name = shape.get("name")
     return _Shape(
         name="" if name is None or _is_blank(name) else as_name(name, "`name`"),
@@ -218,7 +220,7 @@ def _instance_fields(
         elif key.text in DERIVED_KEYS:
             derived.append(key.text)
         else:
-            name = _respelt(key, known, instance)
+            name = _respelt(key, shape, instance)
             if name in respelt:
                 related = ((respelt[name].span, "the first"),)
                 raise SpecError(f"`{key.text}` is a second spelling of `{name}`", key.span, related)
@@ -251,17 +253,20 @@ def _check_sparse(key: ScalarNode, value: Node, ignore_sparse: bool, notes: list
     notes.append(f"{key.span}: `{key.text}` is ignored; all data is taken as dense")
 
 
-def _respelt(key: ScalarNode, known: tuple[str, ...], instance: MappingNode) -> str:
+def _respelt(key: ScalarNode, shape: _Shape, instance: MappingNode) -> str:
     """Return the name that a key meant which differs from it in case only.
 
     Accepted only where the right spelling came in through a merge, from a base of defaults: there
     the author can only have meant to override it. Anywhere else it is an error.
     """
+    known = (*shape.dims, *shape.coefficients)
     folded = [name for name in known if name.casefold() == key.text.casefold()]
     if len(folded) == 1 and folded[0] in instance and not _written_in(instance, folded[0]):
         return folded[0]
     hint = did_you_mean(key.text, known) or f"the shape has {listing(known)}"
-    missing = [] if did_you_mean(key.text, known) else [name for name in known if name not in instance]
+    defaults = [name for name, (_, default) in shape.coefficients.items() if default is not None]
+    missing = [name for name in known if name not in instance and name not in defaults]
+    missing = [] if did_you_mean(key.text, known) else missing
     lacking = f", which lacks {listing(missing)}" if missing else ""
     raise SpecError(f"unknown key `{key.text}` in `instance`{lacking}", key.span, hint=hint)
 
@@ -303,15 +308,15 @@ def _read_dataspaces(shape: _Shape, coefficients: dict[str, int], limits: Limits
             raise SpecError(f"two dataspaces are named `{name}`", name_node.span, related)
         projection = as_sequence(entry.require("projection", f"dataspace `{name}`"), "`projection`")
         check_count(projection.items, limits.dimensions, f"ranks of `{name}`", projection.span)
-        flag = one_of(entry, ("read-write", "read_write"), "a dataspace")
+        flag = one_of(entry, _READ_WRITE, "a dataspace")
         found[name] = Dataspace(
             name=name,
             ranks=tuple(_read_rank(rank, shape, coefficients) for rank in projection.items),
-            read_write=flag is not None and as_bool(flag[1], "`read-write`"),
+            read_write=flag is not None and as_bool(flag[1], f"`{flag[0].text}`"),
         )
         places[name] = name_node.span
     if not any(space.read_write for space in found.values()):
-        raise SpecError("no dataspace is `read-write: true`, so nothing is computed", node.span)
+        raise SpecError("no dataspace is `read_write: true`, so nothing is computed", node.span)
     return tuple(found.values())
 
 
@@ -321,6 +326,9 @@ def _read_rank(node: Node, shape: _Shape, coefficients: dict[str, int]) -> tuple
         return (Term(known_name(node, shape.dims, "dimension"), 1),)
     terms: dict[str, int] = {}
     for item in as_sequence(node, "a rank of a projection").items:
+        if isinstance(item, ScalarNode):
+            hint = f"write `{item.text}` or `[[{item.text}]]` for a rank that one dimension indexes"
+            raise SpecError("a rank is a list of terms such as `[dimension]`", node.span, hint=hint)
         term = as_sequence(item, "a term of a projection")
         if len(term.items) not in (1, 2):
             raise SpecError("a term is `[dimension]` or `[dimension, coefficient]`", term.span)

@@ -8,12 +8,14 @@ from fractions import Fraction
 from functools import lru_cache
 
 from model.architecture import StorageLevel
+from model.energy import ESTIMATED_ATTRIBUTES
 from model.source_ref import SourceRef
 from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name, listing, source_ref
 from model.spec.source import Node, Span, SpecError, fold_name
 from model.spec.timeloop.attributes import Attribute
+from model.spec.timeloop.clauses import UPPER_UTILIZATION, no_upper_utilization
 from model.spec.timeloop.context import Context
-from model.spec.timeloop.tree import Leaf
+from model.spec.timeloop.tree import POWER_GATING, Leaf
 
 BITS_PER_KIBIBYTE = 8192
 
@@ -37,7 +39,7 @@ _SIMPLE = (
     "network_drain_latency",
     "per_dataspace_bandwidth_consumption_scale",
     "allow_overbooking",
-    "has_power_gating",
+    POWER_GATING,
     "power_gated_at",
     "reduction_supported",
 )
@@ -64,19 +66,7 @@ _NETWORK_ENERGIES = (
     "energy-per-ingress",
 )
 MODELLED_ATTRIBUTES = (*(name for names in _SYNONYMS.values() for name in names), *_SIMPLE)
-
-# Of storages, by the built-in estimator.
-_ESTIMATED = (
-    "technology",
-    "type",
-    "n_banks",
-    "n_rd_ports",
-    "n_wr_ports",
-    "n_rdwr_ports",
-    "n_rw_ports",
-    "n_bits",
-    "global_cycle_seconds",
-)
+STORAGE_ATTRIBUTES = (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES, *_NETWORK_ENERGIES)
 
 # Alike enough to be a slip of the pen, unlike `n_banks` and the other names an estimator may know.
 _SLIP = 0.88
@@ -108,17 +98,22 @@ class _Reader:
     def integer(self, name: str, default: int | None, minimum: int = 1) -> int | None:
         """Return a whole number, `default` where the attribute is not given."""
         node = self.node(name)
-        return default if node is None else as_int(node, f"`{name}`", self.names, minimum)
+        return default if node is None else as_int(node, f"`{name}`", self._others(name), minimum)
 
     def fraction(self, name: str) -> Fraction | None:
         """Return an exact number, None where the attribute is not given."""
         node = self.node(name)
-        return None if node is None else as_fraction(node, f"`{name}`", self.names)
+        return None if node is None else as_fraction(node, f"`{name}`", self._others(name))
 
     def flag(self, name: str) -> bool:
         """Return a truth value, false where the attribute is not given."""
         node = self.node(name)
         return node is not None and as_bool(node, f"`{name}`", self.names)
+
+    def _others(self, name: str) -> Names:
+        """Return the names without the attribute's own, which is no value to calculate it from."""
+        spellings = _SYNONYMS.get(name, (name,))
+        return {other: value for other, value in self.names.items() if other not in spellings}
 
     def place(self, name: str) -> Span:
         """Return where an attribute is written, or the component's name."""
@@ -200,6 +195,8 @@ def _check_names(leaf: Leaf, ignore_sparse: bool, context: Context) -> None:
         if name == "instances":
             hint = "write `spatial: {meshX: ..., meshY: ...}` on a node: instances per instance above"
             raise SpecError("`instances` is no attribute", attribute.key, hint=hint)
+        if name == UPPER_UTILIZATION:
+            raise no_upper_utilization(attribute.key)
         if name in _NETWORK_ENERGIES and attribute.value not in (None, 0):
             raise SpecError(f"`{name}`: the energy of networks is not modelled", attribute.key)
         slip = None if name in (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES) else _slip(name)
@@ -209,7 +206,7 @@ def _check_names(leaf: Leaf, ignore_sparse: bool, context: Context) -> None:
 
 def _unknown(leaf: Leaf) -> dict[str, Span]:
     """Return the places of the attributes that a storage writes, and that nobody reads, in order."""
-    known = (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES, *_NETWORK_ENERGIES, *_ESTIMATED)
+    known = (*STORAGE_ATTRIBUTES, *ESTIMATED_ATTRIBUTES)
     unknown = {name: leaf.attributes[name].key for name in leaf.own if name not in known}
     return dict(sorted(unknown.items(), key=lambda item: (item[1].line, item[1].column)))
 
@@ -243,11 +240,10 @@ def _block(reader: _Reader, word_bits: int, context: Context) -> tuple[int, int]
     block = reader.integer("block_size", None)
     if width is None:
         if block is None:
-            unknown = _unknown(reader.leaf)
-            beside = f" (no storage has an attribute {listing(unknown)})" if unknown else ""
+            _check_no_width(reader.leaf, word_bits)
             context.note(
                 f"{reader.leaf.span}: storage `{reader.leaf.name}` gives neither `width` nor `block_size`: "
-                f"an access moves one word{beside}"
+                "an access moves one word"
             )
         return cluster or 1, block or 1
     known = cluster or 1 if block is None else block * (cluster or 1)
@@ -260,6 +256,16 @@ def _block(reader: _Reader, word_bits: int, context: Context) -> tuple[int, int]
         raise SpecError(message, reader.place("width"), ((reader.place("datawidth"), "datawidth"),))
     rest = width // (known * word_bits)
     return (cluster or 1, rest) if block is None else (cluster or rest, block)
+
+
+def _check_no_width(leaf: Leaf, word_bits: int) -> None:
+    """Raise a SpecError where an attribute that nobody reads could be the width under another name."""
+    for name, span in _unknown(leaf).items():
+        value = leaf.attributes[name].value
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0 and value % word_bits == 0:
+            hint = "write `width`, or `block_size: 1` if an access moves one word"
+            message = f"storage `{leaf.name}` lacks `width`, and no storage has an attribute `{name}`"
+            raise SpecError(message, span, hint=hint)
 
 
 def _capacity(reader: _Reader, word_bits: int, block_size: int) -> int | None:
@@ -347,7 +353,7 @@ def _gating_fanouts(reader: _Reader, context: Context) -> int | None:
         gate = known_name(name_node, context.leaves, "level")
     if gate is None or gate == leaf.name:
         return None
-    if "has_power_gating" in leaf.own and reader.flag("has_power_gating"):
+    if POWER_GATING in leaf.own and reader.flag(POWER_GATING):
         return None
     leaves = context.tree.leaves
     above = leaves[: leaves.index(leaf)]

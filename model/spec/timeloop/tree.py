@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from model.energy import AREA_SCALES, GIVEN_KEYS
-from model.spec.fields import Names, as_bool, as_int, as_mapping, as_name, as_sequence, check_keys
+from model.spec.fields import Names, as_bool, as_int, as_mapping, as_name, as_sequence, check_keys, given
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.sizes import check_count, check_points
-from model.spec.source import MappingNode, Node, Span, SpecError
+from model.spec.source import MappingNode, Node, Span, SpecError, did_you_mean
 from model.spec.timeloop.attributes import (
     NO_ATTRIBUTES,
-    Attribute,
     Attributes,
     read_attributes,
     values_of,
@@ -29,8 +28,9 @@ _NETWORKS = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast")
 
 _BRANCHES = ("!Hierarchical", "!Parallel")
 _LEAVES = ("!Component", "!Container", "!Nothing")
+POWER_GATING = "has_power_gating"
 _LEAF_KEYS = ("name", "attributes", "spatial", "constraints", "sparse_optimizations", "enabled")
-_CONTAINER_KEYS = (*_LEAF_KEYS, "has_power_gating")
+_CONTAINER_KEYS = (*_LEAF_KEYS, POWER_GATING)
 _SCALES = ("energy_scale", *AREA_SCALES)
 _COMPONENT_KEYS = (*_LEAF_KEYS, "class", "subclass", "required_actions", *_SCALES, *sorted(GIVEN_KEYS))
 
@@ -126,9 +126,10 @@ class Tree:
 
 @dataclass(frozen=True)
 class _Scope:
-    """What a leaf finds around it."""
+    """What a leaf finds around it: attributes that it inherits, and those that its expressions see."""
 
     attributes: Attributes
+    visible: Attributes
     variables: Names
     limits: Limits
     depth: int = 0
@@ -160,28 +161,29 @@ def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> 
     check_keys(section, ("version", "nodes", "name"), "`architecture`", ("nodes",))
     check_version(section)
     walk = _Walk()
-    scope = _Scope(NO_ATTRIBUTES, variables, limits)
+    scope = _Scope(NO_ATTRIBUTES, NO_ATTRIBUTES, variables, limits)
     _read_nodes(section.require("nodes", "`architecture`"), scope, walk)
     check_points(math.prod(leaf.fanout for leaf in walk.leaves), limits, "the instances are", section.span)
     _check_names(walk.leaves)
-    given = section.get("name")
+    own = section.get("name")
     containers = (leaf.name for leaf in walk.leaves if leaf.role == "container")
-    name = next(containers, "architecture") if given is None else as_name(given, "`name`")
+    name = next(containers, "architecture") if own is None else as_name(own, "`name`")
     return Tree(tuple(walk.leaves), tuple(walk.parallels), tuple(walk.branches), section.span, name)
 
 
-def _read_nodes(node: Node, scope: _Scope, walk: _Walk) -> None:
-    """Read the nodes of a hierarchical branch: a container's attributes hold for what follows."""
+def _read_nodes(node: Node, scope: _Scope, walk: _Walk) -> _Scope:
+    """Read the nodes of a hierarchical branch, each in the scope that the one before it leaves."""
     for item in as_sequence(node, "`nodes`").items:
-        leaf = _read_node(item, scope, walk)
-        if leaf is None or leaf.role != "container":
-            continue
-        gate = leaf.name if _gates(leaf) else scope.gate
-        scope = replace(scope, attributes=_inheritable(leaf), gate=gate)
+        scope = _read_node(item, scope, walk)
+    return scope
 
 
-def _read_node(item: Node, scope: _Scope, walk: _Walk) -> Leaf | None:
-    """Read one node; a leaf is returned, a branch is walked."""
+def _read_node(item: Node, scope: _Scope, walk: _Walk) -> _Scope:
+    """Read one node, a leaf or a branch, and return the scope of what follows it in a hierarchy.
+
+    A container's attributes hold for what follows, and so does a gate of the power. Expressions see those
+    of their own branch and of the branches around it.
+    """
     check_count((*walk.leaves, *walk.branches, item), scope.limits.components, "nodes", item.span)
     if item.tag in _BRANCHES:
         branch = as_mapping(item, f"`{item.tag}`")
@@ -191,13 +193,15 @@ def _read_node(item: Node, scope: _Scope, walk: _Walk) -> Leaf | None:
         walk.branches.append((item.tag or "", scope.depth, len(walk.leaves)))
         if item.tag == "!Parallel":
             _read_parallel(nodes, item.span, inner, walk)
-        else:
-            _read_nodes(nodes, inner, walk)
-        return None
+            return scope
+        last = _read_nodes(nodes, inner, walk)
+        return replace(scope, attributes=last.attributes, gate=last.gate)
     leaf = _read_leaf(item, scope)
-    if leaf is not None:
-        walk.leaves.append(leaf)
-    return leaf
+    if leaf is None:
+        return scope
+    walk.leaves.append(leaf)
+    scope = replace(scope, gate=leaf.name) if _gates(leaf) else scope
+    return scope if leaf.role != "container" else _inside(leaf, scope)
 
 
 def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
@@ -206,10 +210,10 @@ def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
     inner = replace(scope, parallel=scope.parallel or span)
     for item in as_sequence(nodes, "`nodes`").items:
         start = len(walk.leaves)
-        leaf = _read_node(item, inner, walk)
-        if leaf is not None and leaf.role == "container":
+        if item.tag == "!Container":
             hint = "put it into a `!Hierarchical` branch, or use `!Nothing` for data that passes by"
-            raise SpecError("a `!Container` cannot be a branch of `!Parallel`", leaf.span, hint=hint)
+            raise SpecError("a `!Container` cannot be a branch of `!Parallel`", item.span, hint=hint)
+        _read_node(item, inner, walk)
         if len(walk.leaves) > start:
             branches.append(tuple(walk.leaves[start:]))
     walk.parallels.insert(place, Parallel(tuple(branches), span, scope.parallel is not None))
@@ -221,9 +225,9 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
     node = as_mapping(item, f"`{item.tag}`")
     if item.tag == "!Nothing":
         check_keys(node, ("name", "constraints"), "`!Nothing`")
-        given = node.get("name")
-        text = "" if given is None else as_name(given, "`name`")
-        return Leaf("nothing", text, node.span, node, depth=scope.depth)
+        own = node.get("name")
+        text = "" if own is None else as_name(own, "`name`")
+        return Leaf("nothing", text, (own or node).span, node, depth=scope.depth)
     known = _CONTAINER_KEYS if item.tag == "!Container" else _COMPONENT_KEYS
     required = ("name",) if item.tag == "!Container" else ("name", "class")
     check_keys(node, known, f"this `{item.tag}`", required)
@@ -236,7 +240,7 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
         hint = "the number of instances is written as `spatial: {meshX: ..., meshY: ...}`"
         raise SpecError(f"name `{name}` holds a range of instances", name_node.span, hint=hint)
     own_node = _own_attributes(node)
-    attributes = read_attributes(own_node, scope.attributes, scope.variables, scope.limits)
+    attributes = read_attributes(own_node, scope.attributes, scope.variables, scope.limits, scope.visible)
     leaf = Leaf(
         role="container",
         name=name,
@@ -252,10 +256,10 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
 
 
 def _own_attributes(node: MappingNode) -> MappingNode | None:
-    given = node.get("attributes")
-    if given is None:
+    value = given(node, "attributes")
+    if value is None:
         return None
-    attributes = as_mapping(given, "`attributes`")
+    attributes = as_mapping(value, "`attributes`")
     for key, _ in attributes.entries:
         if key.text in ("meshX", "meshY"):
             hint = f"write `spatial: {{{key.text}: ...}}` on the node: instances per instance above"
@@ -273,16 +277,16 @@ def _refuse_tag(item: Node) -> None:
 
 
 def _with_mesh(leaf: Leaf, scope: _Scope) -> Leaf:
-    given = leaf.node.get("spatial")
-    if given is None:
+    value = given(leaf.node, "spatial")
+    if value is None:
         return leaf
-    spatial = as_mapping(given, "`spatial`")
+    spatial = as_mapping(value, "`spatial`")
     check_keys(spatial, ("meshX", "meshY"), "`spatial`")
     names = {**scope.variables, **values_of(leaf.attributes)}
     mesh = {
-        key: as_int(value, f"`{key}`", names, minimum=1)
+        key: as_int(size, f"`{key}`", names, minimum=1)
         for key in ("meshX", "meshY")
-        if (value := spatial.get(key)) is not None
+        if (size := spatial.get(key)) is not None
     }
     leaf = replace(leaf, mesh_x=mesh.get("meshX", 1), mesh_y=mesh.get("meshY", 1), spatial=spatial)
     if scope.parallel is not None and leaf.fanout > 1:
@@ -294,8 +298,8 @@ def _with_mesh(leaf: Leaf, scope: _Scope) -> Leaf:
 def _with_class(leaf: Leaf) -> Leaf:
     class_node = leaf.node.require("class", f"component `{leaf.name}`")
     component_class = as_name(class_node, "`class`")
-    given = leaf.node.get("subclass")
-    subclass = None if given is None else as_name(given, "`subclass`")
+    value = given(leaf.node, "subclass")
+    subclass = None if value is None else as_name(value, "`subclass`")
     role = _role(component_class) or (None if subclass is None else _role(subclass))
     if role is None and component_class in _NETWORKS:
         message = f"networks, such as `{component_class}`, are not modelled"
@@ -303,10 +307,12 @@ def _with_class(leaf: Leaf) -> Leaf:
         raise SpecError(message, class_node.span, hint=hint)
     if role is None:
         shown = component_class if subclass is None else f"{component_class}`, subclass `{subclass}"
-        hint = (
+        words = (
             f"a storage's class contains one of {', '.join(STORAGE_WORDS)}; "
             f"a compute unit's one of {', '.join(COMPUTE_WORDS)}"
         )
+        similar = did_you_mean(component_class, (*STORAGE_WORDS, *COMPUTE_WORDS))
+        hint = words if similar is None else f"{similar} {words}"
         message = f"class `{shown}` is neither a storage nor a compute unit"
         raise SpecError(message, class_node.span, hint=hint)
     return replace(leaf, role=role, component_class=component_class, subclass=subclass)
@@ -320,24 +326,25 @@ def _role(name: str) -> Role | None:
     return "compute" if any(word in name for word in COMPUTE_WORDS) else None
 
 
-def _inheritable(container: Leaf) -> Attributes:
-    """Return what follows a container inherits: its attributes, but not its own power gate."""
-    return {name: value for name, value in container.attributes.items() if name != "has_power_gating"}
+def _inside(container: Leaf, scope: _Scope) -> _Scope:
+    """Return the scope of what follows a container: its attributes, but not its own power gate."""
+    attributes = {name: value for name, value in container.attributes.items() if name != POWER_GATING}
+    own = {name: attributes[name] for name in container.own if name in attributes}
+    return replace(scope, attributes=attributes, visible={**scope.visible, **own})
 
 
-def _gates(container: Leaf) -> bool:
-    """Whether a container gates the power of what follows it."""
-    given = container.node.get("has_power_gating")
-    attribute: Attribute | None = container.attributes.get("has_power_gating")
-    if given is None and attribute is not None and "has_power_gating" in container.own:
-        given = attribute.node
-    return given is not None and as_bool(given, "`has_power_gating`", values_of(container.attributes))
+def _gates(leaf: Leaf) -> bool:
+    """Whether a container or a component gates the power of what follows it, as well as its own."""
+    value = leaf.node.get(POWER_GATING)
+    if value is None and POWER_GATING in leaf.own:
+        value = leaf.attributes[POWER_GATING].node
+    return value is not None and as_bool(value, f"`{POWER_GATING}`", values_of(leaf.attributes))
 
 
 def _check_names(leaves: list[Leaf]) -> None:
     seen: dict[str, Span] = {}
     for leaf in leaves:
-        if leaf.role == "nothing":
+        if not leaf.name:
             continue
         if leaf.name in seen:
             related = ((seen[leaf.name], "the first"),)

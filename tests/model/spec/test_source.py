@@ -105,6 +105,9 @@ def test_where_an_include_led_to_an_error_is_told_once_per_include():
         ("data-spaces", ["data_spaces"], "did you mean `data_spaces`?"),
         ("same", ["same"], None),
         ("xyz", ["depth"], None),
+        ("operation", ["version", "shape"], None),
+        ("rpoblem", ["problem"], "did you mean `problem`?"),
+        ("buf", ["bus_width", "buffer"], "did you mean `buffer`?"),
         ("anything", [], None),
     ],
 )

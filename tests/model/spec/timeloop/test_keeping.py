@@ -158,6 +158,36 @@ def test_mistakes_are_marked(dataspace, message, mark):
     assert marked(error) == mark
 
 
+@pytest.mark.parametrize(
+    "empty",
+    [
+        "",
+        "{temporal: , dataspace: , min_parallelism: }",
+        "{dataspace: {keep: , bypass: , keep_only: , bypass_only: , no_coalesce: }}",
+        "{temporal: {permutation: , factors: , no_reuse: , default_max_factor: , maximize_dims: }}",
+    ],
+)
+def test_constraints_that_are_left_empty_ask_for_nothing(empty):
+    found = load(spec(arch=architecture(DRAM, constrained(BUFFER, empty), MAC))).mapspace
+    free = load(spec(arch=architecture(DRAM, BUFFER, MAC))).mapspace
+    assert (found.temporal, found.keep, found.min_parallelism) == (free.temporal, free.keep, 0)
+    assert found.architecture.levels[1].no_coalesce == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("constraints", "message", "mark"),
+    [
+        ("{temporal: {target: spad, factors: [P=1]}}", "this constraint stands on `buffer`", "spad"),
+        ("{temporal: {type: spatial, factors: [P=1]}}", "this is a temporal constraint", "spatial"),
+        ("{max_utilization: 0.5}", "`max_utilization` is not modelled", "max_utilization"),
+    ],
+)
+def test_constraints_on_a_node_are_its_own(constraints, message, mark):
+    assert_fails(spec(arch=architecture(DRAM, constrained(BUFFER, constraints), MAC)), message, mark)
+    agreed = constrained(BUFFER, "{temporal: {target: buffer, type: temporal, factors: [P=1]}}")
+    assert len(load(spec(arch=architecture(DRAM, agreed, MAC))).mapspace.temporal[1].factors) == 1
+
+
 def test_no_coalesce():
     node = constrained(SPAD, "{dataspace: {no_coalesce: [Inputs]}}")
     levels = load(spec(arch=architecture(DRAM, ARRAY, node, MAC))).mapspace.architecture.levels
@@ -180,6 +210,8 @@ def test_nothing_outside_parallel_cannot_keep():
         ("[{target: mac, type: dataspace, keep: [Inputs]}]", "stores nothing", "mac"),
         ("[{target: buffer, type: datspace, keep: [Inputs]}]", "unknown constraint type", "datspace"),
         ("[{target: buffer, keep: [Inputs]}]", "lacks the key `type`", None),
+        ("[{target: buffer, name: spad, type: temporal}]", "two names of one thing", "name"),
+        ("[{target: buffer, type: max_utilization, max: 1}]", "is not modelled", "max_utilization"),
         ("[{type: dataspace, keep: [Inputs]}]", "lacks the key `target`", None),
         ("{buffer: 1}", "must be a list", "{buffer: 1}"),
     ],

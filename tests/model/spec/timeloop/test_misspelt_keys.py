@@ -69,11 +69,12 @@ def test_attributes_that_the_estimator_knows_are_not_blamed():
     assert (str(error.span), error.hint) == ("spec.yaml:22:11", None)
 
 
-def test_a_width_that_is_not_given_is_noted_with_what_is():
-    for changed, said in (("zzqx: 64", "(no storage has an attribute `zzqx`)"), ("n_banks: 2", "one word")):
+def test_what_may_be_the_width_is_refused_where_there_is_none():
+    text = spec(arch=architecture(DRAM, BUFFER.replace("width: 64", "zzqx: 64"), MAC))
+    assert_fails(text, "storage `buffer` lacks `width`, and no storage has an attribute `zzqx`", "zzqx")
+    for changed in ("n_banks: 2", "zzqx: 15", "zzqx: true", "zzqx: wide"):
         nodes = architecture(DRAM, BUFFER.replace("width: 64", changed), MAC)
-        (note,) = (note for note in load(spec(arch=nodes)).notes if "`block_size`" in note)
-        assert note.endswith(said)
+        assert any("an access moves one word" in note for note in load(spec(arch=nodes)).notes)
 
 
 def rendered(text: str) -> str:

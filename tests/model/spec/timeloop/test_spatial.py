@@ -207,7 +207,10 @@ def test_a_split_may_ask_for_the_keys_of_the_instance():
     assert loaded.mapspace.spatial[0].split == 2
     assert any("split 4 of `PE` means that all dimensions lie along X" in note for note in loaded.notes)
     error = failure(text_with("{split: len(spec.problem.shape)}", ROW))
-    assert (error.message, marked(error)) == ("this is not allowed in an expression", "spec.problem.shape")
+    assert (error.message, marked(error)) == (
+        "`spec.problem.shape` is not defined here",
+        "spec.problem.shape",
+    )
 
 
 def test_a_macro_may_ask_for_an_attribute_by_its_path():

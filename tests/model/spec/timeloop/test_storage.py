@@ -88,6 +88,9 @@ def test_bandwidth_scales_by_dataspace():
         (ARRAY + "    attributes: {has_power_gating: false}\n", USUAL, None),
         (ARRAY + "    has_power_gating: true\n", USUAL.replace("}", ", has_power_gating: true}"), None),
         ("  - !Container {name: chip, has_power_gating: true}\n" + ARRAY, USUAL, 0),
+        (SPAD.replace("}", ", has_power_gating: true}", 1) + ARRAY, USUAL, 0),
+        (ARRAY + SPAD.replace("}", ", has_power_gating: true}", 1), USUAL, 1),
+        (SPAD.replace("}", ", has_power_gating: false}", 1) + ARRAY, USUAL, None),
         (ARRAY, USUAL.replace("}", ", power_gated_at: PE}"), 1),
         (ARRAY, USUAL.replace("}", ", power_gated_at: DRAM}"), 0),
         (ARRAY, USUAL.replace("}", ", power_gated_at: buffer}"), None),
@@ -124,11 +127,6 @@ def test_a_row_of_no_width_holds_one_word():
     assert "neither `width` nor `block_size`: an access moves one word" in note
 
 
-def test_energies_under_names_that_nothing_reads_are_noted():
-    loaded = load(text_with(USUAL.replace("}", ", energy-per-access: 20}")))
-    assert ["nothing reads `energy-per-access` of `buffer`" in note for note in loaded.notes] == [True]
-
-
 def test_the_old_bandwidth_is_halved_between_reads_and_writes():
     text = text_with(USUAL.replace("}", ", bandwidth: 5, write_bandwidth: 4}"))
     loaded = load(text)
@@ -160,6 +158,9 @@ def test_the_old_bandwidth_is_halved_between_reads_and_writes():
         ("{width: 64, depth: 4, datawidth: 16, min_utilization: 2}", "between 0 and 1", "2"),
         ("{width: 64, depth: 4, datawidth: 16, energy_per_hop: 2}", "networks", "energy_per_hop"),
         ("{width: 64, depth: 4, datawidth: 16, power_gated_at: mac}", "does not lie above it", "mac"),
+        ("{width: 64, depth: 4, datawidth: 16, max_utilization: 0.5}", "is not modelled", "max_utilization"),
+        ("{width: '64', depth: 4, datawidth: 16}", "but is the text `64`", "'64'"),
+        ("{width: 64, depth: 4, datawidth: 16, read_bandwidth: '4'}", "but is the text `4`", "'4'"),
         ("[64, 4, 16]", "must be a mapping", "[64, 4, 16]"),
     ],
 )

@@ -48,7 +48,7 @@ def test_disabled_nodes_are_left_out():
     assert nodes_of(DRAM, BUFFER + "    enabled: false\n", MAC) == ["DRAM"]
 
 
-def test_attributes_are_inherited_within_their_branch_only():
+def test_expressions_see_the_attributes_of_their_branch_only():
     inner = "  - !Hierarchical\n    nodes:\n    - !Container {name: box, attributes: {depth: 8}}\n"
     inner += "    - !Component {name: a, class: SRAM, attributes: {width: 16, datawidth: 8},"
     inner += " energy: {read: 1, write: 1, leak: 0}}\n"
@@ -56,6 +56,24 @@ def test_attributes_are_inherited_within_their_branch_only():
     container = "  - !Container {name: top, attributes: {depth: 32}}\n"
     levels = load(spec(arch=architecture(DRAM, container, inner, outer, MAC))).mapspace.architecture.levels
     assert [level.size_words for level in levels] == [None, 8 * 2, 64 * 4]
+
+
+def test_what_follows_a_branch_inherits_the_attributes_of_its_containers():
+    box = "!Container {name: box, attributes: {technology: 45, depth: 8}}"
+    inner = f"  - !Hierarchical\n    nodes:\n    - {box}\n"
+    outer = BUFFER.replace("depth: 256, ", "")
+    mac = "  - !Component {name: mac, class: intmac, attributes: {datawidth: 8}}\n"
+    arch = load(spec(arch=architecture(DRAM, inner, outer, mac))).mapspace.architecture
+    assert arch.levels[1].size_words == 8 * 4
+    assert arch.compute.energy_source == "estimator: intmac, 45 nm"
+
+
+def test_what_follows_a_branch_is_gated_by_its_containers():
+    inner = (
+        "  - !Hierarchical\n    nodes:\n    - !Container {name: box, attributes: {has_power_gating: true}}\n"
+    )
+    levels = load(spec(arch=architecture(DRAM, inner, ARRAY, SPAD, MAC))).mapspace.architecture.levels
+    assert [level.gating_fanouts for level in levels] == [None, 0]
 
 
 def test_variables_and_sibling_attributes_stand_in_expressions():
@@ -127,6 +145,12 @@ def test_the_hierarchy_shows_containers_and_branches():
         ((DRAM, BUFFER.replace("class: SRAM", "class: adder"), MAC), "neither a storage nor", "adder"),
         ((DRAM, BUFFER.replace("class: SRAM", "clas: SRAM"), MAC), "unknown key `clas`", "clas"),
         (
+            (DRAM, BUFFER.replace("256", "attributes.rows"), MAC),
+            "not defined",
+            "attributes.rows",
+        ),
+        ((DRAM, BUFFER.replace("256", "depth * 2"), MAC), "`depth` is not defined", "depth"),
+        (
             (DRAM, BUFFER.replace("name: buffer", "name: buffer[0..3]"), MAC),
             "range of instances",
             "buffer[0..3]",
@@ -136,11 +160,25 @@ def test_the_hierarchy_shows_containers_and_branches():
         ((DRAM, ARRAY.replace("meshX", "meshx"), MAC), "unknown key `meshx`", "meshx"),
         ((DRAM, ARRAY.replace("4", "0"), MAC), "`meshX` must be at least 1", "0"),
         ((DRAM, ARRAY.replace("4", "[4]"), MAC), "must be a single value", "[4]"),
-        (("  - !Parallel\n    nodes:\n    - !Container {name: a}\n", DRAM, MAC), "cannot be a branch", "a"),
+        (("  - !Parallel\n    nodes:\n    - !Container {name: a}\n", DRAM, MAC), "cannot be a branch", None),
+        ((DRAM, BUFFER, "  - !Nothing {name: buffer}\n", MAC), "two nodes are named `buffer`", "buffer"),
     ],
 )
 def test_mistakes_are_marked(nodes, message, mark):
     assert_fails(spec(arch=architecture(*nodes)), message, mark)
+
+
+def test_a_class_in_other_case_is_a_slip_of_one():
+    error = failure(spec(arch=architecture(DRAM, BUFFER.replace("SRAM", "sram"), MAC)))
+    assert (error.hint or "").startswith("did you mean `SRAM`?")
+
+
+def test_sections_that_are_left_empty_say_nothing():
+    empty = (
+        "mapping: []\nmapper:\nmapspace:\nERT: {tables: []}\nART:\ncomponents:\nvariables:\nconstraints:\n"
+    )
+    assert load(spec(empty)).mapping is None
+    assert load(spec(empty)).mapspace == load(spec()).mapspace
 
 
 def test_a_fanout_inside_parallel_is_an_error():
