@@ -78,8 +78,8 @@ def build_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -
     Raises
     ------
     ValueError
-        If the mapping does not fit the architecture's nodes or the problem's dimensions, or if the
-        bounds of a dimension's loops do not multiply to the problem's bound.
+        If the mapping does not fit the architecture's nodes or the problem's dimensions, if a bound is
+        below 1, or if the bounds of a dimension's loops do not multiply to the problem's bound.
     """
     if len(mapping.nodes) != len(architecture.nodes):
         raise ValueError(f"mapping has {len(mapping.nodes)} nodes, architecture {len(architecture.nodes)}")
@@ -106,6 +106,8 @@ def _advance(inner: dict[str, int], loops: Iterable[Loop | SpatialLoop]) -> Iter
     for loop in loops:
         if loop.dim not in inner:
             raise ValueError(f"loop over {loop.dim!r}, which is no dimension of the problem")
+        if loop.bound < 1:
+            raise ValueError(f"loop over {loop.dim!r} with the bound {loop.bound}")
         if loop.bound > 1:
             yield NestLoop(
                 loop.dim, loop.bound, inner[loop.dim], loop.axis if isinstance(loop, SpatialLoop) else None
