@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from itertools import product
+from itertools import product, takewhile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -55,9 +55,8 @@ def main() -> None:
     console = Console(width=160, highlight=False)
     comparisons: list[Comparison] = []
     with interruptible() as stop:
-        for case, objective in product(cases, arguments.objectives):
-            if stop.is_set():
-                break
+        runs = takewhile(lambda _: not stop.is_set(), product(cases, arguments.objectives))
+        for case, objective in runs:
             console.print(f"\n[bold]{case.name}[/bold] for {objective}")
             comparisons.append(run(case, objective, mappers, arguments, stop.is_set))
             console.print(comparison_table(comparisons[-1]))

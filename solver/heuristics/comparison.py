@@ -204,19 +204,7 @@ def _run(
         pricing = Pricing(comparison.mapspace, objectives, comparison.budget, comparison.seed, stop)
     except MapperError as error:
         return Outcome(name, seconds=0.0, evaluations=0, valid=0, remark=str(error))
-    remark, failure = "", ""
-    try:
-        answer = mapper.find_mapping(comparison.mapspace, pricing)
-        broken = None if answer is None else pricing.offer(answer)
-        remark = f"its answer breaks {broken}" if broken else ""
-    except BudgetSpent:
-        remark = ""
-    except MapperError as error:
-        remark = str(error)
-    except ContradictionError:
-        raise
-    except (Exception, SystemExit) as error:  # a user's mapper may fail in any way, the others still count
-        remark, failure = f"failed: {type(error).__name__}: {error}", traceback.format_exc()
+    remark, failure = _searched(mapper, pricing)
     return Outcome(
         mapper=name,
         seconds=pricing.seconds,
@@ -227,6 +215,22 @@ def _run(
         remark="; ".join(filter(None, (remark, *pricing.notes))),
         failure=failure,
     )
+
+
+def _searched(mapper: Mapper, pricing: Pricing) -> tuple[str, str]:
+    """Let a mapper search; return what people should know, and the traceback if it failed."""
+    try:
+        answer = mapper.find_mapping(pricing.mapspace, pricing)
+        broken = None if answer is None else pricing.offer(answer)
+    except BudgetSpent:
+        return "", ""
+    except MapperError as error:
+        return str(error), ""
+    except ContradictionError:
+        raise
+    except (Exception, SystemExit) as error:  # a user's mapper may fail in any way, the others still count
+        return f"failed: {type(error).__name__}: {error}", traceback.format_exc()
+    return f"its answer breaks {broken}" if broken else "", ""
 
 
 def _check(outcome: Outcome, result: Result) -> None:

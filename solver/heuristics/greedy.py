@@ -65,9 +65,13 @@ class _Descent:
         while self._score < before:
             before = self._score
             for target in reversed(range(len(self._mapspace.architecture.nodes))):
-                while self._improve(self._moves_to(target)):
-                    pass
+                self._fill(target)
             self._improve(keep_moves(self._current, 0, self._pricing.rules))
+
+    def _fill(self, target: int) -> None:
+        """Move factors into the node `target` as long as that helps."""
+        while self._improve(self._moves_to(target)):
+            pass
 
     def _improve(self, candidates: MappingBatch) -> bool:
         """Step to the best of `candidates` if it is better."""

@@ -138,9 +138,8 @@ def _roundings(
     for name, sizes in wanted.items():
         dataspace = found.dataspaces[name]
         used = tiles[scratchpads.level_of[dataspace]]
-        for letter, size in sizes.items():
-            if letter in bounds and used[letter] != size:
-                yield Rounding(dataspace, found.dims[letter], bounds[letter], size, used[letter])
+        for letter in (letter for letter in sizes if letter in bounds and used[letter] != sizes[letter]):
+            yield Rounding(dataspace, found.dims[letter], bounds[letter], sizes[letter], used[letter])
 
 
 def _nodes(
