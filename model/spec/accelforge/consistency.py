@@ -33,28 +33,30 @@ class ShapedEinsum:
 def check_rank_variables(einsums: Sequence[ShapedEinsum]) -> None:
     """Raise SpecError where a rank variable has other values in one Einsum than in another."""
     first: dict[str, tuple[range, ShapedEinsum]] = {}
-    for einsum in einsums:
-        for name, values in einsum.ranges.items():
-            known, other = first.setdefault(name, (values, einsum))
-            if known == values:
-                continue
+    ranges = ((einsum, *item) for einsum in einsums for item in einsum.ranges.items())
+    for einsum, name, values in ranges:
+        known, other = first.setdefault(name, (values, einsum))
+        if known != values:
             related = ((other.place_of(name), f"{_shown(known)} in Einsum `{other.written.name}`"),)
-            message = (
-                f"inconsistent rank sizes: `{name}` is {_shown(values)} in Einsum `{einsum.written.name}`"
-            )
-            raise SpecError(message, einsum.place_of(name), related)
+            what = f"`{name}` is {_shown(values)} in Einsum `{einsum.written.name}`"
+            raise SpecError(f"inconsistent rank sizes: {what}", einsum.place_of(name), related)
+
+
+def _accesses(einsums: Sequence[ShapedEinsum]) -> Iterator[tuple[ShapedEinsum, WrittenAccess]]:
+    return ((einsum, access) for einsum in einsums for access in einsum.written.accesses)
 
 
 def note_unreached(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) -> None:
     """Note ranks of which a rank variable reaches a part only, as other accesses or conditions limit it."""
-    for einsum in einsums:
-        for index in (index for access in einsum.written.accesses for index in access.indices):
-            size, values = einsum.sizes.get(index.rank), _values(einsum, index)
-            if size is None or values is None or len(values) == size.size:
-                continue
-            name = next(iter(index.affine.coefficients))
-            reached = f"`{name}` of Einsum `{einsum.written.name}` takes {_shown(values)} only"
-            note(f"{size.span}: rank `{index.rank}` has {size.size} values, but {reached}")
+    for einsum, index in (
+        (einsum, index) for einsum, access in _accesses(einsums) for index in access.indices
+    ):
+        size, values = einsum.sizes.get(index.rank), _values(einsum, index)
+        if size is None or values is None or len(values) == size.size:
+            continue
+        name = next(iter(index.affine.coefficients))
+        reached = f"`{name}` of Einsum `{einsum.written.name}` takes {_shown(values)} only"
+        note(f"{size.span}: rank `{index.rank}` has {size.size} values, but {reached}")
 
 
 def check_tensors(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) -> None:
@@ -69,11 +71,10 @@ def check_tensors(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) 
         Another number of ranks, or sizes that contradict each other.
     """
     first: dict[str, tuple[ShapedEinsum, WrittenAccess]] = {}
-    for einsum in einsums:
-        for access in einsum.written.accesses:
-            other, reference = first.setdefault(access.tensor, (einsum, access))
-            for own, known in _paired(access, reference, note):
-                _check_sizes(access.tensor, (einsum, own), (other, known))
+    for einsum, access in _accesses(einsums):
+        other, reference = first.setdefault(access.tensor, (einsum, access))
+        for own, known in _paired(access, reference, note):
+            _check_sizes(access.tensor, (einsum, own), (other, known))
 
 
 def _paired(
@@ -168,15 +169,11 @@ def check_dependencies(einsums: Sequence[WrittenEinsum]) -> None:
         A tensor with two writers; a cycle of Einsums, with the place of each read on it.
     """
     writers: dict[str, tuple[WrittenEinsum, WrittenAccess]] = {}
-    for einsum in einsums:
-        for access in einsum.accesses:
-            if not access.output:
-                continue
-            if access.tensor in writers:
-                related = ((writers[access.tensor][1].span, "the first"),)
-                message = f"tensor `{access.tensor}` is produced by two Einsums"
-                raise SpecError(message, access.span, related)
-            writers[access.tensor] = (einsum, access)
+    for einsum, access in ((einsum, own) for einsum in einsums for own in einsum.accesses if own.output):
+        if access.tensor in writers:
+            related = ((writers[access.tensor][1].span, "the first"),)
+            raise SpecError(f"tensor `{access.tensor}` is produced by two Einsums", access.span, related)
+        writers[access.tensor] = (einsum, access)
     done: set[str] = set()
     for einsum in einsums:
         _check_chain(einsum, writers, done)

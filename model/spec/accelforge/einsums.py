@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from model.spec.accelforge.affine import Affine, read_affine
@@ -277,13 +278,18 @@ def _read_projection(node: Node) -> tuple[WrittenIndex, ...]:
         raise SpecError(f"`projection` must be a list or a mapping, but is {kind_of(node)}", node.span)
     indices: dict[str, WrittenIndex] = {}
     for item in node.items if isinstance(node, SequenceNode) else (node,):
-        if isinstance(item, MappingNode):
-            for key, value in item.entries:
-                scalar = as_scalar(value, f"the index into rank `{key.text}`")
-                _add(indices, _rank_index(key.text, key.span, scalar.text, scalar.span))
-        else:
-            _add(indices, _variable_index(as_name(item, "a rank variable"), item.span))
+        for index in _read_indices(item):
+            _add(indices, index)
     return tuple(indices.values())
+
+
+def _read_indices(item: Node) -> Iterator[WrittenIndex]:
+    if not isinstance(item, MappingNode):
+        yield _variable_index(as_name(item, "a rank variable"), item.span)
+        return
+    for key, value in item.entries:
+        scalar = as_scalar(value, f"the index into rank `{key.text}`")
+        yield _rank_index(key.text, key.span, scalar.text, scalar.span)
 
 
 def _with_attributes(accesses: tuple[WrittenAccess, ...], listed: SequenceNode) -> tuple[WrittenAccess, ...]:
@@ -293,10 +299,10 @@ def _with_attributes(accesses: tuple[WrittenAccess, ...], listed: SequenceNode) 
         entry, name, span = _access_entry(item)
         if all(access.tensor != name for access in accesses):
             raise SpecError(f"`{name}` is no tensor of this Einsum", span)
-        for key in ("projection", "output"):
-            if key in entry:
-                message = f"`{key}` of `{name}` is already given by `einsum`"
-                raise SpecError(message, entry.key(key).span)
+        given_twice = next((key for key in ("projection", "output") if key in entry), None)
+        if given_twice is not None:
+            message = f"`{given_twice}` of `{name}` is already given by `einsum`"
+            raise SpecError(message, entry.key(given_twice).span)
         if name in attributes:
             related = ((attributes[name].span, "the first"),)
             raise SpecError(f"tensor `{name}` is listed twice", span, related)

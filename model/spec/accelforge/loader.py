@@ -371,10 +371,10 @@ def _note_unused(section: _Section, shaped: Sequence[ShapedEinsum], notes: list[
     for einsum in shaped:
         section_sizes, own = einsum.written.get("rank_sizes"), einsum.written
         ranks = {index.rank for access in own.accesses for index in access.indices}
-        for key in section_sizes.keys() if isinstance(section_sizes, MappingNode) else ():
-            if key not in ranks:
-                what = f"no tensor of Einsum `{own.name}` has a rank `{key}`"
-                notes.append(f"{einsum.sizes[key].span}: {what}; its size here has no effect")
+        names = section_sizes.keys() if isinstance(section_sizes, MappingNode) else ()
+        for name in (name for name in names if name not in ranks):
+            what = f"no tensor of Einsum `{own.name}` has a rank `{name}`"
+            notes.append(f"{einsum.sizes[name].span}: {what}; its size here has no effect")
     variables = {frozenset(einsum.written.rank_variables) for einsum in shaped}
     for part in section.conditions:
         if not any(part.variables <= own for own in variables):
@@ -383,11 +383,10 @@ def _note_unused(section: _Section, shaped: Sequence[ShapedEinsum], notes: list[
 
 def _operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
     """Say of each operation that is named that it changes no cost."""
-    for written in (einsum.written for einsum in shaped):
-        for key in OPERATION_KEYS:
-            if (node := written.get(key)) is not None:
-                shown = f"`{key}: {as_name(node, f'`{key}`')}`"
-                yield f"{node.span}: {shown} changes nothing: all operations cost the same"
+    for key, node in ((key, einsum.written.get(key)) for einsum in shaped for key in OPERATION_KEYS):
+        if node is not None:
+            shown = f"`{key}: {as_name(node, f'`{key}`')}`"
+            yield f"{node.span}: {shown} changes nothing: all operations cost the same"
 
 
 def _partial_notes(einsums: Iterable[Einsum]) -> list[str]:

@@ -185,11 +185,10 @@ def _check_variables(constraint: Constraint, einsum: WrittenEinsum) -> None:
 
 
 def _check_bounded(einsum: WrittenEinsum, box: Box, sizes: Mapping[str, RankSize]) -> None:
-    for access in einsum.accesses:
-        for index in access.indices:
-            for name in index.affine.coefficients:
-                if not box[name].is_bounded:
-                    raise _unbounded(name, index, sizes)
+    indices = (index for access in einsum.accesses for index in access.indices)
+    for name, index in ((name, index) for index in indices for name in index.affine.coefficients):
+        if not box[name].is_bounded:
+            raise _unbounded(name, index, sizes)
 
 
 def _unbounded(name: str, index: WrittenIndex, sizes: Mapping[str, RankSize]) -> SpecError:

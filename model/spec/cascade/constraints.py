@@ -152,16 +152,16 @@ class Resolver:
         return SequenceNode(tuple(items), node.span)
 
     def _groups(self, node: Node) -> Node:
-        if isinstance(node, SequenceNode):
-            items = []
-            for item in node.items:
-                if isinstance(item, SequenceNode):
-                    items.append(self._groups(item))
-                else:
-                    scalar = as_scalar(item, "a dimension")
-                    items += [_word(dim, scalar) for dim in self._dims(scalar.text, scalar)]
-            return SequenceNode(tuple(items), node.span)
-        return node
+        if not isinstance(node, SequenceNode):
+            return node
+        items: list[Node] = []
+        for item in node.items:
+            if isinstance(item, SequenceNode):
+                items.append(self._groups(item))
+                continue
+            scalar = as_scalar(item, "a dimension")
+            items += [_word(dim, scalar) for dim in self._dims(scalar.text, scalar)]
+        return SequenceNode(tuple(items), node.span)
 
     def _is_dim(self, name: str) -> bool:
         return bool(self.naming.dims(name)) or name in self.absent or self.naming.knows_dim(name)

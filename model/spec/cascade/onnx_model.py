@@ -100,15 +100,18 @@ def _read(onnx: ModuleType, path: Path, limits: Limits) -> Any:
 
 def _fix_sizes(graph: Any, variables: Mapping[str, object], path: Path) -> None:
     """Put the sizes that the user gives in the place of open ones."""
-    for value in graph.input:
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_param and dim.dim_param in variables:
-                size = variables[dim.dim_param]
-                if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                    message = f"the size of `{dim.dim_param}` is no positive integer"
-                    raise SpecError(f"{display_name(path)}: {message}")
-                dim.dim_value = size
+    for dim in _input_dims(graph):
+        if dim.dim_param and dim.dim_param in variables:
+            size = variables[dim.dim_param]
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                message = f"the size of `{dim.dim_param}` is no positive integer"
+                raise SpecError(f"{display_name(path)}: {message}")
+            dim.dim_value = size
     del graph.value_info[:]
+
+
+def _input_dims(graph: Any) -> Iterator[Any]:
+    return (dim for value in graph.input for dim in value.type.tensor_type.shape.dim)
 
 
 def _values(graph: Any) -> Iterator[Any]:
@@ -129,8 +132,7 @@ def _shapes(graph: Any) -> dict[str, tuple[int, ...]]:
 
 def _open_sizes(graph: Any) -> tuple[str, ...]:
     """Return the names of the inputs' sizes that nobody has given."""
-    dims = (dim for value in graph.input for dim in value.type.tensor_type.shape.dim)
-    return tuple(dict.fromkeys(dim.dim_param for dim in dims if dim.dim_param))
+    return tuple(dict.fromkeys(dim.dim_param for dim in _input_dims(graph) if dim.dim_param))
 
 
 def _bits(onnx: ModuleType, graph: Any, variables: Mapping[str, object]) -> dict[str, int]:

@@ -24,11 +24,10 @@ def persistent_bits(workload: Workload) -> dict[str, Stored]:
     ``backing_storage_size_scale``.
     """
     taken: dict[str, Stored] = {}
-    for einsum in workload.einsums:
-        for access in einsum.accesses:
-            if access.persistent:
-                stored = Stored(stored_bits(einsum, access) * einsum.n_instances, access.bits_per_value)
-                taken[access.tensor] = max(taken.get(access.tensor, stored), stored)
+    for einsum, access in ((einsum, access) for einsum in workload.einsums for access in einsum.accesses):
+        if access.persistent:
+            stored = Stored(stored_bits(einsum, access) * einsum.n_instances, access.bits_per_value)
+            taken[access.tensor] = max(taken.get(access.tensor, stored), stored)
     return taken
 
 
