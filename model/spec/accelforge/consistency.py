@@ -48,9 +48,8 @@ def _accesses(einsums: Sequence[ShapedEinsum]) -> Iterator[tuple[ShapedEinsum, W
 
 def note_unreached(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) -> None:
     """Note ranks of which a rank variable reaches a part only, as other accesses or conditions limit it."""
-    for einsum, index in (
-        (einsum, index) for einsum, access in _accesses(einsums) for index in access.indices
-    ):
+    indices = ((own, index) for own, access in _accesses(einsums) for index in access.indices)
+    for einsum, index in indices:
         size, values = einsum.sizes.get(index.rank), _values(einsum, index)
         if size is None or values is None or len(values) == size.size:
             continue
@@ -169,7 +168,8 @@ def check_dependencies(einsums: Sequence[WrittenEinsum]) -> None:
         A tensor with two writers; a cycle of Einsums, with the place of each read on it.
     """
     writers: dict[str, tuple[WrittenEinsum, WrittenAccess]] = {}
-    for einsum, access in ((einsum, own) for einsum in einsums for own in einsum.accesses if own.output):
+    written = ((own, access) for own in einsums for access in own.accesses if access.output)
+    for einsum, access in written:
         if access.tensor in writers:
             related = ((writers[access.tensor][1].span, "the first"),)
             raise SpecError(f"tensor `{access.tensor}` is produced by two Einsums", access.span, related)

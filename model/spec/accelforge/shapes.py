@@ -185,8 +185,8 @@ def _check_variables(constraint: Constraint, einsum: WrittenEinsum) -> None:
 
 
 def _check_bounded(einsum: WrittenEinsum, box: Box, sizes: Mapping[str, RankSize]) -> None:
-    indices = (index for access in einsum.accesses for index in access.indices)
-    for name, index in ((name, index) for index in indices for name in index.affine.coefficients):
+    indices = (own for access in einsum.accesses for own in access.indices)
+    for index, name in ((own, name) for own in indices for name in own.affine.coefficients):
         if not box[name].is_bounded:
             raise _unbounded(name, index, sizes)
 

@@ -24,7 +24,8 @@ def persistent_bits(workload: Workload) -> dict[str, Stored]:
     ``backing_storage_size_scale``.
     """
     taken: dict[str, Stored] = {}
-    for einsum, access in ((einsum, access) for einsum in workload.einsums for access in einsum.accesses):
+    accesses = ((own, access) for own in workload.einsums for access in own.accesses)
+    for einsum, access in accesses:
         if access.persistent:
             stored = Stored(stored_bits(einsum, access) * einsum.n_instances, access.bits_per_value)
             taken[access.tensor] = max(taken.get(access.tensor, stored), stored)
