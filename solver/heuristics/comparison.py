@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -177,10 +176,9 @@ def _prove(
         if on_progress is not None:
             on_progress(progress)
 
-    start = time.perf_counter()
     result = map_einsum(mapspace, options, listen, should_stop)
     if result.value is not None and (not trace or result.value < trace[-1].value):
-        trace.append(Point(time.perf_counter() - start, result.value))
+        trace.append(Point(result.statistics.seconds, result.value))
     return result, tuple(trace)
 
 

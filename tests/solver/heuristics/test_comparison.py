@@ -74,6 +74,12 @@ def test_over_a_random_suite_no_mapper_is_below_what_is_proven():
             assert complete.value is sampled.value is None
 
 
+def test_no_incumbent_is_later_than_its_run(comparison):
+    assert comparison.trace[-1].seconds <= comparison.result.statistics.seconds
+    assert comparison.trace[-1].value == comparison.result.value
+    assert all(own.trace[-1].seconds <= own.seconds for own in comparison.outcomes if own.trace)
+
+
 def test_each_outcome_says_what_happened(comparison):
     fixed, broken, unwilling, random = comparison.outcomes
     assert comparison.proven
