@@ -20,6 +20,9 @@ INWARD = (0.0, -1.0, -2.0, -4.0, -8.0)
 
 DRAWN_TOGETHER = 1024
 
+PATIENCE = 25
+"""Draws after which fewer starting points than wanted have to do."""
+
 
 def prime_steps(mapspace: Mapspace) -> tuple[tuple[int, int], ...]:
     """All pairs of a dimension (by its place) and a prime factor of its bound."""
@@ -33,10 +36,12 @@ def prime_steps(mapspace: Mapspace) -> tuple[tuple[int, int], ...]:
 def valid_starts(pricing: Pricing, random: np.random.Generator, count: int) -> MappingBatch:
     """Draw `count` mappings that are allowed and fit, from ever smaller inner tiles if need be.
 
+    Where such mappings are rare, fewer of them are repeated.
+
     Raises
     ------
     BudgetSpent
-        If the budget is spent before so many are found.
+        If the budget is spent before.
     MapperError
         If the rules leave none for certain.
     """
@@ -44,12 +49,12 @@ def valid_starts(pricing: Pricing, random: np.random.Generator, count: int) -> M
     if samplers[0].empty:
         raise MapperError("the rules of the mapspace leave no mapping")
     found: list[MappingBatch] = []
-    attempt = 0
-    while sum(map(len, found)) < count:
+    attempt, total = 0, 0
+    while total < count and (total == 0 or attempt < PATIENCE):
         drawn = samplers[attempt % len(samplers)].draw(random, DRAWN_TOGETHER)
         found.append(drawn.part(np.flatnonzero(pricing.price_batch(drawn).allowed)[:count]))
-        attempt += 1
-    return joined(found).part(slice(count))
+        attempt, total = attempt + 1, total + len(found[-1])
+    return joined(found).part(np.resize(np.arange(total), count))
 
 
 def joined(batches: Sequence[MappingBatch]) -> MappingBatch:

@@ -17,6 +17,7 @@ from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.linear_pruned import LinearPruned
 from solver.heuristics.log_model import LogModel, Weights
 from solver.heuristics.log_relaxation import LogRelaxation
+from solver.heuristics.moves import valid_starts
 from solver.heuristics.pricing import Pricing
 from solver.heuristics.random_search import RandomSearch
 from solver.heuristics.registry import BUILT_IN, named_mapper
@@ -157,11 +158,20 @@ def test_a_mapspace_without_mappings_is_said_to_have_none(name):
         named_mapper(name)().find_mapping(mapspace, Pricing(mapspace, ("edp",)))
 
 
-def filled(eighths):
-    """The example with a weight scratchpad that is to be filled."""
+def filled(eighths, at=4):
+    """The example with a level, by default that of the weights in a PE, that is to be filled."""
     nodes = list(MAPSPACE.architecture.nodes)
-    nodes[4] = replace(nodes[4], min_utilization=Fraction(eighths, 8))
+    nodes[at] = replace(nodes[at], min_utilization=Fraction(eighths, 8))
     return replace(MAPSPACE, architecture=replace(MAPSPACE.architecture, nodes=tuple(nodes)))
+
+
+def test_searches_begin_with_fewer_mappings_where_few_are_valid():
+    pricing = Pricing(filled(8, at=5), ("edp",), Budget(None))
+    starts = valid_starts(pricing, np.random.default_rng(0), 1000)
+    assert len(starts) == 1000
+    assert 0 < pricing.valid < 1000
+    assert pricing.rules.allows(starts).all()
+    assert run(GreedyDescent(descents=1), pricing.mapspace, evaluations=None).best is not None
 
 
 @pytest.mark.parametrize("eighths", [4, 6])
