@@ -106,7 +106,8 @@ class Evaluator:
         try:
             return self._known_value(node, depth + 1)
         except (ArithmeticError, TypeError, ValueError) as error:
-            raise SpecError(f"cannot calculate this: {error}", self._text.at(node)) from None
+            place, hint = self._text.at(node), self._texts_in(node)
+            raise SpecError(f"cannot calculate this: {error}", place, hint=hint) from None
 
     def _known_value(self, node: ast.expr, depth: int) -> object:  # noqa: PLR0911 (one case per kind of node)
         match node:
@@ -130,7 +131,19 @@ class Evaluator:
                 return [self._value(item, depth) for item in items]
             case ast.Call(func=ast.Name(id=name) as function, args=arguments, keywords=[]):
                 return self._called(name, function, [self._value(argument, depth) for argument in arguments])
+            case ast.Call(func=ast.Attribute(attr=name) as function) if path := _path(function):
+                hint = f"write `{name}`" if name in FUNCTIONS else None
+                raise SpecError(f"there is no function `{path}`", self._text.at(function), hint=hint)
         raise SpecError("this is not allowed in an expression", self._text.at(node))
+
+    def _texts_in(self, node: ast.expr) -> str | None:
+        """Say which names of a part stand for texts, as those do that are no expressions over known names."""
+        names = dict.fromkeys(part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+        values = {name: self._names[name] for name in names if name in self._names}
+        texts = [
+            f"`{name}` is the text `{value}`" for name, value in values.items() if isinstance(value, str)
+        ]
+        return ", ".join(texts) or None
 
     def _named(self, name: str, node: ast.expr) -> object:
         if name in self._names:

@@ -177,10 +177,17 @@ def as_int(
 
 
 def _no_number(node: Node, value: object, demand: str) -> SpecError:
-    if isinstance(node, ScalarNode) and node.quoted:
-        hint = "what stands in quotes is text: leave them out"
-        return SpecError(f"{demand}, but is the text `{node.text}`", node.span, hint=hint)
-    return SpecError(f"{demand}, but is `{_shown(node, value)}`", node.span)
+    if not isinstance(node, ScalarNode) or not node.quoted:
+        return SpecError(f"{demand}, but is `{_shown(node, value)}`", node.span)
+    hint = "what stands in quotes is text: leave them out" if _starts_with(node, ("'", '"')) else None
+    return SpecError(f"{demand}, but is the text `{node.text}`", node.span, hint=hint)
+
+
+def _starts_with(node: Node, marks: tuple[str, ...]) -> bool:
+    """Whether the file has one of `marks` where `node` begins."""
+    span = node.span.rendered or node.span
+    line = None if span.source is None else span.source.line(span.line)
+    return line is not None and line.startswith(marks, span.column - 1)
 
 
 def _is_whole(value: float) -> bool:

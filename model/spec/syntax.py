@@ -13,6 +13,7 @@ from model.spec.source import SourceText, Span, SpecError
 LONGEST = 2_000
 """Characters of an expression."""
 
+_FLOW_HINT = "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"
 _QUOTES = ("'", '"')
 _BLOCKS = ("|", ">")
 
@@ -44,7 +45,8 @@ class ExpressionText:
                 return ast.parse(self.text, mode="eval").body
         except SyntaxError as error:
             message = f"`{_shortened(self.text)}` is not an expression: {error.msg}"
-            raise SpecError(message, self._columns(error.offset, error.end_offset)) from None
+            hint = _FLOW_HINT if "never closed" in error.msg else None
+            raise SpecError(message, self._columns(error.offset, error.end_offset), hint=hint) from None
         except ValueError as error:
             message = f"`{_shortened(self.text)}` is not an expression: {error}"
             raise SpecError(message, self.span) from None

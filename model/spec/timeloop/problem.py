@@ -245,12 +245,21 @@ def _keys(names: list[str]) -> str:
 
 
 def _check_sparse(key: ScalarNode, value: Node, ignore_sparse: bool, notes: list[str]) -> None:
-    if isinstance(value, MappingNode) and not value.entries:
+    if _is_dense(value):
         return
     if not ignore_sparse:
         hint = "--ignore-sparse maps the problem as if all data were dense"
         raise SpecError(f"`{key.text}`: sparse data is not modelled", key.span, hint=hint)
     notes.append(f"{key.span}: `{key.text}` is ignored; all data is taken as dense")
+
+
+def _is_dense(value: Node) -> bool:
+    """Whether a density is 1, or all that are given in a mapping are: then all data is dense."""
+    if isinstance(value, MappingNode) and "distribution" not in value:
+        return all(_is_dense(part) for _, part in value.entries)
+    if isinstance(value, MappingNode):
+        return _is_dense(value.require("density", "a density"))
+    return isinstance(value, ScalarNode) and value.value == 1 and not isinstance(value.value, bool)
 
 
 def _respelt(key: ScalarNode, shape: _Shape, instance: MappingNode) -> str:

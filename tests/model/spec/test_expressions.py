@@ -98,6 +98,23 @@ def test_errors(text: str, message: str):
 
 
 @pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("kind * 3", "`kind` is the text `SRAM`"),
+        ("math.ceil(3)", "write `ceil`"),
+        ("math.sin(3)", None),
+        ("min(4", "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"),
+        ("widht", "did you mean `width`?"),
+        ("1 / 0", None),
+    ],
+)
+def test_hints(text: str, hint: str | None):
+    with pytest.raises(SpecError) as caught:
+        evaluate(text, {"kind": "SRAM", "width": 3})
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "__import__('os')",

@@ -39,8 +39,12 @@ def test_a_rank_may_be_a_dimension_without_brackets():
 
 
 def test_no_densities_are_no_sparse_data():
-    assert load(changed("K: 8}", "K: 8, densities: {}}")).notes == ()
-    assert "sparse data" in failure(changed("K: 8}", "K: 8, densities: {Weights: 0.5}}")).message
+    dense = ("{}", "{Weights: 1.0}", "1", "{Weights: {density: 1, distribution: hypergeometric}, Inputs: 1}")
+    assert [load(changed("K: 8}", f"K: 8, densities: {given}}}")).notes for given in dense] == [()] * 4
+    for given in ("{Weights: 0.5}", "{Weights: 1, Inputs: 0.9}", "true", "[]"):
+        assert "sparse data" in failure(changed("K: 8}", f"K: 8, densities: {given}}}")).message
+    given = "{Weights: {distribution: hypergeometric}}"
+    assert "lacks the key `density`" in failure(changed("K: 8}", f"K: 8, densities: {given}}}")).message
 
 
 def test_a_shape_may_have_an_empty_name():
