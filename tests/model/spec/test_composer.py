@@ -1,7 +1,7 @@
 """From YAML text to nodes: places, aliases, and what is refused."""
 
 from collections.abc import Callable
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -132,9 +132,9 @@ def bomb(levels: int, template: str) -> str:
     "template", ["[*, *, *, *]", "{x: *, y: *, z: *}", "{<<<: [*, *, *]}", "{<<: {l: *}, k: *}"]
 )
 def test_alias_bombs_are_refused_at_once(failure: Callable[..., SpecError], template: str):
-    start = perf_counter()
+    start = process_time()
     error = failure(bomb(60, template))
-    assert perf_counter() - start < 2
+    assert process_time() - start < 2
     assert "with its aliases written out" in error.message or "nested" in error.message
 
 

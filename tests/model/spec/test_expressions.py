@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import example, given
@@ -166,10 +166,10 @@ def test_the_rest_of_python_is_not_understood(text: str):
     ],
 )
 def test_hostile_expressions_end_at_once(text: str):
-    start = perf_counter()
+    start = process_time()
     with pytest.raises(SpecError):
         evaluate(text, NAMES)
-    assert perf_counter() - start < 0.5
+    assert process_time() - start < 0.5
 
 
 def test_a_node_that_is_no_text_is_its_value(read: Callable[..., MappingNode]):

@@ -4,7 +4,7 @@ import math
 import resource
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -103,19 +103,19 @@ LONG_TEMPLATE = {
 def test_harm_is_refused_soon(write: Write, text: str):
     path = write("spec.yaml", text)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = perf_counter()
+    start = process_time()
     with pytest.raises(SpecError) as caught:
         load_timeloop([path], options=LoadOptions(limits=Limits(seconds=1.0)))
-    assert perf_counter() - start < SOON_S
+    assert process_time() - start < SOON_S
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < LITTLE_KIB
     assert len(caught.value.render()) < 20_000
 
 
 def test_a_bound_with_many_divisors_is_counted_soon(write: Write):
     problem = PROBLEM.replace("P: 16, C: 4", "P: 2095133040, C: 2**30")
-    start = perf_counter()
+    start = process_time()
     size = mapspace_size(load_timeloop([write("spec.yaml", spec(problem=problem))]).mapspace)
-    assert perf_counter() - start < SOON_S
+    assert process_time() - start < SOON_S
     assert size.mappings > 10**10
 
 
@@ -129,10 +129,10 @@ def test_numbers_of_thousands_of_digits_are_shown_by_their_magnitude():
 
 
 def test_long_words_are_like_nothing():
-    start = perf_counter()
+    start = process_time()
     assert did_you_mean("ab" * 100_000, ["ab" * 100_001]) is None
     assert did_you_mean("depht", ["ab" * 100_001] * 10 + ["depth"]) == "did you mean `depth`?"
-    assert perf_counter() - start < 1.0
+    assert process_time() - start < 1.0
 
 
 class TestTerminal:

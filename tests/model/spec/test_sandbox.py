@@ -2,7 +2,7 @@
 
 import resource
 from collections.abc import Callable
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -93,9 +93,9 @@ def test_no_other_filters(failure: Callable[..., SpecError], name: str):
 )
 def test_work_and_text_are_bounded(failure: Callable[..., SpecError], text: str):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = perf_counter()
+    start = process_time()
     error = failure(text + "\n", limits=LIMITS)
-    assert perf_counter() - start < 5
+    assert process_time() - start < 5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KiB
     assert error.span is not None
 
