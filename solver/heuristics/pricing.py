@@ -168,7 +168,6 @@ class Pricing:
             If it is no mapping of this problem on this architecture.
         """
         batch = self._encode([mapping])
-        self._check(batch)
         if (rule := self.rules.broken(batch, 0)) is not None:
             return rule
         self._chunk(batch)

@@ -102,7 +102,7 @@ def test_rules_and_limits_that_an_answer_breaks_are_named():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (StorageMapping((Loop("M", 0),), frozenset()), "below 1|not the problem's bound"),
+        (StorageMapping((Loop("M", 0),), frozenset()), "with the bound 0"),
         (StorageMapping((Loop("Z", 2),), frozenset()), "no dimension"),
         (StorageMapping((Loop("M", 2),), frozenset({"Biases"})), "unknown dataspaces"),
         (StorageMapping((Loop("M", 2), Loop("M", 1)), frozenset()), "two loops"),
