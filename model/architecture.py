@@ -84,9 +84,10 @@ class StorageLevel:
         Price of the actions; area of one instance, if known, and its source.
     no_temporal_reuse, rmw_first_update, no_coalesce
         Names of dataspaces whose accesses at this level are counted differently (model.cost).
-    sized_in_rows
-        Whether the capacity is given in rows of ``block_size`` words each; in words otherwise. For people
-        only.
+    reserved_words
+        Words of the component that are taken already, beside those of `size_words`. For people only.
+    rows_per_word
+        Rows that a word takes, if the capacity is given in rows, and None if in words. For people only.
     size_source, buffering_source, utilization_source
         Where capacity, multiple buffering and least utilization are written, if they are.
     """
@@ -112,7 +113,8 @@ class StorageLevel:
     no_temporal_reuse: frozenset[str] = frozenset()
     rmw_first_update: frozenset[str] = frozenset()
     no_coalesce: frozenset[str] = frozenset()
-    sized_in_rows: bool = field(default=False, compare=False)
+    reserved_words: int = 0
+    rows_per_word: Fraction | None = field(default=None, compare=False)
     size_source: SourceRef | None = field(default=None, compare=False)
     buffering_source: SourceRef | None = field(default=None, compare=False)
     utilization_source: SourceRef | None = field(default=None, compare=False)

@@ -130,7 +130,8 @@ def _resized(
     if size is not None:
         words = size * unit_words(first.storage)
         text = change_text(first, words, mapspace) + also_text(capacities[1:], mapspace)
-        yield Lever(text, first.storage.size_words or 0, words, first.sources[:1])
+        taken = first.storage.reserved_words
+        yield Lever(text, (first.storage.size_words or 0) + taken, words + taken, first.sources[:1])
 
 
 def _filled_less(

@@ -85,7 +85,10 @@ def sized_storages(capacities: Sequence[Capacity], filled: Collection[int]) -> S
 
 def unit_words(storage: StorageLevel) -> int:
     """Return the words in one unit of what a capacity is given in: rows, or single words."""
-    return storage.block_size if storage.sized_in_rows else 1
+    if storage.rows_per_word is None:
+        return 1
+    words = 1 / storage.rows_per_word
+    return int(words) if words.denominator == 1 and storage.reserved_words % words == 0 else 1
 
 
 def sized_utilizations(utilizations: Sequence[Utilization]) -> Sized:

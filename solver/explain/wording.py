@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -37,7 +38,8 @@ def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
         case Keeping(level, dataspace, verb):
             text = f"`{_level(mapspace, level)}` {'keeps' if verb == 'keep' else 'bypasses'} {dataspace}"
         case Capacity(_, storage):
-            text = f"`{storage.name}` holds {_words(constraint.words)}{_buffering(storage)}"
+            room = f"{_words(constraint.words)}{_buffering(storage)}{_reserved(storage)}"
+            text = f"`{storage.name}` holds {room}"
         case Utilization(_, storage):
             share = (
                 f"min_utilization {_share(storage.min_utilization)} of {_words(storage.usable_words or 0)}"
@@ -114,9 +116,9 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
         case Split(node, count):
             return f"split {value} instead of {count} of `{_node(mapspace, node)}`"
         case Capacity(_, storage):
-            in_rows = storage.sized_in_rows and storage.block_size > 1
-            rows = f" (depth {value // storage.block_size:,})" if in_rows else ""
-            return f"`{storage.name}` with {_words(value)} instead of {storage.size_words or 0:,}{rows}"
+            words, before = (own + storage.reserved_words for own in (value, storage.size_words or 0))
+            rows = _depth(storage, words, before)
+            return f"`{storage.name}` with {_words(words)} instead of {before:,}{rows}"
         case Utilization(_, storage):
             room = storage.usable_words or 1
             share = _share_below(Fraction(value, room))
@@ -195,6 +197,21 @@ def _buffering(storage: StorageLevel) -> str:
     if storage.multiple_buffering == 1:
         return ""
     return f" ({storage.size_words or 0:,} over multiple_buffering {_share(storage.multiple_buffering)})"
+
+
+def _reserved(storage: StorageLevel) -> str:
+    taken = storage.reserved_words
+    return f" beside {taken:,} of persistent tensors" if taken > 0 else ""
+
+
+def _depth(storage: StorageLevel, words: int, before: int) -> str:
+    """Return the rows of so many words, where the capacity is given in rows of another size."""
+    if storage.rows_per_word is None or storage.rows_per_word == 1:
+        return ""
+    rows = words * storage.rows_per_word
+    if rows.denominator > 1 and words < before:  # fewer rows may be too few, and more too many
+        return ""
+    return f" (depth {math.ceil(rows):,})"
 
 
 def _share(share: Fraction) -> str:

@@ -143,6 +143,6 @@ def _with_reservation(
             f"`{outermost.name}`, which holds {capacity}"
         )
         raise SpecError(message, top.span)
-    level = replace(outermost, size_words=outermost.size_words - words)
+    level = replace(outermost, size_words=outermost.size_words - words, reserved_words=words)
     nodes = (level, *architecture.nodes[1:])
     return replace(mapspace, architecture=replace(architecture, nodes=nodes))

@@ -100,6 +100,7 @@ def _with_words(level: StorageLevel, bits: Mapping[str, int], word_bits: Fractio
     ratio = level.word_bits / word_bits
     return replace(
         level,
+        rows_per_word=None if level.rows_per_word is None else word_rows(level, bits),
         size_words=None if level.size_words is None else _capacity(level, level.size_words, bits),
         read_bandwidth=_scaled(level.read_bandwidth, ratio),
         write_bandwidth=_scaled(level.write_bandwidth, ratio),

@@ -166,7 +166,7 @@ def read_storage(leaf: Leaf, context: Context, ignore_sparse: bool) -> StorageLe
         network_fill_latency=reader.integer("network_fill_latency", 0, minimum=0) or 0,
         network_drain_latency=reader.integer("network_drain_latency", 0, minimum=0) or 0,
         gating_fanouts=_gating_fanouts(reader, context),
-        sized_in_rows=reader.find("depth") is not None,
+        rows_per_word=None if reader.find("depth") is None else Fraction(1, block_size),
         size_source=_source(reader, "depth", "entries", "sizeKB"),
         buffering_source=_source(reader, "multiple_buffering"),
         utilization_source=_source(reader, "min_utilization"),

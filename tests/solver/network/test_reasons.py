@@ -1,5 +1,6 @@
 """Reasons of what nothing fits: of one network, and of several with the time shared out."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,9 +8,11 @@ import pytest
 
 from model.cascade import Network
 from model.mapspace import Mapspace
+from model.spec.cascade import load_network
 from solver.explain import explain_infeasible
 from solver.network import ResultCache, Run, map_network, reasons
 from solver.network.reasons import with_reasons
+from solver.network.result import LayerResult
 from solver.network.run import map_networks
 from solver.result import Options, Reason, Status
 from tests.solver.network.test_run import too_tight
@@ -106,3 +109,65 @@ def test_an_einsum_that_is_identical_to_one_of_another_network_has_reasons_too(n
     first, second = with_reasons(map_networks([tight, replace(tight, name="again")], ENERGY), lambda: False)
     assert second.layers[1].origin == "identical"
     assert second.layers[1].result.reasons == first.layers[1].result.reasons != ()
+
+
+DEEPER = re.compile(r"with ([\d,]+) words instead of ([\d,]+) \(depth (\d+)\)")
+ROWS = """
+architecture:
+  nodes:
+  - !Component
+    name: DRAM
+    class: DRAM
+    attributes: {datawidth: 8, width: 64, depth: DRAM_DEPTH}
+    energy: {read: 100, write: 100, leak: 0}
+  - !Component
+    name: buffer
+    class: SRAM
+    attributes: {datawidth: 8, width: 32, depth: BUFFER_DEPTH}
+    energy: {read: 6, write: 5, update: 7, leak: 0}
+    constraints: {dataspace: {keep: [All]}}
+  - !Component {name: mac, class: intmac, energy: {compute: 1}}
+"""
+PERSISTENT = """
+workload:
+  rank_sizes: {M: 8, K: 16, N: 8}
+  bits_per_value: {All: 8}
+  einsums:
+  - {einsum: "T[m] = A[m, k] * W[k]", tensor_accesses: [{name: W, persistent: True}], n_instances: 3}
+  - {einsum: "Z[m, n] = T[m] * V[n]"}
+"""
+WIDE = """
+workload:
+  rank_sizes: {M: 8}
+  bits_per_value: BITS
+  einsums: ["T[m] = A[m]"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "depths", "workload", "words"),
+    [
+        ("DRAM", {"DRAM": 14, "buffer": 9}, PERSISTENT, (48 + 8 + 8 + 64, 14 * 8)),
+        ("buffer", {"DRAM": 99, "buffer": 3}, WIDE.replace("BITS", "{All: 64}"), (2, 1)),
+        ("buffer", {"DRAM": 99, "buffer": 5}, WIDE.replace("BITS", "{A: 128, T: 64}"), (3, 2)),
+    ],
+)
+def test_a_depth_that_is_proposed_is_the_least_that_suffices(
+    tmp_path: Path, level: str, depths: dict[str, int], workload: str, words: tuple[int, int]
+):
+    """Beside what persistent tensors take, and where a value takes several rows."""
+
+    def last(depth: int) -> LayerResult:
+        own = {**depths, level: depth}
+        text = ROWS.replace("DRAM_DEPTH", str(own["DRAM"])).replace("BUFFER_DEPTH", str(own["buffer"]))
+        files = (("w.yaml", workload), ("a.yaml", text))
+        for name, content in files:
+            (tmp_path / name).write_text(content, encoding="utf-8")
+        return map_network(load_network([tmp_path / name for name, _ in files]), ENERGY).layers[-1]
+
+    (reason,) = last(depths[level]).result.reasons
+    (found,) = filter(None, (DEEPER.search(lever.text) for lever in reason.levers))
+    assert tuple(int(number) for number in found.groups()[:2]) == words
+    depth = int(found[3])
+    assert depth > depths[level]
+    assert [last(own).status for own in (depth - 1, depth)] == [Status.INFEASIBLE, Status.OPTIMAL]
