@@ -24,6 +24,7 @@ from solver.result import (
     StopCallback,
     Termination,
 )
+from solver.search.bounds import Stopped
 from solver.search.completion import Priced
 from solver.search.engine import Counters, Search
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal, objective_value
@@ -125,7 +126,7 @@ class SharedSearch:
         self._options = options
         self._clock = _Clock(options, on_progress, should_stop)
         space = _affordable(mapspace, options.memory_limit_mib << 20)
-        self._survey = Survey(space)
+        self._survey = Survey(space, self._clock.stop)
         self._counters = Counters()
         self._bounder = Bounder(space, options.jobs)
 
@@ -185,11 +186,12 @@ class SharedSearch:
         if space.excluded:
             return _Found(best, None, (unsearched(space, goal),))
         proven = floor(space.mapspace, goal.objective)
-        for mask in keep_masks(space):
-            if clock.stop():
-                return _Found(best, proven)
-            clock.report("survey", goal, None)
-            self._survey.bounds(mask)
+        try:
+            for mask in keep_masks(space):
+                clock.report("survey", goal, None)
+                self._survey.bounds(mask)
+        except Stopped:
+            return _Found(best, proven)
         quantum = self._quantum
         while True:
             search = Search(

@@ -14,7 +14,7 @@ from model.architecture import Architecture, Fanout, StorageLevel
 from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
 from solver.search.dataspaces import DataspaceView, Tables, tables, view
-from solver.search.lattice import IntArray, Lattice, Slot
+from solver.search.lattice import BoolArray, IntArray, Lattice, Slot
 from solver.search.spatial import Factors, FanoutChoice, StageClass, fanout_choices, stage_choices
 from solver.search.windows import Unrolling, relevant_words, sliding_words
 
@@ -185,14 +185,25 @@ class SearchSpace:
         return self._feasible[level, kept]
 
     def _fitting(self, level: int, kept: frozenset[int]) -> IntArray:
+        within = self.within_capacity(level, kept)
+        if usable := self.levels[level].usable_words:
+            least = math.ceil(usable * self.levels[level].min_utilization)
+            within &= self._words(level, kept) >= least
+        return np.flatnonzero(within)
+
+    def within_capacity(self, level: int, kept: frozenset[int]) -> BoolArray:
+        """Which tiles `level` can hold of `kept`, shape (lattice size,)."""
         usable = self.levels[level].usable_words
         if usable is None:
-            return np.arange(self.lattice.size)
+            return np.ones(self.lattice.size, dtype=np.bool_)
+        within: BoolArray = self._words(level, kept) <= usable
+        return within
+
+    def _words(self, level: int, kept: frozenset[int]) -> IntArray:
+        """What each tile takes of a limited `level`."""
+        usable = self.levels[level].usable_words or 0
         sizes = (self._size_words(v, self.levels[level], usable) for v in kept)
-        words = sum(sizes, np.zeros(self.lattice.size, dtype=np.int64))
-        least = math.ceil(usable * self.levels[level].min_utilization)
-        fits: IntArray = np.flatnonzero((words <= usable) & (words >= least))
-        return fits
+        return sum(sizes, np.zeros(self.lattice.size, dtype=np.int64))
 
     def _size_words(self, place: int, level: StorageLevel, usable: int) -> IntArray:
         """What each tile takes of `level`; for those that do not fit, some number above `usable`."""

@@ -7,18 +7,17 @@ there are few of those; so thousands of spatial choices are bounded by a few mat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from model.cost.prices import network_latency
+from solver.search.bounds import Stopped, never
+from solver.search.grid import SpatialGrid, spatial_grid
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.prices import Action, DataspaceFlow, actions, cycles_per_word, resources
 from solver.search.space import KeepMask, SearchSpace
-from solver.search.spatial import StageClass
 
 ROUNDING = 1 - 1e-9
 """Floating-point sums here err by far less than this share."""
@@ -27,84 +26,60 @@ ROUNDING_UP = 1 + 1e-9
 """For what is subtracted: little may be left of large numbers."""
 
 CHUNK = 4_000_000
+"""Entries of a product that are looked at together."""
 
+PART = 1 << 16
+"""Combinations that are surveyed together: for each there are dozens of numbers at a time."""
 
-@dataclass(frozen=True)
-class SpatialGrid:
-    """All combinations of spatial classes, one per stage; arrays of shape (combinations,)."""
-
-    space: SearchSpace
-
-    @cached_property
-    def _choices(self) -> tuple[npt.NDArray[np.int64], ...]:
-        counts = [np.arange(len(stage)) for stage in self.space.stages]
-        grids = np.meshgrid(*counts, indexing="ij")
-        indices = tuple(grid.ravel() for grid in grids)
-        units = np.ones(len(indices[0]))
-        for stage, index in zip(self.space.stages, indices, strict=True):
-            units = units * np.array([float(c.units) for c in stage])[index]
-        # More children than iterations cannot be: the factors of the stages do not divide the bounds.
-        computes = float(self.space.problem.computes)
-        possible = (units >= float(self.space.mapspace.min_parallelism)) & (units <= computes)
-        return tuple(index[possible] for index in indices)
-
-    def __len__(self) -> int:
-        """Number of combinations."""
-        return len(self._choices[0])
-
-    def spatial(self, number: int) -> tuple[StageClass, ...]:
-        """The classes of one combination."""
-        pairs = zip(self.space.stages, self._choices, strict=True)
-        return tuple(stage[int(index[number])] for stage, index in pairs)
-
-    @cached_property
-    def above(self) -> tuple[FloatArray, ...]:
-        """Instances in use of each level, and of the compute."""
-        result = [np.ones(len(self))]
-        for stage, index in zip(self.space.stages, self._choices, strict=True):
-            result.append(result[-1] * np.array([float(c.units) for c in stage])[index])
-        return tuple(result)
-
-    @cached_property
-    def unused_above(self) -> tuple[tuple[FloatArray, ...], ...]:
-        """Per dataspace and level, the spatial factors above that do not index the dataspace."""
-        result = []
-        for place in range(len(self.space.views)):
-            products = [np.ones(len(self))]
-            for stage, index in zip(self.space.stages, self._choices, strict=True):
-                products.append(products[-1] * np.array([float(c.irrelevant[place]) for c in stage])[index])
-            result.append(tuple(products))
-        return tuple(result)
-
-    @cached_property
-    def distinct(self) -> tuple[tuple[FloatArray, ...], ...]:
-        """Per dataspace and stage, the distinct tiles among the children."""
-        return tuple(
-            tuple(
-                np.array([float(c.distinct[place]) for c in stage])[index]
-                for stage, index in zip(self.space.stages, self._choices, strict=True)
-            )
-            for place in range(len(self.space.views))
-        )
+Fronts = dict[tuple[int, frozenset[int], frozenset[int]], FloatArray]
+"""Traffic of the tiles that matter, by level, what it keeps, and the dataspaces that are not reused."""
 
 
 class Survey:
-    """Bounds on the energy of every combination of spatial classes, mask by mask."""
+    """Bounds on the energy and the cycles of every combination of spatial classes, mask by mask.
 
-    def __init__(self, space: SearchSpace) -> None:
+    Raises
+    ------
+    Stopped
+        Where `stop` answers True before what is asked for is known.
+    """
+
+    def __init__(self, space: SearchSpace, stop: Callable[[], bool] = never) -> None:
         self.space = space
-        self.grid = SpatialGrid(space)
-        self._fronts: dict[tuple[int, frozenset[int], frozenset[int]], FloatArray] = {}
+        self._stop = stop
+        self._fronts: Fronts = {}
         self._bounds: dict[KeepMask, tuple[FloatArray, FloatArray]] = {}
-        self._steps = space.problem.computes / self.grid.above[-1]
+
+    @cached_property
+    def grid(self) -> SpatialGrid:
+        """All combinations."""
+        return spatial_grid(self.space, self._stop)
 
     def bounds(self, mask: KeepMask) -> tuple[FloatArray, FloatArray]:
         """Lower bounds per combination on energy (units) and cycles; infinite where no tile fits."""
         if mask not in self._bounds:
-            self._bounds[mask] = self._survey(mask)
+            found = [self._bounded(part, mask) for part in self.grid.parts(PART)]
+            energies, cycles = (np.concatenate(own) for own in zip(*found, strict=True))
+            self._bounds[mask] = energies, cycles
         return self._bounds[mask]
 
-    def _survey(self, mask: KeepMask) -> tuple[FloatArray, FloatArray]:
+    def _bounded(self, part: SpatialGrid, mask: KeepMask) -> tuple[FloatArray, FloatArray]:
+        if self._stop():
+            raise Stopped
+        return _PartSurvey(self.space, part, self._fronts).bounds(mask)
+
+
+class _PartSurvey:
+    """The survey of some of the combinations."""
+
+    def __init__(self, space: SearchSpace, grid: SpatialGrid, fronts: Fronts) -> None:
+        self.space = space
+        self.grid = grid
+        self._fronts = fronts
+        self._steps = space.problem.computes / grid.above[-1]
+
+    def bounds(self, mask: KeepMask) -> tuple[FloatArray, FloatArray]:
+        """Lower bounds per combination on energy and cycles."""
         found = [
             (place, action)
             for place in range(len(self.space.views))
@@ -227,7 +202,10 @@ class Survey:
 def _least_product(weights: FloatArray, front: FloatArray) -> FloatArray:
     """Row-wise minimum of ``weights @ front``, in chunks of bounded memory."""
     rows = max(1, CHUNK // front.shape[1])
-    parts = [(weights[i : i + rows] @ front).min(axis=1) for i in range(0, len(weights), rows)]
+    # A product of BLAS takes several times longer for a few columns, and threads that others may need.
+    parts = [
+        np.einsum("ck,kt->ct", weights[i : i + rows], front).min(axis=1) for i in range(0, len(weights), rows)
+    ]
     return np.concatenate(parts) if parts else np.empty(0)
 
 

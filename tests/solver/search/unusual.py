@@ -14,10 +14,10 @@ from model.mapspace import KeepRules, Mapspace
 from model.problem import Dataspace, Term
 from solver.search.bounds import LatticeBounds
 from solver.search.goal import UNLIMITED
+from solver.search.grid import spatial_grid
 from solver.search.lattice import Lattice, Slot
 from solver.search.space import SearchSpace, keep_masks
 from solver.search.subproblem import Subproblem
-from solver.search.survey import SpatialGrid
 from tests import strategies
 from tests.bruteforce import count_mappings
 
@@ -111,7 +111,7 @@ def random_slot(random: Random, lattice: Lattice) -> Slot:
 
 def subproblems(space: SearchSpace) -> Iterable[Subproblem]:
     """Every keep mask with every combination of spatial classes."""
-    grid = SpatialGrid(space)
+    grid = spatial_grid(space)
     for mask in keep_masks(space):
         for number in range(len(grid)):
             yield Subproblem(space, mask, grid.spatial(number))

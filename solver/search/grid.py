@@ -1,0 +1,134 @@
+"""Combinations of spatial classes, one per stage, as arrays: what thousands of subproblems differ in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from solver.search.bounds import Stopped, never
+from solver.search.lattice import BoolArray, FloatArray, IntArray
+from solver.search.space import SearchSpace
+from solver.search.spatial import StageClass
+
+PAIRS = 1 << 20
+"""Pairs of a class and a combination of the stages inside that are looked at together."""
+
+
+@dataclass(frozen=True)
+class SpatialGrid:
+    """Combinations of spatial classes, one per stage; arrays of shape (combinations,).
+
+    ``choices[l]`` has the places of the classes of stage l.
+    """
+
+    space: SearchSpace
+    choices: tuple[IntArray, ...]
+
+    def __len__(self) -> int:
+        """Number of combinations."""
+        return len(self.choices[0])
+
+    def parts(self, size: int) -> Iterator[SpatialGrid]:
+        """The combinations in order, `size` at a time; one part without any if there are none."""
+        for start in range(0, max(1, len(self)), size):
+            yield SpatialGrid(self.space, tuple(own[start : start + size] for own in self.choices))
+
+    def spatial(self, number: int) -> tuple[StageClass, ...]:
+        """The classes of one combination."""
+        pairs = zip(self.space.stages, self.choices, strict=True)
+        return tuple(stage[int(index[number])] for stage, index in pairs)
+
+    @cached_property
+    def above(self) -> tuple[FloatArray, ...]:
+        """Instances in use of each level, and of the compute."""
+        result = [np.ones(len(self))]
+        for stage, index in zip(self.space.stages, self.choices, strict=True):
+            result.append(result[-1] * np.array([float(c.units) for c in stage])[index])
+        return tuple(result)
+
+    @cached_property
+    def unused_above(self) -> tuple[tuple[FloatArray, ...], ...]:
+        """Per dataspace and level, the spatial factors above that do not index the dataspace."""
+        result = []
+        for place in range(len(self.space.views)):
+            products = [np.ones(len(self))]
+            for stage, index in zip(self.space.stages, self.choices, strict=True):
+                products.append(products[-1] * np.array([float(c.irrelevant[place]) for c in stage])[index])
+            result.append(tuple(products))
+        return tuple(result)
+
+    @cached_property
+    def distinct(self) -> tuple[tuple[FloatArray, ...], ...]:
+        """Per dataspace and stage, the distinct tiles among the children."""
+        return tuple(
+            tuple(
+                np.array([float(c.distinct[place]) for c in stage])[index]
+                for stage, index in zip(self.space.stages, self.choices, strict=True)
+            )
+            for place in range(len(self.space.views))
+        )
+
+
+def spatial_grid(space: SearchSpace, stop: Callable[[], bool] = never) -> SpatialGrid:
+    """All combinations that the bounds and the levels may have room for, stage by stage outwards.
+
+    A level holds at least what is unrolled below it, of the dataspaces that it has to keep.
+
+    Raises
+    ------
+    Stopped
+        As soon as `stop` answers True.
+    """
+    units = np.ones(1)
+    spans = np.zeros(1, dtype=np.int64)
+    choices: list[IntArray] = []
+    for level in reversed(range(len(space.levels))):
+        stage = space.stages[level]
+        own = np.array([_common(space, c) for c in stage], dtype=np.int64)
+        each = np.array([float(c.units) for c in stage])
+        inner, outer = _pairs(space, level, spans, own, stop)
+        spans, units = spans[inner] + own[outer], units[inner] * each[outer]
+        choices = [outer, *(places[inner] for places in choices)]
+    possible = (units >= float(space.mapspace.min_parallelism)) & (units <= float(space.problem.computes))
+    chosen = [places[possible] for places in choices]
+    order = np.lexsort(chosen[::-1])
+    return SpatialGrid(space, tuple(places[order] for places in chosen))
+
+
+def _common(space: SearchSpace, stage: StageClass) -> int:
+    """Lattice index of the largest factors that divide those of all members of a class."""
+    lattice = space.lattice
+    members = [lattice.index(member.factors) for member in stage.members]
+    return int(lattice.exponents[members].min(axis=0).astype(np.int64) @ np.array(lattice.strides))
+
+
+def _pairs(
+    space: SearchSpace, level: int, spans: IntArray, own: IntArray, stop: Callable[[], bool]
+) -> tuple[IntArray, IntArray]:
+    """Pairs of one of `spans`, what is unrolled inside, and one of `own` that `level` may have room for."""
+    exponents, limits = space.lattice.exponents, space.lattice.limits
+    roomy = _roomy(space, level)
+    inner, outer = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    rows = max(1, PAIRS // max(1, len(own)))
+    for start in range(0, len(spans), rows):
+        if stop():
+            raise Stopped
+        some = spans[start : start + rows]
+        fits = np.ones((len(some), len(own)), dtype=np.bool_)
+        for axis, limit in enumerate(limits):
+            fits &= exponents[some, axis][:, None] + exponents[own, axis][None, :] <= limit
+        pairs = np.nonzero(fits)
+        held = roomy[some[pairs[0]] + own[pairs[1]]]
+        inner.append(pairs[0][held] + start)
+        outer.append(pairs[1][held])
+    return np.concatenate(inner), np.concatenate(outer)
+
+
+def _roomy(space: SearchSpace, level: int) -> BoolArray:
+    """Tiles that leave `level` within its capacity, whatever else it keeps."""
+    keep, never_sure = space.mapspace.keep[level].keep, space.levels[level].no_coalesce
+    kept = frozenset(view.place for view in space.views if view.name in keep - never_sure)
+    return space.within_capacity(level, kept)
