@@ -160,7 +160,12 @@ class CompoundComponent:
                 part.span,
                 hint=did_you_mean(part.name, self.compound.subcomponents),
             )
-        count = _count(part.indices, names)
+        count, declared = _count(part.indices, names), _count(subcomponent.indices, self.names)
+        if count > max(1, declared):
+            message = (
+                f"an action takes place in {count} subcomponents `{part.name}`, of which there are {declared}"
+            )
+            raise EnergyError(message, part.span, ((subcomponent.span, "they are declared here"),))
         return float(count * sum(self._step_energy(subcomponent, step, names) for step in part.steps))
 
     def _step_energy(self, subcomponent: Subcomponent, step: Step, names: Mapping[str, object]) -> float:
@@ -174,7 +179,8 @@ class CompoundComponent:
                 hint=did_you_mean(step.action, component.actions)
                 or f"its actions: {', '.join(component.actions)}",
             )
-        return energy * _factor(step.energy_scale, names)
+        scale = 1.0 if step.action == "leak" else _factor(subcomponent.energy_scale, self.names)
+        return energy * scale * _factor(step.energy_scale, names)
 
     def _instantiate(self, part: Subcomponent, arguments: tuple[tuple[str, object], ...]) -> Component:
         """Build a subcomponent; it inherits what describes the process, the rest it is given."""

@@ -18,7 +18,7 @@ _CLASS_KEYS = frozenset({"name", "attributes", "subcomponents", "actions"})
 # The first of each is the name of today's format, the others are those of older files of it.
 AREA_SCALES = ("area_scale", "area_share")
 _ENERGY_SCALES = ("energy_scale", "action_share", "repeat")
-_SUBCOMPONENT_KEYS = frozenset({"name", "class", "attributes", *AREA_SCALES})
+_SUBCOMPONENT_KEYS = frozenset({"name", "class", "attributes", "energy_scale", *AREA_SCALES})
 _ACTION_KEYS = frozenset({"name", "arguments", "subcomponents"})
 _PART_KEYS = frozenset({"name", "actions"})
 _STEP_KEYS = frozenset({"name", "arguments", *_ENERGY_SCALES})
@@ -38,13 +38,17 @@ class IndexRange:
 
 @dataclass(frozen=True)
 class Subcomponent:
-    """A part of a compound class: ``indices`` says how many there are, one without."""
+    """A part of a compound class: ``indices`` says how many there are, one without.
+
+    ``energy_scale`` multiplies the energy of all its actions but leakage.
+    """
 
     name: str
     indices: IndexRange | None
     component_class: str
     attributes: Arguments
     area_scale: ScalarNode | None
+    energy_scale: ScalarNode | None
     span: Span
 
 
@@ -152,6 +156,7 @@ def _load_subcomponent(node: Node) -> Subcomponent:
         as_name(entry.require("class", f"the subcomponent `{name}`"), "the subcomponent's `class`"),
         _load_arguments(entry.get("attributes"), "`attributes`"),
         _scale(entry, AREA_SCALES, "a subcomponent"),
+        _scale(entry, ("energy_scale",), "a subcomponent"),
         entry.span,
     )
 

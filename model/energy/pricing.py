@@ -276,5 +276,5 @@ def _estimated_figure(request: EnergyRequest, action: str, component: Component,
         return _no_leak(request, f"the class `{request.model_class}` has no leak")
     raise EnergyError(
         f"the class `{request.model_class}` has no action {' or '.join(f'`{name}`' for name in names)}",
-        hint=f"its actions: {', '.join(component.actions)}",
+        hint=f"its actions: {', '.join(component.actions) or 'none'}",
     )

@@ -71,6 +71,18 @@ def test_placeholders_count_for_each_subcomponent(parse):
     assert not build(classes_of(parse(PAIR)), "pair", width=8).has_placeholders
 
 
+def test_the_scale_of_a_subcomponent_multiplies_its_actions_but_leakage(parse):
+    leak = "    - name: leak\n      subcomponents: [{name: multiplier, actions: [{name: leak}]}]\n"
+    text = PAIR.replace("class: intmultiplier", "class: intmultiplier\n      energy_scale: width / 16") + leak
+    scaled, plain = (build(classes_of(parse(given)), "pair", width=8) for given in (text, PAIR + leak))
+    multiplier = build(CompoundClasses(), "intmultiplier", width=8)
+    assert plain.energy_pj("read") - scaled.energy_pj("read") == pytest.approx(
+        multiplier.energy_pj("multiply")
+    )
+    assert scaled.energy_pj("leak") == plain.energy_pj("leak")
+    assert scaled.area_um2() == plain.area_um2()
+
+
 def test_shares_are_older_names_of_scales(parse):
     today = build(classes_of(parse(PAIR)), "pair", width=8)
     older = PAIR.replace("area_scale:", "area_share:").replace("energy_scale: share", "action_share: share")
@@ -109,6 +121,11 @@ def test_attributes_of_the_component_replace_the_defaults(parse):
         ("energy_scale: share", "energy_scale: 0 - share", "must not be negative"),
         ("half: width / 2", "half: width / 3", "must be a whole number"),
         ("half: width / 2", "half: many", "must be a number"),
+        (
+            "- name: adder[1..half]\n        actions",
+            "- name: adder[0..4]\n        actions",
+            "of which there are 4",
+        ),
         (
             "- name: adder[1..half]\n        actions",
             "- name: addder\n        actions",
