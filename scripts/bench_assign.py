@@ -3,9 +3,9 @@
     python scripts/bench_assign.py [--repeats N]
 
 Random costs with a fixed seed: chains of growing length and of growing numbers of methods, series-parallel
-graphs, and dense graphs that are left to CP-SAT. Times include the second-best assignment and the naive
-rules. Aims are wall-clock times; growth is told in processor time, which other programs disturb less. Prints
-where an aim is missed, and ends with 1 then.
+graphs, layers joined to the five before them, and dense graphs that are searched. Times include the
+second-best assignment and the naive rules. Aims are wall-clock times; growth is told in processor time, which
+other programs disturb less. Prints where an aim is missed, and ends with 1 then.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ SIZES = {
         *((100, 100), (100, 200), (100, 400), (100, 800)),
     ),
     "series-parallel": ((500, 10), (1_000, 10), (2_000, 10), (200, 20), (200, 40), (200, 80)),
-    "dense": ((6, 4), (8, 4), (10, 4)),
+    "narrow": ((500, 4), (1_000, 4), (2_000, 4)),
+    "dense": ((10, 4), (16, 4), (16, 6)),
 }
 """Layers and methods of the graphs, in the order in which they are run."""
 
@@ -74,6 +75,10 @@ def series_parallel(count: int, source: random.Random) -> list[tuple[int, int]]:
     return edges
 
 
+def narrow(count: int, _: random.Random) -> list[tuple[int, int]]:
+    return [(source, target) for target in range(count) for source in range(max(0, target - 5), target)]
+
+
 def dense(count: int, _: random.Random) -> list[tuple[int, int]]:
     return [(source, target) for target in range(count) for source in range(target)]
 
@@ -81,6 +86,7 @@ def dense(count: int, _: random.Random) -> list[tuple[int, int]]:
 GRAPHS: dict[str, Callable[[int, random.Random], list[tuple[int, int]]]] = {
     "chain": chain,
     "series-parallel": series_parallel,
+    "narrow": narrow,
     "dense": dense,
 }
 

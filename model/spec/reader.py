@@ -13,7 +13,7 @@ from model.spec.limits import Limits
 from model.spec.merging import join_included, join_specs
 from model.spec.scalars import plain_value
 from model.spec.session import Scope, Session
-from model.spec.source import MappingNode, Node, ScalarNode, SpecError
+from model.spec.source import MappingNode, Node, ScalarNode, SpecError, did_you_mean
 
 _TEMPLATE_SUFFIXES = (".jinja", ".jinja2")
 _TEMPLATE_MARKS = ("{{", "{%")
@@ -61,8 +61,11 @@ def read_each(
     limits: Limits | None = None,
     allow_include: Iterable[str | Path] = (),
     levels_above: int = 0,
+    notes: list[str] | None = None,
 ) -> list[MappingNode]:
     """Read spec files that belong together, without joining them; parameters as for `read_files`.
+
+    Variables that no template names are noted in `notes`.
 
     Raises
     ------
@@ -74,8 +77,17 @@ def read_each(
         raise SpecError("no spec file is given")
     values = dict(variables or {})
     roots = include_roots(tops, values, [Path(path) for path in allow_include], levels_above)
-    reader = _Reader(Session(limits or Limits(), roots))
-    return [reader.top(path, values) for path in tops]
+    session = Session(limits or Limits(), roots)
+    reader = _Reader(session)
+    found = [reader.top(path, values) for path in tops]
+    if notes is not None:
+        notes.extend(_unused(name, session.names) for name in values if name not in session.names)
+    return found
+
+
+def _unused(name: str, known: Iterable[str]) -> str:
+    similar = did_you_mean(name, sorted(known))
+    return f"no template uses the variable `{name}`" + ("" if similar is None else f"; {similar}")
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:

@@ -68,11 +68,12 @@ class Scope:
 
 
 class Session:
-    """The files that may be read, and what is left of the limits."""
+    """The files that may be read, what is left of the limits, and the names that templates use."""
 
     def __init__(self, limits: Limits, roots: files.IncludeRoots) -> None:
         self.limits = limits
         self.roots = roots
+        self.names: set[str] = set()
         self._bytes = 0
         self._includes = 0
         self._nodes = 0

@@ -87,7 +87,9 @@ class TemplateEngine:
         self, text: str, name: str, first: int, functions: Mapping[str, Callable[..., object]]
     ) -> Template:
         environment = self._environment
-        tree = environment.instrument(environment.parse(text, name, name))
+        tree = environment.parse(text, name, name)
+        self._session.names.update(used.name for used in tree.find_all(nodes.Name))
+        environment.instrument(tree)
         self._mark_lines(tree, first)
         code = environment.compile(tree, name, name)
         return Template.from_code(environment, code, environment.make_globals(dict(functions)))

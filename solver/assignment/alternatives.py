@@ -18,6 +18,9 @@ from solver.result import Status
 MOST_SOLVED_AGAIN = 200
 """Layers up to which a graph with rings is solved once more for every layer."""
 
+MOST_ENTRIES_AGAIN = 1 << 26
+"""What the tables of all those solutions may have together: a few seconds."""
+
 
 @dataclass(frozen=True)
 class Alternative:
@@ -49,8 +52,8 @@ def alternatives(result: AssignResult) -> Alternatives | None:
     Returns
     -------
     tuple or None
-        None where the assignment or its margin is not proven, where CP-SAT had to solve a rest, and
-        where a graph with rings has more than `MOST_SOLVED_AGAIN` layers.
+        None where the assignment or its margin is not proven, where a rest was searched, and where a
+        graph with rings has more than `MOST_SOLVED_AGAIN` layers, or takes too many entries.
     """
     if result.best is None or result.status is not Status.OPTIMAL:
         return None
@@ -60,13 +63,17 @@ def alternatives(result: AssignResult) -> Alternatives | None:
     reduced, _ = take_apart(instance)
     if reduced.kernels:
         return None
-    if all(len(own.links) <= 1 for own in reduced.eliminations):
+    if all(len(own.neighbours) <= 1 for own in reduced.eliminations):
         surplus = _surpluses(reduced.eliminations, instance.infinity)
         return tuple(
             _best_other(surplus[layer], chosen, instance.infinity)
             for layer, chosen in enumerate(result.best.choice)
         )
-    if len(instance.vectors) > MOST_SOLVED_AGAIN:
+    layers = len(instance.vectors)
+    if (
+        layers > MOST_SOLVED_AGAIN
+        or layers * sum(own.entries for own in reduced.eliminations) > MOST_ENTRIES_AGAIN
+    ):
         return None
     total = result.best.total
     return tuple(_without(instance, layer, own, total) for layer, own in enumerate(result.best.choice))
@@ -83,7 +90,7 @@ def _surpluses(eliminations: Sequence[Elimination], infinity: int) -> dict[int, 
         if not own.links:
             found[own.variable] = np.where(own.vector < infinity, own.vector - own.vector.min(), infinity)
             continue
-        ((neighbour, matrix),) = own.links
+        (((neighbour,), matrix),) = own.links
         passed_on = (own.vector[:, None] + matrix).min(axis=0)
         is_open = (found[neighbour] < infinity) & (passed_on < infinity)
         # May be negative: only together with the variable's own costs it is a surplus.

@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from model.network import Network
+from solver.assignment.answer import CP_SAT, Answer, Request
 from solver.assignment.chain import find_paths, relax_path
 from solver.assignment.clock import Clock
 from solver.assignment.conflicts import find_conflict
 from solver.assignment.elimination import Departure, depart, least_total, restore
-from solver.assignment.instance import Instance
-from solver.assignment.kernel import Answer, Choice, Request, part_of, solve_kernel
+from solver.assignment.instance import Choice, Instance, part_of
+from solver.assignment.kernel import solve_kernel
 from solver.assignment.policies import naive_policies
 from solver.assignment.reductions import Reduced, reduce_instance
-from solver.assignment.result import Assignment, AssignOptions, AssignResult, Decomposition
+from solver.assignment.result import RULES, Assignment, AssignOptions, AssignResult, Decomposition
 from solver.assignment.structure import CHAIN, graph_structure
 from solver.result import Status, StopCallback, Termination
 
-RULES = ("R0", "RI", "RII")
+REDUCTIONS, BUCKET_ELIMINATION = "reductions", "bucket-elimination"
 
 
 def assign(
@@ -33,9 +34,9 @@ def assign(
     network
         The layers with their costs, however those were found.
     options
-        Limits and workers of CP-SAT, which only graphs that reductions leave need.
+        Limits of the search, and CP-SAT's workers; only graphs that eliminations leave need them.
     should_stop
-        Asked often while CP-SAT runs; once it answers True the best assignment is returned.
+        Asked often during a search; once it answers True the best assignment is returned.
 
     Returns
     -------
@@ -57,7 +58,7 @@ def assign(
     return AssignResult(
         status=status,
         termination=Termination.PROVEN if proven else clock.termination or Termination.TIME_LIMIT,
-        method_used=method,
+        method_used=solution.searched_by or method,
         network=network,
         decomposition=_decomposition(
             network, reduced, CHAIN if method == CHAIN else graph_structure(instance)
@@ -69,19 +70,21 @@ def assign(
         policies=naive_policies(network),
         reasons=(find_conflict(network),) if infeasible else (),
         seconds=clock.seconds,
-        literals=solution.literals,
     )
 
 
 @dataclass(frozen=True)
 class _Solution:
-    """Choices for all variables; `bound` None means that there are none."""
+    """Choices for all variables; `bound` None means that there are none.
+
+    `searched_by` is what decided a rest that was searched; None where there is no rest.
+    """
 
     choice: list[int] | None
     bound: int | None
     second: list[int] | None = None
     is_second_proven: bool = True
-    literals: int = 0
+    searched_by: str | None = None
 
 
 def take_apart(instance: Instance) -> tuple[Reduced, str]:
@@ -91,7 +94,8 @@ def take_apart(instance: Instance) -> tuple[Reduced, str]:
         eliminations = [step for path in paths for step in relax_path(instance, path)]
         return Reduced(eliminations, [], [], instance), CHAIN
     reduced = reduce_instance(instance)
-    return reduced, "cp-sat" if reduced.kernels else "reductions"
+    has_buckets = any(len(own.neighbours) > 2 for own in reduced.eliminations)
+    return reduced, BUCKET_ELIMINATION if has_buckets else REDUCTIONS
 
 
 def _solve(reduced: Reduced, infinity: int, options: AssignOptions, clock: Clock) -> _Solution:
@@ -101,23 +105,24 @@ def _solve(reduced: Reduced, infinity: int, options: AssignOptions, clock: Clock
     parts = [part_of(reduced.instance, kernel) for kernel in reduced.kernels]
     request = Request(jobs=options.jobs, seed=options.seed)
     answers: list[Answer] = []
+    searched_by = None
     for part in parts:
         answer = solve_kernel(part, request, clock)
+        searched_by = CP_SAT if CP_SAT in (searched_by, answer.method) else answer.method
         if answer.bound is None:
-            return _Solution(None, None)
+            return _Solution(None, None, searched_by=searched_by)
         answers.append(answer)
         bound += answer.bound
-    literals = max((answer.literals for answer in answers), default=0)
     choice = [0] * len(reduced.instance.vectors)
     for kernel, answer in zip(reduced.kernels, answers, strict=True):
         if answer.choice is None:
-            return _Solution(None, bound, literals=literals)
+            return _Solution(None, bound, searched_by=searched_by)
         _place(choice, kernel, answer.choice)
     departure = restore(reduced.eliminations, choice, infinity)
     if not all(answer.is_proven for answer in answers):
-        return _Solution(choice, bound, literals=literals)
+        return _Solution(choice, bound, searched_by=searched_by)
     second, is_proven = _second_best(reduced, choice, departure, answers, request, clock)
-    return _Solution(choice, bound, second, is_proven, literals)
+    return _Solution(choice, bound, second, is_proven, searched_by)
 
 
 def _second_best(
@@ -132,7 +137,8 @@ def _second_best(
 
     It leaves the best one in a kernel, or after all kernels at one of the eliminated variables.
     """
-    second = None if departure is None else depart(reduced.eliminations, choice, departure)
+    infinity = reduced.instance.infinity
+    second = None if departure is None else depart(reduced.eliminations, choice, departure, infinity)
     margin = None if departure is None else departure.margin
     is_proven = True
     for kernel, answer in zip(reduced.kernels, answers, strict=True):
@@ -147,7 +153,7 @@ def _second_best(
             margin = other.total - answer.total
             second = list(choice)
             _place(second, kernel, other.choice)
-            restore(reduced.eliminations, second, reduced.instance.infinity)
+            restore(reduced.eliminations, second, infinity)
     return second, is_proven
 
 
@@ -175,9 +181,13 @@ def _assignment(network: Network, choice: Sequence[int]) -> Assignment:
 
 def _decomposition(network: Network, reduced: Reduced, structure: str) -> Decomposition:
     names = [layer.name for layer in network.layers]
-    steps: list[tuple[str, ...]] = [("split", names[i], names[j]) for i, j in reduced.splits]
+    steps: list[tuple[str, ...]] = [(RULES[0], names[i], names[j]) for i, j in reduced.splits]
     steps += [
-        (RULES[len(own.links)], names[own.variable], *(names[neighbour] for neighbour, _ in own.links))
+        (
+            RULES[1 + min(3, len(own.neighbours))],
+            names[own.variable],
+            *(names[other] for other in own.neighbours),
+        )
         for own in reduced.eliminations
     ]
     kernels = tuple(tuple(names[variable] for variable in kernel) for kernel in reduced.kernels)

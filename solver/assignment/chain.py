@@ -47,7 +47,7 @@ def relax_path(instance: Instance, path: list[int]) -> Iterator[Elimination]:
         is_upward = here < onward
         matrix = instance.matrices[(here, onward) if is_upward else (onward, here)]
         matrix = matrix if is_upward else matrix.T
-        yield Elimination(here, distances, ((onward, matrix),))
+        yield Elimination(here, distances, (((onward,), matrix),))
         reached = (distances[:, None] + matrix).min(axis=0)
         distances = np.minimum(reached + instance.vectors[onward], instance.infinity)
     yield Elimination(path[-1], distances, ())

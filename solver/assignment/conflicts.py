@@ -9,10 +9,11 @@ import numpy as np
 
 from model.network import FORBIDDEN, CostArray, Edge, Layer, Network
 from model.source_ref import SourceRef
+from solver.assignment.answer import Request
 from solver.assignment.clock import Clock
 from solver.assignment.elimination import least_total
-from solver.assignment.instance import Instance
-from solver.assignment.kernel import Request, part_of, solve_kernel
+from solver.assignment.instance import Instance, part_of
+from solver.assignment.kernel import solve_kernel
 from solver.assignment.reductions import reduce_instance
 from solver.result import Reason, Statement
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from model.network import CostArray
+
+Scope = tuple[int, ...]
+"""Variables, as the axes of a table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,18 +27,34 @@ class Elimination:
         Per value the cost that depends on it alone, with the best choice of all that was folded into
         it before, shape (values,).
     links
-        The neighbours that were left, each with its matrix of shape (values, neighbour's values).
+        The neighbours that were left, each set with its table of shape (values, values of each).
     """
 
     variable: int
     vector: CostArray
-    links: tuple[tuple[int, CostArray], ...]
+    links: tuple[tuple[Scope, CostArray], ...]
 
-    def costs(self, choice: Sequence[int]) -> CostArray:
+    @property
+    def neighbours(self) -> Scope:
+        """The variables that it was folded into."""
+        return tuple(dict.fromkeys(other for scope, _ in self.links for other in scope))
+
+    @property
+    def entries(self) -> int:
+        """Entries of the table over its own values and those of all neighbours."""
+        sizes = {
+            other: size
+            for scope, table in self.links
+            for other, size in zip(scope, table.shape[1:], strict=True)
+        }
+        return int(len(self.vector) * math.prod(sizes.values()))
+
+    def costs(self, choice: Sequence[int], infinity: int) -> CostArray:
         """Return the cost of each value when the neighbours are chosen."""
         costs = self.vector
-        for neighbour, matrix in self.links:
-            costs = costs + matrix[:, choice[neighbour]]
+        for scope, table in self.links:
+            place: tuple[Any, ...] = (slice(None), *(choice[other] for other in scope))
+            costs = np.minimum(costs + table[place], infinity)
         return costs
 
 
@@ -72,7 +93,7 @@ def restore(eliminations: Sequence[Elimination], choice: list[int], infinity: in
     best: Departure | None = None
     for position in range(len(eliminations) - 1, -1, -1):
         own = eliminations[position]
-        costs = own.costs(choice)
+        costs = own.costs(choice, infinity)
         value = int(costs.argmin())
         choice[own.variable] = value
         if len(costs) == 1:
@@ -88,12 +109,14 @@ def restore(eliminations: Sequence[Elimination], choice: list[int], infinity: in
     return best
 
 
-def depart(eliminations: Sequence[Elimination], choice: Sequence[int], departure: Departure) -> list[int]:
+def depart(
+    eliminations: Sequence[Elimination], choice: Sequence[int], departure: Departure, infinity: int
+) -> list[int]:
     """Return the assignment that leaves `choice` at the departure and is best from there on."""
     other = list(choice)
     other[eliminations[departure.position].variable] = departure.value
     for own in reversed(eliminations[: departure.position]):
-        other[own.variable] = int(own.costs(other).argmin())
+        other[own.variable] = int(own.costs(other, infinity).argmin())
     return other
 
 

@@ -14,6 +14,9 @@ LARGEST_INT64 = 1 << 60
 
 Pair = tuple[int, int]
 
+Choice = tuple[int, ...]
+"""A value per variable."""
+
 
 @dataclass(frozen=True, eq=False)
 class Instance:
@@ -74,3 +77,65 @@ def _extremes(arrays: Sequence[CostArray]) -> tuple[list[int], list[int]]:
     starts = np.cumsum([0, *(array.size for array in arrays[:-1])])
     entries = np.concatenate([array.ravel() for array in arrays])
     return np.minimum.reduceat(entries, starts).tolist(), np.maximum.reduceat(entries, starts).tolist()
+
+
+def part_of(instance: Instance, variables: Sequence[int]) -> Instance:
+    """Return the instance of some variables alone, numbered as in `variables` (ascending)."""
+    number = {variable: position for position, variable in enumerate(variables)}
+    matrices = {(number[i], number[j]): matrix for (i, j), matrix in instance.matrices.items() if i in number}
+    return Instance([instance.vectors[v] for v in variables], matrices, instance.infinity)
+
+
+def price(instance: Instance, choice: Sequence[int]) -> int:
+    """Return the exact total of an assignment; at least `infinity` where it is forbidden."""
+    total = sum(int(vector[k]) for vector, k in zip(instance.vectors, choice, strict=True))
+    return total + sum(int(matrix[choice[i], choice[j]]) for (i, j), matrix in instance.matrices.items())
+
+
+def descend(instance: Instance, start: Sequence[int]) -> Choice | None:
+    """Improve an assignment by changes of single values; None if what no change improves is forbidden."""
+    near = _matrices_from(instance)
+    choice = list(start)
+    improves = True
+    while improves:
+        improves = False
+        for i in range(len(choice)):
+            costs = _costs_of(instance, near, choice, i)
+            best = int(costs.argmin())
+            if costs[best] < costs[choice[i]]:
+                choice[i], improves = best, True
+    return tuple(choice) if price(instance, choice) < instance.infinity else None
+
+
+def best_neighbour(instance: Instance, choice: Choice) -> Choice | None:
+    """Return the best assignment that differs from `choice` in one value, None if all are forbidden."""
+    near = _matrices_from(instance)
+    changes = []
+    for i, value in enumerate(choice):
+        costs = _costs_of(instance, near, choice, i)
+        margins = [int(cost) - int(costs[value]) for cost in costs]
+        changes += [(margin, i, k) for k, margin in enumerate(margins) if k != value]
+    if not changes:
+        return None
+    _, i, k = min(changes)
+    found = (*choice[:i], k, *choice[i + 1 :])
+    return found if price(instance, found) < instance.infinity else None
+
+
+def _matrices_from(instance: Instance) -> list[list[tuple[int, CostArray]]]:
+    """Return per variable its neighbours, each with the matrix that has the variable's values outside."""
+    near: list[list[tuple[int, CostArray]]] = [[] for _ in instance.vectors]
+    for (i, j), matrix in instance.matrices.items():
+        near[i].append((j, matrix))
+        near[j].append((i, matrix.T))
+    return near
+
+
+def _costs_of(
+    instance: Instance, near: Sequence[Sequence[tuple[int, CostArray]]], choice: Sequence[int], i: int
+) -> CostArray:
+    """Return what each value of a variable costs while the others keep theirs."""
+    costs = instance.vectors[i]
+    for j, matrix in near[i]:
+        costs = np.minimum(costs + matrix[:, choice[j]], instance.infinity)
+    return costs

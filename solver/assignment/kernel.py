@@ -1,255 +1,104 @@
-"""What no reduction applies to: solved by CP-SAT on exact integers.
+"""What is too wide for any elimination: branch and bound and CP-SAT, in turns.
 
-A literal per value and per pair of values, tied by the marginals of a local polytope. CP-SAT sees no
-coefficient that is not small: costs are written in digits of a power of two, the digits' sums are tied by
-carries, and minimised from the highest digit down, each proven before the next.
+Where many layers are joined to many others, the bounds of the potentials and a fast tree search decide.
+In large graphs of few edges per layer, relaxations are nearly tight, and CP-SAT's clauses and cuts do. No
+number tells beforehand, so both get turns that grow, and the time is within a factor of the better one's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
-
-from model.network import CostArray
+from solver.assignment.answer import CP_SAT, Answer, Request
+from solver.assignment.branching import Branching
 from solver.assignment.clock import Clock
-from solver.assignment.exact_sum import ExactSum
-from solver.assignment.instance import Instance, Pair
-from solver.cpsat import LARGEST_ACTIVITY, CheckedModel, ModelError, Settings, Variable
-from solver.cpsat import Answer as Values
+from solver.assignment.instance import Choice, Instance, best_neighbour, descend, price
+from solver.assignment.kernel_model import KernelModel
+from solver.assignment.potentials import Potentials
 
-Choice = tuple[int, ...]
+MOST_SWEEPS = 200
+"""Sweeps over the whole instance, before anything is branched on."""
 
+LEAST_GAIN = 1 / 500
+"""Part of the gap that two sweeps must close for more of them to be worth it."""
 
-@dataclass(frozen=True)
-class Answer:
-    """What is known about the least total of an instance.
+FIRST_ENTRIES = 50_000_000
+"""Entries of matrices in the first turn of branch and bound: a few seconds."""
 
-    Parameters
-    ----------
-    choice, total
-        The best assignment found, None if there is none.
-    bound
-        No assignment that was asked for is below it; None is infinite: there is none at all.
-    literals
-        Size of the CP-SAT model.
-    """
+FIRST_DETERMINISTIC_S = 4.0
+"""CP-SAT's first turn, in its own seconds."""
 
-    choice: Choice | None
-    total: int | None
-    bound: int | None
-    literals: int = 0
-
-    @property
-    def is_proven(self) -> bool:
-        """Whether value and bound meet, or no assignment exists."""
-        return self.total == self.bound
-
-
-@dataclass(frozen=True)
-class Request:
-    """Which assignments are asked for, and how.
-
-    Parameters
-    ----------
-    limit
-        Only assignments of at most this total; None is any.
-    excluded
-        An assignment that does not count.
-    jobs, seed
-        Workers and seed of CP-SAT.
-    """
-
-    limit: int | None = None
-    excluded: Choice | None = None
-    jobs: int = 1
-    seed: int = 0
-
-    def accepts(self, answer: Answer) -> bool:
-        """Whether an answer has an assignment, and one that is asked for."""
-        if answer.total is None or answer.choice == self.excluded:
-            return False
-        return self.limit is None or answer.total <= self.limit
-
-
-def part_of(instance: Instance, variables: Sequence[int]) -> Instance:
-    """Return the instance of some variables alone, numbered as in `variables` (ascending)."""
-    number = {variable: position for position, variable in enumerate(variables)}
-    matrices = {(number[i], number[j]): matrix for (i, j), matrix in instance.matrices.items() if i in number}
-    return Instance([instance.vectors[v] for v in variables], matrices, instance.infinity)
-
-
-def price(instance: Instance, choice: Sequence[int]) -> int:
-    """Return the exact total of an assignment; at least `infinity` where it is forbidden."""
-    total = sum(int(vector[k]) for vector, k in zip(instance.vectors, choice, strict=True))
-    return total + sum(int(matrix[choice[i], choice[j]]) for (i, j), matrix in instance.matrices.items())
-
-
-def descend(instance: Instance) -> Choice | None:
-    """Return an assignment that no change of a single value improves, None if it is forbidden."""
-    near: list[list[tuple[int, CostArray]]] = [[] for _ in instance.vectors]
-    for (i, j), matrix in instance.matrices.items():
-        near[i].append((j, matrix))
-        near[j].append((i, matrix.T))
-    choice = [int(vector.argmin()) for vector in instance.vectors]
-    improves = True
-    while improves:
-        improves = False
-        for i, vector in enumerate(instance.vectors):
-            costs = vector
-            for j, matrix in near[i]:
-                costs = np.minimum(costs + matrix[:, choice[j]], instance.infinity)
-            best = int(costs.argmin())
-            if costs[best] < costs[choice[i]]:
-                choice[i], improves = best, True
-    return tuple(choice) if price(instance, choice) < instance.infinity else None
+GROWTH = 4
 
 
 def solve_kernel(instance: Instance, request: Request, clock: Clock) -> Answer:
-    """Find the least total of a connected instance among the assignments asked for.
+    """Find the least total of an instance among the assignments asked for.
 
     Parameters
     ----------
     instance
-        Vectors and matrices.
+        Vectors and matrices, of two variables at least.
     request
         What is asked for.
     clock
         Ends the search early.
     """
-    start = None if request.excluded is not None else descend(instance)
-    found = Answer(start, None if start is None else price(instance, start), 0)
-    limits = [limit for limit in (request.limit, found.total) if limit is not None]
-    normal, floor = _normalised(instance)
-    if floor >= instance.infinity:
-        return Answer(None, None, None)
-    found = replace(found, bound=floor)
-    if clock.stop():
-        return found
-    window = min(limits) - floor if limits else None
-    answer = _Model(normal, window, request).solve(instance, found, floor, clock)
-    if request.limit is None or answer.total is None or answer.total <= request.limit:
-        return answer
-    # The window bounds single entries and the highest digit: a sum may still lie above the limit.
-    return replace(answer, choice=None, total=None, bound=None if answer.is_proven else answer.bound)
+    most = instance.infinity - 1 if request.limit is None else min(request.limit, instance.infinity - 1)
+    potentials = Potentials.of(instance, most + 1)
+    start = _prepare(instance, potentials, request.excluded, clock)
+    floor = int(potentials.floors[0])
+    branching = Branching(instance, potentials, request.excluded)
+    if start is not None:
+        branching.accept(start, price(instance, start))
+    answer = Answer(None, None, floor)
+    entries, seconds = FIRST_ENTRIES, FIRST_DETERMINISTIC_S
+    while True:
+        branching.run(entries, clock.stop)
+        answer = _told(branching, answer)
+        if branching.is_done or clock.stop():
+            return answer
+        model = KernelModel(
+            potentials.as_instance(instance, most), floor, min(most, branching.limit), request
+        )
+        answer = model.solve(instance, answer, clock, seconds)
+        if answer.is_proven:
+            # The model bounds single costs and the highest digit: a sum may lie above the limit.
+            return (
+                answer if answer.total is None or answer.total <= most else Answer(None, None, None, CP_SAT)
+            )
+        if answer.choice is not None and answer.total is not None:
+            branching.accept(answer.choice, answer.total)
+        entries, seconds = entries * GROWTH, seconds * GROWTH
 
 
-def _normalised(instance: Instance) -> tuple[Instance, int]:
-    """Return an instance with zeros in all vectors and rows, and the constant that it costs less."""
-    infinity = instance.infinity
-    vectors = list(instance.vectors)
-    matrices: dict[Pair, CostArray] = {}
-    for (i, j), matrix in instance.matrices.items():
-        rest = matrix
-        for end, axis in ((i, 1), (j, 0)):
-            least = rest.min(axis=axis)
-            vectors[end] = np.minimum(vectors[end] + least, infinity)
-            rest = np.where(rest < infinity, rest - np.expand_dims(least, axis), infinity)
-        matrices[i, j] = rest
-    floor = sum(int(vector.min()) for vector in vectors)
-    vectors = [np.where(vector < infinity, vector - vector.min(), infinity) for vector in vectors]
-    return Instance(vectors, matrices, infinity), floor
+def _prepare(
+    instance: Instance, potentials: Potentials, excluded: Choice | None, clock: Clock
+) -> Choice | None:
+    """Sweep as long as it helps, and return the best assignment below the limit found on the way."""
+    best = None
+    for _ in range(MOST_SWEEPS):
+        if excluded is None:
+            found = descend(instance, [int(own[0].argmin()) for own in potentials.vectors.values()])
+        else:
+            found = best_neighbour(instance, excluded)
+        if found is not None and (total := price(instance, found)) < potentials.limit:
+            # One more, so that the assignment itself stays within reach of CP-SAT.
+            best, potentials.limit = found, total + 1
+        before = int(potentials.floors[0])
+        for is_forward in (True, False):
+            potentials.sweep(is_forward)
+        floor = int(potentials.floors[0])
+        if (
+            floor >= potentials.limit
+            or clock.stop()
+            or floor - before < LEAST_GAIN * (potentials.limit - floor)
+        ):
+            break
+    return best
 
 
-class _Model:
-    """The CP-SAT model of a normalised instance, for surpluses of at most `window` (None: any)."""
-
-    def __init__(self, instance: Instance, window: int | None, request: Request) -> None:
-        self._checked = CheckedModel()
-        self.model = self._checked.model
-        self._request = request
-        self._most = instance.infinity - 1 if window is None else min(window, instance.infinity - 1)
-        self._priced: list[tuple[Variable, int]] = []
-        self._pairs: list[tuple[Pair, Pair, Variable]] = []
-        self.values = [self._choose(i, vector) for i, vector in enumerate(instance.vectors)]
-        for (i, j), matrix in instance.matrices.items():
-            self._tie(i, j, matrix)
-        if request.excluded is not None:
-            taken = [own.get(k) for own, k in zip(self.values, request.excluded, strict=True)]
-            # Where the window rules one of its values out, the assignment is excluded already.
-            if all(literal is not None for literal in taken):
-                self.model.add(sum(literal for literal in taken if literal is not None) < len(taken))
-
-    def _choose(self, i: int, vector: CostArray) -> dict[int, Variable]:
-        literals = {k: self._literal(f"x{i}_{k}", cost) for k, cost in self._allowed(vector)}
-        self.model.add_exactly_one(literals.values())
-        return literals
-
-    def _tie(self, i: int, j: int, matrix: CostArray) -> None:
-        rows: dict[int, list[Variable]] = {k: [] for k in self.values[i]}
-        columns: dict[int, list[Variable]] = {k: [] for k in self.values[j]}
-        for k, own in rows.items():
-            for m, cost in self._allowed(matrix[k]):
-                if m in columns:
-                    pair = self._literal(f"y{i}_{k}_{j}_{m}", cost)
-                    self._pairs.append(((i, j), (k, m), pair))
-                    own.append(pair)
-                    columns[m].append(pair)
-        for sums, literals in ((rows, self.values[i]), (columns, self.values[j])):
-            for k, pairs in sums.items():
-                self.model.add(sum(pairs) == literals[k])
-
-    def _allowed(self, costs: CostArray) -> Iterator[tuple[int, int]]:
-        """Yield the positions whose cost fits into the window."""
-        return ((k, cost) for k, cost in enumerate(costs.tolist()) if cost <= self._most)
-
-    def _literal(self, name: str, cost: int) -> Variable:
-        literal = self.model.new_bool_var(name)
-        self._priced.append((literal, cost))
-        return literal
-
-    def solve(self, instance: Instance, found: Answer, floor: int, clock: Clock) -> Answer:
-        """Minimise digit by digit; `found` is what is known already, `floor` the constant left out."""
-        if self._most < 0:
-            return replace(found, bound=None)
-        digits = list(ExactSum(self._checked, self._priced).digits_down())
-        self.model.add(digits[0].sum <= min(self._most // digits[0].weight, LARGEST_ACTIVITY))
-        best = replace(found, literals=len(self._priced))
-        # The local polytope's relaxation proves most; probing pairs takes longer than it saves.
-        settings = Settings(self._request.seed, self._request.jobs, linearization=2, probing=0)
-        known = floor
-        for digit in digits:
-            self._hint(best.choice)
-            self.model.minimize(digit.sum)
-            outcome = self._checked.solve(settings, clock.stop)
-            if outcome.is_infeasible:
-                if digit is not digits[0] or self._request.accepts(found):
-                    raise ModelError("CP-SAT calls a model infeasible that has an answer")
-                return replace(best, bound=found.total)
-            known += outcome.bound * digit.weight
-            if outcome.answer is None:
-                return self._bounded(best, known)
-            choice = self._chosen(outcome.answer)
-            best = self._better(instance, best, choice)
-            if not outcome.is_proven:
-                return self._bounded(best, known)
-            self.model.add(digit.sum == outcome.bound)
-        if price(instance, choice) != known:
-            raise ModelError("CP-SAT's answer does not cost what its digits say")
-        return self._bounded(best, known)
-
-    @staticmethod
-    def _bounded(best: Answer, known: int) -> Answer:
-        return replace(best, bound=known if best.total is None else min(known, best.total))
-
-    def _hint(self, choice: Choice | None) -> None:
-        self.model.clear_hints()  # type: ignore[no-untyped-call]
-        if choice is None:
-            return
-        for own, value in zip(self.values, choice, strict=True):
-            for k, literal in own.items():
-                self.model.add_hint(literal, k == value)
-        for (i, j), values, literal in self._pairs:
-            self.model.add_hint(literal, values == (choice[i], choice[j]))
-
-    def _chosen(self, values: Values) -> Choice:
-        return tuple(list(own)[values.choice(own.values())] for own in self.values)
-
-    def _better(self, instance: Instance, best: Answer, choice: Choice) -> Answer:
-        total = price(instance, choice)
-        if total >= instance.infinity or choice == self._request.excluded:
-            raise ModelError("CP-SAT's answer breaks a constraint of the model")
-        if best.total is not None and best.total <= total:
-            return best
-        return replace(best, choice=choice, total=total)
+def _told(branching: Branching, before: Answer) -> Answer:
+    """Return what branch and bound has found, and the better bound of it and of before."""
+    total = None if branching.best is None else branching.limit
+    if branching.is_done:
+        return Answer(branching.best, total, total)
+    bound = branching.bound if before.bound is None else max(before.bound, branching.bound)
+    return Answer(branching.best, total, bound if total is None else min(bound, total), before.method)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from model.network import CostArray
+from solver.assignment.buckets import MOST_ENTRIES, eliminate, plan_order
 from solver.assignment.elimination import Elimination
 from solver.assignment.instance import Instance, Pair
 
@@ -28,7 +29,7 @@ class Reduced:
     splits
         Pairs whose matrix was split into the vectors.
     kernels
-        Connected rests that no reduction applies to: the variables of each.
+        Connected rests that are too wide to eliminate: the variables of each.
     instance
         Vectors and matrices of the rest, in the original numbers.
     """
@@ -39,13 +40,31 @@ class Reduced:
     instance: Instance
 
 
-def reduce_instance(instance: Instance) -> Reduced:
-    """Apply reductions until none applies."""
+def reduce_instance(instance: Instance, most_entries: int = MOST_ENTRIES) -> Reduced:
+    """Apply reductions until none applies, then bucket elimination to rests of little width.
+
+    Parameters
+    ----------
+    instance
+        What is reduced.
+    most_entries
+        What the tables of a rest may have together.
+    """
     work = _Reduction(instance)
     work.run()
     matrices = {(i, j): matrix for i, near in enumerate(work.near) for j, matrix in near.items() if i < j}
     rest = Instance(work.vectors, matrices, instance.infinity)
-    return Reduced(work.eliminations, work.splits, work.kernels(), rest)
+    kernels: list[list[int]] = []
+    narrow: list[int] = []
+    for kernel in work.kernels():
+        sizes = {variable: rest.vectors[variable].size for variable in kernel}
+        order = plan_order(sizes, {variable: work.near[variable].keys() for variable in kernel}, most_entries)
+        if order is None:
+            kernels.append(kernel)
+        else:
+            narrow += order
+    work.eliminations += eliminate(rest, narrow)
+    return Reduced(work.eliminations, work.splits, kernels, rest)
 
 
 @dataclass
@@ -70,7 +89,8 @@ class _Reduction:
         """Eliminate as long as a variable has two neighbours at most; those with fewer go first."""
         while (variable := self._next()) is not None:
             links = tuple(self.near[variable].items())
-            self.eliminations.append(Elimination(variable, self.vectors[variable], links))
+            scoped = tuple(((neighbour,), matrix) for neighbour, matrix in links)
+            self.eliminations.append(Elimination(variable, self.vectors[variable], scoped))
             self._gone[variable] = True
             for neighbour, _ in links:
                 del self.near[neighbour][variable]

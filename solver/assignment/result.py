@@ -8,6 +8,10 @@ from fractions import Fraction
 from model.network import Network
 from solver.result import Reason, Status, Termination, relative_gap
 
+RULES = ("split", "R0", "RI", "RII", "bucket")
+"""How a graph is taken apart: matrices that couple nothing, and layers by the number of neighbours, where
+three and more make a bucket."""
+
 
 @dataclass(frozen=True, slots=True)
 class AssignOptions:
@@ -16,8 +20,8 @@ class AssignOptions:
     Parameters
     ----------
     time_limit_s
-        Seconds after which CP-SAT ends with the best assignment so far; None is no limit. Dynamic
-        programming and reductions always finish.
+        Seconds after which a search ends with the best assignment so far; None is no limit. Dynamic
+        programming and eliminations always finish.
     jobs, seed
         Workers and seed of CP-SAT.
     """
@@ -97,10 +101,9 @@ class Decomposition:
     structure
         ``chain``, ``tree``, ``series-parallel`` or ``general``, of the layers that interact.
     steps
-        Names of layers: a rule (``R0``, ``RI``, ``RII``, or ``split`` for a matrix that couples
-        nothing), the layer that left, and the neighbours it was folded into.
+        Names of layers: a rule out of `RULES`, the layer that left, and the neighbours it was folded into.
     kernels
-        Layers of each connected rest that no rule applies to.
+        Layers of each connected rest that is too wide for any rule.
     """
 
     structure: str
@@ -121,8 +124,9 @@ class AssignResult:
     status, termination
         What is known, and why the search ended.
     method_used
-        ``chain``: shortest path; ``reductions``: of a tree or series-parallel graph; ``cp-sat``:
-        reductions, and CP-SAT for what they left.
+        ``chain``: shortest path; ``reductions``: of a tree or series-parallel graph;
+        ``bucket-elimination``: of another graph that is narrow; ``branch-and-bound`` or ``cp-sat``:
+        eliminations, and a search for what they left.
     network
         The network; costs below are in its steps.
     decomposition
@@ -142,8 +146,6 @@ class AssignResult:
         For INFEASIBLE, one: layers and edges that leave no assignment.
     seconds
         Wall-clock time.
-    literals
-        Size of the largest CP-SAT model.
 
     Raises
     ------
@@ -163,7 +165,6 @@ class AssignResult:
     policies: tuple[Policy, ...] = ()
     reasons: tuple[Reason, ...] = ()
     seconds: float = 0.0
-    literals: int = 0
 
     def __post_init__(self) -> None:
         """Hold the statuses apart."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -36,13 +37,24 @@ def prove_command(arguments: argparse.Namespace) -> int:
         path = arguments.certificate or Path(folder) / "certificate.json"
         if not write_certificate(path, mapspace, result, arguments):
             return EXIT_OF_STATUS[result.status]
-        command = [sys.executable, str(checker_path()), str(path)]
-        if arguments.check_time_limit is not None:
-            command += ["--time-limit", str(arguments.check_time_limit)]
-        checked = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        code, verdict = _checked(path, arguments.check_time_limit)
     # Nobody can look at a file that is gone.
-    write_stdout(checked.stdout if arguments.certificate else checked.stdout.replace(f"{path}: ", ""))
-    return EXIT_UNPROVEN if checked.returncode else EXIT_OF_STATUS[result.status]
+    write_stdout(verdict if arguments.certificate else verdict.replace(f"{path}: ", ""))
+    return EXIT_UNPROVEN if code else EXIT_OF_STATUS[result.status]
+
+
+def _checked(path: Path, time_limit_s: float | None) -> tuple[int, str]:
+    """Return the checker's exit code, and what it prints: the file's name in it may be no text."""
+    limit = [] if time_limit_s is None else ["--time-limit", str(time_limit_s)]
+    checked = subprocess.run(
+        [sys.executable, str(checker_path()), str(path), *limit],
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        errors="surrogateescape",
+        env={**os.environ, "PYTHONIOENCODING": "utf-8:surrogateescape"},
+        check=False,
+    )
+    return checked.returncode, checked.stdout
 
 
 def write_certificate(path: Path, mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> bool:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from solver.assignment.alternatives import Alternatives, alternatives
 from solver.assignment.array_search import ArrayChoice
-from solver.assignment.result import Assignment, AssignResult, Decomposition
+from solver.assignment.result import RULES, Assignment, AssignResult, Decomposition
 from solver.report.figures import cost_text, count_text, counted, percent, seconds_text
 from solver.report.reasons import place_text
 from solver.report.tables import NOTHING, plain_table
@@ -137,15 +137,15 @@ def _policies_table(result: AssignResult) -> Table:
 
 
 def _decomposition_lines(decomposition: Decomposition, all_steps: bool) -> Iterator[str]:
-    counts = [(rule, decomposition.count(rule)) for rule in ("split", "R0", "RI", "RII")]
+    counts = [(rule, decomposition.count(rule)) for rule in RULES]
     shown = ", ".join(f"{count_text(count)} {rule}" for rule, count in counts if count)
     yield f"{decomposition.structure}: {shown}" if shown else decomposition.structure
     if all_steps or len(decomposition.steps) <= SHORT_DECOMPOSITION:
         for rule, layer, *others in decomposition.steps:
-            word = "from" if rule == "split" else "into"
+            word = "from" if rule == RULES[0] else "into"
             yield f"  {rule:5} {layer}" + (f" {word} {', '.join(others)}" if others else "")
     for kernel in decomposition.kernels:
-        yield f"  left to CP-SAT: {', '.join(kernel)}"
+        yield f"  left to search: {', '.join(kernel)}"
 
 
 def _reason_lines(reason: Reason) -> Iterator[str]:

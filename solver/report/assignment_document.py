@@ -8,11 +8,9 @@ from importlib.metadata import version
 from model.network import Layer
 from solver.assignment.alternatives import Alternative, alternatives
 from solver.assignment.array_search import ArrayChoice
-from solver.assignment.result import Assignment, AssignResult, Decomposition
+from solver.assignment.result import RULES, Assignment, AssignResult, Decomposition
 from solver.report.document import Document
 from solver.report.reasons import reason_document
-
-RULES = ("split", "R0", "RI", "RII")
 
 
 def assignment_document(result: AssignResult, array: ArrayChoice | None) -> Document:

@@ -45,8 +45,11 @@ def blank_figure(rows: int = 1, columns: int = 1) -> tuple[Figure, list[list[Axe
 
 
 def verbatim(name: str) -> str:
-    """Return a name of the user's for a picture, where a pair of dollar signs would begin a formula."""
-    return name.replace("$", r"\$")
+    """Return a name of the user's for a picture, where a pair of dollar signs would begin a formula.
+
+    What is no text in it, as in names of files, is escaped.
+    """
+    return name.encode("utf-8", "backslashreplace").decode("utf-8").replace("$", r"\$")
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -165,13 +165,13 @@ def load_timeloop(
     """
     options = options or LoadOptions()
     files = tuple(Path(path) for path in paths)
-    if options.mapping_file is None:
-        parts = read_each(files, variables, options.limits, options.allow_include)
-        return load_node(reduce(join_specs, parts), files, options)
-    files = (*files, options.mapping_file)
-    *others, last = read_each(files, variables, options.limits, options.allow_include)
-    top = reduce(join_specs, [*map(_without_mapping, others), last])
-    return load_node(top, files, options).noted(_unpriced(others, last))
+    files = files if options.mapping_file is None else (*files, options.mapping_file)
+    notes: list[str] = []
+    parts = read_each(files, variables, options.limits, options.allow_include, notes=notes)
+    if options.mapping_file is not None:
+        notes.extend(_unpriced(parts[:-1], parts[-1]))
+        parts[:-1] = map(_without_mapping, parts[:-1])
+    return load_node(reduce(join_specs, parts), files, options).noted(notes)
 
 
 def _without_mapping(top: MappingNode) -> MappingNode:

@@ -96,7 +96,7 @@ def _order(own: LoopConstraints, live: dict[str, int], span: Span) -> list[str]:
     outer = () if order is None else order.outer
     between = [dim for dim in live if dim not in (*inner, *outer)]
     if len(between) > 1:
-        place = span if order is None else order.span
+        place = _factors_place(own, span) if order is None else order.span
         message = f"the order of the loops over {listing(between)} of `{own.leaf.name}` is not given"
         raise SpecError(message, place, hint="list them in `permutation`, innermost first")
     return [dim for dim in (*inner, *between, *outer) if dim in live]
@@ -123,11 +123,17 @@ def _along_x(
             return frozenset()
         if leaf.mesh_y > 1 and math.prod(live.values()) > leaf.mesh_x:
             hint = "give `split`, the number of leading dimensions along X"
-            raise SpecError(f"the mapping does not split the loops of `{leaf.name}`", span, hint=hint)
+            message = f"the mapping does not split the loops of `{leaf.name}`"
+            raise SpecError(message, _factors_place(own, span), hint=hint)
         return frozenset(order)
     rules = spatial_rules(_with_units(own, live, context), context)
     full = (*rules.inner, *(dim for dim in order if dim not in (*rules.inner, *rules.outer)), *rules.outer)
     return frozenset(full[: rules.split])
+
+
+def _factors_place(own: LoopConstraints, otherwise: Span) -> Span:
+    """Return where the first factor above 1 of a node is written."""
+    return next((factor.span for factor in own.factors if factor.value > 1), otherwise)
 
 
 def _with_units(own: LoopConstraints, live: dict[str, int], context: Context) -> LoopConstraints:

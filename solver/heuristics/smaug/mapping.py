@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 from model.architecture import Fanout
 from model.mapping import Axis, FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
@@ -193,22 +194,19 @@ def _spatial(
 def _spatial_loops(
     fanout: Fanout, rules: SpatialRules, letters: str, left: Sizes, found: FoundOperator
 ) -> Iterator[SpatialLoop]:
-    """Yield loops that fill a mesh, X first, as far as the rules on factors allow."""
-    axes: tuple[tuple[str, Axis, int], ...] = (
-        (letters[0], "x", fanout.mesh_x),
-        (letters[-1], "y", fanout.mesh_y),
-    )
-    used = dict.fromkeys(letters, 1)
-    for letter, axis, size in axes:
+    """Yield loops that fill a mesh as far as the rules on factors allow: X and Y, or its longer side."""
+    sides: list[tuple[Axis, int]] = [("x", fanout.mesh_x), ("y", fanout.mesh_y)]
+    if len(letters) == 1:
+        sides = [max(sides, key=itemgetter(1))]
+    for letter, (axis, size) in zip(letters, sides, strict=True):
         fitting = [
             factor
             for factor in divisors(left.get(letter, 1))
-            if factor <= size and _allowed(rules, found.dims.get(letter), used[letter] * factor)
+            if factor <= size and _allowed(rules, found.dims.get(letter), factor)
         ]
         factor = max(fitting, default=1)
         if factor > 1:
             left[letter] //= factor
-            used[letter] *= factor
             yield SpatialLoop(found.dims[letter], factor, axis)
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from model.spec.reader import is_template, parse_assignments, read_files
+from model.spec.reader import is_template, parse_assignments, read_each, read_files
 from model.spec.source import MappingNode, Span, SpecError, to_plain
+from model.spec.timeloop import load_timeloop
+from tests.model.spec.timeloop.support import spec
 
 Write = Callable[..., Path]
 
@@ -291,3 +293,20 @@ def test_assignments():
 def test_bad_assignments(text: str):
     with pytest.raises(SpecError, match="does not set a variable"):
         parse_assignments([text])
+
+
+def test_variables_that_no_template_names_are_noted(write: Write):
+    write("inner.yaml", "a: {{ depth }}\n")
+    top = write("spec.yaml", "{% set wide = width | default(4) %}\nb: {{ include('inner.yaml', 'a') }}\n")
+    plain_file = write("plain.yaml", "width: 3\n")
+    notes: list[str] = []
+    read_each([top, plain_file], {"depth": 1, "width": 2, "widht": 3, "zzqx": 4}, notes=notes)
+    assert notes == [
+        "no template uses the variable `widht`; did you mean `width`?",
+        "no template uses the variable `zzqx`",
+    ]
+
+
+def test_a_loaded_spec_notes_unused_variables(write: Write):
+    path = write("spec.yaml", spec())
+    assert load_timeloop([path], {"depth": 4}).notes == ("no template uses the variable `depth`",)

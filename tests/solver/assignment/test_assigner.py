@@ -1,13 +1,15 @@
 """Assignments of random networks against complete enumeration."""
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from model.network import Edge, EdgeCosts, Layer, LayerCosts, Network, build_network
-from solver.assignment import AssignOptions, assign
+from solver.assignment import AssignOptions, assign, assigner, kernel
+from solver.assignment.reductions import reduce_instance
 from solver.result import Status, Termination
 from tests.model.network.dynamap import reference
 from tests.solver.assignment.networks import GENERAL, networks, totals
@@ -37,9 +39,33 @@ def test_any_graph_agrees_with_enumeration(network):
     assert_agrees_with_enumeration(network)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(networks(GENERAL, most_layers=6))
 def test_dense_graphs_agree_with_enumeration(network):
+    assert_agrees_with_enumeration(network)
+
+
+@pytest.fixture
+def no_buckets(monkeypatch):
+    """Leave every rest to branch and bound."""
+    monkeypatch.setattr(assigner, "reduce_instance", partial(reduce_instance, most_entries=0))
+
+
+@pytest.fixture
+def cp_sat_only(monkeypatch, no_buckets):
+    """Leave every rest to CP-SAT."""
+    monkeypatch.setattr(kernel, "FIRST_ENTRIES", 0)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(network=networks(GENERAL, most_layers=6))
+def test_searched_rests_agree_with_enumeration(network, no_buckets):
+    assert_agrees_with_enumeration(network)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(network=networks(GENERAL, most_layers=6))
+def test_rests_left_to_cp_sat_agree_with_enumeration(network, cp_sat_only):
     assert_agrees_with_enumeration(network)
 
 
@@ -50,7 +76,7 @@ def test_dense_graphs_agree_with_enumeration(network):
         (((0, 1), (1, 2)), "chain", "chain"),
         (((0, 1), (2, 1), (3, 1)), "tree", "reductions"),
         (((0, 1), (0, 2), (1, 3), (2, 3)), "series-parallel", "reductions"),
-        (((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)), "general", "cp-sat"),
+        (((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)), "general", "bucket-elimination"),
     ],
 )
 def test_structures_are_recognised(edges, structure, method):
@@ -114,7 +140,7 @@ def test_a_time_limit_leaves_an_assignment_with_its_bound():
 
 
 def test_no_time_at_all_leaves_what_descent_finds():
-    result = assign(dense(6, 4), AssignOptions(time_limit_s=0))
+    result = assign(dense(16, 4), AssignOptions(time_limit_s=0))
     assert result.status is Status.FEASIBLE
     assert result.bound <= result.total
 
@@ -152,8 +178,10 @@ def test_options_out_of_range_are_refused(options):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_second_best_may_leave_a_kernel_or_what_was_eliminated(seed):
-    """Four layers that only CP-SAT takes apart, and two that hang on them, in competition."""
+@pytest.mark.parametrize("solvers", ["no_buckets", "cp_sat_only"])
+def test_the_second_best_may_leave_a_kernel_or_what_was_eliminated(solvers, seed, request):
+    """Four layers that only a search takes apart, and two that hang on them, in competition."""
+    request.getfixturevalue(solvers)
     costs = np.random.default_rng(seed)
     names = ("a", "b", "c")
     layers = tuple(Layer(str(i), names, costs.integers(0, 99, 3)) for i in range(6))

@@ -4,17 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from model.network import FORBIDDEN, EdgeCosts, LayerCosts, build_network
-from solver.assignment import AssignOptions, assign
+from solver.assignment import AssignOptions, assign, kernel
+from solver.assignment.answer import Request
 from solver.assignment.chain import find_paths
 from solver.assignment.clock import Clock
 from solver.assignment.conflicts import find_conflict
 from solver.assignment.exact_sum import ExactSum
 from solver.assignment.instance import Instance
-from solver.assignment.kernel import Request, solve_kernel
+from solver.assignment.kernel import solve_kernel
 from solver.assignment.policies import CHEAPEST, naive_policies
 from solver.assignment.reductions import reduce_instance, split_matrix
 from solver.cpsat import CheckedModel, ModelError, Settings
@@ -44,7 +45,7 @@ def test_paths(own, paths):
 
 def test_reductions_leave_the_kernel_alone():
     complete = [(i, j) for i in range(4) for j in range(i + 1, 4)]
-    reduced = reduce_instance(instance(7, *complete, (3, 4), (4, 5)))
+    reduced = reduce_instance(instance(7, *complete, (3, 4), (4, 5)), most_entries=15)
     assert [own.variable for own in reduced.eliminations] == [6, 5, 4]
     assert [len(own.links) for own in reduced.eliminations] == [0, 1, 1]
     assert reduced.kernels == [[0, 1, 2, 3]]
@@ -108,12 +109,19 @@ def test_many_large_costs_stay_small_in_each_digit():
 
 
 def looped(unit=1):
-    """Three layers, each beside the other two: nothing but the kernel applies."""
+    """Three layers, each beside the other two, of which two must agree: no sweep closes the gap."""
     vectors = [np.array(own, dtype=object) * unit for own in ([3, 9], [1, 4], [7, 2])]
-    matrix = np.array([[0, 7], [5, 1]], dtype=object) * unit
+    matrix = np.array([[20, 1], [0, 30]], dtype=object) * unit
     return Instance(vectors, dict.fromkeys([(0, 1), (1, 2), (0, 2)], matrix), 1000 * unit)
 
 
+@pytest.fixture
+def cp_sat_only(monkeypatch):
+    """Branch and bound gets no turn."""
+    monkeypatch.setattr(kernel, "FIRST_ENTRIES", 0)
+
+
+@pytest.mark.usefixtures("cp_sat_only")
 @pytest.mark.parametrize("unit", [1, 10**20 + 1], ids=["one digit", "several"])
 @pytest.mark.parametrize("lie", WRONG)
 def test_wrong_answers_of_cp_sat_are_errors(unit, lie, monkeypatch):
@@ -124,6 +132,7 @@ def test_wrong_answers_of_cp_sat_are_errors(unit, lie, monkeypatch):
         solve_kernel(own, Request(), Clock(None))
 
 
+@pytest.mark.usefixtures("cp_sat_only")
 def test_floating_point_is_read_as_the_whole_number_that_is_meant(monkeypatch):
     own = looped()
     expected = solve_kernel(own, Request(), Clock(None))
@@ -131,6 +140,7 @@ def test_floating_point_is_read_as_the_whole_number_that_is_meant(monkeypatch):
     assert solve_kernel(own, Request(), Clock(None)) == expected
 
 
+@pytest.mark.usefixtures("cp_sat_only")
 def test_infeasible_is_not_believed_where_an_assignment_is_known(monkeypatch):
     plant(monkeypatch, infeasible)
     own = looped()
@@ -139,10 +149,9 @@ def test_infeasible_is_not_believed_where_an_assignment_is_known(monkeypatch):
     assert solve_kernel(own, Request(limit=-1), Clock(None)).bound is None
 
 
-@settings(max_examples=30, deadline=None)
-@given(networks(GENERAL, most_layers=5), st.integers(1, 2), st.data())
-def test_cp_sat_alone_agrees_with_enumeration(network, jobs, data):
+def assert_kernel_agrees_with_enumeration(network, jobs, data):
     """Whole instances instead of kernels; then the best assignment but one, with a limit on it."""
+    assume(len(network.layers) > 1)
     own = Instance.of(network)
     best_first = totals(network)
     answer = solve_kernel(own, Request(jobs=jobs), Clock(None))
@@ -156,6 +165,18 @@ def test_cp_sat_alone_agrees_with_enumeration(network, jobs, data):
     within = [total for total in best_first[1:] if total <= limit]
     assert other.total == (within[0] if within else None)
     assert other.is_proven
+
+
+@settings(max_examples=200, deadline=None)
+@given(networks(GENERAL, most_layers=6), st.data())
+def test_branch_and_bound_agrees_with_enumeration(network, data):
+    assert_kernel_agrees_with_enumeration(network, 1, data)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(network=networks(GENERAL, most_layers=5), jobs=st.integers(1, 2), data=st.data())
+def test_cp_sat_alone_agrees_with_enumeration(network, jobs, data, cp_sat_only):
+    assert_kernel_agrees_with_enumeration(network, jobs, data)
 
 
 def conflict(layers, edges=()):

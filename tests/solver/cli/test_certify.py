@@ -1,7 +1,10 @@
 """Certificates on the command line."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +40,16 @@ def test_prove_gives_a_check_up(capfd):
 def test_prove_names_no_file_that_is_gone(capfd):
     assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1"]) == 0
     assert "VALID: no mapping is below energy " in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["ü.json", "\udcff.json"])
+def test_certificates_may_have_any_name(name, tmp_path):
+    program = [sys.executable, "-m", "solver", "prove", *FILES, "--objective", "energy", "--jobs", "1"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    words = [*program, "--certificate", str(tmp_path / name)]
+    run = subprocess.run(words, env=environment, cwd=REPOSITORY, capture_output=True, check=False)
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert b"VALID: " in run.stdout
 
 
 def test_prove_says_why_nothing_fits(tmp_path, capfd):

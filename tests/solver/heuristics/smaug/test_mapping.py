@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Packing, StorageLevel
 from model.cost import evaluate
-from model.mapping import Mapping, StorageMapping
+from model.mapping import Mapping, SpatialLoop, StorageMapping
 from model.mapspace import KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from model.spec.timeloop import load_timeloop
@@ -154,6 +154,22 @@ def test_factors_are_the_tiles_where_these_divide():
     outermost = tiled.mapped.mapping.nodes[0]
     assert isinstance(outermost, StorageMapping)
     assert [(loop.dim, loop.bound) for loop in outermost.temporal] == [("K", 2), ("P", 12)]
+
+
+def test_each_dimension_lies_along_one_side_of_a_mesh():
+    mapspace = _shared(_convolution(P=4, K=16, C=16), 4000)
+    nodes = (*mapspace.architecture.nodes[:2], Fanout("columns", 2, 4), Fanout("rows", 4, 2))
+    meshes = replace(
+        mapspace,
+        architecture=replace(mapspace.architecture, nodes=nodes),
+        spatial=(SpatialRules(), SpatialRules()),
+    )
+    tiled = SmaugTiling().tile(meshes)
+    assert Pricing(meshes, ("energy",), Budget(None)).offer(tiled.mapped.mapping) is None
+    assert [node.spatial for node in tiled.mapped.mapping.nodes[2:]] == [
+        (SpatialLoop("K", 4, "y"),),
+        (SpatialLoop("C", 4, "x"),),
+    ]
 
 
 def test_the_largest_divisor_that_fits_replaces_a_tile_that_does_not_divide():

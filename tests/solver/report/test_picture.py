@@ -1,0 +1,42 @@
+"""Pictures: names that they may be given, and what they may be called."""
+
+from pathlib import Path
+
+import pytest
+
+from solver.report.picture import PlotError, blank_figure, check_plot, save_figure, verbatim
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("a $x$ b", r"a \$x\$ b"), ("q\udcff", r"q\udcff"), ("ü ł", "ü ł")],
+)
+def test_names_are_drawn_as_they_are(name, shown, tmp_path):
+    pytest.importorskip("matplotlib")
+    assert verbatim(name) == shown
+    figure, [[axes]] = blank_figure()
+    axes.set_title(verbatim(name))
+    save_figure(figure, tmp_path / "out.svg")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("-", "a picture is not written to stdout"),
+        ("a.gif", "ends in .png, .svg, .pdf"),
+        ("out", "ends in"),
+    ],
+)
+def test_a_picture_needs_a_file_of_a_known_kind(path, message):
+    with pytest.raises(PlotError, match=message):
+        check_plot(Path(path))
+
+
+def test_no_picture_is_fine():
+    check_plot(None)
+
+
+def test_a_picture_that_cannot_be_written(tmp_path):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(PlotError, match="cannot write"):
+        save_figure(blank_figure()[0], tmp_path / "absent" / "out.svg")
