@@ -9,7 +9,7 @@ from graphlib import TopologicalSorter
 
 import numpy as np
 
-from model.network import FORBIDDEN, Network, ShapedNetwork
+from model.network import FORBIDDEN, Edge, Network, ShapedNetwork
 from solver.report.figures import cost_text
 
 SOURCE, SINK = "source", "sink"
@@ -70,16 +70,15 @@ class LayeredGraph:
         """Yield the arcs between allowed nodes that no infinite cost forbids."""
         allowed = set(self.nodes())
         for edge in self.network.edges:
-            ends = (self.network.layers[edge.source], self.network.layers[edge.target])
-            costs = edge.transition
-            if costs is None:
-                costs = np.zeros((len(ends[0].methods), len(ends[1].methods)), dtype=np.int64)
-            pairs = np.argwhere(costs != FORBIDDEN).tolist()
-            for tail, head in (((edge.source, k), (edge.target, m)) for k, m in pairs):
-                if not {tail, head} <= allowed:
-                    continue
-                chosen = self.is_chosen(tail) and self.is_chosen(head)
-                yield Arc(tail, head, self.network.in_unit(int(costs[tail[1], head[1]])), chosen)
+            yield from (arc for arc in self._arcs_of(edge) if {arc.tail, arc.head} <= allowed)
+
+    def _arcs_of(self, edge: Edge) -> Iterator[Arc]:
+        sizes = [len(self.network.layers[end].methods) for end in (edge.source, edge.target)]
+        costs = np.zeros(sizes, dtype=np.int64) if edge.transition is None else edge.transition
+        for k, m in np.argwhere(costs != FORBIDDEN).tolist():
+            tail, head = (edge.source, k), (edge.target, m)
+            chosen = self.is_chosen(tail) and self.is_chosen(head)
+            yield Arc(tail, head, self.network.in_unit(int(costs[k, m])), chosen)
 
     def first_layers(self) -> list[int]:
         """Return the layers that no edge leads to; the source leads to them."""
