@@ -68,7 +68,7 @@ def assign(
         runner_up=second,
         margin=margin,
         policies=naive_policies(network),
-        reasons=(find_conflict(network),) if infeasible else (),
+        reasons=(find_conflict(network, should_stop),) if infeasible else (),
         seconds=clock.seconds,
     )
 

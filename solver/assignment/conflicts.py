@@ -15,9 +15,13 @@ from solver.assignment.elimination import least_total
 from solver.assignment.instance import Instance, part_of
 from solver.assignment.kernel import solve_kernel
 from solver.assignment.reductions import reduce_instance
-from solver.result import Reason, Statement
+from solver.result import Reason, Statement, StopCallback
 
 TIME_LIMIT_S = 10.0
+
+SHORTEST_RUN = 64
+"""Rules in the shortest runs of layers that are tried."""
+
 CONFLICT = "no assignment satisfies all of these"
 
 
@@ -30,17 +34,26 @@ class _Rule:
     statement: Statement
 
 
-def find_conflict(network: Network) -> Reason:
+def find_conflict(network: Network, should_stop: StopCallback | None = None) -> Reason:
     """Return layers and edges that leave no assignment together, and would without any one of them.
 
-    Drops ever smaller parts of the rules as long as what remains is infeasible. For a conflict of k
-    out of n rules that takes about k log n trials.
+    Looks for a short run of layers that is infeasible by itself, and drops ever smaller parts of its
+    rules as long as what remains is infeasible. For a conflict of k out of n rules that takes about
+    k log n trials.
+
+    Parameters
+    ----------
+    network
+        One without an assignment.
+    should_stop
+        Once it answers True, what is left of the rules is returned as it is.
     """
     rules = [*_layer_rules(network), *_edge_rules(network)]
     alone = [rule for rule in rules if rule.table.all()]
     if alone:
         return _reason(alone[:1], irreducible=True)
-    clock = Clock(TIME_LIMIT_S)
+    clock = Clock(TIME_LIMIT_S, should_stop)
+    rules = _shortest_run(rules, clock)
     size = len(rules)
     while size > 1 and not clock.stop():
         size = -(-size // 2)
@@ -52,6 +65,23 @@ def _reason(rules: Sequence[_Rule], irreducible: bool) -> Reason:
     statements = tuple(rule.statement for rule in rules)
     sources = tuple(source for statement in statements for source in statement.sources)
     return Reason(CONFLICT, sources, statements, irreducible)
+
+
+def _shortest_run(rules: Sequence[_Rule], clock: Clock) -> list[_Rule]:
+    """Return the rules of some layers in a row that are infeasible by themselves, all if none are."""
+    place = {rule: position for position, rule in enumerate(rules)}
+    along = sorted(rules, key=lambda rule: max(rule.variables))
+    size = SHORTEST_RUN
+    while size < len(along):
+        # Runs overlap by half, so that a conflict of half the size is found wherever it lies.
+        for start in range(0, len(along), size // 2):
+            run = along[start : start + size]
+            if clock.stop():
+                return list(rules)
+            if _is_infeasible(run, clock):
+                return sorted(run, key=place.__getitem__)
+        size *= 4
+    return list(rules)
 
 
 def _without_spare(rules: Sequence[_Rule], size: int, clock: Clock) -> list[_Rule]:

@@ -17,6 +17,9 @@ from solver.assignment.buckets import MOST_ENTRIES, eliminate, plan_order
 from solver.assignment.elimination import Elimination
 from solver.assignment.instance import Instance, Pair
 
+LARGEST_BLOCK = 1 << 24
+"""Entries that are added up at a time, so that layers of a thousand methods fit into memory."""
+
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
@@ -138,8 +141,10 @@ class _Reduction:
         self, variable: int, first: tuple[int, CostArray], second: tuple[int, CostArray]
     ) -> None:
         (i, rows), (j, columns) = first, second
-        through = (self.vectors[variable][:, None] + rows)[:, :, None] + columns[:, None, :]
-        folded = through.min(axis=0)
+        through = self.vectors[variable][:, None] + rows
+        size = max(1, LARGEST_BLOCK // columns.size)
+        blocks = [through[:, start : start + size] for start in range(0, through.shape[1], size)]
+        folded = np.concatenate([(own[:, :, None] + columns[:, None, :]).min(axis=0) for own in blocks])
         present = self.near[i].get(j)
         if present is not None:
             folded = folded + present

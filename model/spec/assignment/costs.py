@@ -31,7 +31,8 @@ def read_cost(node: Node, what: str) -> Cost:
         return None
     value = node.value
     if isinstance(value, (bool, str)) or math.isnan(value):
-        raise SpecError(f"{what} must be a number or `inf`, but is `{node.text}`", node.span)
+        hint = "text in quotes is no number" if node.quoted else None
+        raise SpecError(f"{what} must be a number or `inf`, but is `{node.text}`", node.span, hint=hint)
     if value < 0:
         raise SpecError(f"{what} must not be negative, but is {node.text}", node.span)
     if math.isinf(value):

@@ -1,6 +1,7 @@
 """Single parts of the solvers: paths, reductions, digits, conflicts, naive rules."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,15 +9,16 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from model.network import FORBIDDEN, EdgeCosts, LayerCosts, build_network
-from solver.assignment import AssignOptions, assign, kernel
+from solver.assignment import AssignOptions, assign, conflicts, kernel
 from solver.assignment.answer import Request
 from solver.assignment.chain import find_paths
 from solver.assignment.clock import Clock
 from solver.assignment.conflicts import find_conflict
 from solver.assignment.exact_sum import ExactSum
-from solver.assignment.instance import Instance
+from solver.assignment.instance import Instance, price
 from solver.assignment.kernel import solve_kernel
 from solver.assignment.policies import CHEAPEST, naive_policies
+from solver.assignment.potentials import Potentials
 from solver.assignment.reductions import reduce_instance, split_matrix
 from solver.cpsat import CheckedModel, ModelError, Settings
 from solver.result import Status
@@ -179,6 +181,23 @@ def test_cp_sat_alone_agrees_with_enumeration(network, jobs, data, cp_sat_only):
     assert_kernel_agrees_with_enumeration(network, jobs, data)
 
 
+@settings(max_examples=100, deadline=None)
+@given(networks(GENERAL, most_layers=4), st.lists(st.booleans(), max_size=4), st.data())
+def test_sweeps_keep_totals_below_the_limit(network, directions, data):
+    """Whatever moves, assignments cost the same; only what reaches the limit may cost more."""
+    own = Instance.of(network)
+    limit = data.draw(st.sampled_from([own.infinity, *totals(network)])) + 1
+    swept = Potentials.of(own, limit)
+    for is_forward in directions:
+        swept.sweep(is_forward)
+    floor, moved = int(swept.floors[0]), swept.as_instance(own, limit - 1)
+    for choice in product(*(range(vector.size) for vector in own.vectors)):
+        total = price(own, choice)
+        assert price(moved, choice) + floor >= min(total, limit)
+        if total < min(limit, own.infinity):
+            assert price(moved, choice) + floor == total
+
+
 def conflict(layers, edges=()):
     network = build_network("n", "ms", [LayerCosts(name, costs) for name, costs in layers.items()], edges)
     assert not totals(network)
@@ -212,6 +231,28 @@ def test_only_what_matters_is_named():
         "edge d -> e forbids y to y",
         "edge e -> f forbids x to x, x to y",
     ]
+
+
+def test_a_conflict_in_a_long_chain_is_looked_for_where_it_is(monkeypatch):
+    tried = []
+    is_infeasible = conflicts._is_infeasible
+    monkeypatch.setattr(
+        conflicts,
+        "_is_infeasible",
+        lambda rules, clock: tried.append(len(rules)) or is_infeasible(rules, clock),
+    )
+    layers = {f"l{i}": {"x": 1, "y": 1} for i in range(1000)}
+    same = {("x", "y"): None, ("y", "x"): None}
+    layers["l510"] = {"x": 1, "y": None}
+    layers["l500"] = {"x": None, "y": 1}
+    edges = [EdgeCosts(f"l{i}", f"l{i + 1}", same) for i in range(999)]
+    network = build_network("n", "ms", [LayerCosts(name, own) for name, own in layers.items()], edges)
+    assert [statement.text for statement in find_conflict(network).constraints] == [
+        "layer l500 allows only y",
+        "layer l510 allows only x",
+        *(f"edge l{i} -> l{i + 1} forbids x to y, y to x" for i in range(500, 510)),
+    ]
+    assert max(tried) <= 64
 
 
 @settings(max_examples=60, deadline=None)
