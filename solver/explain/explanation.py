@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from model.mapspace import Mapspace
+from model.source_ref import SourceRef
 from solver.explain.conflict import Conflict, find_conflicts
 from solver.explain.constraints import (
     Capacity,
@@ -111,7 +113,11 @@ def _reasons(
         given = [c for c in constraints if not droppable(c)]
         found = _shortfalls(feasibility, given, conflict.constraints)
         changes = tuple(levers(feasibility, rest, conflict.constraints))
-        statements = tuple(Statement(statement_text(c, mapspace), c.sources) for c in conflict.constraints)
+        together = [*given, *conflict.constraints]
+        statements = tuple(
+            Statement(statement_text(c, mapspace), _places(feasibility, together, c))
+            for c in conflict.constraints
+        )
         yield Reason(
             text=_headline(conflict, found, mapspace),
             sources=tuple(dict.fromkeys(source for s in statements for source in s.sources)),
@@ -121,6 +127,21 @@ def _reasons(
             levers=changes,
             complete=not stop(),
         )
+
+
+def _places(
+    feasibility: Feasibility, together: Collection[Constraint], constraint: Constraint
+) -> tuple[SourceRef, ...]:
+    """Return where one of the constraints in conflict `together` is written.
+
+    Without the line of a multiple buffering there may be as little room for the others.
+    """
+    if not isinstance(constraint, Capacity) or constraint.storage.multiple_buffering == 1:
+        return constraint.sources
+    single = Capacity(constraint.level, replace(constraint.storage, multiple_buffering=Fraction(1)))
+    others = [c for c in together if c != constraint]
+    is_buffering_idle = feasibility.decide([*others, single]).verdict is Verdict.INFEASIBLE
+    return constraint.sources[:1] if is_buffering_idle else constraint.sources
 
 
 def _shortfalls(

@@ -53,6 +53,7 @@ def share(value):
 
 
 ALL_IN_PE = ("temporal: {factors: [P=1]}", "temporal: {factors: [P=1, M=6, C=4, R=3]}")
+C_AND_R = ("temporal: {factors: [P=1]}", "temporal: {factors: [P=1, C=4, R=3]}")
 BUFFERED = "multiple_buffering: 1.5"
 CASES = [
     # what makes the row infeasible, a lever, its application, one step less
@@ -172,6 +173,15 @@ def test_of_a_shared_line_only_what_matters_is_blamed():
     texts = [statement.text for statement in reason.constraints]
     assert [text for text in texts if "holds" in text] == ["`output_spad` holds 8 words"]
     assert reason.irreducible
+
+
+@pytest.mark.parametrize(("depth", "places"), [(11, 1), (12, 2), (17, 2)])
+def test_a_multiple_buffering_is_blamed_only_where_there_would_be_room_without_it(depth, places):
+    # Twelve words are needed, whatever else there is.
+    (reason,) = diagnose(mapspace_of(spad(depth, f", {BUFFERED}"), C_AND_R)).reasons
+    (capacity,) = (statement for statement in reason.constraints if "holds" in statement.text)
+    assert len(capacity.sources) == places
+    assert reason.shortfalls[0].demand == 12
 
 
 def test_what_a_branch_keeps_is_one_line_with_what_the_others_bypass():
