@@ -55,18 +55,21 @@ def solve_kernel(instance: Instance, request: Request, clock: Clock) -> Answer:
         answer = _told(branching, answer)
         if branching.is_done or clock.stop():
             return answer
-        model = KernelModel(
-            potentials.as_instance(instance, most), floor, min(most, branching.limit), request
-        )
+        # The best assignment itself stays part of the model: CP-SAT must not call that infeasible.
+        reached = min(most, branching.limit)
+        model = KernelModel(potentials.as_instance(instance, reached), floor, reached, request)
         answer = model.solve(instance, answer, clock, seconds)
         if answer.is_proven:
-            # The model bounds single costs and the highest digit: a sum may lie above the limit.
-            return (
-                answer if answer.total is None or answer.total <= most else Answer(None, None, None, CP_SAT)
-            )
+            return _within(most, answer)
         if answer.choice is not None and answer.total is not None:
             branching.accept(answer.choice, answer.total)
         entries, seconds = entries * GROWTH, seconds * GROWTH
+
+
+def _within(most: int, answer: Answer) -> Answer:
+    """Return a proven answer of CP-SAT, which bounds single costs and the highest digit, but no sum."""
+    is_above = answer.total is not None and answer.total > most
+    return Answer(None, None, None, CP_SAT) if is_above else answer
 
 
 def _prepare(

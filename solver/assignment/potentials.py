@@ -142,12 +142,12 @@ class Potentials:
         origin
             Where the potentials come from, to know what was forbidden.
         most
-            As for `of`: costs above it are forbidden, too.
+            Below the limit of `of`; costs above it are forbidden, too.
         """
         infinity, dtype = origin.infinity, origin.vectors[0].dtype
         vectors = [
-            np.where(self.alive(variable)[0], vector[0].astype(dtype), infinity)
-            for variable, vector in self.vectors.items()
+            np.where(vector[0] + self.floors[0] <= most, vector[0].astype(dtype), infinity)
+            for vector in self.vectors.values()
         ]
         matrices = {
             (i, j): np.where(matrix <= most, self.near[i][j][0].astype(dtype), infinity)

@@ -175,6 +175,22 @@ def test_branch_and_bound_agrees_with_enumeration(network, data):
     assert_kernel_agrees_with_enumeration(network, 1, data)
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(network=networks(GENERAL, most_layers=6), data=st.data())
+def test_searches_in_turns_agree_with_enumeration(network, data, monkeypatch):
+    monkeypatch.setattr(kernel, "FIRST_ENTRIES", 1)
+    monkeypatch.setattr(kernel, "FIRST_DETERMINISTIC_S", 1e-9)
+    assert_kernel_agrees_with_enumeration(network, 1, data)
+
+
+def test_the_best_assignment_stays_in_the_model():
+    """All that it costs above the bound is paid by a single value."""
+    own = Instance([np.array([12, 13]), np.array([0, 3])], {(0, 1): np.array([[0, 5], [6, 2]])}, 100)
+    potentials = Potentials.of(own, 13)
+    potentials.limit = 12
+    assert price(potentials.as_instance(own, 12), (0, 0)) == 12
+
+
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks(GENERAL, most_layers=5), jobs=st.integers(1, 2), data=st.data())
 def test_cp_sat_alone_agrees_with_enumeration(network, jobs, data, cp_sat_only):
