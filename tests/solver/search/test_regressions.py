@@ -1,5 +1,7 @@
 """Mapspaces on which a bound of the search once exceeded the cost of an allowed mapping."""
 
+from fractions import Fraction
+
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
@@ -118,3 +120,29 @@ def test_reuse_may_end_in_a_slot_outside_of_the_loops_that_made_it(monkeypatch: 
     best = optimum(mapspace, "energy")
     assert best is not None
     assert map_einsum(mapspace, Options(("energy",))).value == best[0]
+
+
+def test_a_loop_may_leave_less_in_place_than_any_class(monkeypatch: pytest.MonkeyPatch):
+    """P and Q move all three dataspaces, outside of an empty slot; R and S leave one or two in place."""
+    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    spaces = (
+        Dataspace("A", ((Term("Q", -2), Term("P", -2)),)),
+        Dataspace("B", ((Term("P", 3),), (Term("Q", 4),), (Term("Q"), Term("R")))),
+        Dataspace("Z", ((Term("P", -1),), (Term("S", -1),), (Term("Q", -1), Term("R"))), read_write=True),
+    )
+    dram = StorageLevel("dram", block_size=2, energy=AccessEnergy(79766, 122129, 29836))
+    buffer = StorageLevel("buffer", size_words=124, energy=AccessEnergy(2887, 2808, 3553))
+    inner = StorageLevel("inner", size_words=1390, block_size=2, energy=AccessEnergy(8415, 9499, 17741))
+    nodes = (dram, Fanout("rows", 4, 2), Fanout("columns", 2, 3, frozenset("Z")), buffer, inner)
+    mapspace = Mapspace(
+        Problem("both ways", ("P", "Q", "R", "S"), (5, 5, 3, 2), spaces),
+        Architecture("a", nodes, Compute("mac")),
+        (TemporalRules(), TemporalRules(), TemporalRules((FactorRule("P", "<=", 2),))),
+        (SpatialRules(), SpatialRules()),
+        (KeepRules(frozenset("ABZ")),) * 3,
+        min_parallelism=Fraction(2),
+    )
+    best = optimum(mapspace, "energy")
+    assert best is not None
+    result = map_einsum(mapspace, Options(("energy",)))
+    assert (result.status, result.value) == (Status.OPTIMAL, best[0])
