@@ -104,8 +104,8 @@ def _totals_table(result: AssignResult, best: Assignment) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_row("Total", _cost(result, best.total))
     for name, steps in (("execution", sum(best.execution)), ("transition", sum(best.transition))):
-        share = percent(steps / best.total) if best.total else NOTHING
-        table.add_row(f"  {name}", _cost(result, steps), f"{share} of the total")
+        share = f"{percent(steps / best.total)} of the total" if best.total else ""
+        table.add_row(f"  {name}", _cost(result, steps), share)
     if result.runner_up is not None:
         table.add_row("Runner-up", _cost(result, result.runner_up.total), _margin_text(result))
     elif result.status is Status.OPTIMAL:
