@@ -3,6 +3,7 @@
 import re
 
 from solver.cli.arguments import parse_arguments
+from solver.cli.main import main
 from tests.conftest import REPOSITORY
 
 TEXT = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -24,3 +25,10 @@ def test_the_first_command_maps_files_that_exist():
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)]+)\)", TEXT):
         assert (REPOSITORY / target).exists()
+
+
+def test_the_first_command_prints_what_is_shown(capsys, monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    assert main(ONE_LINERS[0].partition(" -m solver ")[2].split()) == 0
+    printed = re.sub(r"[\d,]+ states, .*", "...", capsys.readouterr().out)
+    assert printed in re.sub(r"[\d,]+ states, .*", "...", TEXT)
