@@ -95,7 +95,6 @@ class Search:
 
     def run(self) -> int | None:
         """Search to the end; return the proven bound, or a weaker one when stopped."""
-        self.counters.spatial_classes = len(self.survey.grid)
         for mask in keep_masks(self.space):
             self.counters.masks += 1
             self._advance(self._surveyed(mask))

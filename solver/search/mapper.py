@@ -187,6 +187,7 @@ class SharedSearch:
             return _Found(best, None, (unsearched(space, goal),))
         proven = floor(space.mapspace, goal.objective)
         try:
+            self._counters.spatial_classes = len(self._survey.grid)
             for mask in keep_masks(space):
                 clock.report("survey", goal, None)
                 self._survey.bounds(mask)

@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -11,9 +12,9 @@ import pytest
 from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.cost import evaluate
 from model.mapping import FanoutMapping, StorageMapping
-from model.mapspace import Mapspace
+from model.mapspace import KeepRules, Mapspace
 from model.spec.timeloop import load_timeloop
-from solver.result import Options, Status
+from solver.result import Options, Status, Termination
 from solver.search import map_einsum
 from solver.search import survey as survey_module
 from solver.search.bounds import Stopped
@@ -27,6 +28,8 @@ from tests.strategies import random_mapspaces
 from tests.test_bruteforce import free_mapspace, matmul
 
 SPECS = Path(__file__).parents[3] / "specs"
+
+PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 
 Key = tuple[KeepMask, tuple[tuple[int, ...], ...]]
 
@@ -138,6 +141,18 @@ def test_a_survey_hears_that_it_must_stop():
     asked = iter((False, True))
     with pytest.raises(Stopped):
         Survey(space, lambda: next(asked)).bounds(mask)
+
+
+@pytest.mark.parametrize("bypass", [frozenset(), frozenset("A")])
+def test_a_search_hears_that_it_must_stop_at_any_time(bypass: frozenset[str]):
+    """Also while there is nothing to survey: with A kept nowhere there is no keep mask."""
+    mapspace = free_mapspace(matmul(4, 2, 2), StorageLevel("dram"), Fanout("mesh", 2), StorageLevel("buffer"))
+    mapspace = replace(mapspace, keep=(KeepRules(bypass=bypass),) * 2)
+    for patience in range(12):
+        asked = iter([False] * patience)
+        result = map_einsum(mapspace, Options(), should_stop=lambda asked=asked: next(asked, True))
+        assert result.termination is Termination.INTERRUPTED or result.status in PROVEN
+        assert (result.mapping is None) or not bypass
 
 
 def test_no_boundary_costs_less_than_one_delivery_each():
