@@ -210,9 +210,9 @@ def min_parallelism(
 
 
 def _share(value: Node, context: Context) -> Fraction:
-    share = as_fraction(value, "`min`", context.variables)
+    share = as_fraction(value, "the least parallelism", context.variables)
     if not 0 <= share <= 1:
-        raise SpecError("`min` is a share of all compute units, between 0 and 1", value.span)
+        raise SpecError("the least parallelism is a share of all compute units, between 0 and 1", value.span)
     return share
 
 

@@ -151,9 +151,12 @@ def read_storage(leaf: Leaf, context: Context, ignore_sparse: bool) -> StorageLe
             f"{reader.place('reduction_supported')}: reduction_supported of `{leaf.name}` changes nothing: "
             "it prices networks only, which are not modelled"
         )
+    capacity = _capacity(reader, word_bits, block_size)
+    if capacity is None:
+        _note_no_limit(reader, context)
     return StorageLevel(
         name=leaf.name,
-        size_words=_capacity(reader, word_bits, block_size),
+        size_words=capacity,
         word_bits=word_bits,
         block_size=block_size,
         cluster_size=cluster_size,
@@ -171,6 +174,15 @@ def read_storage(leaf: Leaf, context: Context, ignore_sparse: bool) -> StorageLe
         buffering_source=_source(reader, "multiple_buffering"),
         utilization_source=_source(reader, "min_utilization"),
     )
+
+
+def _note_no_limit(reader: _Reader, context: Context) -> None:
+    """Note attributes that say how a capacity is used, where there is none."""
+    for name in ("multiple_buffering", "min_utilization"):
+        if reader.find(name) is not None:
+            context.note(
+                f"{reader.place(name)}: {name} of `{reader.leaf.name}` changes nothing: it has no limit"
+            )
 
 
 def _source(reader: _Reader, *names: str) -> SourceRef | None:

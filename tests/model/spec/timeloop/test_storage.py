@@ -58,6 +58,13 @@ def test_a_dram_without_depth_is_unlimited():
     assert level("{width: 64, datawidth: 16, depth: 4}", "DRAM").size_words == 16
 
 
+@pytest.mark.parametrize("attribute", ["multiple_buffering: 2", "min_utilization: 0.5"])
+def test_how_an_unlimited_capacity_is_used_changes_nothing(attribute):
+    (note,) = load(text_with(f"{{width: 64, datawidth: 16, {attribute}}}", "DRAM")).notes
+    assert f"{attribute.split(':')[0]} of `buffer` changes nothing: it has no limit" in note
+    assert load(text_with(f"{{width: 64, datawidth: 16, depth: 4, {attribute}}}", "DRAM")).notes == ()
+
+
 def test_numbers_are_exact():
     found = level(
         "{width: 64, depth: 256, datawidth: 16, read_bandwidth: 0.1, write_bandwidth: 1/4, "
