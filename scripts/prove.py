@@ -331,6 +331,7 @@ def main():
 
         return run_suite(options.only, lambda path: verdict(path, options.time_limit))
     found = set()
+    sys.stdout.reconfigure(errors="backslashreplace")  # file names may be any bytes
     for path in options.certificates or parser.error("name a certificate, or --suite"):
         start = time.perf_counter()
         result, reason = verdict(path, options.time_limit)
