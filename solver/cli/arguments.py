@@ -51,7 +51,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     name = words.pop(0) if words[0] in commands else "map"
     parsed = commands[name].parse_intermixed_args(words)
     parsed.command = name
-    for path in getattr(parsed, "specs", ()):
+    for path in getattr(parsed, "specs", None) or ():
         if str(path) in commands and not path.exists():
             commands[name].error(f"the command {str(path)!r} must come first")
     return parsed

@@ -62,7 +62,7 @@ def add_spec_command(
     """Add a command that reads specs, with the options that say how to read them."""
     parser = add_command(commands, name, summary)
     parser.add_argument("specs", nargs=specs_nargs, type=Path, metavar="SPEC", help=specs_help)
-    _add_reading(parser.add_argument_group("how specs are read"))
+    add_reading(parser)
     return parser
 
 
@@ -78,8 +78,9 @@ def add_command(commands: Commands, name: str, summary: str) -> argparse.Argumen
     )
 
 
-def _add_reading(group: Group) -> None:
+def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add how Timeloop's specs are read, from where, and what they may ask for."""
+    group = parser.add_argument_group("how specs are read")
     group.add_argument(
         "--set",
         dest="variables",

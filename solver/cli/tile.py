@@ -17,8 +17,8 @@ def tile_command(arguments: argparse.Namespace) -> int:
     """Tile an operator, or a spec's problem, as the arguments say; write and print the tiling."""
     check_tile_arguments(arguments)
     outputs = (arguments.json, arguments.mapping)
-    check_outputs(outputs, arguments.onto or ())
-    report = _tiled(arguments) if arguments.onto is None else _tiled_onto(arguments)
+    check_outputs(outputs, arguments.specs or ())
+    report = _tiled(arguments) if arguments.specs is None else _tiled_onto(arguments)
     if STDOUT not in outputs:
         from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
         from solver.report.tiling import print_tiling  # noqa: PLC0415
@@ -53,9 +53,9 @@ def _tiled(arguments: argparse.Namespace) -> TilingReport:
 
 def _tiled_onto(arguments: argparse.Namespace) -> TilingReport:
     from model.spec.backends import load_backend  # noqa: PLC0415 (wrong arguments answer without it)
-    from model.spec.timeloop import load_timeloop  # noqa: PLC0415
+    from solver.cli.running import load_mapspace  # noqa: PLC0415
 
-    mapspace = load_timeloop(arguments.onto).mapspace
+    mapspace = load_mapspace(arguments)
     backend = load_backend(arguments.backend)
     from solver.heuristics.interface import MapperError  # noqa: PLC0415 (spec errors answer without numpy)
     from solver.heuristics.pricing import Pricing  # noqa: PLC0415

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from solver.cli.options import Commands, add_command, add_json, positive
+from solver.cli.options import Commands, add_command, add_json, add_reading, positive
 
 if TYPE_CHECKING:
     from model.tiling.operators import Operator, Padding
@@ -24,6 +24,13 @@ REQUIRED = {
 
 OPTIONAL = {"convolution": ("stride", "padding"), "pooling": ("stride", "padding")}
 TAKEN = {name: (*options, *OPTIONAL.get(name, ())) for name, options in REQUIRED.items()}
+READING = {
+    "--set": "variables",
+    "--ignore-sparse": "ignore_sparse",
+    "--timeloop-padding": "timeloop_padding",
+    "--allow-include": "include_roots",
+    "--limit": "limits",
+}
 SHAPES = ("kernel", "ofmaps", "stride", "padding")
 
 
@@ -70,6 +77,7 @@ def add_tile(commands: Commands) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--onto",
+        dest="specs",
         nargs="+",
         type=Path,
         metavar="SPEC",
@@ -80,6 +88,7 @@ def add_tile(commands: Commands) -> argparse.ArgumentParser:
         "--mapping", type=Path, metavar="OUT", help="with --onto: write the mapping as Timeloop v4 YAML"
     )
     add_json(parser)
+    add_reading(parser)
     parser.set_defaults(refuse=parser.error)
     return parser
 
@@ -87,7 +96,7 @@ def add_tile(commands: Commands) -> argparse.ArgumentParser:
 def check_tile_arguments(arguments: argparse.Namespace) -> None:
     """End the program with 2 if options are missing, or have no meaning beside the others."""
     name = arguments.operator
-    if arguments.onto is not None:
+    if arguments.specs is not None:
         given = [
             option for option in (*SHAPES, "operator", "input") if getattr(arguments, option) is not None
         ]
@@ -98,6 +107,9 @@ def check_tile_arguments(arguments: argparse.Namespace) -> None:
         arguments.refuse("either --operator and --input are needed, or --onto")
     if arguments.mapping is not None:
         arguments.refuse("--mapping needs --onto: an operator alone has no architecture to map onto")
+    for option, target in READING.items():
+        if getattr(arguments, target):
+            arguments.refuse(f"{option} needs --onto: an operator alone reads no specs")
     for option in REQUIRED[name]:
         if getattr(arguments, option) is None:
             arguments.refuse(f"{name} needs --{option}")

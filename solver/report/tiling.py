@@ -107,7 +107,7 @@ def tiling_document(report: TilingReport) -> Document:
     }
     if mapped is None:
         return document
-    notes = [*tiling.notes, *mapped.remarks, *_refusal(mapped)]
+    notes = [*tiling.notes, *mapped.mapspace.notes, *mapped.remarks, *_refusal(mapped)]
     return {**document, "notes": notes, "mapping": mapped.targets}
 
 

@@ -127,6 +127,8 @@ def test_what_cannot_be_tiled_ends_with_four(capsys):
         ("--operator unary --input 1,0", "'0' is not a positive integer"),
         ("--operator pooling --input 1,8,8,8 --kernel 1,2,3", "is not one number or two"),
         ("--operator unary --input 1,2 --mapping m.yaml", "--mapping needs --onto"),
+        ("--operator unary --input 1,2 --set a=1", "--set needs --onto"),
+        ("--operator unary --input 1,2 --ignore-sparse", "--ignore-sparse needs --onto"),
         ("--onto a.yaml --operator unary", "--operator has no meaning with --onto"),
         ("--operator depthwise --input 1,2", "invalid choice"),
     ],
@@ -165,6 +167,15 @@ def test_onto_an_architecture_as_json(capsys):
     assert code == 0
     assert document["mapping"][0]["target"] == "DRAM"
     assert any("12 does not divide 28" in note for note in document["notes"])
+
+
+def test_specs_are_read_as_other_commands_read_them(capsys):
+    words = f"{_onto('smv_like')} --set height=3"
+    code, text = _run(words, capsys)
+    assert code == 0
+    assert "`height`" in text.split("note: ", 1)[1]
+    assert any("`height`" in note for note in _document(words, capsys)[1]["notes"])
+    assert _run(f"{_onto('smv_like')} --limit nodes=10", capsys)[0] == 2
 
 
 def test_a_mapping_that_the_spec_does_not_allow_is_said(capsys):
