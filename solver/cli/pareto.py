@@ -12,6 +12,7 @@ from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr
 from solver.cli.progress import live_progress
 from solver.cli.running import load_unmapped, search_options
+from solver.report.picture import check_plot
 
 if TYPE_CHECKING:
     from solver.pareto import Front
@@ -25,7 +26,8 @@ def pareto_command(arguments: argparse.Namespace) -> int:
     for name in SINGLE:
         if getattr(arguments, name):
             raise OutputError(f"--{name} is of one best mapping, --pareto finds all that are best in a way")
-    _check_paths(arguments)
+    check_outputs((arguments.json, arguments.plot), arguments.specs)
+    check_plot(arguments.plot)
     loaded = load_unmapped(arguments)
     mapspace = loaded.mapspace
     front = search_front(mapspace, arguments)
@@ -54,29 +56,12 @@ def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
         return front_or_explain(mapspace, search_options(arguments), on_progress, stop.is_set)
 
 
-def _check_paths(arguments: argparse.Namespace) -> None:
-    """Refuse, before the search takes its time, outputs that cannot be written."""
-    from solver.report.picture import PlotError, check_plot  # noqa: PLC0415 (--help answers without it)
-
-    check_outputs((arguments.json, arguments.plot), arguments.specs)
-    if arguments.plot == STDOUT:
-        raise OutputError("a picture is not written to stdout")
-    try:
-        check_plot(arguments.plot)
-    except PlotError as error:
-        raise OutputError(str(error)) from error
-
-
 def _draw(front: Front, mapspace: Mapspace, arguments: argparse.Namespace) -> None:
     """Draw the points, if there are any."""
     if not front.points:
         write_stderr(f"there is no point to draw, {arguments.plot} is not written\n")
         return
     from solver.report.front_plot import draw_front  # noqa: PLC0415 (an optional extra)
-    from solver.report.picture import PlotError  # noqa: PLC0415
 
     title = mapspace.problem.name or " ".join(path.stem for path in arguments.specs)
-    try:
-        draw_front(front, title, arguments.plot)
-    except PlotError as error:
-        raise OutputError(str(error)) from error
+    draw_front(front, title, arguments.plot)
