@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from model.cost.copying import Transfer
 from model.mapspace import Mapspace
@@ -41,3 +42,7 @@ class Network:
     name: str
     layers: tuple[Layer, ...]
     notes: tuple[str, ...] = ()
+
+    def noted(self, further: Iterable[str]) -> Network:
+        """Return the network with further notes."""
+        return replace(self, notes=(*self.notes, *further))

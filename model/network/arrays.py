@@ -156,4 +156,5 @@ class PricedArrays:
         rows, columns = int(self.rows[position]), int(self.columns[position])
         note = f"systolic array of {rows} x {columns}, transitions "
         note += "double buffered" if times == 1 else "without double buffering"
-        return Network(shaped.name, UNIT, self.steps_per_ms, tuple(layers), tuple(edges), (note,))
+        notes = (note, *shaped.notes)
+        return Network(shaped.name, UNIT, self.steps_per_ms, tuple(layers), tuple(edges), notes)

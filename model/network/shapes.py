@@ -97,8 +97,9 @@ class ShapedEdge:
 
 @dataclass(frozen=True)
 class ShapedNetwork:
-    """A network of layers by their shapes."""
+    """A network of layers by their shapes; `notes` are for people."""
 
     name: str
     layers: tuple[ShapedLayer, ...]
     edges: tuple[ShapedEdge, ...]
+    notes: tuple[str, ...] = ()

@@ -25,6 +25,7 @@ def read_files(
     limits: Limits | None = None,
     allow_include: Iterable[str | Path] = (),
     levels_above: int = 0,
+    names: set[str] | None = None,
 ) -> MappingNode:
     """Read spec files and join them by top-level key.
 
@@ -41,6 +42,8 @@ def read_files(
         Further directories that may be included from.
     levels_above : int
         How many directories above a file's own it may include files from that are named as specs.
+    names : set of str, optional
+        The names that templates use are added to it, for `unused_notes`.
 
     Returns
     -------
@@ -52,7 +55,7 @@ def read_files(
     SpecError
         For every kind of bad input.
     """
-    return reduce(join_specs, read_each(paths, variables, limits, allow_include, levels_above))
+    return reduce(join_specs, read_each(paths, variables, limits, allow_include, levels_above, names))
 
 
 def read_each(
@@ -61,11 +64,9 @@ def read_each(
     limits: Limits | None = None,
     allow_include: Iterable[str | Path] = (),
     levels_above: int = 0,
-    notes: list[str] | None = None,
+    names: set[str] | None = None,
 ) -> list[MappingNode]:
     """Read spec files that belong together, without joining them; parameters as for `read_files`.
-
-    Variables that no template names are noted in `notes`.
 
     Raises
     ------
@@ -80,13 +81,19 @@ def read_each(
     session = Session(limits or Limits(), roots)
     reader = _Reader(session)
     found = [reader.top(path, values) for path in tops]
-    if notes is not None:
-        notes.extend(_unused(name, session.names) for name in values if name not in session.names)
+    if names is not None:
+        names.update(session.names)
     return found
 
 
+def unused_notes(variables: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Return a note for every variable that is not among the names that templates use."""
+    known = sorted(names)
+    return [_unused(name, known) for name in variables if name not in known]
+
+
 def _unused(name: str, known: Iterable[str]) -> str:
-    similar = did_you_mean(name, sorted(known))
+    similar = did_you_mean(name, known)
     return f"no template uses the variable `{name}`" + ("" if similar is None else f"; {similar}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from model.network import Network, ShapedNetwork
@@ -11,7 +11,7 @@ from model.spec.assignment.shapes import Hardware, read_shapes
 from model.spec.assignment.tables import read_tables
 from model.spec.fields import as_mapping, check_keys
 from model.spec.limits import DEFAULT_LIMITS, Limits
-from model.spec.reader import read_files
+from model.spec.reader import read_files, unused_notes
 
 SECTION = "network"
 
@@ -57,10 +57,13 @@ def load_network(
     SpecError
         For every kind of bad input, with its place.
     """
-    top = read_files(paths, variables, limits, allow_include)
+    names: set[str] = set()
+    top = read_files(paths, variables, limits, allow_include, names=names)
+    unused = tuple(unused_notes(variables or {}, names))
     check_keys(top, (SECTION,), "a network file", (SECTION,))
     section = as_mapping(top.require(SECTION, "the file"), f"`{SECTION}`")
     if "cost_model" not in section:
-        return LoadedNetwork(network=read_tables(section))
+        network = read_tables(section)
+        return LoadedNetwork(network=replace(network, notes=(*network.notes, *unused)))
     shaped, hardware = read_shapes(section)
-    return LoadedNetwork(shaped=shaped, hardware=hardware)
+    return LoadedNetwork(shaped=replace(shaped, notes=(*shaped.notes, *unused)), hardware=hardware)

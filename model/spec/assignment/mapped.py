@@ -19,7 +19,7 @@ from model.spec.assignment.tables import network_name
 from model.spec.cascade.loader import without_mapping
 from model.spec.fields import as_mapping, check_keys, name_list, source_ref
 from model.spec.merging import join_specs
-from model.spec.reader import read_files
+from model.spec.reader import read_files, unused_notes
 from model.spec.sizes import check_problem
 from model.spec.source import MappingNode, ScalarNode, Span, SpecError
 from model.spec.timeloop.loader import LoadOptions, load_node
@@ -55,7 +55,8 @@ def load_method_network(
     # A method that cannot carry out a layer is an answer of the mapper's, not an error.
     options = replace(options or LoadOptions(), refuse_infeasible=False)
     given = [Path(path) for path in paths]
-    tops = {path: _read(path, variables, options) for path in given}
+    names: set[str] = set()
+    tops = {path: _read(path, variables, options, names) for path in given}
     networks = [top for top in tops.values() if SECTION in top]
     architectures = tuple(path for path, top in tops.items() if SECTION not in top)
     if not networks:
@@ -65,8 +66,8 @@ def load_method_network(
     top = reduce(join_specs, networks)
     check_keys(top, (SECTION,), "a network file")
     section = as_mapping(top.require(SECTION), f"`{SECTION}`")
-    offered = read_methods(_read(Path(methods), variables, options))
-    notes: list[str] = []
+    offered = read_methods(_read(Path(methods), variables, options, names))
+    notes = unused_notes(variables or {}, names)
     named = read_layers(section, LAYER_KEYS)
     shaped = _shaped(section, named, offered, notes)
     hardware = read_files(architectures, variables, options.limits, options.allow_include)
@@ -81,8 +82,10 @@ def load_method_network(
     return loader.network(shaped)
 
 
-def _read(path: Path, variables: Mapping[str, object] | None, options: LoadOptions) -> MappingNode:
-    return read_files([path], variables, options.limits, options.allow_include)
+def _read(
+    path: Path, variables: Mapping[str, object] | None, options: LoadOptions, names: set[str]
+) -> MappingNode:
+    return read_files([path], variables, options.limits, options.allow_include, names=names)
 
 
 def _shaped(

@@ -19,7 +19,7 @@ from model.spec.cascade.onnx_model import load_onnx
 from model.spec.fields import listing
 from model.spec.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.spec.merging import join_specs
-from model.spec.reader import read_files
+from model.spec.reader import read_files, unused_notes
 from model.spec.source import MappingNode, SpecError, did_you_mean
 from model.spec.timeloop.loader import (
     ANCHOR_MARK,
@@ -65,6 +65,7 @@ def read_network(
     paths: Iterable[str | Path],
     variables: Mapping[str, object] | None = None,
     options: LoadOptions | None = None,
+    names: set[str] | None = None,
 ) -> LoadedNetwork:
     """Read a network and the architecture that it is to be mapped on.
 
@@ -79,6 +80,8 @@ def read_network(
         Template variables, the same for all files.
     options
         How to read them.
+    names
+        The variables that mean something here are added to it; without it, others are noted.
 
     Raises
     ------
@@ -88,18 +91,22 @@ def read_network(
     named = [Path(path) for path in paths]
     options = _with_neighbours(options or LoadOptions(), named)
     values = dict(variables or {})
-    given = _classified(named, values, options)
+    used: set[str] = set()
+    given = _classified(named, values, options, used)
     kinds = [bool(given.models), bool(given.workloads), bool(given.layers)]
     if sum(kinds) > 1 or len(given.models) > 1:
         raise SpecError("one network at a time: give an ONNX model, a workload, or layer files")
-    if given.models:
-        return _model(given, values, options)
-    if given.workloads:
-        return _cascade(given, values, options)
-    if not given.layers:
+    if not any(kinds):
         hint = "a file with `workload:`, files with `problem:`, a directory of such, or an ONNX model"
         raise SpecError("no workload and no layers are given", hint=hint)
-    return _layers(given, values, options)
+    if given.models:
+        loaded = _model(given, values, options, used)
+    else:
+        loaded = (_cascade if given.workloads else _layers)(given, values, options)
+    if names is None:
+        return replace(loaded, network=loaded.network.noted(unused_notes(values, used)))
+    names.update(used)
+    return loaded
 
 
 def _with_neighbours(options: LoadOptions, paths: Iterable[Path]) -> LoadOptions:
@@ -109,7 +116,10 @@ def _with_neighbours(options: LoadOptions, paths: Iterable[Path]) -> LoadOptions
     return replace(options, allow_include=(*options.allow_include, *neighbours))
 
 
-def _classified(paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions) -> _Given:
+def _classified(
+    paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions, names: set[str]
+) -> _Given:
+    """Read every file to see what it is; the names that templates use are added to `names`."""
     models: list[Path] = []
     workloads: list[Path] = []
     layers: list[tuple[Path, MappingNode]] = []
@@ -118,7 +128,7 @@ def _classified(paths: Sequence[Path], variables: Mapping[str, object], options:
         if path.suffix == ONNX_SUFFIX:
             models.append(path)
             continue
-        top = _top(path, variables, options)
+        top = _top(path, variables, options, names)
         _check_keys(top)
         if any(key in top for key in NETWORK_SECTIONS):
             workloads.append(path)
@@ -129,12 +139,12 @@ def _classified(paths: Sequence[Path], variables: Mapping[str, object], options:
     return _Given(tuple(models), tuple(workloads), tuple(layers), tuple(architectures))
 
 
-def _top(path: Path, variables: Mapping[str, object], options: LoadOptions) -> MappingNode:
+def _top(path: Path, variables: Mapping[str, object], options: LoadOptions, names: set[str]) -> MappingNode:
     """Read one file; only a workload may include files from above its own directory."""
     try:
-        return read_files([path], variables, options.limits, options.allow_include)
+        return read_files([path], variables, options.limits, options.allow_include, names=names)
     except SpecError:
-        top = read_files([path], variables, options.limits, options.allow_include, LEVELS_ABOVE)
+        top = read_files([path], variables, options.limits, options.allow_include, LEVELS_ABOVE, names)
         if any(key in top for key in NETWORK_SECTIONS):
             return top
         raise
@@ -165,10 +175,13 @@ def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOption
     return LoadedNetwork(Network(text.name, network.layers, tuple(dict.fromkeys(notes))), (top, spec))
 
 
-def _model(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
-    """Read the nodes of an ONNX model."""
+def _model(
+    given: _Given, variables: Mapping[str, object], options: LoadOptions, names: set[str]
+) -> LoadedNetwork:
+    """Read the nodes of an ONNX model; the sizes that it leaves open are added to `names`."""
     path = given.models[0]
-    workload, skips = load_onnx(path, variables, options.limits)
+    workload, skips, sizes = load_onnx(path, variables, options.limits)
+    names.update(sizes)
     notes: list[str] = []
     spec = without_mapping(_on_architecture(None, given, variables, options), notes)
     network = network_of(workload, spec, given.architectures, replace(options, refuse_infeasible=False))

@@ -29,7 +29,7 @@ _BITS = {"FLOAT": 32, "DOUBLE": 64, "BOOL": 8}
 
 def load_onnx(
     path: Path, variables: Mapping[str, object], limits: Limits
-) -> tuple[Workload, tuple[str, ...]]:
+) -> tuple[Workload, tuple[str, ...], tuple[str, ...]]:
     """Read a model's ``Conv``, ``Gemm`` and ``MatMul`` nodes as Einsums.
 
     Rank variables have the names of Timeloop's usual dimensions: N batch, K and C output and input
@@ -45,6 +45,15 @@ def load_onnx(
     limits
         `Limits.total_bytes` counts.
 
+    Returns
+    -------
+    workload
+        The Einsums.
+    notes
+        Which nodes are left out.
+    variable_names
+        The variables that mean something for this model.
+
     Raises
     ------
     SpecError
@@ -53,6 +62,7 @@ def load_onnx(
     """
     onnx = _library(path)
     model = _read(onnx, path, limits)
+    variable_names = (*_open_sizes(model.graph), BITS)
     _fix_sizes(model.graph, variables, path)
     try:
         model = onnx.shape_inference.infer_shapes(model)
@@ -71,7 +81,7 @@ def load_onnx(
         einsums[name] = READERS[node.op_type](_node(onnx, node, name, values))
     if not einsums:
         raise SpecError(f"{display_name(path)} has no node of type {', '.join(READERS)}")
-    return Workload(path.stem, tuple(einsums.values())), tuple(_skips(skipped))
+    return Workload(path.stem, tuple(einsums.values())), tuple(_skips(skipped)), variable_names
 
 
 def _library(path: Path) -> ModuleType:

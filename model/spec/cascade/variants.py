@@ -10,6 +10,7 @@ from pathlib import Path
 
 from model.cascade import Network
 from model.spec.cascade.loader import read_network
+from model.spec.reader import unused_notes
 from model.spec.source import Node, SpecError
 from model.spec.timeloop import LoadOptions
 from model.spec.timeloop.overrides import AttributeSetting
@@ -83,15 +84,18 @@ def load_variants(
         raise SpecError(f"a sweep over {math.prod(alternatives):,} points; at most {MOST_VARIANTS:,} are run")
     documents: dict[tuple[_Alternative, _Alternative], tuple[Node, ...]] = {}
     variants: list[Variant] = []
+    used: set[str] = set()
     for workload, architecture, chosen in product(
         _alternatives(workloads), _alternatives(architectures), list(product(*settings))
     ):
-        variant = _variant(workload, architecture, chosen, shared, variables, own)
+        variant = _variant(workload, architecture, chosen, shared, variables, own, used)
         # The same files for all values: their text is kept once.
         text = documents.setdefault((workload, architecture), variant.documents)
         values = tuple(setting.value for setting in chosen)
         variants.append(replace(variant, documents=(*text, *values)))
-    return tuple(variants)
+    # A variable may mean something for one of the alternatives only.
+    network = variants[0].network.noted(unused_notes(variables or {}, used))
+    return (replace(variants[0], network=network), *variants[1:])
 
 
 _Alternative = tuple[str | None, tuple[Path, ...]]
@@ -115,10 +119,11 @@ def _variant(
     shared: Sequence[str | Path],
     variables: Mapping[str, object] | None,
     options: LoadOptions,
+    names: set[str],
 ) -> Variant:
     paths = (*shared, *workload[1], *architecture[1])
     try:
-        loaded = read_network(paths, variables, replace(options, settings=chosen))
+        loaded = read_network(paths, variables, replace(options, settings=chosen), names)
     except SpecError as error:
         raise _at(
             error, [name for name, _ in (workload, architecture) if name is not None], chosen

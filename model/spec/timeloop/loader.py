@@ -14,7 +14,7 @@ from model.spec.fields import as_mapping, as_name, check_keys, listing, source_r
 from model.spec.files import display_name
 from model.spec.limits import Limits
 from model.spec.merging import join_specs
-from model.spec.reader import read_each
+from model.spec.reader import read_each, unused_notes
 from model.spec.source import (
     MappingNode,
     Node,
@@ -166,8 +166,9 @@ def load_timeloop(
     options = options or LoadOptions()
     files = tuple(Path(path) for path in paths)
     files = files if options.mapping_file is None else (*files, options.mapping_file)
-    notes: list[str] = []
-    parts = read_each(files, variables, options.limits, options.allow_include, notes=notes)
+    names: set[str] = set()
+    parts = read_each(files, variables, options.limits, options.allow_include, names=names)
+    notes = unused_notes(variables or {}, names)
     if options.mapping_file is not None:
         notes.extend(_unpriced(parts[:-1], parts[-1]))
         parts[:-1] = map(_without_mapping, parts[:-1])

@@ -53,6 +53,15 @@ def test_explicit_costs(load):
     assert (network.layers[1].place.line, edge.place.line) == (6, 8)
 
 
+@pytest.mark.parametrize("text", [TINY, SHAPED])
+def test_variables_that_no_template_names_are_noted(text, tmp_path):
+    path = tmp_path / "net.yaml"
+    path.write_text(text)
+    loaded = load_network([path], {"rows": 9})
+    network = loaded.network or loaded.shaped
+    assert network.notes == ("no template uses the variable `rows`",)
+
+
 def test_decimals_are_read_exactly(load):
     text = TINY.replace("1.25", "0.1").replace("0.75", "0.30000000000000004")
     network = load(text).network

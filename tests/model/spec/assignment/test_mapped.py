@@ -104,6 +104,13 @@ def test_the_objective_of_the_architecture_is_noted(load):
     assert note.endswith("`mapper` does not choose the objective of an assignment")
 
 
+def test_variables_that_no_file_uses_are_noted(load):
+    load()
+    Path("m.yaml").write_text("# {{ depth }}\n" + METHODS, encoding="utf-8")
+    problem = load_method_network(["a.yaml", "n.yaml"], "m.yaml", {"depth": 1, "dept": 2})
+    assert problem.notes == ("no template uses the variable `dept`; did you mean `depth`?",)
+
+
 def test_constraints_of_the_architecture_stay(load):
     own = "constraints: [{target: DRAM, type: temporal, factors: [K=1]}]\n"
     problem = load(architecture=ARCHITECTURE + own)

@@ -193,6 +193,14 @@ def test_constraints_of_another_kind_of_problem_are_noted(load: Load):
     assert "`R`, `M` and `S`: no rank variable has this name (case matters: `M` is not `m`)" in note
 
 
+def test_variables_that_no_file_uses_are_noted(tmp_path: Path):
+    (tmp_path / "w.yaml").write_text(WORKLOAD.replace("M: 8", "M: {{ rows }}"), encoding="utf-8")
+    network = load_network([tmp_path / "w.yaml", EYERISS], {"rows": 4, "row": 8})
+    assert [note for note in network.notes if "variable `" in note] == [
+        "no template uses the variable `row`; did you mean `rows`?"
+    ]
+
+
 def test_a_name_of_several_rank_variables_takes_no_factor_above_one(load: Load):
     with pytest.raises(SpecError, match="only a factor of 1") as caught:
         load(spatial="{spatial: {factors: [all=2]}}")

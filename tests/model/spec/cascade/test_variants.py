@@ -51,6 +51,15 @@ def test_every_combination_in_order(files: Path):
         assert variant.network.layers[2].mapspace.problem.bound["l"] == (2 if variant.workload == "w" else 1)
 
 
+def test_variables_that_no_alternative_uses_are_noted_once(files: Path):
+    text = WORKLOAD.replace("L: 2", "L: {{ long }}")
+    (files / "w.yaml").write_text(text, encoding="utf-8")
+    workloads = [files / "w.yaml", files / "v.yaml"]
+    own = load_variants([files / "a.yaml"], workloads, variables={"long": 2, "lang": 2})
+    notes = [note for variant in own for note in variant.network.notes if "variable" in note]
+    assert notes == ["no template uses the variable `lang`; did you mean `long`?"]
+
+
 def test_without_alternatives_there_is_one_variant(files: Path):
     (own,) = load_variants([files / "w.yaml", files / "a.yaml"])
     assert (own.workload, own.architecture, own.settings) == ("w", "PE", ())
