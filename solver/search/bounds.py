@@ -36,14 +36,13 @@ def never() -> bool:
 class StageTables:
     """The tiles of one level that can still matter, and their costs.
 
-    ``own[k]`` is the energy at the level's boundary for class k of the slot above, ``least[k]`` that
-    and all inside, both without what depends on the loops outside; ``order[k]`` sorts by the latter.
+    ``own[k]`` is the energy at the level's boundary for class k of the slot above, ``least`` the least
+    of any class with all that is inside, both without what depends on the loops outside.
     """
 
     tiles: IntArray
     own: IntArray
-    least: tuple[IntArray, ...]
-    order: tuple[IntArray, ...]
+    least: IntArray
 
 
 @dataclass(frozen=True)
@@ -263,14 +262,12 @@ class LatticeBounds:
     ) -> tuple[StageTables, dict[Row, IntArray]]:
         """Tables of one level and its rows of bounds, both only for tiles that leave some of `room`."""
         rows = self._undominated(own, inside, room)
-        least = []
+        least = np.full(len(tiles), INFINITY, dtype=np.int64)
         for members, costs in zip(self.classes, own, strict=True):
             fitting = [values for row, values in rows.items() if row.fits(members)]
-            least.append(np.minimum(costs + np.min(fitting, axis=0), INFINITY))
-        keep = np.min(least, axis=0) < room
-        kept = tuple(values[keep] for values in least)
-        order = tuple(np.argsort(values, kind="stable") for values in kept)
-        return StageTables(tiles[keep], own[:, keep], kept, order), {r: v[keep] for r, v in rows.items()}
+            np.minimum(least, costs + np.min(fitting, axis=0), out=least)
+        keep = least < room
+        return StageTables(tiles[keep], own[:, keep], least[keep]), {r: v[keep] for r, v in rows.items()}
 
     def _undominated(self, own: IntArray, inside: dict[Row, IntArray], room: int) -> dict[Row, IntArray]:
         """The rows without bounds that leave none of `room`, or are no better than a row less open."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from solver.search.bounds import LatticeBounds, StageTables
 from solver.search.completion import Skeleton
+from solver.search.family import Family, best_first
 from solver.search.goal import SLACK, Goal
 from solver.search.lattice import INFINITY, BoolArray, IntArray
 from solver.search.loads import LoadBounds
@@ -87,7 +88,9 @@ class Branching:
         if node.level == len(self.space.levels) - 1:
             yield from self._leaves(node)
             return
-        for child in sorted(self._children(node), key=lambda n: (n.value, n.least)):
+        for child in best_first(list(self._families(node))):
+            if self.exhausted_budget or self.stop():
+                return
             yield from self._visit(child)
 
     def _leaves(self, node: Node) -> Iterator[Skeleton]:
@@ -101,7 +104,7 @@ class Branching:
             if all(f in allowed for f, allowed in zip(factors, slot.allowed, strict=True)):
                 yield Skeleton(self.space, self.sub.mask, (*node.path, factors), (*node.spatial, member))
 
-    def _children(self, node: Node) -> Iterator[Node]:
+    def _families(self, node: Node) -> Iterator[Family]:
         stage = self.bounds.stages[node.level]
         candidates = self._promising(node, stage)
         for member in self.sub.spatial[node.level].members:
@@ -111,12 +114,7 @@ class Branching:
 
     def _promising(self, node: Node, stage: StageTables) -> IntArray:
         """Places in ``stage.tiles`` that some class of orders leaves below the limit."""
-        limit = self._limit() - node.energy
-        found = []
-        for order, least in zip(stage.order, stage.least, strict=True):
-            found.append(order[: int(np.searchsorted(least[order], limit))])
-        places = np.unique(np.concatenate(found))
-        return places[self._loadable[node.level][places]]
+        return np.flatnonzero((stage.least < self._limit() - node.energy) & self._loadable[node.level])
 
     @cached_property
     def _loadable(self) -> tuple[BoolArray, ...]:
@@ -131,21 +129,16 @@ class Branching:
 
     def _extend(
         self, node: Node, stage: StageTables, places: IntArray, member: StageChoice
-    ) -> Iterator[Node]:
+    ) -> Iterator[Family]:
         """Children of `node` with the spatial choice `member`, over the tiles at `places`."""
         candidates = self._candidates(node, stage, places, member)
         if len(candidates.tiles) == 0:
             return
         orders = self.orders[node.level]
         idle = candidates.loops[:, list(orders.useful)].prod(axis=1) == 1
-        seen = set()
         for number, order in enumerate(orders.classes):
             keep = self._leading(candidates.loops, order, orders.fixed) | (idle & (number == 0))
-            for child in self._ordered(node, candidates, member, order, keep):
-                key = (child.tile, child.energy, child.in_place, child.signature, child.leads)
-                if key not in seen:
-                    seen.add(key)
-                    yield child
+            yield self._ordered(node, candidates, order, keep)
 
     @staticmethod
     def _leading(loops: IntArray, order: OrderClass, fixed: int) -> BoolArray:
@@ -170,16 +163,9 @@ class Branching:
                 found = found.only(np.isin(found.loops[:, d], sorted(allowed)))
         return found
 
-    def _ordered(
-        self,
-        node: Node,
-        candidates: Candidates,
-        member: StageChoice,
-        order: OrderClass,
-        keep: BoolArray,
-    ) -> Iterator[Node]:
+    def _ordered(self, node: Node, candidates: Candidates, order: OrderClass, keep: BoolArray) -> Family:
         """Children of `node` whose loops are in an order of this class."""
-        level, lattice = node.level + 1, self.space.lattice
+        level = node.level + 1
         walk = Walk(self.space, node, candidates, order)
         energy = np.full(len(keep), node.energy, dtype=np.int64)
         loads = np.repeat(node.loads[None, :], len(keep), axis=0)
@@ -197,19 +183,5 @@ class Branching:
         energies, cycles = self.sub.costs(least, self.bounds.constant, busiest)
         keep &= self.goal.hopeful(energies, cycles)
         values = self.goal.values(energies, cycles)
-        spans = lattice.extents[candidates.tiles] * np.array(member.factors, dtype=np.int64)
-        for i in np.flatnonzero(keep):
-            yield Node(
-                level,
-                int(candidates.tiles[i]),
-                int(energy[i]),
-                int(least[i]),
-                float(values[i]),
-                loads[i],
-                tuple(int(run[i]) for run in walk.runs),
-                walk.signature(int(i)),
-                (*node.path, tuple(int(t) for t in candidates.loops[i])),
-                (*node.spatial, member),
-                (*node.extents, tuple(int(e) for e in spans[i])),
-                walk.leading(int(i)),
-            )
+        left = np.flatnonzero(keep)
+        return Family(walk, left, energy[left], least[left], values[left], loads[left])

@@ -91,8 +91,7 @@ class Lattice:
     @cached_property
     def places(self) -> IntArray:
         """Place of every vector's extents in `divisors_of`, shape (size, dimensions)."""
-        counts = [len(self.divisors_of(d)) for d in range(len(self.bounds))]
-        return np.indices(counts).reshape(len(counts), self.size).T
+        return np.indices(self.counts).reshape(len(self.counts), self.size).T
 
     @cached_property
     def position(self) -> tuple[dict[int, int], ...]:
@@ -100,10 +99,28 @@ class Lattice:
         return tuple({v: i for i, v in enumerate(self.divisors_of(d))} for d in range(len(self.bounds)))
 
     @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """How many extents each dimension has."""
+        return tuple(len(self.divisors_of(d)) for d in range(len(self.bounds)))
+
+    def side(self, dim: int) -> IntArray:
+        """Extents of a dimension, along its axis of tables of shape `counts`."""
+        extents = np.array(self.divisors_of(dim), dtype=np.int64)
+        return extents.reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
+
+    def across(self, table: IntArray, dims: Sequence[int]) -> IntArray:
+        """The part of a table over `dims`, where all other extents are 1, with an axis per dimension."""
+        chosen = tuple(slice(None if d in dims else 1) for d in range(len(self.bounds)))
+        return table.reshape(self.counts)[chosen]
+
+    def spread(self, part: IntArray) -> IntArray:
+        """The table, shape (size,), whose entries depend on what a part of it depends on."""
+        return np.broadcast_to(part, self.counts).reshape(self.size)
+
+    @cached_property
     def dim_strides(self) -> tuple[int, ...]:
         """Step of the linear index per place in `divisors_of`, one per dimension."""
-        counts = [len(self.divisors_of(d)) for d in range(len(self.bounds))]
-        return tuple(math.prod(counts[d + 1 :]) for d in range(len(counts)))
+        return tuple(math.prod(self.counts[d + 1 :]) for d in range(len(self.counts)))
 
     def index(self, vector: Sequence[int]) -> int:
         """Linear index of a vector of extents."""

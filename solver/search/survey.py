@@ -211,8 +211,7 @@ def _least_product(weights: FloatArray, front: FloatArray) -> FloatArray:
 
 def pareto_front(points: FloatArray) -> FloatArray:
     """Rows of `points` that no other row undercuts in every column (each value once)."""
-    rest = np.unique(points, axis=0)
-    rest = rest[np.argsort(rest.sum(axis=1), kind="stable")]
+    rest = points[np.argsort(points.sum(axis=1), kind="stable")]
     found = []
     while len(rest):
         found.append(rest[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -40,24 +41,25 @@ def sliding_words(
         Words of all instances, shape (lattice size,).
     """
     part = view.components[component]
-    ratios = {d: lattice.bounds[d] // lattice.extents[:, d] for d in part.dims}
-    covered = tables.boxes[component] * math.prod(ratios.values())
-    others = tables.plain_words // covered
+    ratios = {d: lattice.bounds[d] // lattice.side(d) for d in part.dims}
+    box = lattice.across(tables.boxes[component], part.dims)
+    covered = box * math.prod(ratios.values())
+    plain = lattice.across(tables.plain_words, sorted(view.relevant))
+    others = lattice.across(tables.plain_words, sorted(view.relevant - {*part.dims})) // covered.flat[0]
     instances = math.prod(unrolling.above[d] for d in part.dims)
-    union = np.full(lattice.size, -(-part.window_words // instances), dtype=np.int64)
+    union = -(-part.window_words // instances)
     words: IntArray = others * np.minimum(covered, union * instances)
-    if len(part.ranks) > 1 or part.step(part.dims[0]) is None:
-        return words
-    positions = {d: -(-ratios[d] // unrolling.above[d]) for d in part.dims}
-    led = [_led_words(tables, lattice, component, part, d, positions, unrolling) for d in part.dims]
-    bound: IntArray = np.maximum(words, np.minimum(np.min(led, axis=0), tables.plain_words))
-    return bound
+    if len(part.ranks) == 1 and part.step(part.dims[0]) is not None:
+        positions = {d: -(-ratios[d] // unrolling.above[d]) for d in part.dims}
+        led = [_led_words(plain, box, lattice, part, d, positions, unrolling) for d in part.dims]
+        words = np.maximum(words, np.minimum(reduce(np.minimum, led), plain))
+    return lattice.spread(words)
 
 
 def _led_words(
-    tables: Tables,
+    plain: IntArray,
+    box: IntArray,
     lattice: Lattice,
-    component: int,
     part: Component,
     dim: int,
     positions: Mapping[int, IntArray],
@@ -70,18 +72,17 @@ def _led_words(
     nothing for its first position: the more positions, the less it saves, so the fewest, a prime, bound
     the saving.
     """
-    plain, box = tables.plain_words, tables.boxes[component]
-    step = lattice.extents[:, dim] * ((part.step(dim) or 0) * unrolling.directly[dim])
+    step = lattice.side(dim) * ((part.step(dim) or 0) * unrolling.directly[dim])
     fresh = np.minimum(step, box)
-    count = positions[dim]
     prime = min(p for p, _ in prime_factors(lattice.bounds[dim]))
-    row = plain // (box * count) * (box + (count - 1) * fresh)
-    returning = plain // (box * prime) * ((prime - 1) * fresh)
     others = [d for d in part.dims if d != dim]
     straight = math.prod(positions[d] for d in others) == 1
     if len(others) == 1:
-        straight |= _never_meet(lattice, part, dim, others[0], unrolling)
-    return np.where(count > 1, np.where(straight, row, returning), plain)
+        straight = straight | _never_meet(lattice, part, dim, others[0], unrolling)
+    count = np.where(straight, positions[dim], prime)
+    row = np.where(straight, box, 0) + (count - 1) * fresh
+    led: IntArray = np.where(positions[dim] > 1, plain // (box * count) * row, plain)
+    return led
 
 
 def _never_meet(lattice: Lattice, part: Component, dim: int, other: int, unrolling: Unrolling) -> BoolArray:
@@ -94,15 +95,15 @@ def _never_meet(lattice: Lattice, part: Component, dim: int, other: int, unrolli
     for d in (dim, other):
         coefficient, bound = part.step(d) or 0, lattice.bounds[d]
         prime = min(p for p, _ in prime_factors(bound))
-        extents = np.array(lattice.divisors_of(d), dtype=np.int64)
+        extents = lattice.side(d)
         steps.append(coefficient * unrolling.directly[d] * extents)
         farthest.append((coefficient * bound - steps[-1]) // (prime - 1))
         longest.append(coefficient * (bound // prime))
         sides.append(coefficient * (extents - 1))
-    step, box = steps[0][:, None], 1 + sides[0][:, None] + sides[1][None, :]
-    ahead = farthest[0][:, None] + np.where(step < box, np.minimum(box - 1, longest[0]), 0)
-    apart: BoolArray = np.lcm(step, steps[1][None, :]) > np.minimum(ahead, farthest[1][None, :])
-    return apart[lattice.places[:, dim], lattice.places[:, other]]
+    box = 1 + sides[0] + sides[1]
+    ahead = farthest[0] + np.where(steps[0] < box, np.minimum(box - 1, longest[0]), 0)
+    apart: BoolArray = np.lcm(steps[0], steps[1]) > np.minimum(ahead, farthest[1])
+    return apart
 
 
 def led_words(

@@ -1,0 +1,65 @@
+"""The children of a node, as arrays: most are never visited, and only those that are become nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from solver.search.lattice import FloatArray, IntArray
+from solver.search.walk import Node, Walk
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Children with one spatial choice and one class of orders; all arrays have an entry per child.
+
+    ``walk`` is over all candidates, ``candidates`` tells which of them the children are.
+    """
+
+    walk: Walk
+    candidates: IntArray
+    energy: IntArray
+    least: IntArray
+    values: FloatArray
+    loads: FloatArray
+
+    def child(self, position: int) -> Node:
+        """Return one of the children."""
+        walk, candidate = self.walk, int(self.candidates[position])
+        node, found = walk.node, walk.candidates
+        factors = found.member.factors
+        tile = int(found.tiles[candidate])
+        extents = walk.space.lattice.vector(tile)
+        return Node(
+            node.level + 1,
+            tile,
+            int(self.energy[position]),
+            int(self.least[position]),
+            float(self.values[position]),
+            self.loads[position],
+            tuple(int(run[candidate]) for run in walk.runs),
+            walk.signature(candidate),
+            (*node.path, tuple(int(t) for t in found.loops[candidate])),
+            (*node.spatial, found.member),
+            (*node.extents, tuple(e * f for e, f in zip(extents, factors, strict=True))),
+            walk.leading(candidate),
+        )
+
+
+def best_first(families: Sequence[Family]) -> Iterator[Node]:
+    """Yield the children by rising value, then energy; orders that make no difference yield one child."""
+    if not families:
+        return
+    numbers = np.repeat(np.arange(len(families)), [len(own.least) for own in families])
+    positions = np.concatenate([np.arange(len(own.least)) for own in families])
+    values = np.concatenate([own.values for own in families])
+    least = np.concatenate([own.least for own in families])
+    seen = set()
+    for place in np.lexsort((least, values)).tolist():
+        child = families[numbers[place]].child(positions[place])
+        key = (child.tile, child.spatial[-1], child.energy, child.in_place, child.signature, child.leads)
+        if key not in seen:
+            seen.add(key)
+            yield child
