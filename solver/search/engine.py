@@ -93,8 +93,12 @@ class Search:
         self._lowest: int | None = None
         self._completed: set[SkeletonKey] = set()
 
-    def run(self) -> int | None:
-        """Search to the end; return the proven bound, or a weaker one when stopped."""
+    def run(self, capped: Callable[[], bool]) -> int | None:
+        """Search to the end; return the proven bound, or a weaker one when stopped.
+
+        `capped` tells whether prices are cut off below what the incumbent takes: such a search proves little.
+        """
+        judged = self.goal.incumbent
         for mask in keep_masks(self.space):
             self.counters.masks += 1
             self._advance(self._surveyed(mask))
@@ -103,8 +107,9 @@ class Search:
             if self.goal.incumbent is not None and bound >= self.goal.incumbent:
                 return self.goal.incumbent
             self.report("lattice" if candidate.bounds is None else "branching", self.goal, bound)
-            if self.stop():
+            if self.stop() or (self.goal.incumbent != judged and capped()):
                 return bound
+            judged = self.goal.incumbent
             if candidate.bounds is None:
                 self._refine(self._round(candidate))
             else:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import NamedTuple
 
@@ -193,7 +193,7 @@ class SharedSearch:
                 self._survey.bounds(mask)
         except Stopped:
             return _Found(best, proven)
-        quantum = self._quantum
+        quantum, growth = self._quantum, 4
         while True:
             search = Search(
                 self._survey,
@@ -206,20 +206,32 @@ class SharedSearch:
                 self._bounder,
                 best,
             )
-            bound = search.run()
+            bound = search.run(partial(self._capped, goal, quantum))
             best, grounds = search.best, (search.ledger.evidence(goal),)
             if not goal.counts_energy:
                 return _Found(best, bound, grounds)
-            fewest_cycles = self._fewest_cycles(goal)
-            most = _most_energy(space, goal, fewest_cycles)
-            if most // quantum < LARGEST_INCUMBENT:
+            if not self._capped(goal, quantum):
                 return _Found(best, None if bound is None else max(bound, proven), grounds)
             # Capped prices may have hidden a better mapping, but none of less energy than this.
+            fewest_cycles = self._fewest_cycles(goal)
+            most = _most_energy(space, goal, fewest_cycles)
             hidden = goal.value(LARGEST_INCUMBENT * quantum, fewest_cycles)
             proven = max(proven, hidden if bound is None else min(bound, hidden))
             if clock.stop():
                 return _Found(best, proven, grounds)
-            quantum = max(2 * quantum, most // LARGEST_INCUMBENT + 1)
+            if goal.incumbent is None:
+                # Step by step: coarse prices prove little, and the dearest mapping is far from the best.
+                quantum, growth = quantum * growth, growth * growth
+            else:
+                quantum = max(2 * quantum, most // LARGEST_INCUMBENT + 1)
+
+    def _capped(self, goal: Goal, quantum: int) -> bool:
+        """Whether a mapping that improves may take more quanta than tables tell apart."""
+        if not goal.counts_energy:
+            return False
+        return (
+            _most_energy(self._survey.space, goal, self._fewest_cycles(goal)) // quantum >= LARGEST_INCUMBENT
+        )
 
     def _fewest_cycles(self, goal: Goal) -> int:
         """Cycles that a mapping which improves on the incumbent takes at least."""

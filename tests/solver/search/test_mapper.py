@@ -3,15 +3,18 @@
 import itertools
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
+from model.spec.timeloop import load_timeloop
 from solver.result import Options, Progress, Status, Termination
 from solver.search import map_einsum
 from tests.bruteforce import enumerate_mappings, optima, optimum
+from tests.conftest import REPOSITORY
 from tests.strategies import random_mapspaces
 from tests.test_bruteforce import free_mapspace, matmul
 
@@ -245,6 +248,19 @@ def test_totals_beyond_64_bits_in_a_large_problem():
     rough = map_einsum(matmul_mapspace(*bounds, buffer=1 << 16), Options(objectives=("energy",)))
     # The digits beyond the scale add less than a share of 23 units per access.
     assert 0 <= result.value - rough.value * level < rough.value * level * 1e-9
+
+
+def test_a_first_bound_far_below_the_optimum_still_leads_to_a_proof(tmp_path: Path):
+    """Bounds with large prime factors: the first tables hold too little, the next ones must not be coarse."""
+    layer = tmp_path / "layer.yaml"
+    shape = "instance: {R: 1, S: 1, P: 2048, Q: 1, C: 8321, K: 8388, N: 1}"
+    layer.write_text(f"problem: {{version: 0.4, shape: cnn-layer, {shape}}}\n", encoding="utf-8")
+    eyeriss = REPOSITORY / "specs" / "architectures" / "eyeriss_like.yaml"
+    mapspace = load_timeloop([layer, eyeriss]).mapspace
+    result = map_einsum(mapspace, Options(objectives=("edp",), time_limit_s=60))
+    assert result.status is Status.OPTIMAL
+    assert result.evaluation is not None
+    assert result.evaluation.energy > 1 << 63
 
 
 def test_tiny_bounds_need_no_search():
