@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from model.cost.prices import network_latency
 from solver.search.bounds import LatticeBounds, StageTables
 from solver.search.completion import Skeleton
 from solver.search.family import Family, best_first
@@ -64,6 +65,11 @@ class Branching:
         """Leave at most `more` nodes of the budget."""
         left = self.expanded + more
         self.budget = left if self.budget is None else min(self.budget, left)
+
+    @cached_property
+    def _busiest(self) -> float:
+        """Cycles that every mapping takes at least, without latencies."""
+        return float(self.bounds.model_cycles - network_latency(self.space.architecture))
 
     def _limit(self) -> int:
         return self.bounds.room(self.sub.limit(self.goal))
@@ -174,7 +180,7 @@ class Branching:
             energy += boundary.extra(delivered)
             boundary.price.add_loads(delivered, loads)
         least = np.minimum(energy + walk.inside(self.bounds, level, candidates.places), INFINITY)
-        busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=0.0)
+        busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=self._busiest)
         keep = keep & (least < self._limit())
         for own in self.loads:
             parts = own.with_inside(walk, level, loads) * SLACK

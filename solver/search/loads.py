@@ -150,7 +150,7 @@ class LoadSubproblem(Subproblem):
         return frozenset(
             (view.place, action.name == "read")
             for view in space.views
-            for action in actions(space.levels, self._flow(view.place))
+            for action in actions(space.levels, self.flow(view.place))
             if cycles_per_word(space.levels, resource, action, view.name)
         )
 

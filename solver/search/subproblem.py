@@ -91,9 +91,10 @@ class Subproblem:
             for used, total, level in zip(self.above, space.instances, space.levels, strict=False)
         )
         table = PriceList(space.levels, paying, resources(space.levels), self.quantum)
-        return tuple(table.boundaries(self._flow(place)) for place in range(len(space.views)))
+        return tuple(table.boundaries(self.flow(place)) for place in range(len(space.views)))
 
-    def _flow(self, place: int) -> DataspaceFlow:
+    def flow(self, place: int) -> DataspaceFlow:
+        """How the words of a dataspace spread."""
         space = self.space.views[place]
         words = int(self.space.tables[place].tile_words[-1])
         partition = [words]
