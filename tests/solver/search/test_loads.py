@@ -25,7 +25,7 @@ from solver.search.space import SearchSpace
 from solver.search.subproblem import Subproblem
 from tests.bruteforce import Objective, enumerate_mappings
 from tests.solver.search.test_optimality import compare
-from tests.solver.search.unusual import register_mapspaces, subproblems
+from tests.solver.search.unusual import register_mapspaces, subproblems, unlimited_bounds
 from tests.strategies import random_mapspaces
 from tests.test_bruteforce import free_mapspace, matmul
 
@@ -129,6 +129,20 @@ def test_mappings_that_tie_a_cycle_above_the_bound_are_not_priced_one_by_one():
     assert result.statistics.mappings_priced < 200
 
 
+@pytest.mark.parametrize("architecture", ["smv_like", "simba_like"])
+def test_several_dataspaces_that_tie_a_cycle_above_the_bound_are_not_priced_one_by_one(
+    architecture: str, tmp_path: Path
+):
+    """Matrix times vector: how doubles add up the words of three dataspaces depends on the steps."""
+    layer = tmp_path / "layer.yaml"
+    shape = "instance: {R: 1, S: 1, P: 1, Q: 1, C: 512, K: 1536, N: 1}"
+    layer.write_text(f"problem: {{version: 0.4, shape: cnn-layer, {shape}}}\n", encoding="utf-8")
+    mapspace = load_timeloop([SPECS / "architectures" / f"{architecture}.yaml", layer]).mapspace
+    result = map_einsum(mapspace, Options(objectives=("latency",)))
+    assert result.status is Status.OPTIMAL
+    assert result.statistics.mappings_priced < 20
+
+
 def place_of(space: SearchSpace, mapping: Mapping) -> tuple[Subproblem | None, list[int]]:
     """The subproblem that a mapping belongs to (None: of another arrangement), and its tile per level."""
     stages: list[dict[str, int]] = []
@@ -156,6 +170,26 @@ def place_of(space: SearchSpace, mapping: Mapping) -> tuple[Subproblem | None, l
         if sub.mask == tuple(mask) and all(f in m for f, m in zip(factors, members, strict=True)):
             return sub, tiles
     return None, tiles
+
+
+def test_the_fewest_words_take_no_more_cycles_than_any_mapping():
+    random = Random(23)
+    met = rounded = 0
+    for mapspace in random_mapspaces(23, 40, 1500):
+        narrow = scarce(random, mapspace)
+        space = SearchSpace(narrow)
+        mappings = list(enumerate_mappings(narrow, innermost_orders=False))
+        for mapping in random.sample(mappings, min(12, len(mappings))):
+            evaluation = evaluate(narrow.problem, narrow.architecture, mapping)
+            sub, _ = place_of(space, mapping)
+            if sub is None or not evaluation.valid:
+                continue
+            bounds = unlimited_bounds(sub)
+            assert bounds.model_cycles <= bounds.least_cycles <= evaluation.cycles
+            met += bounds.model_cycles == evaluation.cycles
+            rounded += bounds.model_cycles > sub.cycles(sub.base_loads + bounds.loads_inside[0])
+    assert met > 20
+    assert rounded > 0
 
 
 @pytest.mark.parametrize("sharp", [False, True])
