@@ -94,7 +94,7 @@ class Branching:
         if node.level == len(self.space.levels) - 1:
             yield from self._leaves(node)
             return
-        for child in best_first(list(self._families(node))):
+        for child in best_first(list(self._families(node)), self._limit):
             if self.exhausted_budget or self.stop():
                 return
             yield from self._visit(child)
@@ -159,8 +159,7 @@ class Branching:
     ) -> Candidates:
         lattice, slot = self.space.lattice, self.space.slots[node.level]
         tiles = stage.tiles[places]
-        room = lattice.exponents[node.tile] - lattice.exponents[lattice.index(member.factors)]
-        fits = (lattice.exponents[tiles] <= room).all(axis=1)
+        fits = lattice.fitting(tiles, lattice.index(member.factors), node.tile)
         places, tiles = places[fits], tiles[fits]
         inner = lattice.extents[tiles] * np.array(member.factors, dtype=np.int64)
         found = Candidates(places, tiles, lattice.extents[node.tile] // inner, member)

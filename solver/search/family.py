@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,8 +48,11 @@ class Family:
         )
 
 
-def best_first(families: Sequence[Family]) -> Iterator[Node]:
-    """Yield the children by rising value, then energy; orders that make no difference yield one child."""
+def best_first(families: Sequence[Family], limit: Callable[[], int]) -> Iterator[Node]:
+    """Yield the children by rising value, then energy; orders that make no difference yield one child.
+
+    `limit` is asked anew for every child: it has none that takes as much or more.
+    """
     if not families:
         return
     numbers = np.repeat(np.arange(len(families)), [len(own.least) for own in families])
@@ -58,6 +61,8 @@ def best_first(families: Sequence[Family]) -> Iterator[Node]:
     least = np.concatenate([own.least for own in families])
     seen = set()
     for place in np.lexsort((least, values)).tolist():
+        if least[place] >= limit():
+            continue
         child = families[numbers[place]].child(positions[place])
         key = (child.tile, child.spatial[-1], child.energy, child.in_place, child.signature, child.leads)
         if key not in seen:

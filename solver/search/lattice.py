@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model.numbers import prime_factors
+from solver.search.packing import Packed, packed
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -131,10 +132,19 @@ class Lattice:
         """Extents at a linear index."""
         return tuple(int(v) for v in self.extents[index])
 
-    def fitting(self, indices: IntArray, factor: int) -> BoolArray:
-        """Which of the vectors at `indices`, multiplied by the vector at `factor`, stay inside."""
-        room = self.limits - self.exponents[factor]
-        fits: BoolArray = (self.exponents[indices] <= room).all(axis=1)
+    @cached_property
+    def packed(self) -> tuple[Packed, ...]:
+        """The exponents of every vector, packed."""
+        return packed(self.exponents, self.limits.tolist())
+
+    def fitting(self, indices: IntArray, factor: int, whole: int = -1) -> BoolArray:
+        """Which of the vectors at `indices`, times the vector at `factor`, divide the one at `whole`.
+
+        By default, that is the largest one, all bounds.
+        """
+        fits = np.full(len(indices), (self.exponents[factor] <= self.exponents[whole]).all())
+        for part in self.packed:
+            fits &= part.covers(part.codes[whole] - part.codes[factor], part.codes[indices])
         return fits
 
 
@@ -181,13 +191,11 @@ class Slot:
         strides = np.array([lattice.dim_strides[d] for d in still], dtype=np.int64)
         rows, columns = lattice.places[targets], lattice.places[sources]
         leads: BoolArray = (rows[:, still] @ strides)[:, None] == (columns[:, still] @ strides)[None, :]
-        for d in moving:
-            if not self.free[d]:
-                leads &= self._steps[d][rows[:, d]][:, columns[:, d]]
-                continue
-            for a in (a for a, axis in enumerate(lattice.axes) if axis[0] == d):
-                exponents = lattice.exponents[:, a]
-                leads &= exponents[targets][:, None] >= exponents[sources][None, :]
+        for d in (d for d in moving if not self.free[d]):
+            leads &= self._steps[d][rows[:, d]][:, columns[:, d]]
+        axes = [a for a, (d, _, _) in enumerate(lattice.axes) if d in moving and self.free[d]]
+        for part in lattice.packed if axes else ():
+            leads &= part.covers(part.codes[targets][:, None], part.codes[sources][None, :], axes)
         return leads
 
     @cached_property
