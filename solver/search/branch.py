@@ -144,7 +144,9 @@ class Branching:
         idle = candidates.loops[:, list(orders.useful)].prod(axis=1) == 1
         for number, order in enumerate(orders.classes):
             keep = self._leading(candidates.loops, order, orders.fixed) | (idle & (number == 0))
-            yield self._ordered(node, candidates, order, keep)
+            family = self._ordered(node, candidates, order, keep)
+            if family is not None:
+                yield family
 
     @staticmethod
     def _leading(loops: IntArray, order: OrderClass, fixed: int) -> BoolArray:
@@ -168,8 +170,10 @@ class Branching:
                 found = found.only(np.isin(found.loops[:, d], sorted(allowed)))
         return found
 
-    def _ordered(self, node: Node, candidates: Candidates, order: OrderClass, keep: BoolArray) -> Family:
-        """Children of `node` whose loops are in an order of this class."""
+    def _ordered(
+        self, node: Node, candidates: Candidates, order: OrderClass, keep: BoolArray
+    ) -> Family | None:
+        """Children of `node` whose loops are in an order of this class; None if there are none."""
         level = node.level + 1
         walk = Walk(self.space, node, candidates, order)
         energy = np.full(len(keep), node.energy, dtype=np.int64)
@@ -188,5 +192,8 @@ class Branching:
         energies, cycles = self.sub.costs(least, self.bounds.constant, busiest)
         keep &= self.goal.hopeful(energies, cycles)
         values = self.goal.values(energies, cycles)
-        left = np.flatnonzero(keep)
-        return Family(walk, left, energy[left], least[left], values[left], loads[left])
+        if not keep.any():
+            return None
+        # All families of a node are at hand at once: what is known of other candidates would take memory.
+        walk = Walk(self.space, node, candidates.only(keep), order)
+        return Family(walk, energy[keep], least[keep], values[keep], loads[keep])

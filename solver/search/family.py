@@ -13,13 +13,9 @@ from solver.search.walk import Node, Walk
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Children with one spatial choice and one class of orders; all arrays have an entry per child.
-
-    ``walk`` is over all candidates, ``candidates`` tells which of them the children are.
-    """
+    """Children with one spatial choice and one class of orders; all arrays have an entry per child."""
 
     walk: Walk
-    candidates: IntArray
     energy: IntArray
     least: IntArray
     values: FloatArray
@@ -27,10 +23,8 @@ class Family:
 
     def child(self, position: int) -> Node:
         """Return one of the children."""
-        walk, candidate = self.walk, int(self.candidates[position])
-        node, found = walk.node, walk.candidates
-        factors = found.member.factors
-        tile = int(found.tiles[candidate])
+        walk, node, found = self.walk, self.walk.node, self.walk.candidates
+        factors, tile = found.member.factors, int(found.tiles[position])
         extents = walk.space.lattice.vector(tile)
         return Node(
             node.level + 1,
@@ -39,12 +33,12 @@ class Family:
             int(self.least[position]),
             float(self.values[position]),
             self.loads[position],
-            tuple(int(run[candidate]) for run in walk.runs),
-            walk.signature(candidate),
-            (*node.path, tuple(int(t) for t in found.loops[candidate])),
+            tuple(int(run[position]) for run in walk.runs),
+            walk.signature(position),
+            (*node.path, tuple(int(t) for t in found.loops[position])),
             (*node.spatial, found.member),
             (*node.extents, tuple(e * f for e, f in zip(extents, factors, strict=True))),
-            walk.leading(candidate),
+            walk.leading(position),
         )
 
 
@@ -63,7 +57,7 @@ def best_first(families: Sequence[Family], limit: Callable[[], int]) -> Iterator
     for place in np.lexsort((least, values)).tolist():
         if least[place] >= limit():
             continue
-        child = families[numbers[place]].child(positions[place])
+        child = families[numbers[place]].child(int(positions[place]))
         key = (child.tile, child.spatial[-1], child.energy, child.in_place, child.signature, child.leads)
         if key not in seen:
             seen.add(key)
