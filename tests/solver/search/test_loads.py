@@ -1,5 +1,6 @@
 """Where bandwidths decide: bounds on loads, alone and together, and the cost model's rounding of cycles."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -172,22 +173,29 @@ def place_of(space: SearchSpace, mapping: Mapping) -> tuple[Subproblem | None, l
     return None, tiles
 
 
-def test_the_fewest_words_take_no_more_cycles_than_any_mapping():
-    random = Random(23)
-    met = rounded = 0
-    for mapspace in random_mapspaces(23, 40, 1500):
+def placed_mappings(
+    random: Random, mapspaces: Iterable[Mapspace]
+) -> Iterator[tuple[Subproblem, list[int], Evaluation]]:
+    """Some valid mappings of each mapspace, with scarce bandwidths: subproblem, tile per level, and cost."""
+    for mapspace in mapspaces:
         narrow = scarce(random, mapspace)
         space = SearchSpace(narrow)
         mappings = list(enumerate_mappings(narrow, innermost_orders=False))
         for mapping in random.sample(mappings, min(12, len(mappings))):
             evaluation = evaluate(narrow.problem, narrow.architecture, mapping)
-            sub, _ = place_of(space, mapping)
-            if sub is None or not evaluation.valid:
-                continue
-            bounds = unlimited_bounds(sub)
-            assert bounds.model_cycles <= bounds.least_cycles <= evaluation.cycles
-            met += bounds.model_cycles == evaluation.cycles
-            rounded += bounds.model_cycles > sub.cycles(sub.base_loads + bounds.loads_inside[0])
+            sub, tiles = place_of(space, mapping)
+            if sub is not None and evaluation.valid:
+                yield sub, tiles, evaluation
+
+
+def test_the_fewest_words_take_no_more_cycles_than_any_mapping():
+    random = Random(23)
+    met = rounded = 0
+    for sub, _, evaluation in placed_mappings(random, random_mapspaces(23, 40, 1500)):
+        bounds = unlimited_bounds(sub)
+        assert bounds.model_cycles <= bounds.least_cycles <= evaluation.cycles
+        met += bounds.model_cycles == evaluation.cycles
+        rounded += bounds.model_cycles > sub.cycles(sub.base_loads + bounds.loads_inside[0])
     assert met > 20
     assert rounded > 0
 
@@ -197,26 +205,18 @@ def test_what_is_below_all_limits_survives_their_sums(sharp: bool):
     """Any mapping, with limits on energy and loads that it just keeps: its tiles are still there."""
     random = Random(21)
     kept = dropped = raised = 0
-    for mapspace in random_mapspaces(21, 30, 1500):
-        narrow = scarce(random, mapspace)
-        space = SearchSpace(narrow)
-        mappings = list(enumerate_mappings(narrow, innermost_orders=False))
-        for mapping in random.sample(mappings, min(12, len(mappings))):
-            evaluation = evaluate(narrow.problem, narrow.architecture, mapping)
-            sub, tiles = place_of(space, mapping)
-            if sub is None or not evaluation.valid:
-                continue
-            goal = Goal("latency", incumbent=evaluation.cycles + 1)
-            loads = [loaded(sub, number, goal) for number in range(len(resources(space.levels)))]
-            costs = [Cost(sub, evaluation.energy + 1), *(Cost(own, own.limit(goal)) for own in loads)]
-            within = tuple(sub.feasible(level) for level in range(1, len(space.levels)))
-            sifted = sift(costs, random.randrange(len(costs)), within, sharp, never)
-            assert sifted is not None
-            left = sifted.within
-            assert all(tile in own for tile, own in zip(tiles[1:], left, strict=True))
-            kept += sum(map(len, left))
-            dropped += sum(map(len, within)) - sum(map(len, left))
-            raised += joint_bounds_hold(random, sifted, evaluation)
+    for sub, tiles, evaluation in placed_mappings(random, random_mapspaces(21, 30, 1500)):
+        goal = Goal("latency", incumbent=evaluation.cycles + 1)
+        loads = [loaded(sub, number, goal) for number in range(len(resources(sub.space.levels)))]
+        costs = [Cost(sub, evaluation.energy + 1), *(Cost(own, own.limit(goal)) for own in loads)]
+        within = tuple(sub.feasible(level) for level in range(1, len(sub.space.levels)))
+        sifted = sift(costs, random.randrange(len(costs)), within, sharp, never)
+        assert sifted is not None
+        left = sifted.within
+        assert all(tile in own for tile, own in zip(tiles[1:], left, strict=True))
+        kept += sum(map(len, left))
+        dropped += sum(map(len, within)) - sum(map(len, left))
+        raised += joint_bounds_hold(random, sifted, evaluation)
     assert min(kept, dropped, raised) > 100
 
 
