@@ -213,9 +213,7 @@ class SharedSearch:
             if not self._capped(goal, quantum):
                 return _Found(best, None if bound is None else max(bound, proven), grounds)
             # Capped prices may have hidden a better mapping, but none of less energy than this.
-            fewest_cycles = self._fewest_cycles(goal)
-            most = _most_energy(space, goal, fewest_cycles)
-            hidden = goal.value(LARGEST_INCUMBENT * quantum, fewest_cycles)
+            hidden = goal.value(LARGEST_INCUMBENT * quantum, self._fewest_cycles(goal))
             proven = max(proven, hidden if bound is None else min(bound, hidden))
             if clock.stop():
                 return _Found(best, proven, grounds)
@@ -223,15 +221,15 @@ class SharedSearch:
                 # Step by step: coarse prices prove little, and the dearest mapping is far from the best.
                 quantum, growth = quantum * growth, growth * growth
             else:
-                quantum = max(2 * quantum, most // LARGEST_INCUMBENT + 1)
+                quantum = max(2 * quantum, self._most_energy(goal) // LARGEST_INCUMBENT + 1)
 
     def _capped(self, goal: Goal, quantum: int) -> bool:
         """Whether a mapping that improves may take more quanta than tables tell apart."""
-        if not goal.counts_energy:
-            return False
-        return (
-            _most_energy(self._survey.space, goal, self._fewest_cycles(goal)) // quantum >= LARGEST_INCUMBENT
-        )
+        return goal.counts_energy and self._most_energy(goal) // quantum >= LARGEST_INCUMBENT
+
+    def _most_energy(self, goal: Goal) -> int:
+        """Energy that no mapping reaches which improves on the incumbent."""
+        return _most_energy(self._survey.space, goal, self._fewest_cycles(goal))
 
     def _fewest_cycles(self, goal: Goal) -> int:
         """Cycles that a mapping which improves on the incumbent takes at least."""
