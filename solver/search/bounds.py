@@ -15,10 +15,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from model.cost.prices import level_cycles, network_latency
 from solver.search.boundary import Boundary
 from solver.search.lattice import INFINITY, FloatArray, IntArray
-from solver.search.prices import actions
 from solver.search.rows import CLOSED, Row
 from solver.search.spatial import StageChoice
 from solver.search.steps import SlotStep
@@ -148,23 +146,9 @@ class LatticeBounds:
 
     @cached_property
     def model_cycles(self) -> int:
-        """Cycles by the plain cost model if every boundary gets the fewest words that any tile needs.
-
-        The doubles of the cost model, and what they round up to, never fall while words rise.
-        """
-        steps, once = self.sub.steps, {(b.place, b.level): b for own in self.boundaries for b in own}
-        words: list[dict[str, list[int]]] = [{} for _ in self.space.levels]
-        for view in self.space.views:
-            for action in actions(self.space.levels, self.sub.flow(view.place)):
-                boundary = once.get((view.place, action.boundary))
-                delivered = steps if boundary is None else boundary.once_words
-                own = words[action.level].setdefault(view.name, [0, 0])
-                own[action.name != "read"] += max(0, delivered * int(action.multiplier) - int(action.minus))
-        found = (
-            level_cycles(level, steps, ((name, reads, written) for name, (reads, written) in own.items()))
-            for level, own in zip(self.space.levels, words, strict=True)
-        )
-        return max(found) + network_latency(self.space.architecture)
+        """Cycles by the plain cost model if every boundary gets the fewest words that any tile needs."""
+        fewest = {(b.place, b.level): b.once_words for own in self.boundaries for b in own}
+        return self.sub.model_cycles(fewest)
 
     @property
     def survivors(self) -> Survivors:

@@ -43,6 +43,8 @@ class Branching:
         self.expanded = 0
         # Nodes whose inside the bounds ruled out: nodes in the same state that spent more are ruled out too.
         self._refuted: dict[NodeState, list[Node]] = {}
+        # Leaves that only the cost model's doubles ruled out: equal loads may be rounded otherwise.
+        self._ties = 0
 
     def skeletons(self) -> Iterator[Skeleton]:
         """All factor choices whose lower bound can still improve, most promising first.
@@ -53,7 +55,7 @@ class Branching:
         whole = self.space.lattice.size - 1
         least = int(self.bounds.inside[0][CLOSED][0])
         in_place, leads = (1,) * len(views), (None,) * len(views)
-        root = Node(0, whole, 0, least, 0.0, self.sub.base_loads, in_place, None, (), (), (), leads)
+        root = Node(0, whole, 0, least, 0.0, 0.0, self.sub.base_loads, (), in_place, None, (), (), (), leads)
         yield from self._visit(root)
 
     @property
@@ -77,21 +79,37 @@ class Branching:
     def _visit(self, node: Node) -> Iterator[Skeleton]:
         if node.least >= self._limit() or self.exhausted_budget or self.stop():
             return
+        if not self._may_improve(node, self.sub.cycles(np.array(node.busiest))):
+            return
         state = node.state(self.space.views)
         if any(node.no_better_than(other) for other in self._refuted.get(state, ())):
             return
         self.expanded += 1
         if self.exhausted_budget:
             return
-        found = False
+        found, ties = False, self._ties
         for skeleton in self._inside(node):
             found = True
             yield skeleton
-        if not found and not self.exhausted_budget and not self.stop():
+        if not found and self._ties == ties and not self.exhausted_budget and not self.stop():
             self._refuted.setdefault(state, []).append(node)
+
+    def _may_improve(self, node: Node, cycles: int) -> bool:
+        """Whether mappings of `node` may improve that take `cycles` or more."""
+        return self.sub.improves(self.goal, self.bounds.constant + node.least * self.sub.quantum, cycles)
+
+    def _tied(self, node: Node) -> bool:
+        """Whether a leaf is no better than the incumbent once the cost model's doubles are looked at."""
+        if not len(node.loads):
+            return False
+        words = {(place, level): words for place, level, words in node.delivered}
+        return not self._may_improve(node, self.sub.model_cycles(words))
 
     def _inside(self, node: Node) -> Iterator[Skeleton]:
         if node.level == len(self.space.levels) - 1:
+            if self._tied(node):
+                self._ties += 1
+                return
             yield from self._leaves(node)
             return
         for child in best_first(list(self._families(node)), self._limit):
@@ -178,10 +196,10 @@ class Branching:
         walk = Walk(self.space, node, candidates, order)
         energy = np.full(len(keep), node.energy, dtype=np.int64)
         loads = np.repeat(node.loads[None, :], len(keep), axis=0)
-        for boundary in self.bounds.boundaries[level]:
-            delivered = walk.delivered(boundary)
-            energy += boundary.extra(delivered)
-            boundary.price.add_loads(delivered, loads)
+        delivered = tuple((boundary, walk.delivered(boundary)) for boundary in self.bounds.boundaries[level])
+        for boundary, words in delivered:
+            energy += boundary.extra(words)
+            boundary.price.add_loads(words, loads)
         least = np.minimum(energy + walk.inside(self.bounds, level, candidates.places), INFINITY)
         busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=self._busiest)
         keep = keep & (least < self._limit())
@@ -196,4 +214,5 @@ class Branching:
             return None
         # All families of a node are at hand at once: what is known of other candidates would take memory.
         walk = Walk(self.space, node, candidates.only(keep), order)
-        return Family(walk, energy[keep], least[keep], values[keep], loads[keep])
+        kept = tuple((boundary, words[keep]) for boundary, words in delivered)
+        return Family(walk, energy[keep], least[keep], values[keep], busiest[keep], loads[keep], kept)

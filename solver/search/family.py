@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solver.search.boundary import Boundary
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.walk import Node, Walk
 
@@ -19,20 +20,25 @@ class Family:
     energy: IntArray
     least: IntArray
     values: FloatArray
+    busiest: FloatArray
     loads: FloatArray
+    delivered: tuple[tuple[Boundary, IntArray], ...]
 
     def child(self, position: int) -> Node:
         """Return one of the children."""
         walk, node, found = self.walk, self.walk.node, self.walk.candidates
         factors, tile = found.member.factors, int(found.tiles[position])
         extents = walk.space.lattice.vector(tile)
+        delivered = ((b.place, b.level, int(words[position])) for b, words in self.delivered)
         return Node(
             node.level + 1,
             tile,
             int(self.energy[position]),
             int(self.least[position]),
             float(self.values[position]),
+            float(self.busiest[position]),
             self.loads[position],
+            (*node.delivered, *delivered),
             tuple(int(run[position]) for run in walk.runs),
             walk.signature(position),
             (*node.path, tuple(int(t) for t in found.loops[position])),

@@ -123,6 +123,10 @@ class LoadSubproblem(Subproblem):
         loaded = (least.astype(np.float64) + float(constant)) / float(self.scale)
         return super().costs(np.zeros_like(least), 0, np.maximum(busiest, loaded))
 
+    def improves(self, goal: Goal, least: int, cycles: int) -> bool:
+        """Whether mappings may improve with the load `least` and `cycles`, or more."""
+        return least < self.limit(goal) and goal.improves(0, cycles)
+
     def _first_load_above(self, cycles: int) -> int:
         """Least load at which the cost model says more than `cycles`, or a little more if it may not."""
         if cycles not in self._known_limits:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from model.architecture import StorageLevel
-from model.cost.prices import network_latency
+from model.cost.prices import level_cycles, network_latency
 from solver.search.goal import SLACK, Goal
 from solver.search.lattice import FloatArray, IntArray
-from solver.search.prices import BoundaryPrice, DataspaceFlow, PriceList, resources
+from solver.search.prices import Action, BoundaryPrice, DataspaceFlow, PriceList, actions, resources
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.spatial import StageClass
 from solver.search.windows import Unrolling
@@ -59,6 +59,34 @@ class Subproblem:
         busiest = math.ceil(float(loads.max(initial=0.0)) * SLACK)
         return max(self.steps, busiest) + network_latency(self.space.architecture)
 
+    def model_cycles(self, delivered: Mapping[tuple[int, int], int]) -> int:
+        """Cycles by the plain cost model, at least.
+
+        Its doubles, and what they round up to, never fall while words rise.
+
+        Parameters
+        ----------
+        delivered
+            The fewest words that each (dataspace, level) is delivered, per instance.
+        """
+        moved: list[dict[str, list[int]]] = [{} for _ in self.space.levels]
+        for place, action in self._actions:
+            words = delivered.get((place, action.boundary), self.steps)
+            reads_and_writes = moved[action.level].setdefault(self.space.views[place].name, [0, 0])
+            counted = max(0, words * int(action.multiplier) - int(action.minus))
+            reads_and_writes[action.name != "read"] += counted
+        slowest = max(
+            level_cycles(level, self.steps, ((name, own[0], own[1]) for name, own in demands.items()))
+            for level, demands in zip(self.space.levels, moved, strict=True)
+        )
+        return slowest + network_latency(self.space.architecture)
+
+    @cached_property
+    def _actions(self) -> tuple[tuple[int, Action], ...]:
+        """All accesses, each with its dataspace."""
+        places = range(len(self.space.views))
+        return tuple((p, action) for p in places for action in actions(self.space.levels, self.flow(p)))
+
     def limit(self, goal: Goal) -> int:
         """Least cost, as prices have it, that can no longer improve."""
         return goal.energy_limit(self.least_cycles)
@@ -78,9 +106,15 @@ class Subproblem:
         busiest
             Bounds on the load of the busiest resource, in cycles.
         """
-        cycles = np.maximum(busiest * SLACK, float(self.least_cycles))
+        latency = float(network_latency(self.space.architecture))
+        cycles = np.maximum(np.ceil(busiest * SLACK) + latency, float(self.least_cycles))
         waiting = (cycles - float(self.least_cycles)) * float(self.leak_per_cycle)
         return least * float(self.quantum) + float(constant) + waiting, cycles
+
+    def improves(self, goal: Goal, least: int, cycles: int) -> bool:
+        """Whether mappings may improve that cost `least`, as prices have it, and take `cycles`, or more."""
+        cycles = max(cycles, self.least_cycles)
+        return least + self.leak_per_cycle * (cycles - self.least_cycles) < goal.energy_limit(cycles)
 
     @cached_property
     def prices(self) -> tuple[dict[int, BoundaryPrice], ...]:

@@ -50,7 +50,8 @@ class _Lead:
 class Node:
     """A partial mapping: everything outside of the tile of `level` is decided.
 
-    ``value`` is a lower bound on the objective, rounded, and ``least`` one on the energy. ``energy``
+    ``value`` is a lower bound on the objective, rounded, ``least`` one on the energy, and ``busiest`` one on
+    the load of any resource, in cycles. ``energy``
     counts the boundaries of `level` and outside, exactly but for sliding windows; both leave out the
     subproblem's constant. ``in_place[v]`` is the product of the loops directly outside of the tile that
     leave dataspace v in place, ``reuse_class`` the class of the innermost of them (None: no loop yet).
@@ -64,7 +65,9 @@ class Node:
     energy: int
     least: int
     value: float
+    busiest: float
     loads: FloatArray
+    delivered: tuple[tuple[int, int, int], ...]
     in_place: tuple[int, ...]
     signature: frozenset[int] | None
     path: tuple[tuple[int, ...], ...]

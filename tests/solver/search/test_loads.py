@@ -1,6 +1,6 @@
 """Where bandwidths decide: bounds on loads, alone and together, and the cost model's rounding of cycles."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +18,7 @@ from solver.result import OBJECTIVES as OBJECTIVE_NAMES
 from solver.result import Options, Status
 from solver.search import engine, map_einsum
 from solver.search.bounds import never
+from solver.search.completion import Priced, Skeleton
 from solver.search.goal import Goal
 from solver.search.loads import PARTS, LoadSubproblem, loaded
 from solver.search.mixes import Cost, Sifted, sift
@@ -130,18 +131,48 @@ def test_mappings_that_tie_a_cycle_above_the_bound_are_not_priced_one_by_one():
     assert result.statistics.mappings_priced < 200
 
 
+def shipped(architecture: str, instance: str, tmp_path: Path) -> Mapspace:
+    """A convolution on a shipped architecture."""
+    layer = tmp_path / "layer.yaml"
+    problem = f"{{version: 0.4, shape: cnn-layer, instance: {{{instance}}}}}"
+    layer.write_text(f"problem: {problem}\n", encoding="utf-8")
+    return load_timeloop([SPECS / "architectures" / f"{architecture}.yaml", layer]).mapspace
+
+
 @pytest.mark.parametrize("architecture", ["smv_like", "simba_like"])
 def test_several_dataspaces_that_tie_a_cycle_above_the_bound_are_not_priced_one_by_one(
     architecture: str, tmp_path: Path
 ):
     """Matrix times vector: how doubles add up the words of three dataspaces depends on the steps."""
-    layer = tmp_path / "layer.yaml"
-    shape = "instance: {R: 1, S: 1, P: 1, Q: 1, C: 512, K: 1536, N: 1}"
-    layer.write_text(f"problem: {{version: 0.4, shape: cnn-layer, {shape}}}\n", encoding="utf-8")
-    mapspace = load_timeloop([SPECS / "architectures" / f"{architecture}.yaml", layer]).mapspace
+    mapspace = shipped(architecture, "R: 1, S: 1, P: 1, Q: 1, C: 512, K: 1536, N: 1", tmp_path)
     result = map_einsum(mapspace, Options(objectives=("latency",)))
     assert result.status is Status.OPTIMAL
     assert result.statistics.mappings_priced < 20
+
+
+def test_ties_of_several_dataspaces_are_told_by_the_words_of_all_factors(tmp_path: Path):
+    """Inputs and outputs take 256,608 cycles to read together, and the cost model says one more."""
+    mapspace = shipped("tpu_like", "R: 3, S: 3, P: 54, Q: 54, C: 1024, K: 512, N: 1", tmp_path)
+    result = map_einsum(mapspace, Options(objectives=("latency",)))
+    assert result.status is Status.OPTIMAL
+    assert result.value == 256_609
+    assert result.statistics.mappings_priced < 50
+
+
+def test_ties_of_energy_that_leaks_while_a_bandwidth_is_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whole cycles and whole energies tell without orders that thousands of factors are no better."""
+    ordered: list[Skeleton] = []
+    complete = Skeleton.complete
+
+    def counted(own: Skeleton, goal: Goal, stop: Callable[[], bool]) -> Iterator[Priced]:
+        ordered.append(own)
+        return complete(own, goal, stop)
+
+    monkeypatch.setattr(Skeleton, "complete", counted)
+    shape = "R: 7, S: 5, P: 500, Q: 250, C: 7, K: 820, N: 16, Wstride: 2, Hstride: 2"
+    result = map_einsum(shipped("tpu_like", shape, tmp_path), Options(objectives=("energy",)))
+    assert result.status is Status.OPTIMAL
+    assert len(ordered) < 50
 
 
 def place_of(space: SearchSpace, mapping: Mapping) -> tuple[Subproblem | None, list[int]]:
