@@ -92,6 +92,7 @@ class Search:
         self._ticket = count()
         self._lowest: int | None = None
         self._completed: set[SkeletonKey] = set()
+        self._first_nodes = FIRST_NODES
 
     def run(self, capped: Callable[[], bool]) -> int | None:
         """Search to the end; return the proven bound, or a weaker one when stopped.
@@ -250,7 +251,11 @@ class Search:
                 # Another one is more promising now.
                 self._push(value, replace(candidate, loads=()))
                 return
-        if self._branch(bounds, min(FIRST_NODES, self.options.branch_nodes), loads) or self.stop():
+        enough = self._branch(bounds, min(self._first_nodes, self.options.branch_nodes), loads)
+        # Where windows leave wide gaps, few nodes settle nothing: it is better to sharpen bounds at once.
+        doubled = min(2 * self._first_nodes, FIRST_NODES)
+        self._first_nodes = doubled if enough else max(self._first_nodes // 2, FIRST_NODES // 16)
+        if enough or self.stop():
             return
         sharp = tightened(candidate, self.goal, sharp=True, stop=self.stop)
         if sharp is not None:

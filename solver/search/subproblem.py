@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -193,13 +193,15 @@ class Subproblem:
     def feasible(self, level: int) -> IntArray:
         """Lattice indices of the tiles that fit into `level`, and leave room for the fanouts above."""
         tenants = self.space.tenants(self.mask, level)
-        stages = [stage for stage in self.spatial[:level] if stage.units > 1]
+        stages = {place: stage for place, stage in enumerate(self.spatial[:level]) if stage.units > 1}
         if not stages:
             return self.space.feasible(level, tenants)
-        key = ("feasible", level, tenants, *(stage.key for stage in stages))
-        return self.space.memo(key, lambda: self._leaving_room(self.space.feasible(level, tenants), stages))
+        # Classes of two stages may have one key and different members.
+        key = ("feasible", level, tenants, *((place, stage.key) for place, stage in stages.items()))
+        fitting = self.space.feasible(level, tenants)
+        return self.space.memo(key, lambda: self._leaving_room(fitting, stages.values()))
 
-    def _leaving_room(self, tiles: IntArray, stages: Sequence[StageClass]) -> IntArray:
+    def _leaving_room(self, tiles: IntArray, stages: Iterable[StageClass]) -> IntArray:
         """Those of `tiles` that some spatial choice of each stage can multiply within the bounds."""
         lattice = self.space.lattice
         for stage in stages:

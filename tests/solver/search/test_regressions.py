@@ -146,3 +146,24 @@ def test_a_loop_may_leave_less_in_place_than_any_class(monkeypatch: pytest.Monke
     assert best is not None
     result = map_einsum(mapspace, Options(("energy",)))
     assert (result.status, result.value) == (Status.OPTIMAL, best[0])
+
+
+def test_classes_of_two_stages_may_look_alike_and_unroll_different_dimensions():
+    """No dataspace tells B from M: the outer fanout unrolls one of them, the inner one the other."""
+    spaces = (space("A", "B", "M", "K"), space("W", "K"), space("Z", "B", "M", read_write=True))
+    buffer = StorageLevel("buffer", energy=AccessEnergy(1, 1, 1))
+    nodes = (StorageLevel("dram"), Fanout("outer", 2), StorageLevel("middle"), Fanout("inner", 2), buffer)
+    only_b, only_m = exactly(M=1, K=1).factors, exactly(B=1, K=1).factors
+    nothing = exactly(B=1, M=1, K=1)
+    mapspace = Mapspace(
+        Problem("alike", ("B", "M", "K"), (2, 2, 2), spaces),
+        Architecture("a", nodes, Compute("mac", 1)),
+        (nothing, nothing, exactly(B=1)),
+        (SpatialRules(only_b), SpatialRules(only_m)),
+        (KeepRules(frozenset("AWZ")),) * 3,
+        min_parallelism=Fraction(2),
+    )
+    best = optimum(mapspace, "energy")
+    assert best is not None
+    result = map_einsum(mapspace, Options(("energy",)))
+    assert (result.status, result.value) == (Status.OPTIMAL, best[0])
