@@ -1,8 +1,9 @@
 """The optimizer against complete enumeration, priced by the plain cost model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -11,10 +12,11 @@ from model.mapping import FanoutMapping, Mapping
 from model.mapspace import Mapspace
 from solver.result import Options, Result, Status, Termination
 from solver.search import engine, map_einsum
+from solver.search.lattice import IntArray
 from solver.search.space import SearchSpace
 from tests.bruteforce import Objective, axis_choices, objective_value, optima
 from tests.reference_optima import FOLDER, NAMES, OBJECTIVES, load_reference
-from tests.solver.search.unusual import register_mapspaces, unusual_mapspaces, with_signs
+from tests.solver.search.unusual import alike_mapspaces, register_mapspaces, unusual_mapspaces, with_signs
 from tests.strategies import mapspaces, random_mapspaces
 from tests.test_bruteforce import allows
 
@@ -91,6 +93,30 @@ def test_sharp_bounds_lose_nothing(seed: int, monkeypatch: pytest.MonkeyPatch):
 def test_registers_of_one_dataspace(first_nodes: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(engine, "FIRST_NODES", first_nodes)
     compare(register_mapspaces(5, 40, 1200), ("energy", "edp"))
+
+
+@pytest.mark.parametrize("seed", range(61, 66))
+def test_dimensions_that_are_alike(seed: int):
+    compare(alike_mapspaces(seed, 25, 1500), OBJECTIVES)
+
+
+def test_tables_are_remembered_under_all_that_they_depend_on(monkeypatch: pytest.MonkeyPatch):
+    """Whatever a search finds remembered is what it would compute."""
+    hits = 0
+    memo = SearchSpace.memo
+
+    def checked(space: SearchSpace, key: object, compute: Callable[[], IntArray]) -> IntArray:
+        nonlocal hits
+        known = memo(space, key, compute)
+        anew = compute()
+        assert np.array_equal(known, anew)
+        hits += known is not anew
+        return known
+
+    monkeypatch.setattr(SearchSpace, "memo", checked)
+    for mapspace in (*alike_mapspaces(71, 30, 1500), *random_mapspaces(71, 30, 1500), *sliding(71, 10, 1500)):
+        solve(mapspace, "energy")
+    assert hits > 1000
 
 
 @pytest.mark.parametrize("seed", [5, 6])

@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from model.architecture import Architecture, Compute, Fanout, StorageLevel
-from model.mapspace import KeepRules, Mapspace
-from model.problem import Dataspace, Term
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.problem import Dataspace, Problem, Term
 from solver.search.bounds import LatticeBounds
 from solver.search.goal import UNLIMITED
 from solver.search.grid import spatial_grid
@@ -95,6 +95,57 @@ def _register_mapspace(random: Random) -> Mapspace:
         tuple(strategies._temporal_rules(random, problem) for _ in architecture.levels),
         tuple(strategies._spatial_rules(random, problem) for _ in architecture.fanouts),
         tuple(keep),
+    )
+
+
+def alike_mapspaces(seed: int, count: int, max_mappings: int) -> list[Mapspace]:
+    """Mapspaces with dimensions that no dataspace tells apart, and fanouts that unroll different ones."""
+    random = Random(seed)
+    found: list[Mapspace] = []
+    while len(found) < count:
+        mapspace = _alike_mapspace(random)
+        if 0 < count_mappings(mapspace, max_mappings, innermost_orders=False) <= max_mappings:
+            found.append(mapspace)
+    return found
+
+
+def _alike_mapspace(random: Random) -> Mapspace:
+    """Up to three dimensions that are alike; most dimensions may be unrolled by one of the fanouts only."""
+    names = "BMNK"[: random.randint(3, 4)]
+    several = tuple((Term(dim),) for dim in names[:-1])
+    spaces = (
+        Dataspace("A", (*several, (Term("K"),))),
+        Dataspace("W", ((Term("K"),),)),
+        Dataspace("Z", several, read_write=True),
+    )
+    dims = (*names[:-1], "K")
+    problem = Problem("alike", dims, tuple(random.choice((2, 2, 3, 4)) for _ in dims), spaces)
+    nodes: list[StorageLevel | Fanout] = [strategies._dram(random, problem)]
+    for number in range(random.choice((2, 2, 3))):
+        nodes.append(Fanout(f"array{number}", *random.choice(((2, 1), (2, 2), (3, 1), (4, 1)))))
+        size = random.choice((None, None, 4, 8, 12, 18))
+        energy = AccessEnergy(*(random.choice((1, 10, 100)) for _ in range(3)))
+        nodes.append(StorageLevel(f"buffer{number}", size_words=size, energy=energy))
+    fanouts = [node for node in nodes if isinstance(node, Fanout)]
+    owner = {dim: random.choice(fanouts) for dim in dims}
+    rules = (
+        SpatialRules(
+            tuple(FactorRule(d, "=", 1) for d in dims if owner[d] is not own and random.random() < 0.8)
+        )
+        for own in fanouts
+    )
+    levels = [node for node in nodes if isinstance(node, StorageLevel)]
+    fixed = (
+        tuple(FactorRule(dim, "=", 1) for dim in dims if random.random() < share)
+        for share in (*([0.9] * (len(levels) - 1)), 0.3)
+    )
+    return Mapspace(
+        problem,
+        Architecture("alike", tuple(nodes), Compute("mac", energy=1)),
+        tuple(map(TemporalRules, fixed)),
+        tuple(rules),
+        (KeepRules(frozenset("AWZ")),) * len(levels),
+        min_parallelism=Fraction(random.choice((1, 2, 2, 3))),
     )
 
 
