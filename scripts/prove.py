@@ -65,7 +65,7 @@ class Choice:
         fixed, slope, top = 0, 1 << 20, high * (1 << 20)
         if most < inf:
             leak = self.space.leak({p: prod(own) for p, own in self.spatial.items()})
-            fixed = self.space.arithmetic + low * leak
+            fixed = self.space.arithmetic + (low - self.space.latency) * leak
             slope = int(least // low) + 1 if measure and high < inf else 0
             top = (max(most + slope * low, least + slope * high) + 1 if slope else most) - fixed
         pairs = []

@@ -283,8 +283,8 @@ class Space:
                 count = max(0, words[source] * times - first)
                 energy += -(-count // block) * access * int(paying)
                 counts[p, v, kind] += count
-        cycles = max(self.level_cycles(p, counts, steps) for p in self.stores) + self.latency
-        energy += cycles * self.leak(used)
+        busy = max(self.level_cycles(p, counts, steps) for p in self.stores)
+        cycles, energy = busy + self.latency, energy + busy * self.leak(used)
         fits = all(least <= sizes[p] <= most for p, (least, most) in self.sizes.items())
         return {"energy": energy, "latency": cycles, "edp": energy * cycles, "fits": fits}
 

@@ -59,9 +59,10 @@ def evaluate(
         level_cycles(level, steps, ((name, t.reads, t.fills + t.updates) for name, t in at[position]))
         for position, level in zip(at, architecture.levels, strict=True)
     ]
-    cycles = max(needed) + network_latency(architecture)
+    busy = max(needed)
+    cycles = busy + network_latency(architecture)
     levels = tuple(
-        _level_cost(architecture, nest, position, level, at[position], own, cycles)
+        _level_cost(architecture, nest, position, level, at[position], own, busy)
         for position, level, own in zip(at, architecture.levels, needed, strict=True)
     )
     violations = [
@@ -97,7 +98,7 @@ def _level_cost(
     level: StorageLevel,
     traffic: Sequence[Named],
     needed: int,
-    cycles: int,
+    busy: int,
 ) -> LevelCost:
     used = nest.instances(position)
     paying = paying_instances(level, architecture.instances_above(position), used)
@@ -106,7 +107,7 @@ def _level_cost(
         name=level.name,
         instances=used,
         cycles=needed,
-        leak_energy=level.energy.leak_per_cycle * cycles * leaking_instances(architecture, level, children),
+        leak_energy=level.energy.leak_per_cycle * busy * leaking_instances(architecture, level, children),
         dataspaces=tuple(_dataspace_cost(level, name, words, paying) for name, words in traffic),
     )
 

@@ -20,7 +20,7 @@ from model.cost.tiles import displacement, extents, tile_words
 from model.cost.traffic import distinct_children
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from solver.search.dataspaces import DataspaceView
-from solver.search.goal import Goal
+from solver.search.goal import SLACK, Goal
 from solver.search.lattice import FloatArray
 from solver.search.orders import allowed_orders
 from solver.search.prices import BoundaryPrice, DataspaceFlow, PriceList, Resource, resources
@@ -266,8 +266,10 @@ class Skeleton:
 
     def _least(self, cost: _Cost) -> tuple[int, int]:
         """Least energy and cycles of a mapping that costs at least `cost`, with what leaks meanwhile."""
-        cycles = max(self._least_cycles, math.ceil(float(cost.loads.max(initial=0.0)) * (1 - 1e-12)))
-        return cost.energy + self._leak_per_cycle * (cycles - self._least_cycles), cycles
+        steps = self._nest.steps()
+        busy = max(steps, math.ceil(float(cost.loads.max(initial=0.0)) * SLACK))
+        energy = cost.energy + self._leak_per_cycle * (busy - steps)
+        return energy, busy + network_latency(self.space.architecture)
 
     @cached_property
     def _distinct_orders(self) -> tuple[tuple[_Ordered, ...], ...]:
@@ -301,10 +303,6 @@ class Skeleton:
         return (*imprint, run)
 
     @cached_property
-    def _least_cycles(self) -> int:
-        return self._nest.steps() + network_latency(self.space.architecture)
-
-    @cached_property
     def _leak_per_cycle(self) -> int:
         architecture, nest = self.space.architecture, self._nest
         total = 0
@@ -320,5 +318,5 @@ class Skeleton:
         steps = self._nest.steps()
         operands = self._cost(innermost, dict.fromkeys(self._due(innermost), steps))
         compute = space.problem.computes * space.architecture.compute.energy
-        leak = self._leak_per_cycle * self._least_cycles
+        leak = self._leak_per_cycle * steps
         return _Cost(compute + operands.energy + leak, operands.loads)

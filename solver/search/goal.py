@@ -8,8 +8,8 @@ import numpy as np
 
 from solver.search.lattice import BoolArray, FloatArray
 
-UNLIMITED = 1 << 200
-"""An energy that no mapping reaches."""
+UNLIMITED = 1 << 400
+"""An energy or a number of cycles that no mapping reaches: specs are limited to far less."""
 
 SLACK = 1 - 1e-12
 """A product of two floating-point numbers errs by far less than this share."""

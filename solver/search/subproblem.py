@@ -171,7 +171,8 @@ class Subproblem:
             for prices in self.prices
             if len(space.levels) in prices
         )
-        return compute + operands * self.quantum + self.leak_per_cycle * self.least_cycles
+        busy = self.least_cycles - network_latency(space.architecture)
+        return compute + operands * self.quantum + self.leak_per_cycle * busy
 
     def _least_leaking(self, place: int, level: StorageLevel) -> int:
         """Instances that leak at least; fewer than in truth only where a gate lies between two fanouts."""

@@ -22,6 +22,9 @@ from solver.search.space import KeepMask, SearchSpace
 ROUNDING = 1 - 1e-9
 """Floating-point sums here err by far less than this share."""
 
+LARGEST_EXACT = 2.0**53
+"""Quotients of whole numbers are rounded from here on."""
+
 ROUNDING_UP = 1 + 1e-9
 """For what is subtracted: little may be left of large numbers."""
 
@@ -76,7 +79,8 @@ class _PartSurvey:
         self.space = space
         self.grid = grid
         self._fronts = fronts
-        self._steps = space.problem.computes / grid.above[-1]
+        steps = space.problem.computes / grid.above[-1]
+        self._steps = np.where(steps < LARGEST_EXACT, steps, steps * ROUNDING)
 
     def bounds(self, mask: KeepMask) -> tuple[FloatArray, FloatArray]:
         """Lower bounds per combination on energy and cycles."""
@@ -85,22 +89,23 @@ class _PartSurvey:
             for place in range(len(self.space.views))
             for action in actions(self.space.levels, self._flow(mask, place))
         ]
-        cycles = self._cycles(mask, found)
+        busy = self._busy(mask, found)
         priced = [(place, action, self._price(place, action)) for place, action in found]
-        energies = self._fixed(np.where(np.isfinite(cycles), cycles, 0.0)) + self._total(mask, priced)
+        energies = self._fixed(np.where(np.isfinite(busy), busy, 0.0)) + self._total(mask, priced)
+        cycles = busy + float(network_latency(self.space.architecture))
         return energies * np.where(energies > 0, ROUNDING, 1.0), cycles
 
-    def _cycles(self, mask: KeepMask, found: Sequence[tuple[int, Action]]) -> FloatArray:
-        cycles = self._steps
+    def _busy(self, mask: KeepMask, found: Sequence[tuple[int, Action]]) -> FloatArray:
+        """Cycles at least, but for latencies of networks."""
+        busy = self._steps
         for resource in resources(self.space.levels):
             loads = [
                 (place, action, np.full(len(self.grid), float(share)))
                 for place, action in found
                 if (share := cycles_per_word(self.space.levels, resource, action, self._name(place)))
             ]
-            cycles = np.maximum(cycles, self._total(mask, loads) * ROUNDING)
-        result: FloatArray = cycles + float(network_latency(self.space.architecture))
-        return result
+            busy = np.maximum(busy, self._total(mask, loads) * ROUNDING)
+        return busy
 
     def _name(self, place: int) -> str:
         return self.space.views[place].name
@@ -141,12 +146,12 @@ class _PartSurvey:
         price: FloatArray = paying * each
         return price
 
-    def _fixed(self, cycles: FloatArray) -> FloatArray:
-        """Energy of the compute, and leakage of the used instances for these cycles."""
+    def _fixed(self, busy: FloatArray) -> FloatArray:
+        """Energy of the compute, and leakage of the used instances for so many busy cycles."""
         architecture = self.space.architecture
         total = np.full(len(self.grid), float(self.space.problem.computes * architecture.compute.energy))
         for place, level in enumerate(self.space.levels):
-            total += level.energy.leak_per_cycle * self.grid.above[place] * cycles
+            total += level.energy.leak_per_cycle * self.grid.above[place] * busy
         return total
 
     def _least(self, mask: KeepMask, level: int, weights: dict[int, FloatArray]) -> FloatArray:

@@ -113,15 +113,15 @@ class BatchEvaluator:
                 for number, level in enumerate(self.architecture.levels)
             ]
         )
-        cycles = needed.max(axis=0) + network_latency(self.architecture)
+        busy = needed.max(axis=0)
         sizes = tiles if (self._sizes == 1).all() else tiles * self._sizes[:, None, :]
         valid = fits(self.architecture, nest, sizes.sum(axis=2), batch.columns)
         for levels in kept:
             valid &= levels.any(axis=0)
         return BatchEvaluation(
             valid=valid,
-            energy=self._energy(nest, reads, fills, updates, cycles),
-            cycles=cycles,
+            energy=self._energy(nest, reads, fills, updates, busy),
+            cycles=busy + network_latency(self.architecture),
             compute_cycles=nest.steps,
             instances=np.stack([nest.instances(at) for at in self.architecture.storage_indices], axis=1),
             level_cycles=needed.T,
@@ -132,10 +132,10 @@ class BatchEvaluator:
         )
 
     def _energy(
-        self, nest: BatchNest, reads: Integers, fills: Integers, updates: Integers, cycles: Integers
+        self, nest: BatchNest, reads: Integers, fills: Integers, updates: Integers, busy: Integers
     ) -> Doubles:
         """Energy of arithmetic, accesses and leakage, in the architecture's unit."""
-        energy = np.full(len(cycles), float(self.problem.computes * self.architecture.compute.energy))
+        energy = np.full(len(busy), float(self.problem.computes * self.architecture.compute.energy))
         levels = zip(self.architecture.storage_indices, self.architecture.levels, strict=True)
         for number, (position, level) in enumerate(levels):
             paying = paying_instances(
@@ -144,7 +144,7 @@ class BatchEvaluator:
             words = (reads[number], fills[number], updates[number])
             energy += level_energy(level, self._names, *words) * paying
             leaking = leaking_instances(self.architecture, nest, position, level)
-            energy += float(level.energy.leak_per_cycle) * cycles * leaking
+            energy += float(level.energy.leak_per_cycle) * busy * leaking
         return energy
 
 

@@ -213,6 +213,12 @@ def test_leakage_of_used_and_of_gated_instances() -> None:
     assert leak(replace(level, gating_fanouts=0)) == 5 * 6 * 8
 
 
+def test_nothing_leaks_while_networks_fill_and_drain() -> None:
+    level = replace(BUFFER, energy=AccessEnergy(leak_per_cycle=5), network_fill_latency=7)
+    found = price([(DRAM, temporal(("R", 3), ("P", 4))), (level, temporal())])
+    assert (found.cycles, found.leak_energy) == (12 + 7, 5 * 12)
+
+
 @pytest.mark.parametrize(
     ("change", "cycles"),
     [

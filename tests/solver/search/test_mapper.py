@@ -205,6 +205,18 @@ def test_energies_scale_without_limit(scale: int, objective: str):
     assert result.value == best[0] * scale
 
 
+@pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
+def test_the_dearest_arithmetic_that_specs_allow(objective: str):
+    """1e30 pJ, counted in units of 1e-12 pJ, for each of 2**64 multiplications."""
+    bound = (1 << 31) - 1
+    mapspace = free_mapspace(matmul(bound, bound, 4), StorageLevel("dram", energy=AccessEnergy(1, 1, 1)))
+    compute = replace(mapspace.architecture.compute, energy=10**42)
+    dear = replace(mapspace, architecture=replace(mapspace.architecture, compute=compute))
+    result = map_einsum(dear, Options(objectives=(objective,)))
+    assert result.status is Status.OPTIMAL
+    assert result.evaluation.energy > 10**42 * 4 * bound**2
+
+
 def coprime(mapspace: Mapspace, scale: int) -> Mapspace:
     """Energies of many digits without a common divisor, in the same proportions up to the last ones."""
     primes = iter((2, 3, 5, 7, 11, 13, 17, 19, 23))

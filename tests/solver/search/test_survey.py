@@ -51,6 +51,16 @@ def test_pareto_front(seed: int):
     assert set(found) == front
 
 
+def test_cycles_beyond_the_whole_numbers_of_doubles_are_not_rounded_up():
+    mapspace = free_mapspace(matmul(94_906_267, 94_906_269, 1), StorageLevel("dram"))
+    space = SearchSpace(mapspace)
+    (mask,) = keep_masks(space)
+    _, cycles = Survey(space).bounds(mask)
+    steps = 94_906_267 * 94_906_269
+    assert float(steps) > steps > 2**53
+    assert steps * (1 - 2e-9) < cycles.item() <= steps
+
+
 def least_by_choice(mapspace: Mapspace, space: SearchSpace) -> dict[Key, tuple[int, int]]:
     """Least energy and least cycles of the valid mappings, by keep mask and factors per fanout."""
     best: dict[Key, tuple[int, int]] = defaultdict(lambda: (2**100, 2**100))
