@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from model.mapping import FanoutMapping, Mapping, SpatialLoop
 from model.mapspace import SpatialRules
 from model.spec.source import Span, SpecError
 from model.spec.timeloop.context import Context
+from model.spec.timeloop.feasibility import Slot
 from model.spec.timeloop.loops import LoopConstraints
 from model.spec.timeloop.rules import axis_of
+from model.spec.timeloop.tree import Leaf
 
 
 def check_flags(asked: LoopConstraints, own: LoopConstraints) -> None:
@@ -20,8 +22,28 @@ def check_flags(asked: LoopConstraints, own: LoopConstraints) -> None:
         given: dict[str, Span] = getattr(own, flag)
         for name, span in given.items():
             if name not in getattr(asked, flag):
-                hint = f"write it in the constraints of `{own.leaf.name}`"
-                raise SpecError(f"{flag} of `{name}` belongs to the architecture", span, hint=hint)
+                raise _architectural(flag, name, own.leaf, span)
+
+
+def check_coalescing(asked: Sequence[Slot], settled: Sequence[Slot]) -> None:
+    """Raise a SpecError for a ``no_coalesce`` that only stands in the mapping.
+
+    Parameters
+    ----------
+    asked, settled
+        The storage levels by the constraints alone, and by the constraints and the mapping.
+    """
+    for before, after in zip(asked, settled, strict=True):
+        assert before.keeping is not None
+        assert after.keeping is not None
+        for name, span in after.keeping.no_coalesce.items():
+            if name not in before.keeping.no_coalesce:
+                raise _architectural("no_coalesce", name, after.loops.leaf, span)
+
+
+def _architectural(flag: str, name: str, leaf: Leaf, span: Span) -> SpecError:
+    hint = f"write it in the constraints of `{leaf.name}`"
+    return SpecError(f"{flag} of `{name}` belongs to the architecture", span, hint=hint)
 
 
 def check_rules(

@@ -28,7 +28,7 @@ from model.spec.source import (
 from model.spec.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
 from model.spec.timeloop.attributes import read_variables
 from model.spec.timeloop.clauses import Clause, node_clauses, target_clauses
-from model.spec.timeloop.conformity import check_parallelism
+from model.spec.timeloop.conformity import check_coalescing, check_parallelism
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.feasibility import check_feasible
 from model.spec.timeloop.hierarchy import HierarchyNode, flattened
@@ -214,6 +214,7 @@ def load_node(
     if given is not None:
         keeping = [clause for clause in targets if clause.kind == "dataspace"]
         settled = assemble([*clauses, *keeping], context, options.ignore_sparse)
+        check_coalescing(assembly.storages, settled.storages)
         mapping = read_mapping(targets, settled, given.span, context)
         check_parallelism(mapping, *parallelism, given.span)
     loaded_notes = tuple(dict.fromkeys(map(printable, notes)))

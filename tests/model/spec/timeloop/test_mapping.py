@@ -86,6 +86,7 @@ def test_a_spatial_target_may_name_the_level_above():
         ("type: dataspace", "type: dataspaces", "unknown constraint type", "dataspaces"),
         ("bypass: [Weights]", "bypass: [Inputs]", "cannot both keep and bypass `Inputs`", "Inputs"),
         ("split: 1", "split: 1, no_reuse: [Weights]", "belongs to the architecture", "Weights"),
+        ("type: dataspace", "type: dataspace, no_coalesce: [Inputs]", "to the architecture", "Inputs"),
         (
             "type: dataspace, keep: [Inputs, Outputs], bypass: [Weights]",
             "type: parallelism, min: 1",
@@ -128,6 +129,12 @@ def test_a_mapping_that_keeps_the_constraints():
     constraints = "{temporal: {permutation: [C, R, P], factors: ['K>=2']}, dataspace: {bypass: [Weights]}}"
     loaded = load(text_with(MAPPING, DRAM, ARRAY, constrained(SPAD, constraints), MAC))
     assert loaded.mapping == load(text_with(MAPPING)).mapping
+
+
+def test_a_mapping_may_repeat_the_flags_of_the_architecture():
+    node = constrained(SPAD, "{dataspace: {no_coalesce: [Inputs]}}")
+    text = text_with(MAPPING.replace("keep: [I", "no_coalesce: [Inputs], keep: [I"), DRAM, ARRAY, node, MAC)
+    assert load(text).mapspace.architecture.levels[1].no_coalesce == {"Inputs"}
 
 
 BRANCH = """\
