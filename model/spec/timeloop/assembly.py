@@ -13,7 +13,14 @@ from model.spec.source import Node, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.feasibility import Slot
-from model.spec.timeloop.keeping import Keeping, check_homes, read_keeping, settle_outermost, settle_parallel
+from model.spec.timeloop.keeping import (
+    Keeping,
+    check_homes,
+    note_outermost_passing,
+    read_keeping,
+    settle_outermost,
+    settle_parallel,
+)
 from model.spec.timeloop.loops import LoopConstraints, check_contradictions, read_loops
 from model.spec.timeloop.macros import maximize
 from model.spec.timeloop.rules import check_no_fanout, note_split, spatial_rules
@@ -93,8 +100,8 @@ def _keepings(
     groups = [settle_parallel(parallel, keepings, context) for parallel in context.tree.parallels]
     settle_outermost(keepings[storages[0]], context)
     levels = [keepings[leaf] for leaf in storages]
-    check_homes(levels, context)
     _check_flags(levels, context)
+    check_homes(levels, context)
     return keepings, tuple(group for group in groups if group is not None)
 
 
@@ -111,6 +118,7 @@ def _check_flags(levels: Sequence[Keeping], context: Context) -> None:
         raise SpecError(message, span)
     for keeping in levels:
         _note_idle(keeping.no_coalesce, "no_coalesce", keeping, context)
+    note_outermost_passing(levels, context)
 
 
 def _note_idle(flags: dict[str, Span], what: str, keeping: Keeping, context: Context) -> None:

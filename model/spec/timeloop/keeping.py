@@ -39,6 +39,10 @@ class Keeping:
             settled=frozenset(self.settled),
         )
 
+    def may_hold(self, name: str) -> bool:
+        """Whether the level may keep a dataspace, and not only pass on what others above it keep."""
+        return name not in self.bypass and name not in self.no_coalesce
+
     def require(self, verb: str, name: str, span: Span) -> None:
         """Add a dataspace that must be kept or bypassed.
 
@@ -185,8 +189,24 @@ def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
         if set(keeping.bypass) == set(context.dataspaces):
             context.note(f"{keeping.leaf.span}: `{keeping.leaf.name}` keeps nothing: all data passes by")
     for name in context.dataspaces:
-        if all(name in keeping.bypass for keeping in keepings):
-            places = tuple(
-                (keeping.bypass[name], f"`{keeping.leaf.name}` bypasses it") for keeping in keepings
-            )
-            raise SpecError(f"no level keeps `{name}`", places[0][0], places[1:])
+        if any(keeping.may_hold(name) for keeping in keepings):
+            continue
+        passing = [keeping for keeping in keepings if name not in keeping.bypass]
+        bypassing = [keeping for keeping in keepings if name in keeping.bypass]
+        places = [(k.no_coalesce[name], f"`{k.leaf.name}` only passes it on: no_coalesce") for k in passing]
+        places += [(k.bypass[name], f"`{k.leaf.name}` bypasses it") for k in bypassing]
+        hint = "a level with no_coalesce needs one above it that keeps the dataspace" if passing else None
+        raise SpecError(f"no level keeps `{name}`", places[0][0], tuple(places[1:]), hint)
+
+
+def note_outermost_passing(keepings: Sequence[Keeping], context: Context) -> None:
+    """Note the levels that count as bypassing, as nothing above them keeps what they only pass on."""
+    for name in context.dataspaces:
+        for keeping in keepings:
+            if keeping.may_hold(name):
+                break
+            if name not in keeping.bypass:
+                context.note(
+                    f"{keeping.no_coalesce[name]}: no level above `{keeping.leaf.name}` keeps `{name}`: "
+                    "with no_coalesce it counts as bypassing it"
+                )

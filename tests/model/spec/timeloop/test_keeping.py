@@ -198,6 +198,18 @@ def test_no_coalesce():
     assert "no_coalesce has no effect" in load(spec(arch=architecture(DRAM, idle, MAC))).notes[0]
 
 
+def test_a_level_that_passes_on_needs_one_that_keeps():
+    dram = constrained(DRAM, "{dataspace: {bypass: [Inputs]}}")
+    passing = constrained(BUFFER, "{dataspace: {no_coalesce: [Inputs]}}")
+    error = error_of(dram, passing, MAC)
+    assert error.message == "no level keeps `Inputs`"
+    assert marked(error) == "Inputs"
+    assert [text for _, text in error.related] == ["`DRAM` bypasses it"]
+    notes = load(spec(arch=architecture(dram, passing, ARRAY, SPAD, MAC))).notes
+    assert sum("no level above `buffer` keeps `Inputs`" in note for note in notes) == 1
+    assert load(spec(arch=architecture(DRAM, passing, MAC))).notes == ()
+
+
 def test_nothing_outside_parallel_cannot_keep():
     nothing = "  - !Nothing {constraints: {dataspace: {keep: [Outputs]}}}\n"
     assert "outside `!Parallel`" in error_of(DRAM, nothing, MAC).message
