@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from model.spec.fields import as_mapping, as_name, check_keys, listing, one_of
-from model.spec.source import Node, SequenceNode, SpecError, did_you_mean
+from model.spec.fields import as_int, as_mapping, as_name, check_keys, given, listing, one_of
+from model.spec.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.version import check_version
 
@@ -39,11 +39,11 @@ _SEARCH_KEYS = (
     "diagnostics",
     "penalize_consecutive_bypass_fails",
     "emit_whoop_nest",
-    "max_temporal_loops_in_a_mapping",
     "algorithm",
     "filter_revisits",
     "max_permutations_per_if_visit",
 )
+_MOST_LOOPS = "max_temporal_loops_in_a_mapping"
 
 
 def read_mapper(node: Node | None, context: Context) -> tuple[str, ...]:
@@ -52,13 +52,14 @@ def read_mapper(node: Node | None, context: Context) -> tuple[str, ...]:
     Raises
     ------
     SpecError
-        An unknown key, or a metric that is not supported.
+        An unknown key, a metric that is not supported, or a limit on the number of loops.
     """
     if node is None:
         return DEFAULT_OBJECTIVES
     section = as_mapping(node, "`mapper`")
-    check_keys(section, ("version", *_METRIC_KEYS, *_SEARCH_KEYS), "`mapper`")
+    check_keys(section, ("version", *_METRIC_KEYS, _MOST_LOOPS, *_SEARCH_KEYS), "`mapper`")
     check_version(section)
+    _refuse_most_loops(section, context)
     search = [key for key in section.keys() if key in _SEARCH_KEYS]  # noqa: SIM118 (a node, not a dict)
     if search:
         context.note(f"{section.span}: only sampling searches use {listing(search)}, a proof does not")
@@ -69,6 +70,14 @@ def read_mapper(node: Node | None, context: Context) -> tuple[str, ...]:
     items = value.items if isinstance(value, SequenceNode) else (value,)
     objectives = tuple(dict.fromkeys(_objective(item) for item in items))
     return objectives or DEFAULT_OBJECTIVES
+
+
+def _refuse_most_loops(section: MappingNode, context: Context) -> None:
+    """Raise a SpecError for a limit on the temporal loops of a mapping; 0 and less stand for none."""
+    value = given(section, _MOST_LOOPS)
+    if value is not None and as_int(value, f"`{_MOST_LOOPS}`", context.variables) > 0:
+        hint = "leave it out; `factors` with `=1` in the constraints forbid loops"
+        raise SpecError(f"`{_MOST_LOOPS}`: a limit on loops is not modelled", value.span, hint=hint)
 
 
 def _objective(node: Node) -> str:

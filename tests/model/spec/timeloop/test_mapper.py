@@ -30,6 +30,11 @@ def test_keys_for_logs_are_noted():
     assert "`log_oave_mappings` and `log_mappings_yaml`" in note
 
 
+@pytest.mark.parametrize("value", ["-1", "0", ""])
+def test_no_limit_on_loops(value):
+    assert load(spec(f"mapper: {{max_temporal_loops_in_a_mapping: {value}}}\n")).notes == ()
+
+
 @pytest.mark.parametrize(
     ("mapper", "message", "mark"),
     [
@@ -38,6 +43,7 @@ def test_keys_for_logs_are_noted():
         ("{optimization_metrics: [accesses-2]}", "is not supported", "accesses-2"),
         ("{optimization_metrics: [enrgy]}", "unknown metric `enrgy`", "enrgy"),
         ("{optimization_metrics: [[edp]]}", "must be a single value", "[edp]"),
+        ("{max_temporal_loops_in_a_mapping: 6}", "a limit on loops is not modelled", "6"),
         ("[edp]", "must be a mapping", "[edp]"),
         ("{version: 0.3, timeout: 1}", "version `0.3` is not supported", "0.3"),
     ],
