@@ -124,8 +124,9 @@ class _Reader:
 def read_storage(leaf: Leaf, context: Context, ignore_sparse: bool) -> StorageLevel:
     """Return the storage level that the attributes of `leaf` describe, energies aside.
 
-    ``block_size`` is ``width / (cluster_size * datawidth)``; the capacity is
-    ``depth * block_size``, ``entries`` or ``sizeKB``, and unlimited for a DRAM that gives none.
+    ``block_size`` is ``width / (cluster_size * datawidth)``, where ``cluster_size`` is 1 if nobody says
+    otherwise; the capacity is ``depth * block_size``, ``entries`` or ``sizeKB``, and unlimited for a DRAM
+    that gives none.
 
     Raises
     ------
@@ -248,7 +249,7 @@ def _slip(name: str) -> str | None:
 def _block(reader: _Reader, word_bits: int, context: Context) -> tuple[int, int]:
     """Return cluster size and block size, which width and datawidth tie together."""
     width = reader.integer("width", None)
-    cluster = reader.integer("cluster_size", None)
+    cluster = reader.integer("cluster_size", 1) or 1
     block = reader.integer("block_size", None)
     if width is None:
         if block is None:
@@ -257,17 +258,29 @@ def _block(reader: _Reader, word_bits: int, context: Context) -> tuple[int, int]
                 f"{reader.leaf.span}: storage `{reader.leaf.name}` gives neither `width` nor `block_size`: "
                 "an access moves one word"
             )
-        return cluster or 1, block or 1
-    known = cluster or 1 if block is None else block * (cluster or 1)
-    shown = f"width {width}, datawidth {word_bits}, cluster_size {cluster or 1}"
-    if block is not None and cluster is not None and width != known * word_bits:
-        message = f"block_size {block} contradicts {shown}"
-        raise SpecError(message, reader.place("block_size"))
-    if width % (known * word_bits):
+        return cluster, block or 1
+    if block is not None and width != block * cluster * word_bits:
+        raise _contradiction(reader, width, block, cluster, word_bits)
+    if width % (cluster * word_bits):
+        shown = f"width {width}, datawidth {word_bits}, cluster_size {cluster}"
         message = f"a row of {width} bits does not hold a whole number of words ({shown})"
         raise SpecError(message, reader.place("width"), ((reader.place("datawidth"), "datawidth"),))
-    rest = width // (known * word_bits)
-    return (cluster or 1, rest) if block is None else (cluster or rest, block)
+    return cluster, width // (cluster * word_bits)
+
+
+def _contradiction(reader: _Reader, width: int, block: int, cluster: int, word_bits: int) -> SpecError:
+    """Say that a row is not as wide as the blocks of its instances."""
+    written = [name for name in ("width", "datawidth", "cluster_size") if reader.node(name) is not None]
+    values = {"width": width, "datawidth": word_bits, "cluster_size": cluster}
+    shown = ", ".join(f"{name} {values[name]}" for name in written)
+    message = f"block_size {block} contradicts {shown}"
+    hint = None
+    if "cluster_size" not in written:
+        message += "; no cluster_size is given, which means 1"
+        shared, rest = divmod(width, block * word_bits)
+        hint = f"write `cluster_size: {shared}` if {shared} instances share a row" if not rest else None
+    places = tuple((reader.place(name), f"`{name}`") for name in written)
+    return SpecError(message, reader.place("block_size"), places, hint)
 
 
 def _check_no_width(leaf: Leaf, word_bits: int) -> None:

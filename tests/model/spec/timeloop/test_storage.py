@@ -37,7 +37,7 @@ def level(attributes: str, component_class: str = "SRAM", prefix: str = "") -> S
         ("{memory_width: 64, memory_depth: 256, word_width: 16}", 1024, 4, 1),
         ("{data_storage_width: 64, data_storage_depth: 256, word-bits: 16}", 1024, 4, 1),
         ("{width: 64, depth: 256, datawidth: 16, cluster_size: 2}", 512, 2, 2),
-        ("{width: 64, depth: 256, datawidth: 16, block_size: 2}", 512, 2, 2),
+        ("{width: 64, depth: 256, datawidth: 16, block_size: 2, cluster_size: 2}", 512, 2, 2),
         ("{block_size: 4, depth: 256, datawidth: 16}", 1024, 4, 1),
         ("{n_words: 4, depth: 256, datawidth: 16}", 1024, 4, 1),
         ("{depth: 256, datawidth: 16}", 256, 1, 1),
@@ -151,6 +151,7 @@ def test_the_old_bandwidth_is_halved_between_reads_and_writes():
         ("{width: 60, depth: 256, datawidth: 16}", "whole number of words", "60"),
         ("{width: 64, depth: 256, datawidth: 16, cluster_size: 3}", "whole number of words", "64"),
         ("{width: 64, depth: 2, datawidth: 16, block_size: 2, cluster_size: 1}", "contradicts", "2"),
+        ("{width: 64, depth: 2, datawidth: 16, block_size: 2}", "no cluster_size is given, which", "2"),
         ("{width: 64, depth: 256, datawidth: 16, entries: 5}", "`entries` gives 5 words", "5"),
         ("{width: 64, memory_width: 64, depth: 1, datawidth: 16}", "two names of one", "memory_width"),
         ("{width: 64, depth: 256, datawidth: 16, read_bandwith: 4}", "unknown attribute", "read_bandwith"),
@@ -173,6 +174,14 @@ def test_the_old_bandwidth_is_halved_between_reads_and_writes():
 )
 def test_mistakes_are_marked(attributes, message, mark):
     assert_fails(text_with(attributes), message, mark)
+
+
+def test_a_cluster_that_nobody_wrote_is_proposed():
+    row = "{width: 64, depth: 2, datawidth: 16, block_size: 2}"
+    error = failure(text_with(row))
+    assert error.message.startswith("block_size 2 contradicts width 64, datawidth 16; no cluster_size")
+    assert error.hint == "write `cluster_size: 2` if 2 instances share a row"
+    assert failure(text_with(row.replace("block_size: 2", "block_size: 3"))).hint is None
 
 
 def test_a_dram_has_no_clusters():
