@@ -67,6 +67,8 @@ _NETWORK_ENERGIES = (
 )
 MODELLED_ATTRIBUTES = (*(name for names in _SYNONYMS.values() for name in names), *_SIMPLE)
 STORAGE_ATTRIBUTES = (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES, *_NETWORK_ENERGIES)
+SHAPE_ATTRIBUTES = tuple(name for known in ("depth", "width", "datawidth") for name in _SYNONYMS[known])
+"""What estimators ask of any component, in all spellings."""
 
 # Alike enough to be a slip of the pen, unlike `n_banks` and the other names an estimator may know.
 _SLIP = 0.88

@@ -8,35 +8,51 @@ from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, Compound
 from model.spec.fields import listing
 from model.spec.source import Node, ScalarNode, Span, values_in
 from model.spec.timeloop.context import Context
-from model.spec.timeloop.storage import STORAGE_ATTRIBUTES
-from model.spec.timeloop.tree import Leaf
+from model.spec.timeloop.storage import SHAPE_ATTRIBUTES, STORAGE_ATTRIBUTES
+from model.spec.timeloop.tree import POWER_GATING, Leaf
 
-_KNOWN = frozenset((*STORAGE_ATTRIBUTES, *ESTIMATED_ATTRIBUTES, *GIVEN_KEYS, "energy_scale", *AREA_SCALES))
+_ANYWHERE = frozenset((*SHAPE_ATTRIBUTES, *ESTIMATED_ATTRIBUTES, *GIVEN_KEYS, "energy_scale", *AREA_SCALES))
+_OF_STORAGES = _ANYWHERE | frozenset(STORAGE_ATTRIBUTES)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _GIVEN_FORMS = "; energies are given as `energy: {read: 2.5, write: 3}` on the component"
 
 
 def note_unread(top: Node, classes: CompoundClasses, context: Context) -> None:
-    """Note attributes that the model does not know, no compound class declares, and no expression names."""
+    """Note attributes that nothing asks of a node, no compound class declares, and no expression names."""
     owners: dict[Span, list[str]] = {}
     names: dict[Span, str] = {}
     for leaf in context.tree.leaves:
         for name, attribute in leaf.attributes.items():
-            if name not in leaf.own or attribute.value is None or _is_known(name, leaf, classes):
+            if name not in leaf.own or attribute.value is None or _is_known(name, leaf, classes, context):
                 continue
             names[attribute.key] = name
             owners.setdefault(attribute.key, []).append(leaf.name)
+        if POWER_GATING in leaf.node and not _reaches_storage(POWER_GATING, leaf, context):
+            span = leaf.node.key(POWER_GATING).span
+            names[span], owners[span] = POWER_GATING, [leaf.name]
     words = _words(top) if names else frozenset[str]()
     for span, name in names.items():
         if name not in words:
-            forms = _GIVEN_FORMS if "energy" in name else ""
+            forms = _GIVEN_FORMS if "energy" in name and name not in _OF_STORAGES else ""
             context.note(f"{span}: nothing reads `{name}` of {listing(owners[span])}{forms}")
 
 
-def _is_known(name: str, leaf: Leaf, classes: CompoundClasses) -> bool:
+def _is_known(name: str, leaf: Leaf, classes: CompoundClasses, context: Context) -> bool:
     compound = classes.by_name.get(leaf.subclass or leaf.component_class)
     declared = compound is not None and compound.declares(name)
-    return declared or name in _KNOWN or name.replace("-", "_") in _KNOWN
+    known = _OF_STORAGES if _reaches_storage(name, leaf, context) else _ANYWHERE
+    return declared or name in known or name.replace("-", "_") in known
+
+
+def _reaches_storage(name: str, leaf: Leaf, context: Context) -> bool:
+    """Whether a storage has this attribute: its own, or one that it has from the container `leaf`."""
+    if leaf.role != "container":
+        return leaf.role == "storage"
+    leaves = context.tree.leaves
+    behind = leaves[leaves.index(leaf) + 1 :]
+    storages = (other for other in behind if other.role == "storage")
+    # A gate of the power is none of the attributes that its container hands on.
+    return any(name == POWER_GATING or name in other.attributes for other in storages)
 
 
 def _words(top: Node) -> frozenset[str]:

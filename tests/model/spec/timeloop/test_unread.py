@@ -85,6 +85,35 @@ def test_attributes_of_containers_and_compute_units():
     assert unread(*nodes) == ["nothing reads `zzqx` of `chip`", "nothing reads `multipler_width` of `mac`"]
 
 
+OF_STORAGES = [
+    *("read_bandwidth", "cluster_size", "network_fill_latency", "multiple_buffering", "min_utilization"),
+    *("compression_supported", "energy_per_hop", "power_gated_at", "has_power_gating", "block-size"),
+]
+
+
+@pytest.mark.parametrize("name", OF_STORAGES)
+def test_attributes_of_storages_elsewhere(name):
+    mac = MAC.replace("energy: 0.5", f"energy: 0.5\n    attributes: {{{name}: 1}}")
+    assert unread(DRAM, mac) == [f"nothing reads `{name}` of `mac`"]
+    container = f"  - !Container {{name: chip, attributes: {{{name}: 1}}}}\n"
+    assert unread(DRAM, container, MAC) == [f"nothing reads `{name}` of `chip`"]
+
+
+def test_attributes_that_a_container_hands_on_to_a_storage():
+    container = "  - !Container {name: chip, has_power_gating: true, attributes: {multiple_buffering: 1}}\n"
+    assert unread(DRAM, container, BUFFER, MAC) == []
+    assert unread(DRAM, container, MAC) == [
+        "nothing reads `multiple_buffering` of `chip`",
+        "nothing reads `has_power_gating` of `chip`",
+    ]
+
+
+@pytest.mark.parametrize("name", ["width", "memory_width", "word-bits", "word_width"])
+def test_the_shape_of_a_compute_unit_goes_to_the_estimator(name):
+    mac = MAC.replace("energy: 0.5", f"attributes: {{{name}: 8, datawidth: 8, technology: 45nm}}")
+    assert unread(DRAM, mac) == []
+
+
 def test_one_attribute_of_several_nodes_is_noted_once():
     common = "ignore: {zzqx: &common {zzqx: 5}}\n"
     merged = [node.replace("attributes: {", "attributes: {<<: *common, ") for node in (BUFFER, SPAD)]
