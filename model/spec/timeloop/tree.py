@@ -33,6 +33,7 @@ _LEAF_KEYS = ("name", "attributes", "spatial", "constraints", "sparse_optimizati
 _CONTAINER_KEYS = (*_LEAF_KEYS, POWER_GATING)
 _SCALES = ("energy_scale", *AREA_SCALES)
 _COMPONENT_KEYS = (*_LEAF_KEYS, "class", "subclass", "required_actions", *_SCALES, *sorted(GIVEN_KEYS))
+_NOTHING_KEYS = (*_LEAF_KEYS, "class", "subclass")
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,7 +316,19 @@ def _with_class(leaf: Leaf) -> Leaf:
         hint = words if similar is None else f"{similar} {words}"
         message = f"class `{shown}` is neither a storage nor a compute unit"
         raise SpecError(message, class_node.span, hint=hint)
+    if role == "nothing":
+        _check_nothing(leaf)
     return replace(leaf, role=role, component_class=component_class, subclass=subclass)
+
+
+def _check_nothing(leaf: Leaf) -> None:
+    """Raise a SpecError for what a component of the class ``nothing`` cannot have: a mesh, or a price."""
+    for key, _ in leaf.node.entries:
+        idle = key.text not in _NOTHING_KEYS and given(leaf.node, key.text) is not None
+        if idle or (key.text == "spatial" and leaf.fanout > 1):
+            message = f"`{key.text}` has no effect on `{leaf.name}`, which is nothing"
+            hint = "put it on a container" if key.text == "spatial" else None
+            raise SpecError(message, key.span, hint=hint)
 
 
 def _role(name: str) -> Role | None:

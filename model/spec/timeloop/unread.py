@@ -38,6 +38,8 @@ def note_unread(top: Node, classes: CompoundClasses, context: Context) -> None:
 
 
 def _is_known(name: str, leaf: Leaf, classes: CompoundClasses, context: Context) -> bool:
+    if leaf.role == "nothing":
+        return False
     compound = classes.by_name.get(leaf.subclass or leaf.component_class)
     declared = compound is not None and compound.declares(name)
     known = _OF_STORAGES if _reaches_storage(name, leaf, context) else _ANYWHERE

@@ -259,3 +259,25 @@ def test_area_share_is_another_name_of_area_scale():
     assert areas == [25, 25]
     both = BUFFER + "    area: 100\n    area_scale: 2\n    area_share: 2\n"
     assert "two names of one thing" in failure(spec(arch=architecture(DRAM, both, MAC))).message
+
+
+@pytest.mark.parametrize(
+    ("keys", "mark"),
+    [
+        ("spatial: {meshX: 4}", "spatial"),
+        ("energy: {read: 1}", "energy"),
+        ("actions: [{name: read, energy: 1}]", "actions"),
+        ("area: 5", "area"),
+        ("energy_scale: 2", "energy_scale"),
+    ],
+)
+def test_nothing_has_no_mesh_and_no_price(keys, mark):
+    nothing = f"  - !Component {{name: gap, class: nothing, {keys}}}\n"
+    message = f"`{mark}` has no effect on `gap`, which is nothing"
+    assert_fails(spec(arch=architecture(DRAM, nothing, MAC)), message, mark)
+
+
+def test_attributes_of_nothing_are_noted():
+    nothing = "  - !Component {name: gap, class: nothing, spatial: {meshX: 1}, attributes: {width: 8}}\n"
+    (note,) = load(spec(arch=architecture(DRAM, nothing, MAC))).notes
+    assert "nothing reads `width` of `gap`" in note
