@@ -35,7 +35,7 @@ from model.spec.timeloop.hierarchy import HierarchyNode, flattened
 from model.spec.timeloop.mapper import read_mapper
 from model.spec.timeloop.mapping import read_mapping
 from model.spec.timeloop.overrides import AttributeSetting, with_settings
-from model.spec.timeloop.pricing import build_architecture, priced, read_price_lists
+from model.spec.timeloop.pricing import build_architecture, priced, read_price_lists, refuse_wires
 from model.spec.timeloop.problem import LoadedProblem, read_problem
 from model.spec.timeloop.rules import temporal_rules
 from model.spec.timeloop.shapes import find_shape
@@ -350,6 +350,7 @@ def _mapspace(
     least, place = parallelism
     components = [value for key, value in top.entries if holds_components(key.text) and not _is_empty(value)]
     lists = read_price_lists(_section(top, "ERT"), _section(top, "ART"), components)
+    refuse_wires(lists.tables, context)
     note_unread(top, lists.classes, context)
     leaves = [*(slot.loops.leaf for slot in assembly.storages), assembly.compute]
     prices = {leaf.name: priced(leaf, lists, context) for leaf in leaves}

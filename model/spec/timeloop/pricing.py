@@ -27,10 +27,13 @@ from model.energy import (
 )
 from model.energy.request import Kind
 from model.spec.fields import Names, as_fraction, one_of
-from model.spec.source import MappingNode, Node
+from model.spec.source import MappingNode, Node, SpecError
 from model.spec.timeloop.attributes import values_of
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.tree import Leaf
+
+_WIRES = ("wire", "Wire")
+_TRANSFER = "transfer_random"
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,19 @@ class PriceLists:
 def read_price_lists(ert: Node | None, art: Node | None, components: Iterable[Node]) -> PriceLists:
     """Read ``ERT``, ``ART`` and the compound classes of ``components``."""
     return PriceLists(load_tables(ert, art), load_compound_classes(components))
+
+
+def refuse_wires(tables: EnergyTables, context: Context) -> None:
+    """Raise a SpecError for an ERT that prices the wires of networks, as Timeloop has it from `_WIRES`."""
+    for name in _WIRES:
+        table = tables.energies.get(name)
+        if table is None or name in context.leaves:
+            continue
+        energy, _ = table.actions.get(_TRANSFER, (0, ""))
+        if energy > 0:
+            hint = f"leave the table out, or give `{_TRANSFER}` the energy 0"
+            message = f"the ERT's table `{name}`: the energy of networks is not modelled"
+            raise SpecError(message, table.span, hint=hint)
 
 
 def priced(leaf: Leaf, lists: PriceLists, context: Context) -> Prices:

@@ -281,3 +281,23 @@ def test_attributes_of_nothing_are_noted():
     nothing = "  - !Component {name: gap, class: nothing, spatial: {meshX: 1}, attributes: {width: 8}}\n"
     (note,) = load(spec(arch=architecture(DRAM, nothing, MAC))).notes
     assert "nothing reads `width` of `gap`" in note
+
+
+ERT = """\
+ERT:
+  version: 0.4
+  tables:
+  - {name: chip.DRAM, actions: [{name: read, energy: 1}, {name: write, energy: 1}, {name: leak, energy: 0}]}
+  - {name: chip.mac, actions: [{name: compute, energy: 1}]}
+  - {name: chip.wire, actions: [{name: transfer_random, energy: 0.3}]}
+"""
+
+
+@pytest.mark.parametrize("name", ["wire", "Wire"])
+def test_wires_that_an_ert_prices_are_refused(name):
+    text = spec(ERT.replace("wire", name), arch=architecture(DRAM, MAC))
+    assert_fails(text, f"the ERT's table `{name}`: the energy of networks is not modelled", f"chip.{name}")
+    for free in (text.replace("0.3", "0"), text.replace("transfer_random", "transfer")):
+        assert load(free).notes == ()
+    own = architecture(DRAM, MAC.replace("name: mac", f"name: {name}"))
+    assert load(spec(ERT.replace("wire", name).replace("transfer_random", "compute"), arch=own))
