@@ -26,7 +26,7 @@ _SYNONYMS = {
     "depth": ("memory_depth", "data_storage_depth"),
     "datawidth": ("word_bits", "word-bits", "word_width"),
 }
-# What each action of the cost model is called in tables and classes, the best name first.
+# What each action of the cost model is called by users and classes, the best name first.
 _NAMES: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
     "storage": {
         "read": ("read",),
@@ -35,6 +35,16 @@ _NAMES: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
         "leak": ("leak",),
     },
     "compute": {"compute": ("compute", "mac", "mac_random")},
+}
+# What it is called in an ERT: Timeloop takes the first of these that a table has.
+_TABLE_NAMES: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
+    "storage": {
+        "read": ("random_read", "read"),
+        "fill": ("random_fill", "random_write", "fill", "write"),
+        "update": ("random_update", "random_write", "update", "write"),
+        "leak": ("leak",),
+    },
+    "compute": {"compute": ("mac_random", "mult_random", "mac", "mult", "compute")},
 }
 _GENERIC_CLASSES = frozenset({"storage", "compute"})
 
@@ -188,7 +198,7 @@ def _from_table(request: EnergyRequest, missing: tuple[str, ...], tables: Energy
 
 
 def _table_figure(request: EnergyRequest, action: str, table: EnergyTable) -> _Found:
-    names = _NAMES[request.kind][action]
+    names = _TABLE_NAMES[request.kind][action]
     known = [table.actions[name] for name in names if name in table.actions]
     if known:
         return _Found({action: known[0]})

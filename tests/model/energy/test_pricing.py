@@ -96,6 +96,36 @@ def test_fills_and_updates_of_their_own_are_preferred_to_writes(load):
     assert (prices.read, prices.fill, prices.update) == (Decimal("1.5"), 3, 4)
 
 
+STORAGE_ACTIONS = {
+    "read": ("random_read", "read"),
+    "fill": ("random_fill", "random_write", "fill", "write"),
+    "update": ("random_update", "random_write", "update", "write"),
+}
+
+
+def table_of(load, name, actions):
+    """Return the ERT with this table alone; the energy of an action is its place, counted from 1."""
+    entries = ", ".join(f"{{name: {action}, energy: {place}}}" for place, action in enumerate(actions, 1))
+    return load(f"ERT: {{tables: [{{name: {name}, actions: [{entries}]}}]}}")
+
+
+@pytest.mark.parametrize(("action", "names"), STORAGE_ACTIONS.items())
+def test_the_first_name_that_timeloop_knows_counts_in_a_table(load, action, names):
+    given = {other: figure("9") for other in ("read", "fill", "update") if other != action}
+    for place in range(len(names)):
+        prices = prices_of(ask(given=given), table_of(load, "glb", names[place:]))
+        assert getattr(prices, action) == 1
+        turned = prices_of(ask(given=given), table_of(load, "glb", names[place:][::-1]))
+        assert getattr(turned, action) == len(names) - place
+
+
+def test_the_first_operation_that_timeloop_knows_counts_in_a_table(load):
+    names = ("mac_random", "mult_random", "mac", "mult", "compute")
+    for place in range(len(names)):
+        tables = table_of(load, "mac", names[place:][::-1])
+        assert prices_of(ask("intmac", {}, "compute", "mac"), tables).compute == len(names) - place
+
+
 def test_a_missing_table_is_an_error_with_the_place_of_the_ert(load):
     with pytest.raises(EnergyError, match="the ERT has no table of the component `glbb`") as caught:
         prices_of(ask(name="glbb"), load())
@@ -104,7 +134,10 @@ def test_a_missing_table_is_an_error_with_the_place_of_the_ert(load):
     assert caught.value.hint == "did you mean `glb`?"
 
 
-@pytest.mark.parametrize(("action", "missing"), [("read", "`read`"), ("write", "`fill` or `write`")])
+@pytest.mark.parametrize(
+    ("action", "missing"),
+    [("read", "`random_read` or `read`"), ("write", "`random_fill` or `random_write` or `fill` or `write`")],
+)
 def test_a_missing_action_is_an_error_with_the_place_of_the_table(load, action, missing):
     text = ERT.replace(f"{{name: {action},", "{name: other,")
     with pytest.raises(EnergyError) as caught:
