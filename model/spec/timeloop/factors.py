@@ -17,12 +17,13 @@ _FORMS = "write `P=4`, `P<=4` or `P>=4`, in a list, a mapping `{P: 4}` or a text
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One factor rule and where it was written."""
+    """One factor rule and where it was written; ``default`` if there for all dimensions without one."""
 
     dim: str
     relation: Relation
     value: int
     span: Span
+    default: bool = False
 
     def rule(self) -> FactorRule:
         """Return the rule of the canonical problem."""

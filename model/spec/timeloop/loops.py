@@ -187,12 +187,13 @@ def _defaults(node: MappingNode, found: list[Factor], names: Names, context: Con
     if highest is not None:
         value = as_int(highest, "`default_max_factor`", names, minimum=1)
         ruled = {factor.dim for factor in found if factor.relation != ">="}
-        added += [Factor(dim, "<=", value, highest.span) for dim in context.problem.dims if dim not in ruled]
+        dims = (dim for dim in context.problem.dims if dim not in ruled)
+        added += [Factor(dim, "<=", value, highest.span, default=True) for dim in dims]
     if lowest is not None:
         value = as_int(lowest, "`default_min_factor`", names, minimum=1)
         ruled = {factor.dim for factor in found if factor.relation != "<="}
         added += [
-            Factor(dim, ">=", min(value, bound), lowest.span)
+            Factor(dim, ">=", min(value, bound), lowest.span, default=True)
             for dim, bound in context.problem.bound.items()
             if dim not in ruled
         ]

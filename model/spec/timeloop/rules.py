@@ -26,8 +26,8 @@ def spatial_rules(loops: LoopConstraints, context: Context) -> SpatialRules:
 
     A permutation that leaves out dimensions whose factor is 1 (by a constraint, or because their
     bound is 1) means what its author wrote: they take no place, and `split` counts only the
-    others. With ``timeloop_padding`` they come first instead, and count, as in Timeloop's front
-    end.
+    others. With ``timeloop_padding`` those that Timeloop's front end takes for such come first
+    instead, and count.
 
     Raises
     ------
@@ -37,12 +37,11 @@ def spatial_rules(loops: LoopConstraints, context: Context) -> SpatialRules:
     order = loops.permutation
     inner = () if order is None else order.inner
     outer = () if order is None else order.outer
-    unit = [dim for dim in _unit_dims(loops, context) if dim not in (*inner, *outer)]
     uncounted = frozenset[str]()
     if context.timeloop_padding:
-        inner = (*reversed(unit), *inner)
+        inner = (*_padded_dims(loops, context), *inner)
     else:
-        uncounted = frozenset(unit)
+        uncounted = _fixed_dims(loops, context).difference(inner, outer)
     counted = len(context.problem.dims) - len(uncounted)
     split = None if loops.split is None else _split(loops, *loops.split, counted)
     return SpatialRules(
@@ -56,11 +55,22 @@ def spatial_rules(loops: LoopConstraints, context: Context) -> SpatialRules:
     )
 
 
-def _unit_dims(loops: LoopConstraints, context: Context) -> list[str]:
-    """Dimensions whose factor is 1, in the order in which Timeloop's front end meets them."""
-    constrained = [f.dim for f in loops.factors if f.relation != ">=" and f.value == 1]
+def _fixed_dims(loops: LoopConstraints, context: Context) -> frozenset[str]:
+    """Dimensions whose factor can only be 1."""
+    constrained = {f.dim for f in loops.factors if f.relation != ">=" and f.value == 1}
+    return frozenset(constrained | {dim for dim, bound in context.problem.bound.items() if bound == 1})
+
+
+def _padded_dims(loops: LoopConstraints, context: Context) -> tuple[str, ...]:
+    """Unlisted dimensions that Timeloop's front end puts in front of a permutation, in its order.
+
+    It looks at the written factors, whatever their relation, and not at the defaults.
+    """
+    order = loops.permutation
+    listed = () if order is None else order.listed
+    named = [factor.dim for factor in loops.factors if factor.value == 1 and not factor.default]
     bound_one = [dim for dim, bound in context.problem.bound.items() if bound == 1]
-    return list(dict.fromkeys((*constrained, *bound_one)))
+    return tuple(reversed([dim for dim in dict.fromkeys((*named, *bound_one)) if dim not in listed]))
 
 
 def _split(loops: LoopConstraints, split: int, span: Span, counted: int) -> int:
@@ -86,13 +96,25 @@ def note_split(loops: LoopConstraints, rules: SpatialRules, context: Context) ->
         context.note(
             f"{span}: split {written} of `{leaf.name}` leaves its Y axis (meshY {leaf.mesh_y}) unused"
         )
-    padded = min(max(written - len(rules.uncounted), 0), counted)
-    if padded == rules.split:
+    _note_padding(loops, rules, context)
+
+
+def _note_padding(loops: LoopConstraints, rules: SpatialRules, context: Context) -> None:
+    """Note that dimensions which Timeloop's front end puts first leave fewer of the others along X."""
+    assert loops.split is not None
+    assert rules.split is not None
+    first = () if context.timeloop_padding else _padded_dims(loops, context)
+    written, span = loops.split
+    others = len(context.problem.dims) - len(rules.uncounted.union(first))
+    padded = min(max(written - len(first), 0), others)
+    if padded == min(rules.split, others):
         return
-    unit = [dim for dim in context.problem.dims if dim in rules.uncounted]
+    shown = listing(dim for dim in context.problem.dims if dim in first)
+    reading = f", fixed to 1; split {written} counts the other dimensions only"
+    reading = reading if rules.uncounted.issuperset(first) else ", for which a rule says 1"
     context.note(
-        f"{span}: the permutation of `{leaf.name}` leaves out {listing(unit)}, fixed to 1; "
-        f"split {written} counts the other dimensions only. Timeloop's front end puts those it leaves "
+        f"{span}: the permutation of `{loops.leaf.name}` leaves out {shown}{reading}. "
+        "Timeloop's front end puts those it leaves "
         f"out first, so that {padded} of the others would lie along X (--timeloop-padding does so)"
     )
 

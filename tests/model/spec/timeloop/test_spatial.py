@@ -51,6 +51,25 @@ def test_timeloop_padding_puts_them_first():
     assert found.uncounted == frozenset()
 
 
+def test_timeloop_padding_does_not_know_defaults():
+    text = text_with("{permutation: [C, K], split: 1, default_max_factor: 1, factors: [C=4, K=4]}")
+    assert load(text).notes == ()
+    assert load(text).mapspace.spatial[0].uncounted == {"R", "P"}
+    padded = load(text, timeloop_padding=True).mapspace.spatial[0]
+    assert (padded.inner, padded.split) == (("C", "K"), 1)
+
+
+def test_timeloop_padding_takes_any_rule_that_names_one():
+    text = text_with("{permutation: [C, P], split: 1, factors: ['K>=1', 'R<=1']}")
+    found = load(text)
+    assert (found.mapspace.spatial[0].inner, found.mapspace.spatial[0].uncounted) == (("C", "P"), {"R"})
+    (note,) = found.notes
+    assert "leaves out `R` and `K`, for which a rule says 1. Timeloop's front end puts those" in note
+    assert "so that 0 of the others would lie along X" in note
+    padded = load(text, timeloop_padding=True).mapspace.spatial[0]
+    assert (padded.inner, padded.split) == (("R", "K", "C", "P"), 1)
+
+
 def test_dimensions_of_bound_one_take_no_place_either():
     problem = PROBLEM.replace("R: 3", "R: 1")
     node = constrained(WIDE, "{spatial: {permutation: [C, K, P], split: 1}}")
