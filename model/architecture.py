@@ -9,6 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 
+from model.numbers import EXACT
 from model.source_ref import SourceRef
 
 MAX_ENERGY_DIGITS = 12
@@ -224,7 +225,7 @@ def energy_units(values_pj: Iterable[Decimal]) -> int:
     """
     digits = 0
     for value in values_pj:
-        exponent = value.normalize().as_tuple().exponent
+        exponent = EXACT.normalize(value).as_tuple().exponent
         if isinstance(exponent, int):
             digits = max(digits, -exponent)
     scale: int = 10 ** min(digits, MAX_ENERGY_DIGITS)
@@ -233,4 +234,4 @@ def energy_units(values_pj: Iterable[Decimal]) -> int:
 
 def to_units(value_pj: Decimal, units_per_pj: int) -> int:
     """Convert picojoules to whole energy units, rounding half to even."""
-    return int((value_pj * units_per_pj).to_integral_value())
+    return round(Fraction(value_pj) * units_per_pj)

@@ -1,9 +1,13 @@
-"""Small exact number theory: divisors and ordered factorizations."""
+"""Small exact number theory: divisors and ordered factorizations; decimals of any length."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context
 from functools import cache
+
+EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+"""Sums and products of decimals in it are exact; the usual context rounds to 28 digits."""
 
 
 @cache

@@ -14,6 +14,7 @@ from model.energy.figures import place, rounded
 from model.energy.request import EnergyError, EnergyRequest, Kind, Prices
 from model.energy.tables import EnergyTable, EnergyTables
 from model.energy.technology import asks_for_placeholders, parse_node
+from model.numbers import EXACT
 from model.spec.source import SpecError, did_you_mean
 
 DEFAULT_CYCLE_SECONDS = 1e-9
@@ -163,7 +164,7 @@ def _scaled(figure: Figure, what: str, request: EnergyRequest, library: Library)
     factor = _scale(what, request, library)
     if factor is None:
         return figure
-    return figure[0] * factor, f"{figure[1]}, times {factor}"
+    return EXACT.multiply(figure[0], factor), f"{figure[1]}, times {factor}"
 
 
 def _scale(what: str, request: EnergyRequest, library: Library) -> Decimal | None:

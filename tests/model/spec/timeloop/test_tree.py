@@ -98,6 +98,15 @@ def test_prices_are_integers_of_one_unit_with_their_sources():
     assert dict(buffer.energy.sources)["read"] == "given at spec.yaml:25"
 
 
+def test_energies_of_many_digits_are_exact():
+    figure = "123456789012345678901234567890.123456789012"
+    arch = load(spec(arch=architecture(DRAM, MAC.replace("0.5", figure)))).mapspace.architecture
+    assert (arch.compute.energy, arch.units_per_pj) == (int(figure.replace(".", "")), 10**12)
+    scaled = MAC.replace("0.5", figure.replace(".", "")[:30] + ".5") + "    attributes: {energy_scale: 3}\n"
+    arch = load(spec(arch=architecture(DRAM, scaled))).mapspace.architecture
+    assert Decimal(arch.compute.energy) == 3 * int(figure.replace(".", "")[:30]) * 10 + 15
+
+
 def test_an_energy_table_prices_components():
     energy = "\n    energy: {read: 18.18, write: 14.1, update: 15, leak: 0.005}"
     assert energy in BUFFER
