@@ -216,6 +216,7 @@ TAGS = (
 )
 
 SMALL_SHARE = 5
+_RANGE = re.compile(r"([\w+*-]+)\.\.([\w+*-]+)")
 _FLOW = re.compile(r"[][{},\n]")
 
 Tree = tuple[str | None, object]
@@ -355,6 +356,8 @@ def _new(rng: random.Random, old: Tree, other: Tree) -> Tree:
         place = rng.randrange(len(content))
         choices += [(tag, content[:place] + content[place + 1 :]), (tag, [*content, content[place]])]
         choices += [(tag, rng.sample(content, len(content))), (tag, [*content, other])]
+    elif isinstance(content, str) and _RANGE.search(content):
+        choices += [(tag, _RANGE.sub(r"\2..\1", content))] * len(choices)
     return rng.choice(choices)
 
 

@@ -279,6 +279,8 @@ def _argument_choices(
             yield name, (_evaluated(node, names),)
             continue
         low, high = (_whole(as_expression(text, node.span), names) for text in (first, last))
+        if high < low:
+            raise EnergyError(f"the range `{node.text}` of the argument `{name}` is empty", node.span)
         yield name, range(low, high + 1)
 
 

@@ -121,6 +121,8 @@ def test_attributes_of_the_component_replace_the_defaults(parse):
         ("energy_scale: share", "energy_scale: 0 - share", "must not be negative"),
         ("half: width / 2", "half: width / 3", "must be a whole number"),
         ("half: width / 2", "half: many", "must be a number"),
+        ("data_delta: 0..3", "data_delta: 3..1", "the range `3..1` of the argument `data_delta` is empty"),
+        ("data_delta: 0..3", "data_delta: 0..width-9", "is empty"),
         (
             "- name: adder[1..half]\n        actions",
             "- name: adder[0..4]\n        actions",

@@ -1,5 +1,6 @@
 """A short run of ``scripts/fuzz_specs.py``; docs/fuzzing.md has a long one."""
 
+import random
 import sys
 
 import pytest
@@ -33,6 +34,12 @@ def test_inputs_depend_on_seed_and_number_alone(fuzzer):
     texts = [first.text(number) for number in range(50)]
     assert texts == [same.text(number) for number in reversed(range(50))][::-1]
     assert len({*texts, *(other.text(number) for number in range(50))}) > 90
+
+
+@pytest.mark.parametrize(("text", "turned"), [("0..1", "1..0"), ('"bits[0..width-1]"', '"bits[width-1..0]"')])
+def test_ranges_are_turned_around(fuzzer, text, turned):
+    tree, new = (None, text), sys.modules["spec_mutation"]._new
+    assert turned in [new(random.Random(number), tree, tree)[1] for number in range(20)]
 
 
 @pytest.mark.parametrize("reader", ["workload", "network", "methods", "backend"])
