@@ -63,8 +63,8 @@ class BatchEvaluator:
     Raises
     ------
     OverflowError
-        If the problem is so large that the counts might not be exact in 64 bits; use
-        `model.cost.evaluate` then.
+        If the problem or the architecture is so large that the counts might not be exact in 64 bits;
+        use `model.cost.evaluate` then.
     """
 
     def __init__(self, problem: Problem, architecture: Architecture) -> None:
@@ -73,6 +73,7 @@ class BatchEvaluator:
         self._indices = [index_space(problem, space) for space in problem.dataspaces]
         self._names = [space.name for space in problem.dataspaces]
         self._sizes = _sizes(problem, architecture)
+        _check_instances(architecture)
         _check_cycles(problem, architecture)
 
     def evaluate(self, batch: MappingBatch) -> BatchEvaluation:
@@ -158,6 +159,13 @@ def _sizes(problem: Problem, architecture: Architecture) -> Integers:
     if any(sum(map(mul, row, whole)) >= 2**63 for row in sizes):
         raise OverflowError("the tiles are too large for the batched cost model")
     return np.array(sizes, dtype=np.int64)
+
+
+def _check_instances(architecture: Architecture) -> None:
+    """Check that the instances of every level, all of which may leak, fit 64 bits."""
+    for position, level in zip(architecture.storage_indices, architecture.levels, strict=True):
+        if architecture.instances_above(position) >= 2**63:
+            raise OverflowError(f"{level.name!r} has too many instances for the batched cost model")
 
 
 def _check_cycles(problem: Problem, architecture: Architecture) -> None:

@@ -127,3 +127,13 @@ def test_bandwidths_whose_cycles_do_not_fit_are_refused() -> None:
     slow = replace(architecture.levels[0], read_bandwidth=Fraction(1, 10**17))
     with pytest.raises(OverflowError, match="'dram' are too low"):
         BatchEvaluator(problem, replace(architecture, nodes=(slow, *architecture.nodes[1:])))
+
+
+def test_instances_that_do_not_fit_are_refused() -> None:
+    problem, architecture = _small()
+    top, inner = architecture.levels[0], replace(architecture.levels[-1], name="inner")
+    for size, position in ((2**32, 1), (2**31, 2)):
+        wide = tuple(Fanout(f"f{number}", size, size) for number in range(position))
+        with pytest.raises(OverflowError, match="'inner' has too many instances"):
+            BatchEvaluator(problem, replace(architecture, nodes=(top, *wide, inner)))
+    assert BatchEvaluator(problem, replace(architecture, nodes=(top, Fanout("f", 2**31, 2**31), inner)))
