@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.spec.fields import listing
@@ -15,14 +16,15 @@ from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor
 from model.spec.timeloop.feasibility import Slot
 from model.spec.timeloop.loops import LoopConstraints, read_loops
-from model.spec.timeloop.rules import spatial_rules
+from model.spec.timeloop.rules import axis_of, spatial_rules
 
 
 def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, context: Context) -> Mapping:
     """Return the mapping that `targets` describe.
 
-    A factor that is not given is 1, a level that says nothing about a dataspace keeps it unless
-    the constraints bypass it.
+    Where the mapping says nothing of a factor, an order or a split, what the constraints fix is taken.
+    A factor that neither gives is 1; a level that says nothing about a dataspace keeps it unless the
+    constraints bypass it.
 
     Parameters
     ----------
@@ -42,11 +44,13 @@ def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, conte
     for target in targets:
         if target.kind not in ("temporal", "spatial", "dataspace"):
             raise SpecError(f"a {target.kind} constraint does not belong into a mapping", target.node.span)
-    loops = [read_loops(targets, slot.loops.leaf, slot.loops.kind, context) for slot in settled.slots]
-    for slot, own in zip(settled.slots, loops, strict=True):
+    written = [read_loops(targets, slot.loops.leaf, slot.loops.kind, context) for slot in settled.slots]
+    for slot, own in zip(settled.slots, written, strict=True):
         check_flags(slot.loops, own)
+        _refuse_macro(own)
+    loops = [_completed(own, slot.loops) for slot, own in zip(settled.slots, written, strict=True)]
     factors = [_exact_factors(own) for own in loops]
-    _check_products(factors, loops, span, context)
+    _check_products(factors, loops, written, span, context)
     for slot, own, values in zip(settled.slots, loops, factors, strict=True):
         check_rules(slot.loops, own, values, span, context)
     keeps = _kept(settled, span, context)
@@ -54,7 +58,7 @@ def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, conte
     for slot, own, values in zip(settled.slots, loops, factors, strict=True):
         live = {dim: value for dim, value in values.items() if value > 1}
         if slot.spatial is not None:
-            spatial = _spatial(own, live, span, context)
+            spatial = _spatial(own, live, slot, span, context)
             check_axes(slot.loops, slot.spatial, spatial, span, context)
             nodes.append(FanoutMapping(spatial))
             continue
@@ -62,6 +66,18 @@ def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, conte
         check_order(slot.loops, own, order, span)
         nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[_name(slot)]))
     return Mapping(tuple(nodes))
+
+
+def _refuse_macro(own: LoopConstraints) -> None:
+    if own.maximize is not None:
+        raise SpecError("`maximize_dims`: a mapping gives its factors", own.maximize.span)
+
+
+def _completed(own: LoopConstraints, asked: LoopConstraints) -> LoopConstraints:
+    """Return the mapping's loops, with what the constraints fix where it says nothing."""
+    said = {factor.dim for factor in own.factors}
+    fixed = [factor for factor in asked.factors if factor.relation == "=" and factor.dim not in said]
+    return replace(own, factors=(*own.factors, *fixed), permutation=own.permutation or asked.permutation)
 
 
 def _exact_factors(own: LoopConstraints) -> dict[str, int]:
@@ -74,19 +90,26 @@ def _exact_factors(own: LoopConstraints) -> dict[str, int]:
 
 
 def _check_products(
-    factors: Sequence[dict[str, int]], loops: Sequence[LoopConstraints], span: Span, context: Context
+    factors: Sequence[dict[str, int]],
+    loops: Sequence[LoopConstraints],
+    written: Sequence[LoopConstraints],
+    span: Span,
+    context: Context,
 ) -> None:
+    """Raise a SpecError where factors do not multiply to a bound: at the mapping's own, where it has some."""
     for dim, bound in context.problem.bound.items():
         values = [(own.leaf.name, chosen.get(dim, 1)) for own, chosen in zip(loops, factors, strict=True)]
         product = math.prod(value for _, value in values)
         if product == bound:
             continue
         shown = " * ".join(f"{value} ({name})" for name, value in values if value > 1)
-        places = [factor.span for own in loops for factor in own.rules_of(dim)]
-        related = ((context.bounds.spans[dim], f"{dim} is {bound} here"),)
+        places = [factor.span for own in written for factor in own.rules_of(dim)]
+        taken = [factor for own in loops for factor in own.rules_of(dim) if factor.span not in places]
+        related = [(context.bounds.spans[dim], f"{dim} is {bound} here")]
+        related += [(factor.span, f"`{factor}` is a constraint") for factor in taken if factor.value > 1]
         reached = f"multiply to {shown} = {product}" if shown else "are all 1"
         message = f"the mapping's factors of {dim} {reached}, but its bound is {bound}"
-        raise SpecError(message, places[-1] if places else span, related)
+        raise SpecError(message, places[-1] if places else span, tuple(related))
 
 
 def _order(own: LoopConstraints, live: dict[str, int], span: Span) -> list[str]:
@@ -103,31 +126,38 @@ def _order(own: LoopConstraints, live: dict[str, int], span: Span) -> list[str]:
 
 
 def _spatial(
-    own: LoopConstraints, live: dict[str, int], span: Span, context: Context
+    own: LoopConstraints, live: dict[str, int], slot: Slot, span: Span, context: Context
 ) -> tuple[SpatialLoop, ...]:
     order = _order(own, live, span)
-    along_x = _along_x(own, live, order, span, context)
+    along_x = _along_x(own, live, order, slot, span, context)
     return tuple(SpatialLoop(dim, live[dim], "x" if dim in along_x else "y") for dim in order)
 
 
 def _along_x(
-    own: LoopConstraints, live: dict[str, int], order: list[str], span: Span, context: Context
+    own: LoopConstraints, live: dict[str, int], order: list[str], slot: Slot, span: Span, context: Context
 ) -> frozenset[str]:
     """Return the dimensions along X: the first `split` of the full order.
 
-    Without a split a mesh with one axis decides, and else all loops lie along X if they fit.
+    Without a split of the mapping that of the constraints decides if it can; then a mesh with one axis, and
+    else all loops lie along X if they fit.
     """
     if own.split is None:
         leaf = own.leaf
         if leaf.mesh_x == 1 or not order:
             return frozenset()
+        assert slot.spatial is not None
+        axes = {dim: axis_of(slot.spatial, dim, context) for dim in order}
+        if None not in axes.values():
+            return frozenset(dim for dim, axis in axes.items() if axis == "x")
         if leaf.mesh_y > 1 and math.prod(live.values()) > leaf.mesh_x:
             hint = "give `split`, the number of leading dimensions along X"
             message = f"the mapping does not split the loops of `{leaf.name}`"
             raise SpecError(message, _factors_place(own, span), hint=hint)
         return frozenset(order)
-    rules = spatial_rules(_with_units(own, live, context), context)
-    full = (*rules.inner, *(dim for dim in order if dim not in (*rules.inner, *rules.outer)), *rules.outer)
+    rules = spatial_rules(_with_units(own, slot.loops, live, context), context)
+    listed = (*rules.inner, *rules.outer)
+    counted = (dim for dim in (*order, *context.problem.dims) if dim not in (*listed, *rules.uncounted))
+    full = (*rules.inner, *dict.fromkeys(counted), *rules.outer)
     return frozenset(full[: rules.split])
 
 
@@ -136,12 +166,16 @@ def _factors_place(own: LoopConstraints, otherwise: Span) -> Span:
     return next((factor.span for factor in own.factors if factor.value > 1), otherwise)
 
 
-def _with_units(own: LoopConstraints, live: dict[str, int], context: Context) -> LoopConstraints:
-    """Return the constraints with every dimension that has no loop fixed to 1."""
+def _with_units(
+    own: LoopConstraints, asked: LoopConstraints, live: dict[str, int], context: Context
+) -> LoopConstraints:
+    """Return the loops with every dimension that has none fixed to 1; for padding, with all rules."""
     assert own.split is not None
+    if context.timeloop_padding:
+        return replace(own, factors=(*own.factors, *asked.factors))
     place = own.split[1]
     ones = tuple(Factor(dim, "=", 1, place) for dim in context.problem.dims if dim not in live)
-    return LoopConstraints(own.leaf, own.kind, (*own.factors, *ones), own.permutation, own.split)
+    return replace(own, factors=(*own.factors, *ones))
 
 
 def _kept(settled: Assembly, span: Span, context: Context) -> dict[str, frozenset[str]]:

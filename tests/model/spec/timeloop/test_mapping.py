@@ -12,6 +12,7 @@ from tests.model.spec.timeloop.support import (
     constrained,
     failure,
     load,
+    marked,
     spec,
 )
 
@@ -87,6 +88,7 @@ def test_a_spatial_target_may_name_the_level_above():
         ("bypass: [Weights]", "bypass: [Inputs]", "cannot both keep and bypass `Inputs`", "Inputs"),
         ("split: 1", "split: 1, no_reuse: [Weights]", "belongs to the architecture", "Weights"),
         ("type: dataspace", "type: dataspace, no_coalesce: [Inputs]", "to the architecture", "Inputs"),
+        (", permutation: RPK", ", permutation: RPK, maximize_dims: [C]", "a mapping gives its", "[C]"),
         (
             "type: dataspace, keep: [Inputs, Outputs], bypass: [Weights]",
             "type: parallelism, min: 1",
@@ -129,6 +131,50 @@ def test_a_mapping_that_keeps_the_constraints():
     constraints = "{temporal: {permutation: [C, R, P], factors: ['K>=2']}, dataspace: {bypass: [Weights]}}"
     loaded = load(text_with(MAPPING, DRAM, ARRAY, constrained(SPAD, constraints), MAC))
     assert loaded.mapping == load(text_with(MAPPING)).mapping
+
+
+REST = """\
+mapping:
+- {target: DRAM, type: temporal, factors: [P=4, C=2], permutation: [P, C]}
+- {target: spad, type: temporal, factors: P4 K2}
+"""
+SPAD_LOOPS = "{temporal: {factors: [R=3], permutation: RPK}, dataspace: {bypass: [Weights]}}"
+
+
+@pytest.mark.parametrize(
+    "spatial",
+    [
+        "factors: [K=4, C=2], permutation: [K, C, R, P], split: 1",
+        "factors: [K=4, C=2, R=1, P=1], permutation: [K, C], split: 1",
+        "factors: [K=4, C=2, R=1, P=1], permutation: [R, P, K, C], split: 3",
+    ],
+)
+def test_what_a_mapping_leaves_to_the_constraints(spatial):
+    array = constrained(ARRAY, f"{{spatial: {{{spatial}}}}}")
+    text = text_with(REST, DRAM, array, constrained(SPAD, SPAD_LOOPS), MAC)
+    assert load(text).mapping == load(text_with(MAPPING)).mapping
+
+
+def test_an_error_in_what_the_constraints_complete_names_both():
+    array = constrained(ARRAY, "{spatial: {factors: [K=4, C=2], permutation: [K, C, R, P], split: 1}}")
+    text = text_with(REST.replace("P4 K2", "P4 K4"), DRAM, array, constrained(SPAD, SPAD_LOOPS), MAC)
+    error = failure(text)
+    assert (
+        error.message == "the mapping's factors of K multiply to 4 (PE) * 4 (spad) = 16, but its bound is 8"
+    )
+    assert marked(error) == "P4 K4"
+    assert [text for _, text in error.related] == ["K is 8 here", "`K=4` is a constraint"]
+
+
+@pytest.mark.parametrize(
+    ("factors", "padding", "axes"),
+    [("K=4, C=2", True, "xy"), ("K=4, C=2, R=1", True, "yy"), ("K=4, C=2, R=1", False, "xy")],
+)
+def test_padding_a_mapping_looks_at_what_is_written(factors, padding, axes):
+    array = constrained(ARRAY.replace("meshX: 4, meshY: 2", "meshX: 8, meshY: 8"), "{spatial: {factors: []}}")
+    text = text_with(MAPPING.replace("K=4, C=2", factors), DRAM, array, SPAD, MAC)
+    mapping = load(text, timeloop_padding=padding).mapping
+    assert "".join(loop.axis for loop in mapping.nodes[1].spatial) == axes
 
 
 def test_a_mapping_may_repeat_the_flags_of_the_architecture():
