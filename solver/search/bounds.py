@@ -8,7 +8,7 @@ in place: the loops in between cancel out. So a running minimum over divisors jo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -20,16 +20,8 @@ from solver.search.lattice import INFINITY, FloatArray, IntArray
 from solver.search.rows import CLOSED, Row
 from solver.search.spatial import StageChoice
 from solver.search.steps import SlotStep
+from solver.search.stopping import Stop, Stopped, never
 from solver.search.subproblem import Subproblem
-
-
-class Stopped(Exception):  # noqa: N818 (no error)
-    """Raised inside of a dynamic program when the search must end."""
-
-
-def never() -> bool:
-    """Do not stop."""
-    return False
 
 
 @dataclass(frozen=True)
@@ -84,7 +76,7 @@ class LatticeBounds:
         limit: int,
         tables: BoundTables | None = None,
         sharp: bool = False,
-        stop: Callable[[], bool] = never,
+        stop: Stop = never,
         within: Survivors | None = None,
     ) -> None:
         self.sub = sub

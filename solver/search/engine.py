@@ -11,7 +11,7 @@ from itertools import count, islice
 import numpy as np
 
 from solver.result import Options
-from solver.search.bounds import LatticeBounds, Stopped
+from solver.search.bounds import LatticeBounds
 from solver.search.branch import Branching
 from solver.search.candidates import Candidate, tightened
 from solver.search.completion import Priced, Skeleton, SkeletonKey
@@ -21,7 +21,8 @@ from solver.search.ledger import Ledger
 from solver.search.loads import LoadBounds, loaded
 from solver.search.orders import slot_orders
 from solver.search.prices import resources
-from solver.search.space import KeepMask, keep_masks
+from solver.search.space import KeepMask
+from solver.search.stopping import Stopped
 from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
 from solver.search.workers import Bounder
@@ -100,7 +101,7 @@ class Search:
         `capped` tells whether prices are cut off below what the incumbent takes: such a search proves little.
         """
         judged = self.goal.incumbent
-        for mask in keep_masks(self.space):
+        for mask in self.space.keep_masks:
             self.counters.masks += 1
             self._advance(self._surveyed(mask))
         while self._queue:

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from solver.search.bounds import Stopped, never
 from solver.search.lattice import BoolArray, FloatArray, IntArray
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageClass
+from solver.search.stopping import Stopped, never
 
 PAIRS = 1 << 20
 """Pairs of a class and a combination of the stages inside that are looked at together."""

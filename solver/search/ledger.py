@@ -10,7 +10,7 @@ from solver.result import Evidence, MaskEvidence
 from solver.search.bounds import LatticeBounds
 from solver.search.core import Core
 from solver.search.goal import Goal
-from solver.search.space import KeepMask, SearchSpace, keep_masks
+from solver.search.space import KeepMask, SearchSpace
 from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
 
@@ -35,7 +35,7 @@ class Ledger:
     def __init__(self, survey: Survey) -> None:
         self._survey = survey
         inner = len(survey.space.levels) - 1
-        self._entries = {mask: _Entry([0] * inner) for mask in keep_masks(survey.space)}
+        self._entries = {mask: _Entry([0] * inner) for mask in survey.space.keep_masks}
 
     def surveyed(self, sub: Subproblem) -> None:
         """Note that the survey does not settle a subproblem, so that its lattice was bounded."""
@@ -86,7 +86,7 @@ class Ledger:
 
 def unsearched(space: SearchSpace, goal: Goal) -> Evidence:
     """What it rests on that there is no mapping at all: the rules leave no factor."""
-    masks = (MaskEvidence(space.chains(mask), by_survey=0) for mask in keep_masks(space))
+    masks = (MaskEvidence(space.chains(mask), by_survey=0) for mask in space.keep_masks)
     return Evidence(goal.objective, tuple(masks))
 
 

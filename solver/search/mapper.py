@@ -24,12 +24,12 @@ from solver.result import (
     StopCallback,
     Termination,
 )
-from solver.search.bounds import Stopped
 from solver.search.completion import Priced
 from solver.search.engine import Counters, Search
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal, objective_value
 from solver.search.ledger import unsearched
-from solver.search.space import SearchSpace, keep_masks
+from solver.search.space import SearchSpace
+from solver.search.stopping import Stopped
 from solver.search.survey import Survey
 from solver.search.workers import Bounder
 
@@ -125,7 +125,7 @@ class SharedSearch:
         self.mapspace = mapspace
         self._options = options
         self._clock = _Clock(options, on_progress, should_stop)
-        space = _affordable(mapspace, options.memory_limit_mib << 20)
+        space = _affordable(mapspace, options.memory_limit_mib << 20, self._clock.stop)
         self._survey = Survey(space, self._clock.stop)
         self._counters = Counters()
         self._bounder = Bounder(space, options.jobs)
@@ -183,12 +183,12 @@ class SharedSearch:
         if best is not None:
             goal.incumbent = goal.value(best.evaluation.energy, best.evaluation.cycles)
         space, clock = self._survey.space, self._clock
-        if space.excluded:
-            return _Found(best, None, (unsearched(space, goal),))
         proven = floor(space.mapspace, goal.objective)
         try:
+            if space.excluded:
+                return _Found(best, None, (unsearched(space, goal),))
             self._counters.spatial_classes = len(self._survey.grid)
-            for mask in keep_masks(space):
+            for mask in space.keep_masks:
                 clock.report("survey", goal, None)
                 self._survey.bounds(mask)
         except Stopped:
@@ -234,7 +234,7 @@ class SharedSearch:
     def _fewest_cycles(self, goal: Goal) -> int:
         """Cycles that a mapping which improves on the incumbent takes at least."""
         fewest = math.inf
-        for mask in keep_masks(self._survey.space):
+        for mask in self._survey.space.keep_masks:
             energies, cycles = self._survey.bounds(mask)
             values = goal.values(energies, cycles)
             hopeful = np.isfinite(values) if goal.incumbent is None else values <= float(goal.incumbent)
@@ -247,13 +247,13 @@ class SharedSearch:
         return _quantum(self._survey)
 
 
-def _affordable(mapspace: Mapspace, most_bytes: int) -> SearchSpace:
+def _affordable(mapspace: Mapspace, most_bytes: int, stop: StopCallback) -> SearchSpace:
     """The whole search space, or as much of it as fits: without the finest dimensions' extents."""
-    space = SearchSpace(mapspace)
+    space = SearchSpace(mapspace, stop=stop)
     while space.estimated_bytes > most_bytes and len(space.coarse) < len(space.active):
         fine = [d for d, dim in enumerate(space.active) if dim not in space.coarse]
         finest = max(fine, key=lambda d: len(space.lattice.divisors_of(d)))
-        space = SearchSpace(mapspace, space.coarse | {space.active[finest]})
+        space = SearchSpace(mapspace, space.coarse | {space.active[finest]}, stop)
     return space
 
 
@@ -274,7 +274,7 @@ def _quantum(survey: Survey) -> int:
         if price
     ]
     quantum = math.gcd(*prices) if prices else 1
-    floors = [float(np.min(survey.bounds(mask)[0], initial=np.inf)) for mask in keep_masks(survey.space)]
+    floors = [float(np.min(survey.bounds(mask)[0], initial=np.inf)) for mask in survey.space.keep_masks]
     least = min((floor for floor in floors if np.isfinite(floor)), default=0.0)
     while least / quantum > HEADROOM:
         quantum *= 2

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +14,9 @@ from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
 from solver.search.dataspaces import DataspaceView, Tables, tables, view
 from solver.search.lattice import BoolArray, IntArray, Lattice, Slot
-from solver.search.spatial import Factors, FanoutChoice, StageClass, fanout_choices, stage_choices
+from solver.search.spatial import Factors, StageClass, fanout_choices
+from solver.search.stages import StageRules
+from solver.search.stopping import Stop, Stopped, never
 from solver.search.windows import Unrolling, relevant_words, sliding_words
 
 MEMO_SIZE = 256
@@ -38,11 +39,13 @@ class SearchSpace:
 
     Levels are storage levels, outermost first. Stage l is what lies between the tile of level l and
     the tile of level l + 1 (or the compute): the temporal loops of level l, then the fanouts below.
-    Dimensions of bound 1 are left out. Those in `coarse` are tiled not at all or in full.
+    Dimensions of bound 1 are left out. Those in `coarse` are tiled not at all or in full. Where there
+    may be very many keep masks or spatial choices, `stop` is asked, and `Stopped` is raised.
     """
 
     mapspace: Mapspace
     coarse: frozenset[str] = frozenset()
+    stop: Stop = field(default=never, compare=False, repr=False)
 
     @property
     def problem(self) -> Problem:
@@ -128,32 +131,14 @@ class SearchSpace:
         return tuple(self._stage(places) for places in self.fanouts_below)
 
     def _stage(self, places: Sequence[int]) -> tuple[StageClass, ...]:
-        fanouts = [self.architecture.fanouts[i] for i in places]
+        fanouts = [self.architecture.fanouts[number] for number in places]
+        rules = [self.mapspace.spatial[number] for number in places]
         options = [
-            fanout_choices(
-                fanout, self.mapspace.spatial[i], self.problem.dims, self.active, self.lattice.bounds
-            )
-            for i, fanout in zip(places, fanouts, strict=True)
+            fanout_choices(fanout, own, self.problem.dims, self.active, self.lattice.bounds)
+            for fanout, own in zip(fanouts, rules, strict=True)
         ]
-        classes = defaultdict(list)
-        for choice in stage_choices(options, self.lattice.bounds):
-            if any(f not in places for f, places in zip(choice.factors, self.lattice.position, strict=True)):
-                continue
-            unused = tuple(space.unused(choice.factors) for space in self.views)
-            distinct = tuple(self._distinct(space, fanouts, choice.choices) for space in self.views)
-            windows = tuple(f if d in self.window_dims else 1 for d, f in enumerate(choice.factors))
-            classes[math.prod(choice.factors), unused, distinct, windows].append(choice)
-        return tuple(StageClass(*key, tuple(members)) for key, members in classes.items())
-
-    def _distinct(
-        self, space: DataspaceView, fanouts: Sequence[Fanout], choices: Sequence[FanoutChoice]
-    ) -> int:
-        return math.prod(
-            math.prod(choice.factors)
-            if space.name in fanout.no_multicast
-            else space.distinct_tiles(choice.factors, self.lattice.bounds)
-            for fanout, choice in zip(fanouts, choices, strict=True)
-        )
+        gated = any(level.gating_fanouts in places[1:] for level in self.levels)
+        return StageRules(self.lattice, self.views, gated).classes(fanouts, options, self.stop)
 
     @cached_property
     def reuse_classes(self) -> tuple[frozenset[int], ...]:
@@ -275,20 +260,29 @@ class SearchSpace:
                 chain.append(level)
         return tuple(chain)
 
+    @cached_property
+    def keep_masks(self) -> tuple[KeepMask, ...]:
+        """All keep masks that the rules leave open, one of those with equal chains.
+
+        Every dataspace is kept somewhere.
+        """
+        masks: list[KeepMask] = [()]
+        for level, rules in enumerate(self.mapspace.keep):
+            options = _level_masks(self, level, rules.keep, rules.bypass)
+            masks = [longer for mask in masks for longer in self._extended(mask, options)]
+        chains = {self.chains(mask): mask for mask in reversed(masks)}
+        return tuple(mask for own, mask in reversed(chains.items()) if all(own))
+
+    def _extended(self, mask: KeepMask, options: Sequence[frozenset[int]]) -> list[KeepMask]:
+        """What the keep masks of the levels so far may be with one more."""
+        if self.stop():
+            raise Stopped
+        longer = ((*mask, option) for option in options)
+        return [own for own in longer if _parallel_so_far(self, own)]
+
     def chains(self, mask: KeepMask) -> tuple[tuple[int, ...], ...]:
         """The chain of each dataspace."""
         return tuple(self.chain(mask, view.place) for view in self.views)
-
-
-def keep_masks(space: SearchSpace) -> list[KeepMask]:
-    """All keep masks that the rules leave open, one of those with equal chains; every dataspace is kept."""
-    masks: list[KeepMask] = [()]
-    for level, rules in enumerate(space.mapspace.keep):
-        options = _level_masks(space, level, rules.keep, rules.bypass)
-        masks = [(*mask, option) for mask in masks for option in options]
-        masks = [mask for mask in masks if _parallel_so_far(space, mask)]
-    chains = {space.chains(mask): mask for mask in reversed(masks)}
-    return [mask for own, mask in reversed(chains.items()) if all(own)]
 
 
 def _level_masks(

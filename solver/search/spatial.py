@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
 
 from model.architecture import Fanout
 from model.mapspace import SpatialRules
@@ -132,11 +132,3 @@ class StageClass:
     def key(self) -> tuple[int, Factors, Factors, Factors]:
         """What tells this class from the others of its stage."""
         return self.units, self.irrelevant, self.distinct, self.windows
-
-
-def stage_choices(fanouts: Sequence[Sequence[FanoutChoice]], bounds: Sequence[int]) -> Iterator[StageChoice]:
-    """Combine the choices of consecutive fanouts; the product must divide the bounds."""
-    for combination in product(*fanouts):
-        factors = tuple(math.prod(choice.factors[d] for choice in combination) for d in range(len(bounds)))
-        if all(bound % factor == 0 for bound, factor in zip(bounds, factors, strict=True)):
-            yield StageChoice(combination, factors)

@@ -13,11 +13,11 @@ from functools import cached_property
 import numpy as np
 
 from model.cost.prices import network_latency
-from solver.search.bounds import Stopped, never
 from solver.search.grid import SpatialGrid, spatial_grid
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.prices import Action, DataspaceFlow, actions, cycles_per_word, resources
 from solver.search.space import KeepMask, SearchSpace
+from solver.search.stopping import Stopped, never
 
 ROUNDING = 1 - 1e-9
 """Floating-point sums here err by far less than this share."""

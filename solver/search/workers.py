@@ -13,9 +13,10 @@ from fractions import Fraction
 from types import TracebackType
 
 from model.mapspace import Mapspace
-from solver.search.bounds import BoundTables, LatticeBounds, Stopped, Survivors, never
+from solver.search.bounds import BoundTables, LatticeBounds, Survivors
 from solver.search.loads import LoadSubproblem
 from solver.search.space import KeepMask, SearchSpace
+from solver.search.stopping import Stopped, never
 from solver.search.subproblem import Subproblem
 
 MIN_TASKS = 8

@@ -12,6 +12,7 @@ from model.mapspace import Mapspace
 from solver.search.completion import Skeleton
 from solver.search.goal import Goal
 from solver.search.space import SearchSpace
+from solver.search.spatial import FanoutChoice, StageChoice
 from tests.bruteforce import enumerate_mappings
 from tests.solver.search.unusual import unusual_mapspaces
 from tests.strategies import random_mapspaces
@@ -26,20 +27,19 @@ def skeleton(space: SearchSpace, mapping: Mapping) -> Skeleton:
     storage = [part for part in mapping.nodes if isinstance(part, StorageMapping)]
     spatial = [part for part in mapping.nodes if isinstance(part, FanoutMapping)]
     temporal = tuple(factors(space, part.temporal) for part in storage)
-    wanted = [
-        tuple(factors(space, spatial[fanout].spatial) for fanout in below) for below in space.fanouts_below
-    ]
+    choices = [FanoutChoice(factors(space, part.spatial), along_x(space, part)) for part in spatial]
+    dims = range(len(space.active))
+    stages = [tuple(choices[fanout] for fanout in below) for below in space.fanouts_below]
     members = [
-        next(
-            member
-            for stage in stages
-            for member in stage.members
-            if tuple(choice.factors for choice in member.choices) == own
-        )
-        for stages, own in zip(space.stages, wanted, strict=True)
+        StageChoice(own, tuple(math.prod(choice.factors[d] for choice in own) for d in dims))
+        for own in stages
     ]
     mask = tuple(frozenset(v.place for v in space.views if v.name in part.keep) for part in storage)
     return Skeleton(space, mask, temporal, tuple(members))
+
+
+def along_x(space: SearchSpace, part: FanoutMapping) -> frozenset[int]:
+    return frozenset(space.active.index(loop.dim) for loop in part.spatial if loop.axis == "x")
 
 
 def factors(space: SearchSpace, loops) -> tuple[int, ...]:

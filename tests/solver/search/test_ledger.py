@@ -7,7 +7,7 @@ from model.cost.traffic import kept_positions
 from model.spec.timeloop import load_timeloop
 from solver import Options, Status, map_einsum
 from solver.search.mapper import SharedSearch
-from solver.search.space import SearchSpace, keep_masks
+from solver.search.space import SearchSpace
 from solver.search.survey import Survey
 from tests.bruteforce import enumerate_mappings, objective_value
 from tests.conftest import REPOSITORY
@@ -30,7 +30,7 @@ def test_every_class_of_every_keep_mask_is_settled_once(objective, branch_nodes)
         (evidence,) = result.evidence
         space = SearchSpace(mapspace)
         assert evidence.objective == objective
-        assert [mask.keep for mask in evidence.masks] == [space.chains(mask) for mask in keep_masks(space)]
+        assert [mask.keep for mask in evidence.masks] == [space.chains(mask) for mask in space.keep_masks]
         assert len({mask.keep for mask in evidence.masks}) == len(evidence.masks)
         classes = 0 if space.excluded else len(Survey(space).grid)
         assert {settled(mask) for mask in evidence.masks} <= {classes}

@@ -17,13 +17,13 @@ from model.spec.timeloop import load_timeloop
 from solver.result import OBJECTIVES as OBJECTIVE_NAMES
 from solver.result import Options, Status
 from solver.search import engine, map_einsum
-from solver.search.bounds import never
 from solver.search.completion import Priced, Skeleton
 from solver.search.goal import Goal
 from solver.search.loads import PARTS, LoadSubproblem, loaded
 from solver.search.mixes import Cost, Sifted, sift
 from solver.search.prices import resources
 from solver.search.space import SearchSpace
+from solver.search.stopping import never
 from solver.search.subproblem import Subproblem
 from tests.bruteforce import Objective, enumerate_mappings
 from tests.solver.search.test_optimality import compare

@@ -1,21 +1,27 @@
 """Spatial choices against a naive enumeration of factors and orders."""
 
 import math
+from dataclasses import replace
 from itertools import product
 from random import Random
 
 import pytest
 
-from model.architecture import Fanout
+from model.architecture import Fanout, StorageLevel
 from model.cost.tiles import tile_words
-from model.mapspace import SpatialRules
+from model.mapspace import Mapspace, SpatialRules
 from model.numbers import divisors
 from model.problem import Problem
+from solver.result import Options, Status, Termination
+from solver.search import map_einsum
 from solver.search.grid import spatial_grid
 from solver.search.space import SearchSpace
-from solver.search.spatial import fanout_choices, stage_choices
+from solver.search.spatial import fanout_choices
+from solver.search.stopping import Stopped
 from tests.bruteforce import axis_choices
+from tests.solver.search.unusual import told_apart
 from tests.strategies import random_mapspaces
+from tests.test_bruteforce import free_mapspace, matmul
 
 
 def naive(fanout: Fanout, rules: SpatialRules, problem: Problem) -> set[tuple[int, ...]]:
@@ -59,16 +65,59 @@ def test_fanout_choices_are_all_that_fit(seed: int):
     assert compared > 20
 
 
-def test_stage_choices_divide_the_bounds():
-    rules = SpatialRules()
-    fanouts = [fanout_choices(Fanout("f", 4), rules, "MN", "MN", (4, 6)) for _ in range(2)]
-    found = {(a.factors, b.factors) for a, b in (c.choices for c in stage_choices(fanouts, (4, 6)))}
-    expected = set()
-    vectors = [v for v in product(divisors(4), divisors(6)) if math.prod(v) <= 4]
-    for a, b in product(vectors, vectors):
-        if 4 % (a[0] * b[0]) == 0 and 6 % (a[1] * b[1]) == 0:
-            expected.add((a, b))
-    assert found == expected
+def consecutive(random: Random, mapspace: Mapspace) -> Mapspace:
+    """The mapspace with three fanouts below the outermost level, instead of its own."""
+    outermost, *levels = mapspace.architecture.levels
+    names = [space.name for space in mapspace.problem.dataspaces]
+    fanouts = [
+        Fanout(
+            f"array{number}",
+            *random.choice(((2, 1), (2, 2), (4, 1), (3, 2))),
+            no_multicast=frozenset(random.sample(names, random.choice((0, 0, 1)))),
+        )
+        for number in range(3)
+    ]
+    gates = [random.choice((None, None, 0, 1, 2, 3)) for _ in levels]
+    gated = [replace(level, gating_fanouts=gate) for level, gate in zip(levels, gates, strict=True)]
+    architecture = replace(mapspace.architecture, nodes=(outermost, *fanouts, *gated))
+    return replace(mapspace, architecture=architecture, spatial=(SpatialRules(),) * 3)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_stages_hold_one_of_all_choices_that_no_cost_tells_apart(seed: int):
+    """Combinations of three fanouts, one by one, against the members of the classes."""
+    random = Random(seed)
+    left_out = 0
+    for mapspace in (consecutive(random, own) for own in random_mapspaces(300 + seed, 8, 300)):
+        space = SearchSpace(mapspace)
+        stage = space.stages[0]
+        members = [member for own in stage for member in own.members]
+        assert len({own.key for own in stage}) == len(stage)
+        found = {told_apart(space, 0, [choice.factors for choice in own.choices]) for own in members}
+        assert len(found) == len(members)
+        dims, bounds = mapspace.problem.dims, space.lattice.bounds
+        options = [
+            fanout_choices(fanout, rules, dims, space.active, bounds)
+            for fanout, rules in zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True)
+        ]
+        naive = [own for own in product(*options) if divisible(space, own)]
+        assert {told_apart(space, 0, [choice.factors for choice in own]) for own in naive} == found
+        left_out += len(naive) - len(members)
+    assert left_out > 20
+
+
+def test_enumerating_spatial_choices_can_be_stopped():
+    asked: list[bool] = []
+    mapspace = free_mapspace(matmul(64, 64, 64), StorageLevel("dram"), Fanout("f", 64), Fanout("g", 64))
+
+    def stop() -> bool:
+        asked.append(True)
+        return len(asked) > 1
+
+    with pytest.raises(Stopped):
+        _ = SearchSpace(mapspace, stop=stop).stages
+    result = map_einsum(mapspace, Options(objectives=("energy",), time_limit_s=0))
+    assert (result.status, result.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -17,13 +18,13 @@ from model.spec.timeloop import load_timeloop
 from solver.result import Options, Status, Termination
 from solver.search import map_einsum
 from solver.search import survey as survey_module
-from solver.search.bounds import Stopped
-from solver.search.space import KeepMask, SearchSpace, keep_masks
+from solver.search.space import KeepMask, SearchSpace
 from solver.search.spatial import StageClass
+from solver.search.stopping import Stopped
 from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey, pareto_front
 from tests.bruteforce import enumerate_mappings
-from tests.solver.search.unusual import unlimited_bounds, unusual_mapspaces
+from tests.solver.search.unusual import told_apart, unlimited_bounds, unusual_mapspaces
 from tests.strategies import random_mapspaces
 from tests.test_bruteforce import free_mapspace, matmul
 
@@ -31,7 +32,7 @@ SPECS = Path(__file__).parents[3] / "specs"
 
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 
-Key = tuple[KeepMask, tuple[tuple[int, ...], ...]]
+Key = tuple[KeepMask, tuple[tuple[object, ...], ...]]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -54,7 +55,7 @@ def test_pareto_front(seed: int):
 def test_cycles_beyond_the_whole_numbers_of_doubles_are_not_rounded_up():
     mapspace = free_mapspace(matmul(94_906_267, 94_906_269, 1), StorageLevel("dram"))
     space = SearchSpace(mapspace)
-    (mask,) = keep_masks(space)
+    (mask,) = space.keep_masks
     _, cycles = Survey(space).bounds(mask)
     steps = 94_906_267 * 94_906_269
     assert float(steps) > steps > 2**53
@@ -62,7 +63,7 @@ def test_cycles_beyond_the_whole_numbers_of_doubles_are_not_rounded_up():
 
 
 def least_by_choice(mapspace: Mapspace, space: SearchSpace) -> dict[Key, tuple[int, int]]:
-    """Least energy and least cycles of the valid mappings, by keep mask and factors per fanout."""
+    """Least energy and cycles of the valid mappings, by keep mask and what tells spatial choices apart."""
     best: dict[Key, tuple[int, int]] = defaultdict(lambda: (2**100, 2**100))
     for mapping in enumerate_mappings(mapspace, innermost_orders=False):
         evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
@@ -75,8 +76,12 @@ def least_by_choice(mapspace: Mapspace, space: SearchSpace) -> dict[Key, tuple[i
             tuple(math.prod(loop.bound for loop in part.spatial if loop.dim == dim) for dim in space.active)
             for part in spatial
         )
-        energy, cycles = best[mask, factors]
-        best[mask, factors] = (min(energy, evaluation.energy), min(cycles, evaluation.cycles))
+        stages = tuple(
+            told_apart(space, stage, [factors[place] for place in below])
+            for stage, below in enumerate(space.fanouts_below)
+        )
+        energy, cycles = best[mask, stages]
+        best[mask, stages] = (min(energy, evaluation.energy), min(cycles, evaluation.cycles))
     return best
 
 
@@ -87,11 +92,11 @@ def hold_bounds(mapspace: Mapspace) -> int:
     survey = Survey(space)
     checked = 0
     covered = set()
-    for mask in keep_masks(space):
+    for mask in space.keep_masks:
         energies, cycles = survey.bounds(mask)
         for number in range(len(survey.grid)):
             classes = survey.grid.spatial(number)
-            members = [key for key in least if key[0] == mask and belongs(key[1], classes)]
+            members = [key for key in least if key[0] == mask and belongs(space, key[1], classes)]
             covered.update(members)
             if not members:
                 continue
@@ -111,12 +116,11 @@ def hold_bounds(mapspace: Mapspace) -> int:
     return checked
 
 
-def belongs(factors: tuple[tuple[int, ...], ...], classes: tuple[StageClass, ...]) -> bool:
-    fanouts = iter(factors)
+def belongs(space: SearchSpace, stages: Sequence[object], classes: Sequence[StageClass]) -> bool:
+    """Whether spatial choices are, for each stage, members of its class."""
     return all(
-        tuple(next(fanouts) for _ in stage.members[0].choices)
-        in [tuple(choice.factors for choice in member.choices) for member in stage.members]
-        for stage in classes
+        own in [told_apart(space, stage, [choice.factors for choice in m.choices]) for m in found.members]
+        for stage, (own, found) in enumerate(zip(stages, classes, strict=True))
     )
 
 
@@ -136,8 +140,8 @@ def test_a_survey_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch):
         whole = Survey(space)
         with monkeypatch.context() as patched:
             patched.setattr(survey_module, "PART", 3)
-            in_parts = [Survey(space).bounds(mask) for mask in keep_masks(space)]
-        for mask, (energies, cycles) in zip(keep_masks(space), in_parts, strict=True):
+            in_parts = [Survey(space).bounds(mask) for mask in space.keep_masks]
+        for mask, (energies, cycles) in zip(space.keep_masks, in_parts, strict=True):
             np.testing.assert_allclose(energies, whole.bounds(mask)[0], rtol=1e-12)
             np.testing.assert_allclose(cycles, whole.bounds(mask)[1], rtol=1e-12)
 
@@ -145,7 +149,7 @@ def test_a_survey_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch):
 def test_a_survey_hears_that_it_must_stop():
     (mapspace,) = random_mapspaces(321, 1, 300)
     space = SearchSpace(mapspace)
-    (mask, *_) = keep_masks(space)
+    (mask, *_) = space.keep_masks
     with pytest.raises(Stopped):
         Survey(space, lambda: True).bounds(mask)
     asked = iter((False, True))
@@ -171,7 +175,7 @@ def test_no_boundary_costs_less_than_one_delivery_each():
     registers = StorageLevel("registers", size_words=60, energy=AccessEnergy(1, 1, 1))
     space = SearchSpace(free_mapspace(matmul(8, 4, 12), dram, Fanout("mesh", 4, 2), registers))
     survey = Survey(space)
-    for mask in keep_masks(space):
+    for mask in space.keep_masks:
         energies, _ = survey.bounds(mask)
         for number, energy in enumerate(energies):
             bounds = unlimited_bounds(Subproblem(space, mask, survey.grid.spatial(number)))

@@ -12,14 +12,14 @@ import multiprocessing, os, signal, sys, time
 from model.spec.timeloop import load_timeloop
 from solver.cli.interrupt import interruptible
 from solver.search.goal import UNLIMITED
-from solver.search.space import SearchSpace, keep_masks
+from solver.search.space import SearchSpace
 from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
 from solver.search.workers import Bounder
 
 space = SearchSpace(load_timeloop([{str(SPEC)!r}]).mapspace)
 grid = Survey(space).grid
-pairs = [(mask, number) for mask in keep_masks(space) for number in range(len(grid))][:40]
+pairs = [(mask, number) for mask in space.keep_masks for number in range(len(grid))][:40]
 subs = [Subproblem(space, mask, grid.spatial(number)) for mask, number in pairs]
 limits = [UNLIMITED] * len(subs)
 with Bounder(space, 1) as alone, Bounder(space, 2) as several, interruptible() as stop:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
@@ -16,7 +17,7 @@ from solver.search.bounds import LatticeBounds
 from solver.search.goal import UNLIMITED
 from solver.search.grid import spatial_grid
 from solver.search.lattice import Lattice, Slot
-from solver.search.space import SearchSpace, keep_masks
+from solver.search.space import SearchSpace
 from solver.search.subproblem import Subproblem
 from tests import strategies
 from tests.bruteforce import count_mappings
@@ -163,7 +164,7 @@ def random_slot(random: Random, lattice: Lattice) -> Slot:
 def subproblems(space: SearchSpace) -> Iterable[Subproblem]:
     """Every keep mask with every combination of spatial classes."""
     grid = spatial_grid(space)
-    for mask in keep_masks(space):
+    for mask in space.keep_masks:
         for number in range(len(grid)):
             yield Subproblem(space, mask, grid.spatial(number))
 
@@ -171,3 +172,28 @@ def subproblems(space: SearchSpace) -> Iterable[Subproblem]:
 def unlimited_bounds(sub: Subproblem) -> LatticeBounds:
     """Lattice bounds that no incumbent has thinned out."""
     return LatticeBounds(sub, UNLIMITED)
+
+
+def told_apart(space: SearchSpace, stage: int, factors: Sequence[Sequence[int]]) -> tuple[object, ...]:
+    """What bounds and costs depend on of the factors of a stage's fanouts.
+
+    It matters at which fanout windows are unrolled, and tiles that are no partition of what is produced;
+    otherwise only products do, and how many children each fanout uses where a level gates their power.
+    """
+    places, dims = space.fanouts_below[stage], range(len(space.active))
+    fanouts = [space.architecture.fanouts[place] for place in places]
+    together = tuple(math.prod(own[d] for own in factors) for d in dims)
+    counted = tuple(
+        math.prod(
+            own[d]
+            for fanout, own in zip(fanouts, factors, strict=True)
+            for d in dims
+            if d in view.relevant or view.name in fanout.no_multicast
+        )
+        for view in space.views
+    )
+    odd = {d for view in space.views if view.read_write and not view.simple for d in view.relevant}
+    windows = tuple(own[d] for own in factors for d in sorted(space.window_dims | odd))
+    gated = any(level.gating_fanouts in places[1:] for level in space.levels)
+    units = tuple(math.prod(own) for own in factors) if gated else ()
+    return together, counted, windows, units
