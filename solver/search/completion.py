@@ -12,13 +12,14 @@ from itertools import count
 import numpy as np
 
 from model.cost import Evaluation, evaluate
-from model.cost.delivery import delivered_words
+from model.cost.delivery import Move
 from model.cost.nest import Nest, build_nest
 from model.cost.partition import partition_words
 from model.cost.prices import leaking_instances, network_latency
 from model.cost.tiles import displacement, extents, tile_words
 from model.cost.traffic import distinct_children
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from solver.search.arrivals import Arrivals
 from solver.search.dataspaces import DataspaceView
 from solver.search.goal import SLACK, Goal
 from solver.search.lattice import FloatArray
@@ -150,11 +151,6 @@ class Skeleton:
             tuple(parts[position] for position in architecture.storage_indices),
         )
 
-    def _boundary(self, level: int, above: tuple[_Ordered, ...]) -> _Cost:
-        """Cost at the boundary of `level`, given the orders of all levels above it."""
-        words = {place: self._delivered(place, level, above) for place in self._due(level)}
-        return self._cost(level, words)
-
     def _due(self, level: int) -> list[int]:
         """Dataspaces with a boundary at `level` (``len(levels)``: at the compute)."""
         return [place for place, prices in enumerate(self._prices) if level in prices]
@@ -167,30 +163,59 @@ class Skeleton:
             self._prices[place][level].add_loads(np.array([delivered]), loads)
         return _Cost(energy, loads[0])
 
-    def _delivered(self, place: int, level: int, above: tuple[_Ordered, ...]) -> int:
+    def _costs(self, above: tuple[_Ordered, ...], last: int) -> list[_Cost]:
+        """Cost at the boundaries up to level `last`, for every order of the first slot that is open.
+
+        Slots farther in, down to `last`, have one order only.
+        """
+        first = len(above) + 1
+        options = len(self._distinct_orders[first - 1])
+        energies, loads = [0] * options, np.zeros((options, len(self._resources)))
+        pairs = ((place, level) for level in range(first, last + 1) for place in self._due(level))
+        for place, level in pairs:
+            words, price = self._delivered(place, level, above), self._prices[place][level]
+            exact = {delivered: price.exact(delivered) for delivered in set(words)}
+            energies = [energy + exact[delivered] for energy, delivered in zip(energies, words, strict=True)]
+            price.add_loads(np.array(words), loads)
+        return [_Cost(energy, own) for energy, own in zip(energies, loads, strict=True)]
+
+    def _delivered(self, place: int, level: int, above: tuple[_Ordered, ...]) -> list[int]:
+        """Words delivered to one instance of `level`, for every order of the first slot that is open."""
         key = (place, level, tuple(own.imprints[place] for own in above))
         if key not in self._known_words:
             self._known_words[key] = self._count(place, level, tuple(own.order for own in above))
         return self._known_words[key]
 
     @cached_property
-    def _known_words(self) -> dict[tuple[int, int, tuple[Imprint, ...]], int]:
+    def _known_words(self) -> dict[tuple[int, int, tuple[Imprint, ...]], list[int]]:
         return {}
 
-    def _count(self, place: int, level: int, orders: tuple[Order, ...]) -> int:
-        """Words delivered to one instance of `level`."""
-        nest = self._nest
+    def _count(self, place: int, level: int, above: tuple[Order, ...]) -> list[int]:
+        nest, slot = self._nest, len(above)
         space = self.space.problem.dataspaces[place]
         position = self.space.architecture.storage_indices[level]
-        tile = extents(space, nest.bounds[position])
+        options = self._distinct_orders[slot]
         if space.name in self.space.levels[level].no_temporal_reuse:
-            return tile_words(space, nest.bounds[position]) * nest.steps(position)
-        moves = []
-        for outer in range(level - 1, -1, -1):
-            loops = {loop.dim: loop for loop in nest.temporal[self.space.architecture.storage_indices[outer]]}
-            for dim in orders[outer]:
-                moves.append((loops[dim].bound, displacement(space, dim, loops[dim].stride)))
-        return delivered_words(tile, moves)
+            return [tile_words(space, nest.bounds[position]) * nest.steps(position)] * len(options)
+        inside = [(number, self._distinct_orders[number][0].order) for number in range(slot + 1, level)]
+        outside = list(enumerate(above))
+        live = sorted(options[0].order)
+        return Arrivals(
+            extents(space, nest.bounds[position]),
+            tuple(self._move(place, number, dim) for number, order in reversed(inside) for dim in order),
+            tuple(self._move(place, slot, dim) for dim in live),
+            tuple(self._move(place, number, dim) for number, order in reversed(outside) for dim in order),
+            np.array([[live.index(dim) for dim in own.order] for own in options], dtype=np.int64),
+        ).words()
+
+    def _move(self, place: int, slot: int, dim: str) -> Move:
+        """A loop of one slot as a dataspace sees it."""
+        (loop,) = (
+            own
+            for own in self._nest.temporal[self.space.architecture.storage_indices[slot]]
+            if own.dim == dim
+        )
+        return loop.bound, displacement(self.space.problem.dataspaces[place], dim, loop.stride)
 
     def _floor(self, level: int) -> _Cost:
         """Lower bound on the cost at the boundary of `level` over all orders.
@@ -253,12 +278,21 @@ class Skeleton:
                 mapping = self.mapping((*orders, next(self.orders(depth - 1))))
                 yield Priced(mapping, evaluate(self.space.problem, self.space.architecture, mapping))
                 continue
-            for own in self._distinct_orders[level - 1]:
-                cost = spent + self._boundary(level, (*above, own))
-                least = cost + floors[level + 1]
+            last = self._next_choice(level)
+            settled = tuple(self._distinct_orders[slot][0] for slot in range(level, last))
+            for own, added in zip(self._distinct_orders[level - 1], self._costs(above, last), strict=True):
+                cost = spent + added
+                least = cost + floors[last + 1]
                 if self._hopeful(goal, least):
                     value = goal.value(*self._least(least))
-                    heapq.heappush(heap, (value, least.energy, -next(ticket), (*above, own), cost))
+                    heapq.heappush(heap, (value, least.energy, -next(ticket), (*above, own, *settled), cost))
+
+    def _next_choice(self, level: int) -> int:
+        """The first level from `level` on whose slot has several orders, or the innermost one."""
+        last = level
+        while last < len(self._distinct_orders) and len(self._distinct_orders[last]) == 1:
+            last += 1
+        return last
 
     def _hopeful(self, goal: Goal, least: _Cost) -> bool:
         energy, cycles = self._least(least)
