@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -22,7 +22,7 @@ from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop
 from solver.search.arrivals import Arrivals
 from solver.search.dataspaces import DataspaceView
 from solver.search.goal import SLACK, Goal
-from solver.search.lattice import FloatArray
+from solver.search.lattice import FloatArray, IntArray
 from solver.search.orders import allowed_orders
 from solver.search.prices import BoundaryPrice, DataspaceFlow, PriceList, Resource, resources
 from solver.search.space import KeepMask, SearchSpace
@@ -163,21 +163,21 @@ class Skeleton:
             self._prices[place][level].add_loads(np.array([delivered]), loads)
         return _Cost(energy, loads[0])
 
-    def _costs(self, above: tuple[_Ordered, ...], last: int) -> list[_Cost]:
-        """Cost at the boundaries up to level `last`, for every order of the first slot that is open.
+    def _costs(self, above: tuple[_Ordered, ...], last: int, spent: _Cost) -> tuple[list[int], FloatArray]:
+        """Energies and loads with the boundaries up to level `last`, for each order of the first open slot.
 
-        Slots farther in, down to `last`, have one order only.
+        Slots farther in, down to `last`, have one order only. The first slots cost `spent`.
         """
         first = len(above) + 1
         options = len(self._distinct_orders[first - 1])
-        energies, loads = [0] * options, np.zeros((options, len(self._resources)))
+        energies, loads = [spent.energy] * options, np.repeat(spent.loads[None, :], options, axis=0)
         pairs = ((place, level) for level in range(first, last + 1) for place in self._due(level))
         for place, level in pairs:
             words, price = self._delivered(place, level, above), self._prices[place][level]
             exact = {delivered: price.exact(delivered) for delivered in set(words)}
             energies = [energy + exact[delivered] for energy, delivered in zip(energies, words, strict=True)]
             price.add_loads(np.array(words), loads)
-        return [_Cost(energy, own) for energy, own in zip(energies, loads, strict=True)]
+        return energies, loads
 
     def _delivered(self, place: int, level: int, above: tuple[_Ordered, ...]) -> list[int]:
         """Words delivered to one instance of `level`, for every order of the first slot that is open."""
@@ -199,14 +199,31 @@ class Skeleton:
             return [tile_words(space, nest.bounds[position]) * nest.steps(position)] * len(options)
         inside = [(number, self._distinct_orders[number][0].order) for number in range(slot + 1, level)]
         outside = list(enumerate(above))
-        live = sorted(options[0].order)
-        return Arrivals(
+        orders, alike = self._told_apart(place, slot)
+        words = Arrivals(
             extents(space, nest.bounds[position]),
             tuple(self._move(place, number, dim) for number, order in reversed(inside) for dim in order),
-            tuple(self._move(place, slot, dim) for dim in live),
+            tuple(self._move(place, slot, dim) for dim in sorted(options[0].order)),
             tuple(self._move(place, number, dim) for number, order in reversed(outside) for dim in order),
-            np.array([[live.index(dim) for dim in own.order] for own in options], dtype=np.int64),
+            orders,
         ).words()
+        return [words[number] for number in alike]
+
+    def _told_apart(self, place: int, slot: int) -> tuple[IntArray, list[int]]:
+        """Orders of a slot that a dataspace tells apart, as places of its loops, and for all orders which."""
+        key = place, slot
+        if key not in self._known_orders:
+            options = self._distinct_orders[slot]
+            first = {own.imprints[place]: own.order for own in options}
+            numbers = {imprint: number for number, imprint in enumerate(first)}
+            loops = {dim: number for number, dim in enumerate(sorted(options[0].order))}
+            orders = np.array([[loops[dim] for dim in order] for order in first.values()], dtype=np.int64)
+            self._known_orders[key] = orders, [numbers[own.imprints[place]] for own in options]
+        return self._known_orders[key]
+
+    @cached_property
+    def _known_orders(self) -> dict[tuple[int, int], tuple[IntArray, list[int]]]:
+        return {}
 
     def _move(self, place: int, slot: int, dim: str) -> Move:
         """A loop of one slot as a dataspace sees it."""
@@ -270,7 +287,7 @@ class Skeleton:
             level = len(above) + 1
             if stop():
                 return
-            if not self._hopeful(goal, spent + floors[level]):
+            if not any(self._hopeful_among(goal, [spent.energy], spent.loads[None, :], floors[level])):
                 continue
             if level == depth:
                 # No boundary lies inside the innermost level, so the order of its loops is free.
@@ -280,12 +297,26 @@ class Skeleton:
                 continue
             last = self._next_choice(level)
             settled = tuple(self._distinct_orders[slot][0] for slot in range(level, last))
-            for own, added in zip(self._distinct_orders[level - 1], self._costs(above, last), strict=True):
-                cost = spent + added
-                least = cost + floors[last + 1]
-                if self._hopeful(goal, least):
-                    value = goal.value(*self._least(least))
-                    heapq.heappush(heap, (value, least.energy, -next(ticket), (*above, own, *settled), cost))
+            energies, loads = self._costs(above, last, spent)
+            for place, value, least in self._hopeful_among(goal, energies, loads, floors[last + 1]):
+                cost = _Cost(energies[place], loads[place])
+                longer = (*above, self._distinct_orders[level - 1][place], *settled)
+                heapq.heappush(heap, (value, least, -next(ticket), longer, cost))
+
+    def _hopeful_among(
+        self, goal: Goal, energies: Sequence[int], loads: FloatArray, floor: _Cost
+    ) -> Iterator[tuple[int, int, int]]:
+        """Places of costs that may improve together with `floor`, with bounds on objective and energy."""
+        busiest = (loads + floor.loads).max(axis=1, initial=0.0).tolist()
+        known = {load: self._waiting(load) for load in set(busiest)}
+        limits = {
+            load: goal.energy_limit(cycles) - leak - floor.energy for load, (leak, cycles) in known.items()
+        }
+        for place, (energy, load) in enumerate(zip(energies, busiest, strict=True)):
+            if energy < limits[load]:
+                leak, cycles = known[load]
+                least = energy + floor.energy + leak
+                yield place, goal.value(least, cycles), least
 
     def _next_choice(self, level: int) -> int:
         """The first level from `level` on whose slot has several orders, or the innermost one."""
@@ -294,16 +325,15 @@ class Skeleton:
             last += 1
         return last
 
-    def _hopeful(self, goal: Goal, least: _Cost) -> bool:
-        energy, cycles = self._least(least)
-        return energy < goal.energy_limit(cycles)
+    def _waiting(self, load: float) -> tuple[int, int]:
+        """What leaks beyond the compute's steps, and all cycles, if a resource is loaded with so many."""
+        busy = max(self._steps, math.ceil(load * SLACK))
+        latency = network_latency(self.space.architecture)
+        return self._leak_per_cycle * (busy - self._steps), busy + latency
 
-    def _least(self, cost: _Cost) -> tuple[int, int]:
-        """Least energy and cycles of a mapping that costs at least `cost`, with what leaks meanwhile."""
-        steps = self._nest.steps()
-        busy = max(steps, math.ceil(float(cost.loads.max(initial=0.0)) * SLACK))
-        energy = cost.energy + self._leak_per_cycle * (busy - steps)
-        return energy, busy + network_latency(self.space.architecture)
+    @cached_property
+    def _steps(self) -> int:
+        return self._nest.steps()
 
     @cached_property
     def _distinct_orders(self) -> tuple[tuple[_Ordered, ...], ...]:
@@ -349,7 +379,7 @@ class Skeleton:
     def _fixed(self) -> _Cost:
         """Cost that no order changes: compute, its operands, leakage for the least cycles."""
         space, innermost = self.space, len(self.space.levels)
-        steps = self._nest.steps()
+        steps = self._steps
         operands = self._cost(innermost, dict.fromkeys(self._due(innermost), steps))
         compute = space.problem.computes * space.architecture.compute.energy
         leak = self._leak_per_cycle * steps

@@ -21,6 +21,30 @@ MOST_LED_PAIRS = 1 << 14
 
 
 @dataclass(frozen=True)
+class Lead:
+    """A loop that may be the innermost one that moves a dataspace; arrays of shape (outer, inner).
+
+    Parameters
+    ----------
+    dim, partners, apart
+        The loop's dimension, those along which it may be returned to, and those of other ranks: once a
+        loop over one of these has moved the dataspace, nothing returns.
+    straight, may_be_straight
+        Words of all deliveries if no loop returns inside of the slot, and the pairs where that may be.
+    returning, may_return
+        Words if one does, before any loop over `apart`, and the pairs where that may be.
+    """
+
+    dim: int
+    partners: Sequence[int]
+    apart: Sequence[int]
+    straight: IntArray
+    may_be_straight: BoolArray
+    returning: IntArray
+    may_return: BoolArray
+
+
+@dataclass(frozen=True)
 class SlotPairs:
     """All pairs of a tile inside and a tile outside of a slot; arrays of shape (outer, inner).
 
@@ -132,10 +156,13 @@ class SlotPairs:
             self._leaving[key] = self._leaves(members)
         return self._leaving[key]
 
+    def fitting(self, members: frozenset[int]) -> list[int]:
+        """Dimensions whose loops may leave `members`, and no other dataspace, in place."""
+        moved = [view.relevant for view in self.space.views if view.place not in members]
+        return [d for d in range(len(self.space.active)) if all(d in relevant for relevant in moved)]
+
     def _leaves(self, members: frozenset[int]) -> BoolArray:
-        dims = range(len(self.space.active))
-        moved = {v.place: v.relevant for v in self.space.views if v.place not in members}
-        fitting = [d for d in dims if all(d in relevant for relevant in moved.values())]
+        dims, fitting = range(len(self.space.active)), self.fitting(members)
         possible = self.moving(fitting) | ~self.moving(dims)
         settled = np.zeros_like(possible)
         for d in self.inner:
@@ -145,10 +172,11 @@ class SlotPairs:
             settled |= moves
         return possible
 
-    def words(self, place: int, unrolling: Unrolling) -> IntArray:
+    def words(self, place: int, unrolling: Unrolling, leading: Sequence[int] | None = None) -> IntArray:
         """Least words of all deliveries of tiles that cover dataspace `place` once.
 
-        It holds where a loop of this slot is the innermost one that moves the dataspace.
+        It holds where a loop of this slot is the innermost one that moves the dataspace, over one of
+        the dimensions `leading` (None: any).
         """
         view, own = self.space.views[place], self.space.tables[place]
         plain = own.plain_words[self.tiles][None, :]
@@ -158,10 +186,43 @@ class SlotPairs:
                 continue
             least = self.space.sliding_words(place, c, unrolling)[self.tiles][None, :]
             box = own.boxes[c][self.tiles][None, :]
-            for d in component.dims:
+            for d in (d for d in component.dims if leading is None or d in leading):
                 led = self._led(view, component, d, plain, box, least)
                 words = np.where(self._leads(view, d), np.minimum(words, led), words)
         return words
+
+    def leads(self, place: int, unrolling: Unrolling, leading: Sequence[int]) -> Iterator[Lead]:
+        """Loops of this slot that may be the innermost one that moves the dataspace, by dimension.
+
+        As for `words`, where windows slide and overlap along one direction.
+        """
+        view, own = self.space.views[place], self.space.tables[place]
+        plain = own.plain_words[self.tiles][None, :]
+        steady = (
+            (c, component, d)
+            for c, component in enumerate(view.components)
+            for d in component.dims
+            if component.sliding and d in leading and component.step(d) is not None
+        )
+        for c, component, d in steady:
+            least = self.space.sliding_words(place, c, unrolling)[self.tiles][None, :]
+            box, move = own.boxes[c][self.tiles][None, :], self._move(component, d)
+            apart, partners = view.apart(component), [other for other in component.dims if other != d]
+            away, returns = self.moving(apart), self.moving(partners)
+            outside = ~(away | self._beyond(component, d, move, move))
+            some = self._led(view, component, d, plain, box, least)
+            straight = led_words(plain, box, self.loops(d), move, outside, least)
+            may_lead = self._leads(view, d)
+            yield Lead(d, partners, apart, straight, may_lead & (away | ~returns), some, may_lead & returns)
+
+    def grown(self, dims: Sequence[int]) -> IntArray:
+        """Lattice indices of the tiles that the loops over `dims` make of those inside, where reached."""
+        lattice = self.space.lattice
+        grown: IntArray = np.broadcast_to(self.sources, (len(self.targets), len(self.sources)))
+        for d in dims:
+            more = lattice.places[self.targets, d][:, None] - lattice.places[self.sources, d][None, :]
+            grown = grown + more * lattice.dim_strides[d]
+        return grown
 
     def _leads(self, view: DataspaceView, dim: int) -> BoolArray:
         """Where the loop over `dim` may be the innermost one that moves the dataspace."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from solver.search.boundary import Boundary
 from solver.search.lattice import INFINITY, BoolArray, IntArray
-from solver.search.leads import SlotPairs, led_twice
+from solver.search.leads import Lead, SlotPairs, led_twice
 from solver.search.rows import CLOSED, Row, Waiting
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ class SlotStep:
         inner = tuple(active.index(dim) for dim in rules.inner if dim in active)
         self.pairs = SlotPairs(bounds.space, slot, tiles, sources, outer, inner)
         self.reach = slot.reach(sources, outer)
-        self._surcharges: dict[Waiting, IntArray] = {}
+        self._surcharges: dict[tuple[Waiting, frozenset[int] | None], IntArray] = {}
         self._known: dict[frozenset[Waiting], list[tuple[frozenset[Waiting], BoolArray]]] = {}
         self._ended: dict[tuple[int, int], IntArray] = {}
+        self._conflicts: dict[tuple[Waiting, frozenset[int], tuple[tuple[int, int], ...]], IntArray] = {}
 
     def outwards(self, row: Row, members: frozenset[int], costs: IntArray) -> Iterator[tuple[Row, IntArray]]:
         """Rows outside of the slot, with their bounds at the tiles outside.
@@ -71,11 +72,13 @@ class SlotStep:
             return
         matrix = np.where(self.pairs.leaving(members)[:, some], costs[None, some], INFINITY)
         for own in waiting:
-            matrix = np.minimum(matrix + self._surcharge(own)[:, some], INFINITY)
+            matrix = np.minimum(matrix + self._surcharge(own, members)[:, some], INFINITY)
         for key, ended in keys:
             slid = [b for b in ended if self._slides(b)]
+            steady = [b for b in ended if not self._slides(b)]
             charged = sum((self._end(b)[:, some] for b in slid), start=matrix)
-            charges = self._charges([b for b in ended if not self._slides(b)])
+            charged = charged + self._conflict(waiting, members, steady)[:, some]
+            charges = self._charges(steady)
             reached = self.pairs.reached(self._leaving_in_place(key))[:, some]
             for left, pairs in self._outcomes(waiting | {Waiting(b.place, b.level) for b in slid}):
                 least = np.where(reached & pairs[:, some], charged, INFINITY).min(axis=1)
@@ -153,28 +156,84 @@ class SlotStep:
         """Pairs with a loop that moves a dataspace."""
         return self.pairs.moving(sorted(self.bounds.space.views[place].relevant))
 
-    def _surcharge(self, own: Waiting) -> IntArray:
+    def _surcharge(self, own: Waiting, members: frozenset[int]) -> IntArray:
         """What a boundary that waits costs beyond its least, as the loops of this slot have it."""
-        if own not in self._surcharges:
+        key = own, members if own.lead is None else None
+        if key not in self._surcharges:
             boundary = Boundary(self.bounds.sub, own.place, own.level)
             if not self._same_tile(own):
                 cost = np.zeros((len(self.outer), len(self.tiles)), dtype=np.int64)
             elif own.lead is None:
-                cost = self._slide(boundary)
+                cost = self._slide(boundary, members)
             else:
                 cost = self._straight(boundary, own.lead, own.times)
-            self._surcharges[own] = cost
-        return self._surcharges[own]
+            self._surcharges[key] = cost
+        return self._surcharges[key]
 
-    def _slide(self, boundary: Boundary) -> IntArray:
-        """The surcharge if the innermost loop of this slot, if there is one, moves the tile."""
-        words = self.pairs.words(boundary.place, boundary.unrolling)
-        exact = boundary.extra(boundary.unreused_words(self.tiles, words))
-        least = boundary.extra(boundary.unreused_words(self.tiles))[None, :]
+    def _slide(self, boundary: Boundary, members: frozenset[int]) -> IntArray:
+        """The surcharge if the innermost loop of this slot, if there is one, moves the tile.
+
+        That loop is one of those that leave `members` in place, and it leads.
+        """
+        words = self.pairs.words(boundary.place, boundary.unrolling, self.pairs.fitting(members))
         moved = self._moved(boundary.place)
         # If no loop moves the tile the slot is empty, for its innermost loop would.
         unmoved = np.where(self.pairs.reached(()), 0, INFINITY)
-        surcharge: IntArray = np.where(moved, np.maximum(exact - least, 0), unmoved)
+        surcharge: IntArray = np.where(moved, self._slid(boundary, words), unmoved)
+        return surcharge
+
+    def _conflict(
+        self, waiting: Iterable[Waiting], members: frozenset[int], ended: Sequence[Boundary]
+    ) -> IntArray:
+        """What windows that slide and boundaries whose reuse ends cost more together than apart.
+
+        A loop that returns to a window's tile lies inside of all that move it elsewhere. If it moves
+        another dataspace as well, that one stays in place for few of the slot's loops.
+        """
+        conflict: IntArray = np.zeros((len(self.outer), len(self.tiles)), dtype=np.int64)
+        for own in waiting:
+            if ended and own.lead is None and self._same_tile(own):
+                conflict = np.maximum(conflict, self._conflicting(own, members, ended))
+        return conflict
+
+    def _conflicting(self, own: Waiting, members: frozenset[int], ended: Sequence[Boundary]) -> IntArray:
+        key = own, members, tuple((b.place, b.level) for b in ended)
+        if key in self._conflicts:
+            return self._conflicts[key]
+        boundary = Boundary(self.bounds.sub, own.place, own.level)
+        charges = self._charges(ended)[:, None]
+        plain = self.bounds.space.tables[own.place].plain_words[self.tiles][None, :]
+        together = self._slid(boundary, plain) + charges
+        for lead in self.pairs.leads(own.place, boundary.unrolling, self.pairs.fitting(members)):
+            straight = self._slid(boundary, lead.straight) + charges
+            returning = self._slid(boundary, lead.returning) + self._cut_short(lead, ended)
+            together = np.minimum(together, np.where(lead.may_be_straight, straight, INFINITY))
+            together = np.minimum(together, np.where(lead.may_return, returning, INFINITY))
+        more = np.maximum(together - charges - self._surcharge(own, members), 0)
+        self._conflicts[key] = np.where(self._moved(own.place), np.minimum(more, INFINITY), 0)
+        return self._conflicts[key]
+
+    def _cut_short(self, lead: Lead, ended: Sequence[Boundary]) -> IntArray:
+        """What boundaries cost whose reuse ends in the slot, if a loop returns to the lead's tiles.
+
+        All loops inside of it leave the window's other ranks alone.
+        """
+        charges: IntArray = self._charges(ended)[:, None]
+        views = self.bounds.space.views
+        if not all(set(lead.partners) <= views[b.place].relevant for b in ended):
+            return charges
+        short = np.zeros((len(self.outer), len(self.tiles)), dtype=np.int64)
+        for b in ended:
+            inside = views[b.place].irrelevant - set(lead.apart)
+            short = short + b.reused(self.level, self.pairs.grown(sorted(inside)))
+        return np.maximum(short, charges)
+
+    def _slid(self, boundary: Boundary, words: IntArray) -> IntArray:
+        """What a boundary that slides costs beyond its least, if a tile's dataspace takes so many words."""
+        least = boundary.extra(boundary.unreused_words(self.tiles))[None, :]
+        surcharge: IntArray = np.maximum(
+            boundary.extra(boundary.unreused_words(self.tiles, words)) - least, 0
+        )
         return surcharge
 
     def _straight(self, boundary: Boundary, dim: int, count: int) -> IntArray:
