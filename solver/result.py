@@ -52,7 +52,8 @@ class Options:
     time_limit_s
         Seconds after which the incumbent is returned; None is no limit.
     jobs
-        Number of workers. The answer does not depend on it.
+        Number of workers. The answer does not depend on it. They are new interpreters, which import the
+        main module: a script that asks for more than one does so under ``if __name__ == "__main__":``.
     seed
         Seed of the CP-SAT core.
     branch_nodes

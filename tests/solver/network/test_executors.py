@@ -66,8 +66,8 @@ def leave_late(path: Path) -> None:
 
 
 def test_processes_without_work_give_back_what_they_hold(tmp_path: Path):
-    with executors._workers(1, multiprocessing.RawValue(c_bool, False)) as pool:
-        pool.submit(leave_late, tmp_path / "left").result()
+    with executors._workers(1, multiprocessing.RawValue(c_bool, False)) as workers:
+        workers.submit(leave_late, [(tmp_path / "left",)])[0].result()
     assert (tmp_path / "left").exists()
 
 
