@@ -16,6 +16,9 @@ TOTAL, LAYERS, METHODS = CRITERIA = ("total", "layers", "methods")
 """What is least: the assignment's total; the layers' cheapest methods, transitions left out; the sum over
 all methods of all layers, as in the published notebook."""
 
+BOUND_S = 1.0
+"""Seconds that the bound on all transitions may take at most: it saves assignments, and is of no use itself."""
+
 
 @dataclass(frozen=True)
 class ArrayChoice:
@@ -84,7 +87,7 @@ def _least_total(priced: PricedArrays, options: AssignOptions, clock: Clock) -> 
     of every layer, plus the least of all transitions, is a bound.
     """
     cheapest: CostArray = np.sum([costs.min(axis=1) for costs in priced.costs], axis=0)
-    bounds = cheapest + priced.buffering * _least_transitions(priced)
+    bounds = cheapest + priced.buffering * _least_transitions(priced, options, clock)
     ranked: list[tuple[int, int, int, int, AssignResult]] = []
     floors: list[int] = []
     for place in _order(priced, bounds).tolist():
@@ -106,15 +109,18 @@ def _least_total(priced: PricedArrays, options: AssignOptions, clock: Clock) -> 
     return _choice(priced, place, replace(result, seconds=clock.seconds), TOTAL, total, len(ranked))
 
 
-def _least_transitions(priced: PricedArrays) -> int:
+def _least_transitions(priced: PricedArrays, options: AssignOptions, clock: Clock) -> int:
     """Return a bound on all transitions together, double buffered."""
+    left = _remaining(options, clock)
+    brief = BOUND_S if left.time_limit_s is None else min(BOUND_S, left.time_limit_s)
     network = priced.network(0)
     layers = tuple(replace(layer, costs=np.zeros_like(layer.costs)) for layer in network.layers)
     edges = tuple(
         replace(edge, transition=matrix)
         for edge, matrix in zip(network.edges, priced.transitions, strict=True)
     )
-    return _known(assign(replace(network, layers=layers, edges=edges), AssignOptions(time_limit_s=1.0)).bound)
+    alone = replace(network, layers=layers, edges=edges)
+    return _known(assign(alone, replace(left, time_limit_s=brief), clock.stop).bound)
 
 
 def _order(priced: PricedArrays, values: CostArray) -> CostArray:

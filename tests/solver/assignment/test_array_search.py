@@ -16,7 +16,7 @@ from model.network import (
     price,
 )
 from model.spec.assignment import load_network
-from solver.assignment import AssignOptions, assign
+from solver.assignment import AssignOptions, array_search, assign
 from solver.assignment.array_search import CRITERIA, LAYERS, METHODS, TOTAL, choose_array
 from solver.result import Status, Termination
 from tests.conftest import REPOSITORY
@@ -91,3 +91,19 @@ def test_a_stopped_search_claims_nothing():
     assert found.result.termination is Termination.TIME_LIMIT
     best = choose_array(INCEPTION.shaped, INCEPTION.hardware.model, 500, TOTAL)
     assert found.result.bound <= best.value <= found.value
+
+
+def test_every_assignment_ends_with_the_search(monkeypatch):
+    asked = []
+
+    def watched(network, options, should_stop):
+        asked.append((options.time_limit_s, should_stop()))
+        return assign(network, options, should_stop)
+
+    monkeypatch.setattr(array_search, "assign", watched)
+    shaped, model = INCEPTION.shaped, INCEPTION.hardware.model
+    choose_array(shaped, model, 50, TOTAL, AssignOptions(time_limit_s=0.25))
+    assert asked[0][0] <= 0.25
+    asked.clear()
+    choose_array(shaped, model, 50, TOTAL, should_stop=lambda: True)
+    assert all(stopped for _, stopped in asked)
