@@ -80,6 +80,8 @@ class Options:
             raise ValueError("the time limit must not be negative")
         if self.jobs < 1 or self.memory_limit_mib < 1:
             raise ValueError("jobs and the memory limit must be at least 1")
+        if self.branch_nodes < 0:
+            raise ValueError("the nodes to branch must not be negative")
 
 
 @dataclass(frozen=True, slots=True)
