@@ -17,7 +17,7 @@ TOTAL, LAYERS, METHODS = CRITERIA = ("total", "layers", "methods")
 all methods of all layers, as in the published notebook."""
 
 BOUND_S = 1.0
-"""Seconds that the bound on all transitions may take at most: it saves assignments, and is of no use itself."""
+"""Seconds that the bound on all transitions may take at most: all that it does is to save assignments."""
 
 
 @dataclass(frozen=True)
