@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -183,12 +183,36 @@ def in_reported_unit(objective: str, quantity: int, units_per_pj: int) -> float 
     return quantity if objective == "latency" else quantity / units_per_pj
 
 
+class Phase(StrEnum):
+    """What a search is at; the values are for people."""
+
+    SURVEY = "survey"
+    """All spatial choices get a first bound; nothing is looked for yet."""
+    LATTICE = "lattice"
+    BRANCHING = "branching"
+    MAPPER = "mapper"
+    """A heuristic one, which proves nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """A snapshot of a running search.
 
-    `incumbent` and `bound` are exact integers of `objective`, in the units of `Result.value`.
-    `phase` is a short text for people, such as ``lattice 3/12`` or ``core``.
+    Parameters
+    ----------
+    phase
+        A `Phase`, or its value.
+    seconds
+        Since the start.
+    objective, incumbent, bound
+        The latter two are exact integers of `objective`, in the units of `Result.value`.
+    label
+        For people: which one of several searches this is of.
+
+    Raises
+    ------
+    ValueError
+        There is no such phase.
     """
 
     phase: str
@@ -196,6 +220,11 @@ class Progress:
     objective: str
     incumbent: int | None = None
     bound: int | None = None
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no phase."""
+        Phase(self.phase)
 
     @property
     def gap(self) -> float | None:

@@ -13,6 +13,7 @@ from solver.heuristics.pricing import Incumbent, Pricing
 from solver.result import (
     ContradictionError,
     Options,
+    Phase,
     Progress,
     ProgressCallback,
     Result,
@@ -194,8 +195,8 @@ def _run(
     def stop() -> bool:
         if on_progress is not None:
             incumbent = pricing.best.values[0] if pricing.best else None
-            phase = f"mapper {name}"
-            on_progress(Progress(phase, pricing.seconds, objectives[0], incumbent, comparison.reference))
+            known = (objectives[0], incumbent, comparison.reference)
+            on_progress(Progress(Phase.MAPPER, pricing.seconds, *known, label=name))
         return should_stop is not None and should_stop()
 
     try:

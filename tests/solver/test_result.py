@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.result import Options, Progress, Status, Termination, in_reported_unit, relative_gap
+from solver.result import Options, Phase, Progress, Status, Termination, in_reported_unit, relative_gap
 from tests.solver.examples import EVALUATION, FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN
 
 
@@ -63,7 +63,13 @@ def test_gap_is_relative_to_the_value():
     assert relative_gap(0, 0) == 0.0
     assert relative_gap(None, 3) is None
     assert relative_gap(3, None) is None
-    assert Progress("core", 1.0, "edp", 4, 3).gap == 0.25
+    assert Progress(Phase.LATTICE, 1.0, "edp", 4, 3).gap == 0.25
+
+
+def test_phases_are_known():
+    assert {Progress(phase, 0.0, "edp").phase for phase in Phase} == set(Phase)
+    with pytest.raises(ValueError, match="lattice 3/12"):
+        Progress("lattice 3/12", 0.0, "edp")
 
 
 @given(st.integers(1, 10**40), st.data())
