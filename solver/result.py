@@ -59,7 +59,8 @@ class Options:
     branch_nodes
         Nodes that are branched in one subproblem before the CP-SAT core takes over.
     memory_limit_mib
-        Budget for the tables of the search; reaching it ends the search with the incumbent.
+        Budget for the tables of the search, by an estimate, in each worker: if they do not fit, dimensions
+        are tiled coarsely, and nothing is proven.
     """
 
     objectives: tuple[str, ...] | None = None

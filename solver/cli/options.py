@@ -142,7 +142,7 @@ def add_memory_limit(group: Group) -> None:
         type=positive,
         default=DEFAULTS.memory_limit_mib,
         metavar="MIB",
-        help="memory for the tables of the search (default: %(default)s MiB)",
+        help="memory for the tables of the search, in each worker (default: %(default)s MiB)",
     )
 
 
