@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, CompoundClasses
-from model.spec.fields import listing
 from model.spec.source import Node, ScalarNode, Span, values_in
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.storage import STORAGE_ATTRIBUTES
 from model.spec.timeloop.tree import Leaf
+from model.wording import listing
 
 _KNOWN = frozenset((*STORAGE_ATTRIBUTES, *ESTIMATED_ATTRIBUTES, *GIVEN_KEYS, "energy_scale", *AREA_SCALES))
 _WORD = re.compile(r"[A-Za-z_]\w*")
