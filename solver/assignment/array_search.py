@@ -6,7 +6,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from model.network import CostArray, PricedArrays, ShapedNetwork, SystolicModel, arrays_within
+from model.network import (
+    CostArray,
+    Hardware,
+    Network,
+    PricedArrays,
+    ShapedNetwork,
+    SystolicModel,
+    arrays_within,
+    price,
+)
 from solver.assignment.assigner import assign
 from solver.assignment.clock import Clock
 from solver.assignment.result import AssignOptions, AssignResult
@@ -45,6 +54,46 @@ class ArrayChoice:
     value: int
     arrays: int
     assigned: int
+
+
+def assign_costed(
+    network: Network | ShapedNetwork,
+    hardware: Hardware | None = None,
+    criterion: str = TOTAL,
+    options: AssignOptions = AssignOptions(),  # noqa: B008 (frozen)
+    should_stop: StopCallback | None = None,
+) -> tuple[AssignResult, ArrayChoice | None]:
+    """Assign by costs: those of the network, or those of its shapes on an array, which is chosen if need be.
+
+    Parameters
+    ----------
+    network
+        With its costs, or with shapes.
+    hardware
+        What prices shapes: an array, or a budget to choose it within.
+    criterion
+        Out of `CRITERIA`: what the array is chosen by.
+    options, should_stop
+        As for `assign`, for the whole search.
+
+    Returns
+    -------
+    tuple
+        The assignment, and the array if one was chosen.
+
+    Raises
+    ------
+    ValueError
+        There are shapes, and no array or budget.
+    """
+    if isinstance(network, Network):
+        return assign(network, options, should_stop), None
+    if hardware is not None and hardware.array is not None:
+        return assign(price(network, hardware.model, *hardware.array), options, should_stop), None
+    if hardware is None or hardware.dsp_budget is None:
+        raise ValueError("shapes have costs on an array only")
+    found = choose_array(network, hardware.model, hardware.dsp_budget, criterion, options, should_stop)
+    return found.result, found
 
 
 def choose_array(

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from model.network import (
 )
 from model.spec.assignment import load_network
 from solver.assignment import AssignOptions, array_search, assign
-from solver.assignment.array_search import CRITERIA, LAYERS, METHODS, TOTAL, choose_array
+from solver.assignment.array_search import CRITERIA, LAYERS, METHODS, TOTAL, assign_costed, choose_array
 from solver.result import Status, Termination
 from tests.conftest import REPOSITORY
 from tests.model.network.dynamap import NOTEBOOK, notebook_network, reference
@@ -107,3 +108,17 @@ def test_every_assignment_ends_with_the_search(monkeypatch):
     asked.clear()
     choose_array(shaped, model, 50, TOTAL, should_stop=lambda: True)
     assert all(stopped for _, stopped in asked)
+
+
+def test_costs_come_from_the_network_the_array_or_a_chosen_one():
+    shaped, hardware = INCEPTION.shaped, INCEPTION.hardware
+    costed = price(shaped, hardware.model, 9, 7)
+    own, none = assign_costed(costed)
+    fixed, neither = assign_costed(shaped, replace(hardware, array=(9, 7), dsp_budget=None))
+    assert (none, neither) == (None, None)
+    assert own.total == fixed.total == assign(costed).total
+    result, array = assign_costed(shaped, replace(hardware, array=None, dsp_budget=50), LAYERS)
+    assert (result, array.criterion) == (array.result, LAYERS)
+    assert array.rows * array.columns <= 50
+    with pytest.raises(ValueError, match="on an array only"):
+        assign_costed(shaped)
