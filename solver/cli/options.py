@@ -51,6 +51,7 @@ exit codes:
   {EXIT_DEFECT}   a defect of this program, or too little memory
   {EXIT_INTERRUPTED}  interrupted before or after the search, or twice during it;
        the first interrupt of a search ends it with the best mapping so far
+  {EXIT_BROKEN_PIPE}  nobody reads stdout any more
 """
 
 
