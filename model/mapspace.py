@@ -100,6 +100,11 @@ class ParallelGroup:
     levels: tuple[int, ...]
     may_skip: bool = False
 
+    def allows(self, kept: frozenset[int]) -> bool:
+        """Whether a dataspace may be kept in the storage levels `kept`, as far as the branches matter."""
+        count = len(kept.intersection(self.levels))
+        return count == 1 or (count == 0 and self.may_skip)
+
 
 @dataclass(frozen=True)
 class Mapspace:

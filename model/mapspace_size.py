@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from model.architecture import Fanout
+from model.choices import KeepChoice
 from model.mapspace import FactorRule, KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
 from model.numbers import divisors
 
@@ -106,11 +107,10 @@ def _splits(bounds: Sequence[tuple[str, int]], fanout: Fanout, rules: SpatialRul
 
 def _keep_masks(dataspace: str, levels: Sequence[KeepRules], groups: Sequence[ParallelGroup]) -> int:
     """Count the sets of levels that may keep `dataspace`; the outermost level does unless it must not."""
-    banned = {index for index, rules in enumerate(levels) if dataspace in rules.bypass}
-    forced = {index for index, rules in enumerate(levels) if dataspace in rules.keep} | ({0} - banned)
-    if forced & banned:
+    choice = KeepChoice.of(levels, dataspace)
+    if choice is None:
         return 0
-    free = set(range(len(levels))) - banned - forced
+    forced, free = choice.forced, set(choice.free)
     grouped = {level for group in groups for level in group.levels}
     choices = 1 << len(free - grouped)
     for group in groups:

@@ -109,7 +109,7 @@ class Einsum:
     @cached_property
     def outputs(self) -> tuple[str, ...]:
         """The tensors it writes."""
-        return tuple(access.tensor for access in self.accesses if access.output)
+        return tuple(dict.fromkeys(access.tensor for access in self.accesses if access.output))
 
     def extent(self, index: RankIndex) -> range:
         """Return the span of values that a rank's index takes, from the least to the greatest."""

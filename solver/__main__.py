@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
+EXIT_DEFECT = 70
 EXIT_INTERRUPTED = 130
+
+TRACEBACK = "TILEWRIGHT_TRACEBACK"
+"""The environment variable that asks for tracebacks of defects."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what `solver.cli.main.main` does; an interrupt ends it without a traceback, imports included."""
+    """Do what `solver.cli.main.main` does; interrupts and defects leave no traceback, imports included."""
     occupy_standard_streams()
     try:
         from solver.cli.main import main as run  # noqa: PLC0415 (takes long enough to be interrupted)
@@ -19,7 +24,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if follows_interrupt(error):
             return EXIT_INTERRUPTED
-        raise
+        if not isinstance(error, Exception):
+            raise
+        _tell(error)
+        return EXIT_DEFECT
+
+
+def _tell(error: Exception) -> None:
+    """Say on stderr what went wrong that nobody has foreseen, if that can be."""
+    import traceback  # noqa: PLC0415 (only where it is needed)
+
+    if os.environ.get(TRACEBACK):
+        text = "".join(traceback.format_exception(error))
+    elif isinstance(error, MemoryError):
+        text = "error: there is not enough memory; --jobs 1 and a smaller --memory-limit take less\n"
+    else:
+        what = " ".join("".join(traceback.format_exception_only(error)).split())
+        text = f"error: a defect of tilewright, please report it ({TRACEBACK}=1 shows where): {what}\n"
+    with suppress(OSError):
+        print(text.encode("ascii", "backslashreplace").decode(), end="", file=sys.stderr, flush=True)
 
 
 def occupy_standard_streams() -> None:

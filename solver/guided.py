@@ -15,6 +15,7 @@ from model.mapspace import Mapspace
 from solver.pareto import Front, pareto_front
 from solver.result import (
     Options,
+    Phase,
     Progress,
     ProgressCallback,
     Reason,
@@ -141,7 +142,7 @@ class _Patience:
     def hear(self, progress: Progress) -> None:
         """Take note of a first mapping, and pass the news on."""
         self._found |= progress.incumbent is not None
-        if self._looks_since is None and not progress.phase.startswith("survey"):
+        if self._looks_since is None and progress.phase != Phase.SURVEY:
             self._looks_since = time.monotonic()
         if self._on_progress is not None:
             self._on_progress(progress)

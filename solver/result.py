@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,13 +52,15 @@ class Options:
     time_limit_s
         Seconds after which the incumbent is returned; None is no limit.
     jobs
-        Number of workers. The answer does not depend on it.
+        Number of workers. The answer does not depend on it. They are new interpreters, which import the
+        main module: a script that asks for more than one does so under ``if __name__ == "__main__":``.
     seed
         Seed of the CP-SAT core.
     branch_nodes
         Nodes that are branched in one subproblem before the CP-SAT core takes over.
     memory_limit_mib
-        Budget for the tables of the search; reaching it ends the search with the incumbent.
+        Budget for the tables of the search, by an estimate, in each worker: if they do not fit, dimensions
+        are tiled coarsely, and nothing is proven.
     """
 
     objectives: tuple[str, ...] | None = None
@@ -79,6 +81,8 @@ class Options:
             raise ValueError("the time limit must not be negative")
         if self.jobs < 1 or self.memory_limit_mib < 1:
             raise ValueError("jobs and the memory limit must be at least 1")
+        if self.branch_nodes < 0:
+            raise ValueError("the nodes to branch must not be negative")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +184,36 @@ def in_reported_unit(objective: str, quantity: int, units_per_pj: int) -> float 
     return quantity if objective == "latency" else quantity / units_per_pj
 
 
+class Phase(StrEnum):
+    """What a search is at; the values are for people."""
+
+    SURVEY = "survey"
+    """All spatial choices get a first bound; nothing is looked for yet."""
+    LATTICE = "lattice"
+    BRANCHING = "branching"
+    MAPPER = "mapper"
+    """A heuristic one, which proves nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """A snapshot of a running search.
 
-    `incumbent` and `bound` are exact integers of `objective`, in the units of `Result.value`.
-    `phase` is a short text for people, such as ``lattice 3/12`` or ``core``.
+    Parameters
+    ----------
+    phase
+        A `Phase`, or its value.
+    seconds
+        Since the start.
+    objective, incumbent, bound
+        The latter two are exact integers of `objective`, in the units of `Result.value`.
+    label
+        For people: which one of several searches this is of.
+
+    Raises
+    ------
+    ValueError
+        There is no such phase.
     """
 
     phase: str
@@ -193,6 +221,11 @@ class Progress:
     objective: str
     incumbent: int | None = None
     bound: int | None = None
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no phase."""
+        Phase(self.phase)
 
     @property
     def gap(self) -> float | None:

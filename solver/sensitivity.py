@@ -177,8 +177,7 @@ def _kept(changed: Mapspace, base: Result, known: Priced, variation: Variation) 
 
 
 def _values(evaluation: Evaluation, base: Result) -> tuple[int, ...]:
-    values = {"energy": evaluation.energy, "latency": evaluation.cycles, "edp": evaluation.edp}
-    return tuple(values[objective] for objective in base.objectives)
+    return tuple(map(evaluation.value, base.objectives))
 
 
 def _ratio(result: Result, base: Result) -> Fraction | None:

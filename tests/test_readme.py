@@ -1,9 +1,12 @@
-"""README's commands and links name things that exist."""
+"""README's commands and links name things that exist; its tables and its example are true."""
 
 import re
 
-from solver.cli.arguments import parse_arguments
+from solver.__main__ import TRACEBACK
+from solver.cli import options
+from solver.cli.arguments import build_parsers, parse_arguments
 from solver.cli.main import main
+from solver.result import Status
 from tests.conftest import REPOSITORY
 
 TEXT = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -32,3 +35,39 @@ def test_the_first_command_prints_what_is_shown(capsys, monkeypatch):
     assert main(ONE_LINERS[0].partition(" -m solver ")[2].split()) == 0
     printed = re.sub(r"[\d,]+ states, .*", "...", capsys.readouterr().out)
     assert printed in re.sub(r"[\d,]+ states, .*", "...", TEXT)
+
+
+def rows(head):
+    """The first cells of the table that begins with `head`."""
+    table = TEXT[TEXT.index(f"| {head} |") :].split("\n\n")[0]
+    return [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]]
+
+
+def test_the_example_runs(monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    (example,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+    names = {}
+    exec(compile(example, "README.md", "exec"), names)
+    assert names["result"].status is Status.OPTIMAL
+
+
+def test_all_commands_are_named():
+    _, commands = build_parsers()
+    assert {cell.split()[0].strip("`") for cell in rows("`python -m solver` ...")} == set(commands)
+
+
+def test_options_that_are_named_exist():
+    _, commands = build_parsers()
+    named = re.findall(r"--[a-z-]+", " ".join(rows("option")))
+    assert len(named) > 5
+    for option in named:
+        own = "evaluate" if f"`{option}` | (`evaluate`)" in TEXT else "map"
+        assert option in commands[own]._option_string_actions
+
+
+def test_all_exit_codes_are_named():
+    named = {name: value for name, value in vars(options).items() if name.startswith("EXIT_")}
+    codes = sorted(value for value in named.values() if isinstance(value, int))
+    assert [int(cell) for cell in rows("exit code")] == codes
+    assert re.findall(r"^ {2}(\d+) ", options.EXIT_CODES, flags=re.MULTILINE) == list(map(str, codes))
+    assert TRACEBACK in TEXT

@@ -132,6 +132,10 @@ class Evaluation:
         """Energy-delay product in picojoule times cycles."""
         return self.edp / self.units_per_pj
 
+    def value(self, objective: str) -> int:
+        """Return the exact value of ``energy``, ``latency`` or ``edp``; ``KeyError`` for any other."""
+        return {"energy": self.energy, "latency": self.cycles, "edp": self.edp}[objective]
+
     def level(self, name: str) -> LevelCost:
         """Return the storage level called `name`; ``KeyError`` if there is none."""
         for level in self.levels:

@@ -4,7 +4,7 @@ from model.network.arrays import PricedArrays, arrays_within, price
 from model.network.build import Cost, EdgeCosts, LayerCosts, build_network
 from model.network.network import FORBIDDEN, CostArray, Edge, Layer, Network
 from model.network.shapes import Convolution, ShapedEdge, ShapedLayer, ShapedNetwork, Tensor
-from model.network.systolic import SystolicModel, method_times, transition_ms
+from model.network.systolic import Hardware, SystolicModel, method_times, transition_ms
 
 __all__ = [
     "FORBIDDEN",
@@ -13,6 +13,7 @@ __all__ = [
     "CostArray",
     "Edge",
     "EdgeCosts",
+    "Hardware",
     "Layer",
     "LayerCosts",
     "Network",

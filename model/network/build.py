@@ -89,13 +89,16 @@ class _Scale:
     is_wide: bool
 
     def vector(self, costs: Mapping[str, Cost]) -> CostArray:
+        """Return the costs of the methods of a layer."""
         return np.array([self.steps(cost) for cost in costs.values()], dtype=self.dtype)
 
     @property
     def dtype(self) -> type:
+        """What arrays of costs hold."""
         return object if self.is_wide else np.int64
 
     def steps(self, cost: Cost) -> int:
+        """Return a cost in steps; ``ValueError`` if it is negative."""
         if cost is None:
             return FORBIDDEN
         if cost < 0:

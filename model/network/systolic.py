@@ -70,6 +70,15 @@ class SystolicModel:
 
 
 @dataclass(frozen=True)
+class Hardware:
+    """The cost model, and the array: its size, or a budget of multipliers to choose it within."""
+
+    model: SystolicModel
+    array: tuple[int, int] | None
+    dsp_budget: int | None
+
+
+@dataclass(frozen=True)
 class ArrayTime:
     """Time of a tiled matrix product as a function of the array.
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model.spec.fields import as_int, as_mapping, as_name, as_sequence, check_keys, known_name, listing
+from model.spec.fields import (
+    as_int,
+    as_mapping,
+    as_name,
+    as_sequence,
+    check_keys,
+    known_name,
+)
 from model.spec.files import SHIPPED_SPECS
 from model.spec.reader import read_files
 from model.spec.source import MappingNode, Node, SpecError, did_you_mean
 from model.tiling.backend import Backend
 from model.tiling.strategy import DEFAULT_ORDER, Strategy, strategy_named
+from model.wording import listing
 
 SIZES = (
     "num_pes",

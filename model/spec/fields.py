@@ -11,6 +11,7 @@ from types import MappingProxyType
 from model.mapspace import SourceRef
 from model.spec.expressions import evaluate
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.wording import listing
 
 Names = Mapping[str, object]
 NO_NAMES: Names = MappingProxyType({})
@@ -22,20 +23,6 @@ MAX_NAME = 200
 def source_ref(span: Span) -> SourceRef:
     """Return the place of `span` for the canonical problem."""
     return SourceRef(span.file, span.line, span.column)
-
-
-MAX_LISTED = 24
-"""Names that a message lists at most."""
-
-
-def listing(names: Iterable[str]) -> str:
-    """Return names for people: ```a`, `b` and `c```."""
-    quoted = [f"`{name}`" for name in names]
-    if not quoted:
-        return "none"
-    if len(quoted) > MAX_LISTED:
-        return f"{', '.join(quoted[:MAX_LISTED])} and {len(quoted) - MAX_LISTED} more"
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
 def kind_of(node: Node) -> str:

@@ -6,7 +6,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from model.network import CostArray, PricedArrays, ShapedNetwork, SystolicModel, arrays_within
+from model.network import (
+    CostArray,
+    Hardware,
+    Network,
+    PricedArrays,
+    ShapedNetwork,
+    SystolicModel,
+    arrays_within,
+    price,
+)
 from solver.assignment.assigner import assign
 from solver.assignment.clock import Clock
 from solver.assignment.result import AssignOptions, AssignResult
@@ -15,6 +24,9 @@ from solver.result import Status, StopCallback, Termination
 TOTAL, LAYERS, METHODS = CRITERIA = ("total", "layers", "methods")
 """What is least: the assignment's total; the layers' cheapest methods, transitions left out; the sum over
 all methods of all layers, as in the published notebook."""
+
+BOUND_S = 1.0
+"""Seconds that the bound on all transitions may take at most: all that it does is to save assignments."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,46 @@ class ArrayChoice:
     value: int
     arrays: int
     assigned: int
+
+
+def assign_costed(
+    network: Network | ShapedNetwork,
+    hardware: Hardware | None = None,
+    criterion: str = TOTAL,
+    options: AssignOptions = AssignOptions(),  # noqa: B008 (frozen)
+    should_stop: StopCallback | None = None,
+) -> tuple[AssignResult, ArrayChoice | None]:
+    """Assign by costs: those of the network, or those of its shapes on an array, which is chosen if need be.
+
+    Parameters
+    ----------
+    network
+        With its costs, or with shapes.
+    hardware
+        What prices shapes: an array, or a budget to choose it within.
+    criterion
+        Out of `CRITERIA`: what the array is chosen by.
+    options, should_stop
+        As for `assign`, for the whole search.
+
+    Returns
+    -------
+    tuple
+        The assignment, and the array if one was chosen.
+
+    Raises
+    ------
+    ValueError
+        There are shapes, and no array or budget.
+    """
+    if isinstance(network, Network):
+        return assign(network, options, should_stop), None
+    if hardware is not None and hardware.array is not None:
+        return assign(price(network, hardware.model, *hardware.array), options, should_stop), None
+    if hardware is None or hardware.dsp_budget is None:
+        raise ValueError("shapes have costs on an array only")
+    found = choose_array(network, hardware.model, hardware.dsp_budget, criterion, options, should_stop)
+    return found.result, found
 
 
 def choose_array(
@@ -84,7 +136,7 @@ def _least_total(priced: PricedArrays, options: AssignOptions, clock: Clock) -> 
     of every layer, plus the least of all transitions, is a bound.
     """
     cheapest: CostArray = np.sum([costs.min(axis=1) for costs in priced.costs], axis=0)
-    bounds = cheapest + priced.buffering * _least_transitions(priced)
+    bounds = cheapest + priced.buffering * _least_transitions(priced, options, clock)
     ranked: list[tuple[int, int, int, int, AssignResult]] = []
     floors: list[int] = []
     for place in _order(priced, bounds).tolist():
@@ -106,15 +158,18 @@ def _least_total(priced: PricedArrays, options: AssignOptions, clock: Clock) -> 
     return _choice(priced, place, replace(result, seconds=clock.seconds), TOTAL, total, len(ranked))
 
 
-def _least_transitions(priced: PricedArrays) -> int:
+def _least_transitions(priced: PricedArrays, options: AssignOptions, clock: Clock) -> int:
     """Return a bound on all transitions together, double buffered."""
+    left = _remaining(options, clock)
+    brief = BOUND_S if left.time_limit_s is None else min(BOUND_S, left.time_limit_s)
     network = priced.network(0)
     layers = tuple(replace(layer, costs=np.zeros_like(layer.costs)) for layer in network.layers)
     edges = tuple(
         replace(edge, transition=matrix)
         for edge, matrix in zip(network.edges, priced.transitions, strict=True)
     )
-    return _known(assign(replace(network, layers=layers, edges=edges), AssignOptions(time_limit_s=1.0)).bound)
+    alone = replace(network, layers=layers, edges=edges)
+    return _known(assign(alone, replace(left, time_limit_s=brief), clock.stop).bound)
 
 
 def _order(priced: PricedArrays, values: CostArray) -> CostArray:

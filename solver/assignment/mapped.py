@@ -94,8 +94,8 @@ class MappedAssignment:
     objective: str
     costs: Mapping[Pair, MethodCost]
     result: AssignResult
-    dataflow_gain: Gain | None
-    method_gain: Gain | None
+    dataflow_gain: Gain | None = None
+    method_gain: Gain | None = None
 
     @property
     def unproven(self) -> int:
@@ -145,29 +145,35 @@ def assign_mapped(
         raise ValueError(f"{objective} does not add up over layers; known are {', '.join(ADDITIVE)}")
     costs = {pair: _cost(results.get(pair), objective) for pair in problem.mapspaces}
     network = _network(problem, objective, {pair: own.value for pair, own in costs.items()})
-    found = assign(network, options, should_stop)
+    solve = partial(assign, options=options, should_stop=should_stop)
+    found = solve(network)
     if any(own.value != own.bound for own in costs.values()):
         least = _network(problem, objective, {pair: own.bound for pair, own in costs.items()})
         ended = next((own.termination for own in results.values() if own.status not in PROVEN), None)
-        found = _with_bound(found, assign(least, options, should_stop), ended or Termination.INTERRUPTED)
-    if found.best is None:
-        return MappedAssignment(problem, objective, costs, found, None, None)
+        found = _with_bound(found, solve(least), ended or Termination.INTERRUPTED)
+    mapped = MappedAssignment(problem, objective, costs, found)
+    return mapped if found.best is None else _compared(mapped, network, solve)
+
+
+def _compared(
+    mapped: MappedAssignment, network: Network, solve: Callable[[Network], AssignResult]
+) -> MappedAssignment:
+    """Add what networks of a single kind of method cost, and what the assignment saves against the best."""
+    problem, found = mapped.problem, mapped.result
     methods = {name: frozenset((name,)) for name in problem.methods}
     flows = {
         flow: frozenset(name for name, own in problem.methods.items() if own.dataflow == flow)
         for flow in problem.dataflows
     }
-    solve = partial(assign, options=options, should_stop=should_stop)
     by_flow = _single_kinds(problem, network, flows, solve)
     by_method = _single_kinds(problem, network, methods, solve)
     cheapest = tuple(policy for policy in found.policies if policy.name == CHEAPEST)
-    return MappedAssignment(
-        problem,
-        objective,
-        costs,
-        replace(found, policies=(*cheapest, *_named(by_flow, "dataflow"), *_named(by_method, "method"))),
-        _gain(found, "dataflow", by_flow) if len(by_flow) == len(flows) else None,
-        _gain(found, "method", by_method) if len(by_method) == len(methods) else None,
+    policies = (*cheapest, *_named(by_flow, "dataflow"), *_named(by_method, "method"))
+    return replace(
+        mapped,
+        result=replace(found, policies=policies),
+        dataflow_gain=_gain(found, "dataflow", by_flow) if len(by_flow) == len(flows) else None,
+        method_gain=_gain(found, "method", by_method) if len(by_method) == len(methods) else None,
     )
 
 

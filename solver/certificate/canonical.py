@@ -7,16 +7,17 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import accumulate, combinations, dropwhile
+from itertools import accumulate, dropwhile
 
 from model.architecture import Architecture, Fanout, StorageLevel
+from model.choices import SideOrder
 from model.cost.tiles import tile_words
 from model.cost.traffic import kept_positions
 from model.mapping import Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.numbers import divisors
 from model.problem import Dataspace, Problem
-from solver.certificate.classes import keep_sets
+from solver.certificate.classes import coalesced_sets
 
 Json = dict[str, object]
 MOST_FREE = 16
@@ -108,7 +109,7 @@ def _dataspace(mapspace: Mapspace, space: Dataspace, places: Sequence[int]) -> J
     positions = [places[index] for index in mapspace.architecture.storage_indices]
     passing = [space.name in level.no_coalesce for level in mapspace.architecture.levels]
     # A level that only passes words on counts once another one keeps them farther out.
-    sets = (dropwhile(passing.__getitem__, levels) for levels in keep_sets(mapspace, space.name))
+    sets = (dropwhile(passing.__getitem__, levels) for levels in coalesced_sets(mapspace, space.name))
     kept = {tuple(positions[level] for level in levels) for levels in sets}
     return {
         "name": space.name,
@@ -201,17 +202,10 @@ def _along_x(problem: Problem, rules: SpatialRules) -> list[list[int]]:
     """
     allowed = _factors(problem, rules.factors)
     live = {dim for dim, factors in zip(problem.dims, allowed, strict=True) if max(factors, default=1) > 1}
-    between = [dim for dim in problem.dims if dim not in (*rules.inner, *rules.outer, *rules.uncounted)]
-    free = [dim for dim in between if dim in live]
-    if len(free) > MOST_FREE:
+    order = SideOrder.of(rules, problem.dims)
+    if len(order.free(live)) > MOST_FREE:
         raise CertificateError(f"more than {MOST_FREE} dimensions may lie along either side of a fanout")
-    ends = len(rules.inner) + len(between)
-    found: set[tuple[int, ...]] = set()
-    for split in range(ends + len(rules.outer) + 1) if rules.split is None else (rules.split,):
-        middle = min(max(0, split - len(rules.inner)), len(between))
-        named = live.intersection(rules.inner[:split] + rules.outer[: max(0, split - ends)])
-        for count in range(max(0, middle - len(between) + len(free)), min(middle, len(free)) + 1):
-            found.update(tuple(_numbers(problem, {*named, *own})) for own in combinations(free, count))
+    found = {tuple(_numbers(problem, own)) for own in order.sets_along_x(live)}
     return [list(own) for own in sorted(found)]
 
 

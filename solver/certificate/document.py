@@ -19,7 +19,7 @@ from solver.certificate.canonical import (
     node_places,
 )
 from solver.certificate.classes import spatial_choices
-from solver.result import Evidence, Result, Status
+from solver.result import OBJECTIVES, Evidence, Result, Status
 
 FORMAT = "tilewright certificate 4"
 
@@ -86,7 +86,7 @@ def _bounds(result: Result) -> list[int]:
 
 
 def _cost(evaluation: Evaluation) -> Json:
-    return {"energy": evaluation.energy, "latency": evaluation.cycles, "edp": evaluation.edp}
+    return {name: evaluation.value(name) for name in OBJECTIVES}
 
 
 def _evidence(mapspace: Mapspace, evidence: Evidence) -> Json:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,11 +20,11 @@ from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
 from solver.cli.running import load_options
 
 if TYPE_CHECKING:
-    from model.network import Network, ShapedNetwork
+    from model.network import Hardware, Network, ShapedNetwork
     from model.spec.assignment import LoadedNetwork
     from solver.assignment.array_search import ArrayChoice
     from solver.assignment.mapped import MappedAssignment
-    from solver.assignment.result import AssignResult
+    from solver.assignment.result import AssignOptions, AssignResult
 
 
 def assign_command(arguments: argparse.Namespace) -> int:
@@ -68,7 +67,11 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solve
     network = loaded.network or loaded.shaped
     assert network is not None  # the loader returns one or the other
     _check_sizes(network, pictures)
-    return _solve(loaded, arguments)
+    hardware, criterion = _hardware(loaded, arguments), arguments.array_criterion
+    from solver.assignment.array_search import assign_costed  # noqa: PLC0415 (spec errors answer without it)
+
+    with interruptible() as stop:
+        return _Solved(*assign_costed(network, hardware, criterion, _options(arguments), stop.is_set))
 
 
 def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solved:
@@ -80,23 +83,31 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
     variables, options = parse_assignments(arguments.variables), load_options(arguments)
     problem = load_method_network(arguments.specs, arguments.methods, variables, options)
     _check_sizes(problem.shaped, pictures)
-    objective = arguments.objective or ADDITIVE[0]
-    from solver.assignment import AssignOptions  # noqa: PLC0415 (spec errors answer without the solvers)
-    from solver.assignment.mapped import assign_mapped, searches_of  # noqa: PLC0415
+    (objective,) = arguments.objective or ADDITIVE[:1]
+    from solver.assignment.mapped import (  # noqa: PLC0415 (spec errors answer first)
+        assign_mapped,
+        searches_of,
+    )
     from solver.network import map_network  # noqa: PLC0415
 
-    arguments.objective = (objective,)
     searches = searches_of(problem)
+    network = Searches(problem.shaped.name, tuple(searches.values()))
     answers = run_searches(
-        arguments, partial(map_network, Searches(problem.shaped.name, tuple(searches.values())))
+        arguments,
+        lambda options, how: map_network(network, replace(options, objectives=(objective,)), how),
     )
     # By identity: names are for people, and an interrupted run answers only some.
     found = {id(own.layer): own.result for own in answers.layers if own.result is not None}
     results = {pair: found[id(layer)] for pair, layer in searches.items() if id(layer) in found}
     with interruptible() as stop:
-        own = AssignOptions(arguments.time_limit, arguments.jobs, arguments.seed)
-        mapped = assign_mapped(problem, results, objective, own, stop.is_set)
+        mapped = assign_mapped(problem, results, objective, _options(arguments), stop.is_set)
     return _Solved(mapped.result, mapped=mapped)
+
+
+def _options(arguments: argparse.Namespace) -> AssignOptions:
+    from solver.assignment import AssignOptions  # noqa: PLC0415 (spec errors answer without the solvers)
+
+    return AssignOptions(arguments.time_limit, arguments.jobs, arguments.seed)
 
 
 def _refuse_mapper_options(arguments: argparse.Namespace) -> None:
@@ -106,34 +117,18 @@ def _refuse_mapper_options(arguments: argparse.Namespace) -> None:
             raise SpecError(f"{name} needs --methods: without, nothing is mapped")
 
 
-def _solve(loaded: LoadedNetwork, arguments: argparse.Namespace) -> _Solved:
-    """Assign methods, on the array that was given or on the best one within the budget."""
-    from model.network import price  # noqa: PLC0415 (spec errors answer without the solvers)
+def _hardware(loaded: LoadedNetwork, arguments: argparse.Namespace) -> Hardware | None:
+    """Return what prices a network with shapes: that of the specs, or with the budget of the arguments."""
     from model.spec.assignment.shapes import LARGEST_BUDGET  # noqa: PLC0415
-    from solver.assignment import AssignOptions, assign  # noqa: PLC0415
-    from solver.assignment.array_search import choose_array  # noqa: PLC0415
 
-    options = AssignOptions(arguments.time_limit, arguments.jobs, arguments.seed)
-    with interruptible() as stop:
-        if loaded.network is not None:
-            if arguments.dsp_budget is not None:
-                raise SpecError(
-                    "--dsp-budget needs a network with a `cost_model`; this one has explicit costs"
-                )
-            return _Solved(assign(loaded.network, options, stop.is_set))
-        assert (
-            loaded.shaped is not None and loaded.hardware is not None
-        )  # the loader returns one or the other
-        model, size = loaded.hardware.model, loaded.hardware.array
-        budget = arguments.dsp_budget or loaded.hardware.dsp_budget
-        if budget is not None and budget > LARGEST_BUDGET:
-            raise SpecError(f"--dsp-budget must be at most {LARGEST_BUDGET:,}, but is {budget:,}")
-        if budget is None and size is not None:
-            return _Solved(assign(price(loaded.shaped, model, *size), options, stop.is_set))
-        assert budget is not None  # the loader requires a size or a budget
-        criterion = arguments.array_criterion
-        array = choose_array(loaded.shaped, model, budget, criterion, options, stop.is_set)
-        return _Solved(array.result, array)
+    budget = arguments.dsp_budget
+    if budget is None:
+        return loaded.hardware
+    if loaded.hardware is None:
+        raise SpecError("--dsp-budget needs a network with a `cost_model`; this one has explicit costs")
+    if budget > LARGEST_BUDGET:
+        raise SpecError(f"--dsp-budget must be at most {LARGEST_BUDGET:,}, but is {budget:,}")
+    return replace(loaded.hardware, array=None, dsp_budget=budget)
 
 
 def _print(solved: _Solved, all_steps: bool) -> None:

@@ -78,10 +78,10 @@ together cost the least, and prove it."""
     return parser
 
 
-def additive(text: str) -> str:
+def additive(text: str) -> tuple[str, ...]:
     """Read an objective that adds up over layers."""
     if text in ADDITIVE:
-        return text
+        return (text,)
     known = " or ".join(ADDITIVE)
     if text in OBJECTIVES:
         raise argparse.ArgumentTypeError(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from model.mapspace import Mapspace
 from model.spec.places import places_of
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
-from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
+from solver.cli.output import NO_MAPPING, STDOUT, OutputError, check_outputs, write_output, write_stderr
 from solver.cli.running import load_mapped, load_mapspace, load_unmapped, search, sensitivities
+from solver.result import Result
 
 
 def map_command(arguments: argparse.Namespace) -> int:
@@ -35,16 +38,23 @@ def map_command(arguments: argparse.Namespace) -> int:
         from solver.report.document import json_text, result_document  # noqa: PLC0415 (only when asked for)
 
         write_output(arguments.json, json_text(result_document(mapspace, result, effects)))
-    if arguments.mapping is not None and result.mapping is not None:
-        from solver.report.timeloop_mapping import mapping_targets, mapping_yaml  # noqa: PLC0415
-
-        targets = mapping_targets(mapspace.problem, mapspace.architecture, result.mapping)
-        write_output(arguments.mapping, mapping_yaml(targets))
+    if arguments.mapping is not None:
+        _write_mapping(arguments.mapping, mapspace, result)
     if arguments.certificate is not None:
         from solver.cli.certify import write_certificate  # noqa: PLC0415 (only when asked for)
 
         write_certificate(arguments.certificate, mapspace, result, arguments)
     return EXIT_OF_STATUS[result.status]
+
+
+def _write_mapping(path: Path, mapspace: Mapspace, result: Result) -> None:
+    if result.mapping is None:
+        write_stderr(NO_MAPPING)
+        return
+    from solver.report.timeloop_mapping import mapping_targets, mapping_yaml  # noqa: PLC0415
+
+    targets = mapping_targets(mapspace.problem, mapspace.architecture, result.mapping)
+    write_output(path, mapping_yaml(targets))
 
 
 def evaluate_command(arguments: argparse.Namespace) -> int:

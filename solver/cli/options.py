@@ -28,7 +28,8 @@ EXIT_INVALID = 2
 EXIT_FEASIBLE = 3
 EXIT_INFEASIBLE = 4
 EXIT_UNKNOWN = 5
-EXIT_INTERRUPTED = 130  # as `solver.__main__` has it, which imports nothing
+EXIT_DEFECT = 70  # as `solver.__main__` has it, which imports nothing, and the next one
+EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 EXIT_OF_STATUS = {
@@ -47,8 +48,10 @@ exit codes:
   {EXIT_INFEASIBLE}    no mapping satisfies the constraints, which is proven; the mapping breaks
        a limit of the hardware (evaluate); the operator cannot be tiled (tile)
   {EXIT_UNKNOWN}    stopped before a mapping or a proof was found
+  {EXIT_DEFECT}   a defect of this program, or too little memory
   {EXIT_INTERRUPTED}  interrupted before or after the search, or twice during it;
        the first interrupt of a search ends it with the best mapping so far
+  {EXIT_BROKEN_PIPE}  nobody reads stdout any more
 """
 
 
@@ -140,7 +143,7 @@ def add_memory_limit(group: Group) -> None:
         type=positive,
         default=DEFAULTS.memory_limit_mib,
         metavar="MIB",
-        help="memory for the tables of the search (default: %(default)s MiB)",
+        help="memory for the tables of the search, in each worker (default: %(default)s MiB)",
     )
 
 

@@ -10,6 +10,9 @@ from typing import TextIO
 
 STDOUT = Path("-")
 
+NO_MAPPING = "note: no mapping is written: none was found\n"
+"""Said instead of writing one: an older file could be taken for it."""
+
 RULE = "─"
 """The line below a table's head; a dash where the encoding of stdout has none."""
 

@@ -29,10 +29,10 @@ class StatusLine:
 
 
 def status_text(progress: Progress | None, seconds: float, units_per_pj: int) -> str:
-    """Return phase, incumbent, bound, gap and seconds in one line."""
+    """Return label and phase, incumbent, bound, gap and seconds in one line."""
     if progress is None:
         return f"starting  {seconds_text(seconds)}"
-    parts = [progress.phase]
+    parts = [f"{progress.label} {progress.phase}".lstrip()]
     for name, quantity in (("incumbent", progress.incumbent), ("bound", progress.bound)):
         shown = "-" if quantity is None else objective_text(progress.objective, quantity, units_per_pj)
         parts.append(f"{name} {shown}")

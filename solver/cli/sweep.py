@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from model.spec.cascade.variants import load_variants
+from model.spec.places import Places, places_of
 from model.spec.reader import parse_assignments
 from model.spec.timeloop.overrides import parse_setting
+from model.sweep import Variant
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import STDOUT, check_outputs, write_output
@@ -35,11 +38,12 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     from solver.network.sweep import sweep  # noqa: PLC0415 (loads ortools)
 
     result = run_searches(arguments, partial(sweep, variants))
-    _deliver(result, arguments)
+    documents = {own.point: own.documents for own in variants}
+    _deliver(result, arguments, lambda variant: places_of(*documents[variant.point]))
     return EXIT_OF_STATUS[result.status]
 
 
-def _deliver(result: SweepResult, arguments: argparse.Namespace) -> None:
+def _deliver(result: SweepResult, arguments: argparse.Namespace, places: Callable[[Variant], Places]) -> None:
     """Print and write the result."""
     from solver.report.document import json_text  # noqa: PLC0415 (spec errors answer without it)
     from solver.report.sweep import print_sweep, sweep_csv, sweep_document  # noqa: PLC0415
@@ -48,7 +52,7 @@ def _deliver(result: SweepResult, arguments: argparse.Namespace) -> None:
         from solver.cli.console import report_console  # noqa: PLC0415
 
         with report_console() as console:
-            print_sweep(console, result)
+            print_sweep(console, result, places)
     if arguments.json is not None:
         write_output(arguments.json, json_text(sweep_document(result)))
     if arguments.csv is not None:

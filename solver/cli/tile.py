@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OPTIMAL
-from solver.cli.output import STDOUT, check_outputs, write_output
+from solver.cli.output import NO_MAPPING, STDOUT, check_outputs, write_output, write_stderr
 from solver.cli.tile_arguments import check_tile_arguments, described_operator
 
 if TYPE_CHECKING:
@@ -30,11 +31,18 @@ def tile_command(arguments: argparse.Namespace) -> int:
         from solver.report.tiling import tiling_document  # noqa: PLC0415
 
         write_output(arguments.json, json_text(tiling_document(report)))
-    if arguments.mapping is not None and report.mapped is not None:
-        from solver.report.timeloop_mapping import mapping_yaml  # noqa: PLC0415
-
-        write_output(arguments.mapping, mapping_yaml(report.mapped.targets))
+    if arguments.mapping is not None:
+        _write_mapping(arguments.mapping, report)
     return EXIT_INFEASIBLE if report.tiling is None else EXIT_OPTIMAL
+
+
+def _write_mapping(path: Path, report: TilingReport) -> None:
+    if report.mapped is None:
+        write_stderr(NO_MAPPING)
+        return
+    from solver.report.timeloop_mapping import mapping_yaml  # noqa: PLC0415 (only when asked for)
+
+    write_output(path, mapping_yaml(report.mapped.targets))
 
 
 def _tiled(arguments: argparse.Namespace) -> TilingReport:

@@ -169,12 +169,12 @@ def _statement(clause: Clause, mapspace: Mapspace) -> Statement:
 
 
 def _numbered(on_progress: ProgressCallback | None, prefix: str) -> ProgressCallback | None:
-    """Name the clause in front of each phase."""
+    """Name the clause beside each phase."""
     if on_progress is None:
         return None
 
     def report(progress: Progress) -> None:
-        on_progress(replace(progress, phase=f"{prefix} {progress.phase}"))
+        on_progress(replace(progress, label=prefix))
 
     return report
 

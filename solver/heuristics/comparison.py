@@ -13,6 +13,7 @@ from solver.heuristics.pricing import Incumbent, Pricing
 from solver.result import (
     ContradictionError,
     Options,
+    Phase,
     Progress,
     ProgressCallback,
     Result,
@@ -20,7 +21,6 @@ from solver.result import (
     StopCallback,
 )
 from solver.search import map_einsum
-from solver.search.goal import objective_value
 
 MILESTONES_PERCENT = (10, 1, 0)
 """Distances from the optimum at which the clock is read."""
@@ -194,8 +194,8 @@ def _run(
     def stop() -> bool:
         if on_progress is not None:
             incumbent = pricing.best.values[0] if pricing.best else None
-            phase = f"mapper {name}"
-            on_progress(Progress(phase, pricing.seconds, objectives[0], incumbent, comparison.reference))
+            known = (objectives[0], incumbent, comparison.reference)
+            on_progress(Progress(Phase.MAPPER, pricing.seconds, *known, label=name))
         return should_stop is not None and should_stop()
 
     try:
@@ -240,7 +240,6 @@ def _check(outcome: Outcome, result: Result) -> None:
     if result.bound is not None and outcome.best.values[0] < result.bound:
         raise ContradictionError(f"{outcome.mapper} found a mapping below the bound of the exact search")
     if result.status is Status.OPTIMAL and result.evaluation is not None:
-        energy, cycles = result.evaluation.energy, result.evaluation.cycles
-        values = tuple(objective_value(name, energy, cycles) for name in result.objectives)
+        values = tuple(map(result.evaluation.value, result.objectives))
         if outcome.best.values < values:
             raise ContradictionError(f"{outcome.mapper} found a mapping better than the proven optimum")

@@ -241,7 +241,7 @@ class Pricing:
         found = self._exact(mapping)
         if not found.valid:
             raise ContradictionError("the batched and the plain cost model disagree on what is valid")
-        exact = self._values(found.energy, found.cycles)
+        exact = tuple(map(found.value, self.objectives))
         if self.best is None or exact < self.best.values:
             self.trace.append(Incumbent(self.seconds, self.evaluations, exact, mapping, found))
 

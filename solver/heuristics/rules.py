@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
 
 import numpy as np
 
 from model.architecture import Fanout
+from model.choices import KeepChoice, SideOrder, keep_sets
 from model.cost.batch import MappingBatch
 from model.cost.batch.encoding import Booleans, Integers
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
@@ -177,30 +177,11 @@ def _nests(pairs: Sequence[tuple[int, int]], positions: Integers, looping: Boole
 
 def _sets_along_x(rules: SpatialRules, dims: Sequence[str], bounds: Sequence[int]) -> Booleans:
     """Sets of dimensions that may lie along X, each once; dimensions of bound 1 are in none."""
-    listed = (*rules.inner, *rules.outer)
+    order = SideOrder.of(rules, dims)
     live = {dim for dim, bound in zip(dims, bounds, strict=True) if bound > 1}
-    free = [dim for dim in dims if dim not in listed and dim not in rules.uncounted]
-    _check_choices(len(live.intersection(free)), "dimensions may lie along either axis of a fanout")
-    places = len(listed) + len(free)
-    found: dict[tuple[bool, ...], None] = {}
-    for split in range(places + 1) if rules.split is None else (rules.split,):
-        for chosen in _prefixes(rules, split, [dim for dim in free if dim in live], len(free)):
-            found[tuple(dim in live and dim in chosen for dim in dims)] = None
+    _check_choices(len(order.free(live)), "dimensions may lie along either axis of a fanout")
+    found = dict.fromkeys(tuple(dim in own for dim in dims) for own in order.sets_along_x(live))
     return np.array(list(found), dtype=np.bool_).reshape(len(found), len(dims))
-
-
-def _prefixes(rules: SpatialRules, split: int, live: Sequence[str], free: int) -> Iterator[frozenset[str]]:
-    """Sets of the first `split` of the inner, then `free` unlisted (`live` ones count), then the outer."""
-    taken = split - len(rules.inner)
-    if taken <= 0:
-        yield frozenset(rules.inner[:split])
-        return
-    if taken >= free:
-        yield frozenset((*rules.inner, *live, *rules.outer[: taken - free]))
-        return
-    idle = free - len(live)
-    for size in range(max(0, taken - idle), min(taken, len(live)) + 1):
-        yield from (frozenset((*rules.inner, *chosen)) for chosen in combinations(live, size))
 
 
 def _check_choices(free: int, what: str) -> None:
@@ -211,17 +192,7 @@ def _check_choices(free: int, what: str) -> None:
 def _keep_options(mapspace: Mapspace, dataspace: str) -> Booleans:
     """Sets of levels that may keep `dataspace`, shape ``(options, levels)``; none if there is no way."""
     levels = range(len(mapspace.keep))
-    banned = {level for level in levels if dataspace in mapspace.keep[level].bypass}
-    forced = {level for level in levels if dataspace in mapspace.keep[level].keep} | ({0} - banned)
-    free = [level for level in levels if level not in forced | banned]
-    _check_choices(len(free), f"levels may keep {dataspace} or not")
-    subsets = chain.from_iterable(combinations(free, size) for size in range(len(free) + 1))
-    options = [] if forced & banned else [forced.union(subset) for subset in subsets]
-    allowed = [kept for kept in options if kept and _fits_groups(mapspace, kept)]
-    rows = [[level in kept for level in levels] for kept in allowed]
+    choice = KeepChoice.of(mapspace.keep, dataspace)
+    _check_choices(0 if choice is None else len(choice.free), f"levels may keep {dataspace} or not")
+    rows = [[level in kept for level in levels] for kept in keep_sets(mapspace, dataspace)]
     return np.array(rows, dtype=np.bool_).reshape(len(rows), len(levels))
-
-
-def _fits_groups(mapspace: Mapspace, kept: set[int]) -> bool:
-    counts = [(len(kept.intersection(group.levels)), group.may_skip) for group in mapspace.parallel]
-    return all(count == 1 or (count == 0 and may_skip) for count, may_skip in counts)

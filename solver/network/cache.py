@@ -154,17 +154,17 @@ def _result(document: dict[str, object], mapspace: Mapspace) -> Result:
     nodes: list[dict[str, list[list[object]]]] = document["mapping"]  # type: ignore[assignment]
     mapping = LoopNest(tuple(_node_mapping(node) for node in nodes))
     evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
-    values = {"energy": evaluation.energy, "latency": evaluation.cycles, "edp": evaluation.edp}
+    values = [evaluation.value(name) for name in objectives]
     known = [document["value"], *later]
-    if not evaluation.valid or known != [values[name] for name in objectives]:
+    if not evaluation.valid or known != values:
         raise ValueError("the mapping does not have the value that is kept with it")
     return Result(
         status=Status.OPTIMAL,
         termination=Termination.PROVEN,
         objectives=common.objectives,
         units_per_pj=common.units_per_pj,
-        value=values[objectives[0]],
-        bound=values[objectives[0]],
+        value=values[0],
+        bound=values[0],
         later_bounds=tuple(later),
         mapping=mapping,
         evaluation=evaluation,

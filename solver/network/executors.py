@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from ctypes import c_bool
 from dataclasses import replace
 from functools import partial
-from multiprocessing.connection import Connection
-from multiprocessing.connection import wait as wait_for_any
 from typing import Protocol
 
 from model.mapspace import Mapspace
 from solver.guided import map_or_explain
 from solver.network.tasks import Task
+from solver.processes import Workers
 from solver.result import Options, Progress, Result, StopCallback
 
 Searcher = Callable[..., Result]
@@ -28,9 +24,6 @@ search_task: Searcher = partial(map_or_explain, reasons=False)
 
 Report = Callable[[Task, Progress | None], None]
 Answers = Iterator[tuple[Task, Result]]
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""What asks a run to stop; it may reach worker processes as well, which leave it to the parent."""
 
 POLL_S = 0.2
 MOST_LOSSES = 3
@@ -129,41 +122,35 @@ class Processes:
         count = min(self._processes, len(tasks))
         own = replace(options, jobs=max(1, self._processes // count))
         stop = multiprocessing.RawValue(c_bool, False)  # A lock could be held by a process that is killed.
-        with _workers(count, stop) as pool:
-            futures = _submitted(pool, tasks, own)
+        with _workers(count, stop) as workers:
+            futures = _submitted(workers, tasks, own)
             report(tasks[0], None)
             yield from _finished(futures, stop, report, should_stop)
 
 
 @contextmanager
-def _workers(count: int, stop: c_bool) -> Iterator[ProcessPoolExecutor]:
-    """Yield a pool whose processes end with the block, whatever they are at and whichever are lost.
+def _workers(count: int, stop: c_bool) -> Iterator[Workers]:
+    """Yield processes that end with the block, whatever they are at and whichever are lost.
 
     If the block ends without an error, they end on their own: what the pools of their searches hold is given
     back by then, of which the interpreter would warn otherwise.
     """
-    context = multiprocessing.get_context("spawn")
-    leash, held = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(count, context, _prepare, (stop, leash))
+    workers = Workers(count, _prepare, stop)
     try:
-        yield pool
-        pool.shutdown()
+        yield workers
+        workers.finish()
     finally:
-        held.close()
-        pool.shutdown(cancel_futures=True)
+        workers.end(wait=True)
 
 
 def _submitted(
-    pool: ProcessPoolExecutor, tasks: Sequence[Task], options: Options
+    workers: Workers, tasks: Sequence[Task], options: Options
 ) -> dict[Future[Result | None], Task]:
-    """Hand out tasks, which starts the processes: with signals blocked, as they import before `_prepare`."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
-        return {pool.submit(_search, task.mapspace, options): task for task in tasks}
+        futures = workers.submit(_search, [(task.mapspace, options) for task in tasks])
     except OSError as error:
         raise ExecutorError(f"processes cannot be started: {error.strerror}") from error
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return dict(zip(futures, tasks, strict=True))
 
 
 def largest_first(tasks: Sequence[Task]) -> list[Task]:
@@ -195,19 +182,8 @@ _STOP: list[c_bool] = []
 """What tells a worker process to stop."""
 
 
-def _prepare(stop: c_bool, leash: Connection) -> None:
-    """Leave signals to the parent, and end with it or once it lets go of the leash."""
+def _prepare(stop: c_bool) -> None:
     _STOP[:] = [stop]
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, args=(leash,), daemon=True).start()
-
-
-def _end_with_parent(leash: Connection) -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None  # only workers get here
-    wait_for_any([parent.sentinel, leash])
-    os._exit(0)
 
 
 def _search(mapspace: Mapspace, options: Options) -> Result | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from model.architecture import Architecture
-from model.spec.cascade.variants import Variant
+from model.sweep import Variant
 from solver.network.reasons import with_reasons
 from solver.network.result import NetworkResult
 from solver.network.run import Run, map_networks

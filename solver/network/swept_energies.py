@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from model.architecture import Architecture
-from model.spec.cascade.variants import Variant
-from model.spec.timeloop.overrides import MESHES
+from model.sweep import MESHES, Variant
 
 ESTIMATED = "estimator"
 """How the source of an estimated figure begins."""

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from model.cost.report import Evaluation
 from model.problem import Problem
-from model.spec.fields import listing
 from model.spec.places import Places
+from model.wording import listing
 from solver.network.result import LayerResult, NetworkResult
 from solver.report.document import UNITS, Document, result_document, violation_document
 from solver.report.failures import failure_lines, failures

@@ -15,7 +15,7 @@ from solver.network.swept_energies import energy_remarks
 from solver.report.document import UNITS, Document
 from solver.report.failures import failure_document, failures
 from solver.report.figures import count_text, counted, energy_text, seconds_text, significant
-from solver.report.sweep_failures import why_lines
+from solver.report.sweep_failures import PlacesOf, why_lines
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import STYLES
 
@@ -29,7 +29,7 @@ FRONT_NOTE = (
 FIGURE_COLUMNS = ("status", "energy_pj", "cycles", "edp_pj_cycles", "area_mm2", "proven", "einsums", "front")
 
 
-def print_sweep(console: Console, result: SweepResult) -> None:
+def print_sweep(console: Console, result: SweepResult, places: PlacesOf) -> None:
     """Print the points, remarks on energies, notes of the specs, why points fail, and the status line."""
     console.print(points_table(result))
     if result.front:
@@ -38,7 +38,7 @@ def print_sweep(console: Console, result: SweepResult) -> None:
         console.print(f"note: {remark}")
     for note in spec_notes(result):
         console.print(f"note: {note}")
-    lines = list(why_lines(result))
+    lines = list(why_lines(result, places))
     for line in ["", *lines] if lines else []:
         console.print(line)
     console.print(status_line(result))

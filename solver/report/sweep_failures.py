@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from model.source_ref import SourceRef
-from model.spec.fields import listing
-from model.spec.places import places_of
+from model.spec.places import Places
 from model.spec.timeloop.overrides import OPTION
+from model.sweep import Variant
+from model.wording import listing
 from solver.network.sweep import SweepPoint, SweepResult
 from solver.report.failures import Failure, failure_lines, failures
 from solver.report.figures import counted
@@ -28,6 +29,10 @@ MOST_VALUES = 8
 """Values of an attribute that are named."""
 
 
+PlacesOf = Callable[[Variant], Places]
+"""Finds the text that a variant was read from."""
+
+
 @dataclass(frozen=True)
 class _Shared:
     """A failure and the points that have it."""
@@ -36,7 +41,7 @@ class _Shared:
     points: tuple[SweepPoint, ...]
 
 
-def why_lines(result: SweepResult) -> Iterator[str]:
+def why_lines(result: SweepResult, places: PlacesOf) -> Iterator[str]:
     """Yield why points have no mapping.
 
     Equal failures of several points are told once. Of those that the same lines lead to, with other
@@ -46,7 +51,7 @@ def why_lines(result: SweepResult) -> Iterator[str]:
     labels = _Labels(result)
     for first, *others in kinds[:MOST_CONFLICTS]:
         yield f"No mapping of {listing(first.failure.names)}{labels.at(first.points)}"
-        yield from failure_lines(first.failure, places_of(*first.points[0].variant.documents))
+        yield from failure_lines(first.failure, places(first.points[0].variant))
         yield from _like_it(others, labels)
     more = len(kinds) - MOST_CONFLICTS
     if more > 0:

@@ -153,9 +153,8 @@ def outcome_text(result: Result) -> str:
 
 def _later_values(result: Result, evaluation: Evaluation) -> Iterator[str]:
     """Yield the values of the second and later objectives, with their bounds as far as known."""
-    values = {"energy": evaluation.energy, "latency": evaluation.cycles, "edp": evaluation.edp}
     for objective, bound in zip_longest(result.objectives[1:], result.later_bounds):
-        value = _shown(result, objective, values[objective])
+        value = _shown(result, objective, evaluation.value(objective))
         yield f"then {objective} {value} (bound {_shown(result, objective, bound)})"
 
 

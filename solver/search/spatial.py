@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from model.architecture import Fanout
+from model.choices import SideOrder
 from model.mapspace import SpatialRules
 from model.numbers import divisors
 
@@ -63,45 +63,22 @@ class _Arranger:
         self, fanout: Fanout, rules: SpatialRules, all_dims: Sequence[str], active: Sequence[str]
     ) -> None:
         self._fanout = fanout
-        self._rules = rules
         self._place = {dim: i for i, dim in enumerate(active)}
-        fixed = set(rules.inner) | set(rules.outer) | rules.uncounted
-        self._loose = [dim for dim in all_dims if dim not in fixed]
-        length = len(rules.inner) + len(self._loose) + len(rules.outer)
-        self._splits = range(length + 1) if rules.split is None else [min(rules.split, length)]
+        self._active = tuple(active)
+        self._order = SideOrder.of(rules, all_dims)
 
     def arrange(self, factors: Factors) -> frozenset[int] | None:
         """Active dimensions along X for `factors`, None if no arrangement fits the mesh."""
         total = math.prod(factors)
         if total > self._fanout.size:
             return None
-        needed = frozenset(i for i, f in enumerate(factors) if f > 1)
-        for split in self._splits:
-            for along_x in self._prefixes(split, needed):
-                width = math.prod(factors[i] for i in along_x)
-                if width <= self._fanout.mesh_x and total // width <= self._fanout.mesh_y:
-                    return along_x
+        needed = {dim for dim, factor in zip(self._active, factors, strict=True) if factor > 1}
+        for dims in self._order.sets_along_x(needed):
+            along_x = [self._place[dim] for dim in dims]
+            width = math.prod(factors[i] for i in along_x)
+            if width <= self._fanout.mesh_x and total // width <= self._fanout.mesh_y:
+                return frozenset(along_x)
         return None
-
-    def _prefixes(self, split: int, needed: frozenset[int]) -> Iterator[frozenset[int]]:
-        inner, outer = self._rules.inner, self._rules.outer
-        start = self._live(inner[:split], needed)
-        if split <= len(inner):
-            yield start
-            return
-        loose_live = sorted(self._live(self._loose, needed))
-        places = split - len(inner)
-        if places >= len(self._loose):
-            yield start | set(loose_live) | self._live(outer[: places - len(self._loose)], needed)
-            return
-        fillers = len(self._loose) - len(loose_live)
-        for count in range(max(0, places - fillers), min(places, len(loose_live)) + 1):
-            for chosen in combinations(loose_live, count):
-                yield start | set(chosen)
-
-    def _live(self, dims: Sequence[str], needed: frozenset[int]) -> frozenset[int]:
-        places = (self._place[dim] for dim in dims if dim in self._place)
-        return frozenset(i for i in places if i in needed)
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures import wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from fractions import Fraction
 from types import TracebackType
 
 from model.mapspace import Mapspace
+from solver.processes import Workers
 from solver.search.bounds import BoundTables, LatticeBounds, Survivors
 from solver.search.loads import LoadSubproblem
 from solver.search.space import KeepMask, SearchSpace
@@ -22,11 +21,20 @@ from solver.search.subproblem import Subproblem
 MIN_TASKS = 8
 """Fewer subproblems than this are not worth sending to other processes."""
 
+START_AFTER_S = 0.5
+"""Workers are not worth their start, which takes about as long, before that much was bounded without them."""
+
+MOST_LOSSES = 3
+"""Times that workers may be lost before all is bounded here."""
+
 POLL_S = 0.1
 """How often it is asked whether to stop, while workers are busy."""
 
 Load = tuple[int | None, Fraction]
 """A resource, and the parts of a cycle that its load is counted in."""
+
+Work = tuple[Subproblem, int, Survivors | None]
+"""What to bound, limit, and tiles that are left."""
 
 Task = tuple[KeepMask, tuple[int, ...], int, Load | None, int, Survivors | None]
 """Keep mask, place of the spatial class of each stage, quantum, what is bounded instead of the energy,
@@ -34,12 +42,17 @@ limit, and tiles that are left."""
 
 
 class Bounder:
-    """Runs the lattice bounds of subproblems; the answers do not depend on the number of `jobs`."""
+    """Runs the lattice bounds of subproblems; the answers do not depend on the number of `jobs`.
+
+    A process that is lost takes the others of its pool with it; what they were at is bounded here.
+    """
 
     def __init__(self, space: SearchSpace, jobs: int) -> None:
         self._space = space
         self._jobs = jobs
-        self._pool: ProcessPoolExecutor | None = None
+        self._workers: Workers | None = None
+        self._losses = 0
+        self._seconds = 0.0
 
     def __enter__(self) -> Bounder:
         return self
@@ -47,8 +60,7 @@ class Bounder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._let_go()
 
     def bound(
         self,
@@ -58,27 +70,48 @@ class Bounder:
         within: Sequence[Survivors | None] | None = None,
     ) -> Iterator[LatticeBounds]:
         """Bound each of `subs` for costs below its limit, in order; end early when `stop` says so."""
-        pairs = list(zip(subs, limits, within or [None] * len(subs), strict=True))
-        if self._jobs == 1 or len(pairs) < MIN_TASKS:
-            with suppress(Stopped):
-                for sub, limit, tiles in pairs:
-                    yield LatticeBounds(sub, limit, stop=stop, within=tiles)
-            return
-        if self._pool is None:
+        works = list(zip(subs, limits, within or [None] * len(subs), strict=True))
+        done = 0
+        try:
+            for bounds in self._elsewhere(works, stop) if self._worth_workers(works) else ():
+                yield bounds
+                done += 1
+        except (BrokenProcessPool, MemoryError, OSError):
+            self._losses += 1
+            self._let_go()
+        with suppress(Stopped):
+            yield from self._here(works[done:], stop)
+
+    def _worth_workers(self, works: Sequence[Work]) -> bool:
+        many = self._jobs > 1 and len(works) >= MIN_TASKS
+        return many and self._seconds >= START_AFTER_S and self._losses < MOST_LOSSES
+
+    def _here(self, works: Sequence[Work], stop: Callable[[], bool]) -> Iterator[LatticeBounds]:
+        for sub, limit, tiles in works:
+            begin = time.monotonic()
+            bounds = LatticeBounds(sub, limit, stop=stop, within=tiles)
+            self._seconds += time.monotonic() - begin
+            yield bounds
+
+    def _elsewhere(self, works: Sequence[Work], stop: Callable[[], bool]) -> Iterator[LatticeBounds]:
+        if self._workers is None:
             # What is sent is the mapspace: each worker builds its own tables from it, once.
-            self._pool = ProcessPoolExecutor(
-                self._jobs, initializer=_prepare, initargs=(self._space.mapspace, self._space.coarse)
-            )
-        tasks = [
+            self._workers = Workers(self._jobs, _prepare, self._space.mapspace, self._space.coarse)
+        tasks: list[Task] = [
             (sub.mask, self._places(sub), sub.quantum, _load(sub), limit, tiles)
-            for sub, limit, tiles in pairs
+            for sub, limit, tiles in works
         ]
-        futures = [self._pool.submit(_bound, task) for task in tasks]
-        for (sub, limit, tiles), future in zip(pairs, futures, strict=True):
+        futures = self._workers.submit(_bound, [(task,) for task in tasks])
+        for (sub, limit, tiles), future in zip(works, futures, strict=True):
             while not wait((future,), POLL_S).done:
                 if stop():
                     return
             yield LatticeBounds(sub, limit, future.result(), within=tiles)
+
+    def _let_go(self) -> None:
+        if self._workers is not None:
+            self._workers.end(wait=False)
+        self._workers = None
 
     def _places(self, sub: Subproblem) -> tuple[int, ...]:
         stages = zip(self._space.stages, sub.spatial, strict=True)
@@ -90,20 +123,7 @@ _SPACES: list[SearchSpace] = []
 
 
 def _prepare(mapspace: Mapspace, coarse: frozenset[str]) -> None:
-    # An interrupt reaches all processes of a terminal; whether to stop is for the first one to say.
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     _SPACES[:] = [SearchSpace(mapspace, coarse)]
-
-
-def _end_with_parent() -> None:
-    """End this worker when the process that it works for is gone, however that ended."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None  # only workers get here
-    parent.join()
-    os._exit(1)
 
 
 def _load(sub: Subproblem) -> Load | None:

@@ -6,7 +6,7 @@ from solver import guided
 from solver.explain import Diagnosis, Verdict, diagnose
 from solver.guided import front_or_explain, map_from, map_or_explain
 from solver.pareto import pareto_front
-from solver.result import Options, Status, Termination
+from solver.result import Options, Phase, Progress, Status, Termination
 from solver.search import map_einsum, mapper
 from solver.search.completion import Priced
 from tests.solver.explain.enumeration import allows_a_mapping, some_mapspaces
@@ -46,6 +46,14 @@ def test_a_second_opinion_changes_no_front(mapspace, impatient):
 
 def test_there_are_both_kinds_of_them():
     assert {allows_a_mapping(mapspace) for mapspace in SPACES[::3]} >= {True, False}
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_patience_begins_once_all_is_surveyed(phase, monkeypatch):
+    monkeypatch.setattr(guided, "PATIENCE_S", -1.0)
+    patience = guided._Patience(None, None)
+    patience.hear(Progress(phase, 0.0, "energy", label="survey"))
+    assert patience.stop() == (phase is not Phase.SURVEY)
 
 
 def test_the_opinion_is_asked_once_and_only_if_nothing_is_found(impatient, monkeypatch):

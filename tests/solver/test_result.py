@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.result import Options, Progress, Status, Termination, in_reported_unit, relative_gap
+from solver.result import Options, Phase, Progress, Status, Termination, in_reported_unit, relative_gap
 from tests.solver.examples import EVALUATION, FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN
 
 
@@ -21,6 +21,7 @@ from tests.solver.examples import EVALUATION, FEASIBLE, INFEASIBLE, OPTIMAL, UNK
         ({"time_limit_s": -1.0}, "time limit"),
         ({"jobs": 0}, "jobs"),
         ({"memory_limit_mib": 0}, "memory limit"),
+        ({"branch_nodes": -1}, "nodes"),
     ],
 )
 def test_options_out_of_range_are_refused(changes, message):
@@ -62,7 +63,13 @@ def test_gap_is_relative_to_the_value():
     assert relative_gap(0, 0) == 0.0
     assert relative_gap(None, 3) is None
     assert relative_gap(3, None) is None
-    assert Progress("core", 1.0, "edp", 4, 3).gap == 0.25
+    assert Progress(Phase.LATTICE, 1.0, "edp", 4, 3).gap == 0.25
+
+
+def test_phases_are_known():
+    assert {Progress(phase, 0.0, "edp").phase for phase in Phase} == set(Phase)
+    with pytest.raises(ValueError, match="lattice 3/12"):
+        Progress("lattice 3/12", 0.0, "edp")
 
 
 @given(st.integers(1, 10**40), st.data())

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from model.spec.accelforge.einsums import WrittenAccess, WrittenEinsum, WrittenIndex
 from model.spec.accelforge.shapes import RankSize, Shape
-from model.spec.fields import listing
 from model.spec.source import Span, SpecError, did_you_mean
+from model.wording import listing
 
 
 @dataclass(frozen=True)

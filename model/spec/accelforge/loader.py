@@ -45,7 +45,6 @@ from model.spec.fields import (
     as_name,
     check_keys,
     given,
-    listing,
     source_ref,
 )
 from model.spec.files import is_fragment
@@ -55,6 +54,7 @@ from model.spec.reader import read_each
 from model.spec.scalars import plain_value
 from model.spec.source import MappingNode, Node, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.attributes import Attributes, read_variables
+from model.wording import listing
 from model.workload import Einsum, RankIndex, TensorAccess, Workload
 
 SECTIONS = ("workload", "renames", "variables")

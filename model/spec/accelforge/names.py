@@ -12,8 +12,14 @@ from typing import TypeVar
 from model.spec.accelforge.einsums import WrittenEinsum
 from model.spec.accelforge.renames import Rename, Renames
 from model.spec.accelforge.sets import NOTHING, Kind, SetValue, evaluate_number, evaluate_set, set_of
-from model.spec.fields import Names, as_bool, as_int, as_mapping, listing
+from model.spec.fields import (
+    Names,
+    as_bool,
+    as_int,
+    as_mapping,
+)
 from model.spec.source import Node, ScalarNode, Span, SpecError
+from model.wording import listing
 
 OTHER = "Other"
 BUILT_IN = ("All", "Tensors", "Nothing", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent")

@@ -10,11 +10,17 @@ from model.spec.accelforge.affine import Affine, Constraint, NotAffineError, rea
 from model.spec.accelforge.boxes import Box, cuts, is_attained, may_bound_together, tightened
 from model.spec.accelforge.einsums import WrittenEinsum, WrittenIndex
 from model.spec.accelforge.isl import bounding_box
-from model.spec.fields import Names, as_int, as_mapping, as_scalar, listing
+from model.spec.fields import (
+    Names,
+    as_int,
+    as_mapping,
+    as_scalar,
+)
 from model.spec.limits import DEFAULT_LIMITS
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.attributes import NO_ATTRIBUTES, Attributes, read_attributes
 from model.spec.timeloop.problem import MAX_BOUND
+from model.wording import listing
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ISL_NOTATION = re.compile(r"\b(mod|exists|floor|ceil|or|not|implies)\b|\|\||[:,/%!]")

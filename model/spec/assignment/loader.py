@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from model.network import Network, ShapedNetwork
-from model.spec.assignment.shapes import Hardware, read_shapes
+from model.network import Hardware, Network, ShapedNetwork
+from model.spec.assignment.shapes import read_shapes
 from model.spec.assignment.tables import read_tables
 from model.spec.fields import as_mapping, check_keys
 from model.spec.limits import DEFAULT_LIMITS, Limits

@@ -133,6 +133,7 @@ class _Loader:
     notes: list[str]
 
     def network(self, shaped: ShapedNetwork) -> MethodNetwork:
+        """Return the network with the mapspace of each shape by each of its methods."""
         mapspaces: dict[tuple[Convolution, str], Mapspace] = {}
         for layer in shaped.layers:
             if isinstance(layer.shape, Tensor):

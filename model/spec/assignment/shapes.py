@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from model.network.shapes import (
@@ -15,7 +15,7 @@ from model.network.shapes import (
     ShapedNetwork,
     Tensor,
 )
-from model.network.systolic import DATAFLOWS, SystolicModel
+from model.network.systolic import DATAFLOWS, Hardware, SystolicModel
 from model.spec.assignment.costs import read_figure
 from model.spec.assignment.graph import NamedEdge, NamedLayer, read_edges, read_layers
 from model.spec.assignment.tables import network_name
@@ -56,15 +56,6 @@ MODEL_KEYS = (
 )
 WINOGRAD_KEYS = ("m", "r", "kernel_tiles")
 FRACTIONAL, WHOLE = "fractional", "whole"
-
-
-@dataclass(frozen=True)
-class Hardware:
-    """The cost model, and the array: its size, or a budget of multipliers to choose it within."""
-
-    model: SystolicModel
-    array: tuple[int, int] | None
-    dsp_budget: int | None
 
 
 def read_shapes(section: MappingNode) -> tuple[ShapedNetwork, Hardware]:

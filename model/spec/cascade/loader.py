@@ -16,7 +16,6 @@ from model.spec.accelforge.loader import (
 from model.spec.cascade.layers import network_of
 from model.spec.cascade.onnx_model import SUFFIX as ONNX_SUFFIX
 from model.spec.cascade.onnx_model import load_onnx
-from model.spec.fields import listing
 from model.spec.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.spec.merging import join_specs
 from model.spec.reader import read_files, unused_notes
@@ -30,6 +29,7 @@ from model.spec.timeloop.loader import (
     holds_constraints,
     load_node,
 )
+from model.wording import listing
 
 MAPPING_NOTE = "the `mapping` of the architecture is no constraint for the layers of a network"
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from model.problem import Term
-from model.spec.fields import listing
 from model.spec.files import display_name
 from model.spec.source import SpecError
+from model.wording import listing
 from model.workload import Einsum, RankIndex, TensorAccess
 
 Shape = tuple[int, ...]

@@ -14,32 +14,19 @@ from model.spec.reader import unused_notes
 from model.spec.source import Node, SpecError
 from model.spec.timeloop import LoadOptions
 from model.spec.timeloop.overrides import AttributeSetting
+from model.sweep import Variant
 
 MOST_VARIANTS = 10_000
 """Each is read and checked before the first search begins."""
 
 
 @dataclass(frozen=True)
-class Variant:
-    """One point of a sweep.
+class LoadedVariant(Variant):
+    """A variant with the documents that it was read from, the values of the attributes included.
 
-    Parameters
-    ----------
-    workload, architecture
-        Names that tell it from the others.
-    settings
-        Attributes with their values as they were written, such as ``("buffer.depth", "1024")``.
-    network
-        What is to be mapped.
-    documents
-        What it was read from, the values of the attributes included; `model.spec.places` finds the places
-        of the mapspaces in them.
+    `model.spec.places` finds the places of the mapspaces in them.
     """
 
-    workload: str
-    architecture: str
-    settings: tuple[tuple[str, str], ...]
-    network: Network
     documents: tuple[Node, ...] = ()
 
 
@@ -50,7 +37,7 @@ def load_variants(
     settings: Sequence[Sequence[AttributeSetting]] = (),
     variables: Mapping[str, object] | None = None,
     options: LoadOptions | None = None,
-) -> tuple[Variant, ...]:
+) -> tuple[LoadedVariant, ...]:
     """Read every combination of a workload, an architecture and a value of each attribute.
 
     Parameters
@@ -66,7 +53,7 @@ def load_variants(
 
     Returns
     -------
-    tuple of Variant
+    tuple of LoadedVariant
         The values of the last attribute change fastest, workloads slowest.
 
     Raises
@@ -83,7 +70,7 @@ def load_variants(
     if math.prod(alternatives) > MOST_VARIANTS:
         raise SpecError(f"a sweep over {math.prod(alternatives):,} points; at most {MOST_VARIANTS:,} are run")
     documents: dict[tuple[_Alternative, _Alternative], tuple[Node, ...]] = {}
-    variants: list[Variant] = []
+    variants: list[LoadedVariant] = []
     used: set[str] = set()
     for workload, architecture, chosen in product(
         _alternatives(workloads), _alternatives(architectures), list(product(*settings))
@@ -120,7 +107,7 @@ def _variant(
     variables: Mapping[str, object] | None,
     options: LoadOptions,
     names: set[str],
-) -> Variant:
+) -> LoadedVariant:
     paths = (*shared, *workload[1], *architecture[1])
     try:
         loaded = read_network(paths, variables, replace(options, settings=chosen), names)
@@ -128,7 +115,7 @@ def _variant(
         raise _at(
             error, [name for name, _ in (workload, architecture) if name is not None], chosen
         ) from error
-    return Variant(
+    return LoadedVariant(
         workload[0] or loaded.network.name,
         architecture[0] or next(_architecture_names(loaded.network), ""),
         tuple((setting.name, setting.value.text) for setting in chosen),

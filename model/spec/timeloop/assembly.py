@@ -8,7 +8,11 @@ from fractions import Fraction
 
 from model.architecture import Fanout, StorageLevel
 from model.mapspace import ParallelGroup
-from model.spec.fields import as_fraction, check_keys, listing, source_ref
+from model.spec.fields import (
+    as_fraction,
+    check_keys,
+    source_ref,
+)
 from model.spec.source import Node, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause
 from model.spec.timeloop.context import Context
@@ -26,6 +30,7 @@ from model.spec.timeloop.macros import maximize
 from model.spec.timeloop.rules import check_no_fanout, note_split, spatial_rules
 from model.spec.timeloop.storage import read_storage
 from model.spec.timeloop.tree import Leaf
+from model.wording import listing
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from model.spec.fields import (
     check_keys,
     given,
     kind_of,
-    listing,
     name_list,
     one_of,
 )
@@ -22,6 +21,7 @@ from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import read_factors
 from model.spec.timeloop.tree import Leaf
 from model.spec.timeloop.version import check_version
+from model.wording import listing
 
 Kind = Literal["temporal", "spatial", "dataspace", "overbooked", "parallelism"]
 

@@ -8,8 +8,16 @@ from dataclasses import dataclass
 
 from model.mapspace import FactorRule, Relation
 from model.spec.expressions import evaluate
-from model.spec.fields import Names, as_int, as_scalar, kind_of, known_name, listing, source_ref
+from model.spec.fields import (
+    Names,
+    as_int,
+    as_scalar,
+    kind_of,
+    known_name,
+    source_ref,
+)
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
+from model.wording import listing
 
 _OPERATOR = re.compile(r" ?(<=|>=|==|=|<|>) ?")
 _FORMS = "write `P=4`, `P<=4` or `P>=4`, in a list, a mapping `{P: 4}` or a text `P=4, Q=2`"

@@ -6,11 +6,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from model.mapspace import KeepRules, ParallelGroup
-from model.spec.fields import check_keys, given, listing, name_list, source_ref
+from model.spec.fields import (
+    check_keys,
+    given,
+    name_list,
+    source_ref,
+)
 from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, of
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.tree import Leaf, Parallel
+from model.wording import listing
 
 _KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce")
 

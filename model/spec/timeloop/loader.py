@@ -10,7 +10,12 @@ from pathlib import Path
 
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
-from model.spec.fields import as_mapping, as_name, check_keys, listing, source_ref
+from model.spec.fields import (
+    as_mapping,
+    as_name,
+    check_keys,
+    source_ref,
+)
 from model.spec.files import display_name
 from model.spec.limits import Limits
 from model.spec.merging import join_specs
@@ -43,6 +48,7 @@ from model.spec.timeloop.tags import check_tags
 from model.spec.timeloop.tree import read_tree
 from model.spec.timeloop.unread import note_unread
 from model.spec.timeloop.version import check_version
+from model.wording import listing
 
 SECTIONS = (
     "problem",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from model.spec.fields import as_int, as_mapping, as_name, check_keys, given, listing, one_of
+from model.spec.fields import as_int, as_mapping, as_name, check_keys, given, one_of
 from model.spec.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.version import check_version
+from model.wording import listing
 
 DEFAULT_OBJECTIVES = ("edp",)
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
-from model.spec.fields import listing
 from model.spec.source import Span, SpecError
 from model.spec.timeloop.assembly import Assembly
 from model.spec.timeloop.clauses import Clause
@@ -17,6 +16,7 @@ from model.spec.timeloop.factors import Factor
 from model.spec.timeloop.feasibility import Slot
 from model.spec.timeloop.loops import LoopConstraints, read_loops
 from model.spec.timeloop.rules import axis_of, spatial_rules
+from model.wording import listing
 
 
 def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, context: Context) -> Mapping:

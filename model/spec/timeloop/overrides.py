@@ -6,16 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from model.spec.documents import Document
-from model.spec.fields import listing
 from model.spec.limits import Limits
 from model.spec.scalars import scalar_node
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.storage import MODELLED_ATTRIBUTES
+from model.sweep import MESHES
+from model.wording import listing
 
 OPTION = "--set-attribute"
-
-MESHES = ("meshX", "meshY")
-"""What a fanout has in the place of attributes."""
 
 _COMPONENT = "!Component"
 _LEAVES = (_COMPONENT, "!Container")

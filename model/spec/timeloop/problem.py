@@ -19,13 +19,13 @@ from model.spec.fields import (
     as_sequence,
     check_keys,
     known_name,
-    listing,
     one_of,
 )
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.sizes import check_count, check_problem
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.version import check_version
+from model.wording import listing
 
 # Far above any layer, low enough that the divisors of a bound are found at once.
 MAX_BOUND = 2**31 - 1

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from model.mapping import Axis
 from model.mapspace import SpatialRules, TemporalRules
-from model.spec.fields import listing, source_ref
+from model.spec.fields import (
+    source_ref,
+)
 from model.spec.source import Span, SpecError
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.loops import LoopConstraints
+from model.wording import listing
 
 
 def temporal_rules(loops: LoopConstraints) -> TemporalRules:

@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from model.spec.fields import as_mapping, listing
+from model.spec.fields import (
+    as_mapping,
+)
 from model.spec.files import SHIPPED_SPECS, include_roots, is_file
 from model.spec.limits import Limits
 from model.spec.reader import read_files
 from model.spec.source import MappingNode, Span, SpecError, did_you_mean
+from model.wording import listing
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, CompoundClasses
-from model.spec.fields import listing
 from model.spec.source import Node, ScalarNode, Span, values_in
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.storage import SHAPE_ATTRIBUTES, STORAGE_ATTRIBUTES
 from model.spec.timeloop.tree import POWER_GATING, Leaf
+from model.wording import listing
 
 _ANYWHERE = frozenset((*SHAPE_ATTRIBUTES, *ESTIMATED_ATTRIBUTES, *GIVEN_KEYS, "energy_scale", *AREA_SCALES))
 _OF_STORAGES = _ANYWHERE | frozenset(STORAGE_ATTRIBUTES)

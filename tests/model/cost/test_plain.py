@@ -179,6 +179,13 @@ def test_energy_pays_whole_vectors_of_every_instance() -> None:
     assert result.energy == 4 * (110 + 110 + 1010) + 84
     assert result.energy_pj == pytest.approx(result.energy / 1000)
     assert result.edp == result.energy * 3
+    assert [result.value(name) for name in ("energy", "latency", "edp")] == [
+        result.energy,
+        result.cycles,
+        result.edp,
+    ]
+    with pytest.raises(KeyError):
+        result.value("delay")
     assert result.edp_pj_cycles == pytest.approx(result.energy_pj * 3)
 
 

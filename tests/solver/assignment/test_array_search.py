@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,8 +17,8 @@ from model.network import (
     price,
 )
 from model.spec.assignment import load_network
-from solver.assignment import AssignOptions, assign
-from solver.assignment.array_search import CRITERIA, LAYERS, METHODS, TOTAL, choose_array
+from solver.assignment import AssignOptions, array_search, assign
+from solver.assignment.array_search import CRITERIA, LAYERS, METHODS, TOTAL, assign_costed, choose_array
 from solver.result import Status, Termination
 from tests.conftest import REPOSITORY
 from tests.model.network.dynamap import NOTEBOOK, notebook_network, reference
@@ -91,3 +92,33 @@ def test_a_stopped_search_claims_nothing():
     assert found.result.termination is Termination.TIME_LIMIT
     best = choose_array(INCEPTION.shaped, INCEPTION.hardware.model, 500, TOTAL)
     assert found.result.bound <= best.value <= found.value
+
+
+def test_every_assignment_ends_with_the_search(monkeypatch):
+    asked = []
+
+    def watched(network, options, should_stop):
+        asked.append((options.time_limit_s, should_stop()))
+        return assign(network, options, should_stop)
+
+    monkeypatch.setattr(array_search, "assign", watched)
+    shaped, model = INCEPTION.shaped, INCEPTION.hardware.model
+    choose_array(shaped, model, 50, TOTAL, AssignOptions(time_limit_s=0.25))
+    assert asked[0][0] <= 0.25
+    asked.clear()
+    choose_array(shaped, model, 50, TOTAL, should_stop=lambda: True)
+    assert all(stopped for _, stopped in asked)
+
+
+def test_costs_come_from_the_network_the_array_or_a_chosen_one():
+    shaped, hardware = INCEPTION.shaped, INCEPTION.hardware
+    costed = price(shaped, hardware.model, 9, 7)
+    own, none = assign_costed(costed)
+    fixed, neither = assign_costed(shaped, replace(hardware, array=(9, 7), dsp_budget=None))
+    assert (none, neither) == (None, None)
+    assert own.total == fixed.total == assign(costed).total
+    result, array = assign_costed(shaped, replace(hardware, array=None, dsp_budget=50), LAYERS)
+    assert (result, array.criterion) == (array.result, LAYERS)
+    assert array.rows * array.columns <= 50
+    with pytest.raises(ValueError, match="on an array only"):
+        assign_costed(shaped)

@@ -103,6 +103,15 @@ def test_exit_codes_follow_the_status(result, code, answer, capsys):
     assert captured.err == ""
 
 
+def test_a_mapping_that_was_not_found_is_said_not_to_be_written(answer, capsys, tmp_path):
+    older = tmp_path / "mapping.yaml"
+    older.write_text("mapping: []\n")
+    answer(UNKNOWN)
+    assert main(["map", SPEC, "--mapping", str(older)]) == 5
+    assert capsys.readouterr().err == "note: no mapping is written: none was found\n"
+    assert older.read_text() == "mapping: []\n"
+
+
 def test_options_reach_the_search(answer):
     calls = answer(UNKNOWN)
     words = "--objective latency,energy --time-limit 2.5 --jobs 3 --seed 7 --memory-limit 99 --quiet"

@@ -4,7 +4,7 @@ import io
 
 from solver.cli import progress
 from solver.cli.progress import StatusLine, live_progress, status_text
-from solver.result import Progress
+from solver.result import Phase, Progress
 
 
 class Terminal(io.StringIO):
@@ -17,17 +17,20 @@ def test_line_before_the_first_report():
 
 
 def test_line_with_and_without_an_incumbent():
-    early = Progress("lattice 1/4", 0.1, "latency", bound=1200)
-    late = Progress("core", 0.9, "energy", incumbent=2_000_000, bound=1_500_000)
-    assert status_text(early, 0.2, 1000) == "lattice 1/4  incumbent -  bound 1,200 cycles  gap -  0.20 s"
-    assert status_text(late, 1, 1000) == "core  incumbent 2.0000 nJ  bound 1.5000 nJ  gap 25.00 %  1.00 s"
+    early = Progress(Phase.LATTICE, 0.1, "latency", bound=1200)
+    late = Progress(Phase.BRANCHING, 0.9, "energy", 2_000_000, 1_500_000, label="greedy")
+    assert status_text(early, 0.2, 1000) == "lattice  incumbent -  bound 1,200 cycles  gap -  0.20 s"
+    assert (
+        status_text(late, 1, 1000)
+        == "greedy branching  incumbent 2.0000 nJ  bound 1.5000 nJ  gap 25.00 %  1.00 s"
+    )
 
 
 def test_the_line_shows_the_latest_report():
     line = StatusLine(1)
-    line.update(Progress("first", 0.0, "latency"))
-    line.update(Progress("second", 0.0, "latency"))
-    assert line.__rich__().startswith("second  ")
+    line.update(Progress(Phase.SURVEY, 0.0, "latency"))
+    line.update(Progress(Phase.LATTICE, 0.0, "latency"))
+    assert line.__rich__().startswith("lattice  ")
 
 
 def test_nothing_when_piped_or_quiet(monkeypatch):
@@ -44,5 +47,5 @@ def test_a_terminal_sees_it(monkeypatch):
     monkeypatch.setattr(progress.sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     with live_progress(1000, quiet=False) as callback:
-        callback(Progress("lattice 1/4", 0.1, "latency", bound=1200))
+        callback(Progress(Phase.LATTICE, 0.1, "latency", bound=1200))
     assert "1,200 cycles" in terminal.getvalue()

@@ -221,7 +221,7 @@ def test_points_that_are_no_range_are_named_one_by_one(arguments):
     points = sweep(variants).points
 
     def head(count: int) -> str:
-        return next(sweep_failures.why_lines(SweepResult(points[:count], 0.0)))
+        return next(sweep_failures.why_lines(SweepResult(points[:count], 0.0), lambda _: {}))
 
     assert head(1) == head(3) == head(6) == "No mapping of `T` and `Y`"
     listed = "; ".join(f"DRAM.shared_bandwidth=1, DRAM.read_bandwidth={value}" for value in (3, 4, 5))

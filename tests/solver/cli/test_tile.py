@@ -5,6 +5,7 @@ import json
 import pytest
 
 from solver.__main__ import main
+from solver.cli.output import NO_MAPPING
 from tests.conftest import REPOSITORY
 from tests.solver.golden import assert_golden
 
@@ -188,3 +189,10 @@ def test_onto_an_architecture_of_another_kind(capsys):
     code, text = _run(_onto("simba_like"), capsys)
     assert code == 4
     assert "below a fanout: not two levels of tiles" in text
+
+
+def test_a_mapping_that_there_is_none_of_is_not_written(tmp_path, capsys):
+    path = tmp_path / "mapping.yaml"
+    assert main([*_onto("simba_like").split(), "--mapping", str(path)]) == 4
+    assert capsys.readouterr().err == NO_MAPPING
+    assert not path.exists()

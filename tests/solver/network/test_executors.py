@@ -66,9 +66,15 @@ def leave_late(path: Path) -> None:
 
 
 def test_processes_without_work_give_back_what_they_hold(tmp_path: Path):
-    with executors._workers(1, multiprocessing.RawValue(c_bool, False)) as pool:
-        pool.submit(leave_late, tmp_path / "left").result()
+    with executors._workers(1, multiprocessing.RawValue(c_bool, False)) as workers:
+        workers.submit(leave_late, [(tmp_path / "left",)])[0].result()
     assert (tmp_path / "left").exists()
+
+
+def test_processes_run_where_signals_cannot_be_blocked(monkeypatch):
+    monkeypatch.delattr(signal, "pthread_sigmask")
+    with executors._workers(1, multiprocessing.RawValue(c_bool, False)) as workers:
+        assert workers.submit(len, [("word",)])[0].result() == 4
 
 
 def test_processes_that_are_lost_again_and_again_are_given_up(network: Network):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.spec.cascade import load_network
-from model.spec.cascade.variants import Variant, load_variants
+from model.spec.cascade.variants import LoadedVariant, load_variants
 from model.spec.timeloop.overrides import parse_setting
 from solver.network import Processes, ResultCache, Run, Serial, map_network
 from solver.network.sweep import SweepResult, area_mm2, sweep, unbeaten
@@ -22,7 +22,7 @@ ESTIMATED = ARCHITECTURE.replace("    energy: {read: 6, write: 5, update: 7, lea
 )
 
 
-def variants(spec: list[Path], *settings: str) -> tuple[Variant, ...]:
+def variants(spec: list[Path], *settings: str) -> tuple[LoadedVariant, ...]:
     return load_variants(spec, settings=[parse_setting(text) for text in settings])
 
 

@@ -1,10 +1,24 @@
-"""Worker processes: same bounds as in one process, deaf to interrupts, gone with their parent."""
+"""Worker processes: same bounds as in one process, deaf to interrupts, gone with their parent, or lost."""
 
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pytest
+
+from model.mapspace import Mapspace
+from model.spec.timeloop import load_timeloop
+from solver.result import Options
+from solver.search import workers
+from solver.search.goal import UNLIMITED
+from solver.search.mapper import map_einsum
+from solver.search.space import SearchSpace, keep_masks
+from solver.search.subproblem import Subproblem
+from solver.search.survey import Survey
+from solver.search.workers import Bounder
+from tests.conftest import REPOSITORY
 
 SPEC = Path(__file__).parents[1] / "cli" / "data" / "row.yaml"
 PROGRAM = f"""
@@ -15,8 +29,10 @@ from solver.search.goal import UNLIMITED
 from solver.search.space import SearchSpace
 from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
+from solver.search import workers
 from solver.search.workers import Bounder
 
+workers.START_AFTER_S = 0
 space = SearchSpace(load_timeloop([{str(SPEC)!r}]).mapspace)
 grid = Survey(space).grid
 pairs = [(mask, number) for mask in space.keep_masks for number in range(len(grid))][:40]
@@ -43,6 +59,56 @@ def test_workers_answer_alike_ignore_interrupts_and_end_with_their_parent():
     assert (same, int(count) > 8, len(workers)) == ("True", True, 2)
     for worker in workers:
         assert _gone(int(worker), 10)
+
+
+def lose(_task: object) -> None:
+    os._exit(9)
+
+
+def lose_every_third(task: workers.Task) -> object:
+    return lose(task) if time.monotonic_ns() % 3 == 0 else BOUND(task)
+
+
+BOUND = workers._bound
+
+
+@pytest.fixture
+def mapspace() -> Mapspace:
+    specs = ("architectures/eyeriss_like.yaml", "layers/resnet18/02_conv2_block1_a.yaml")
+    return load_timeloop([REPOSITORY / "specs" / spec for spec in specs]).mapspace
+
+
+@pytest.mark.parametrize("work", [lose, lose_every_third])
+def test_what_lost_workers_were_at_is_bounded_without_them(mapspace, monkeypatch, work):
+    begun = []
+    begin = workers.Workers
+    monkeypatch.setattr(workers, "START_AFTER_S", 0)
+    monkeypatch.setattr(workers, "Workers", lambda *given: begun.append(given) or begin(*given))
+    monkeypatch.setattr(workers, "_bound", work)
+    several = map_einsum(mapspace, Options(objectives=("energy",), jobs=2))
+    assert 0 < len(begun) <= workers.MOST_LOSSES
+    alone = map_einsum(mapspace, Options(objectives=("energy",)))
+    assert (several.status, several.mapping) == (alone.status, alone.mapping)
+    assert several.evidence == alone.evidence
+
+
+def test_what_is_bounded_instead_of_lost_workers_stops_when_asked(monkeypatch):
+    monkeypatch.setattr(workers, "START_AFTER_S", 0)
+    monkeypatch.setattr(workers, "_bound", lose)
+    space = SearchSpace(load_timeloop([SPEC]).mapspace)
+    mask, grid = keep_masks(space)[0], Survey(space).grid
+    subs = [Subproblem(space, mask, grid.spatial(0))] * workers.MIN_TASKS
+    left = []
+    with Bounder(space, 2) as bounder:
+        for bounds in bounder.bound(subs, [UNLIMITED] * len(subs), stop=lambda: len(left) == 2):
+            left.append(bounds)
+    assert len(left) == 2
+
+
+def test_short_searches_start_no_workers(mapspace, monkeypatch):
+    monkeypatch.setattr(workers, "START_AFTER_S", 3600)
+    monkeypatch.setattr(workers, "Workers", None)
+    assert map_einsum(mapspace, Options(objectives=("energy",), jobs=2)).mapping is not None
 
 
 def _gone(process, limit_s):

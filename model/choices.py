@@ -1,0 +1,93 @@
+"""The choices that the rules of a mapspace leave: sides of fanouts, and levels that keep dataspaces."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations
+
+from model.mapspace import KeepRules, Mapspace, SpatialRules
+
+
+@dataclass(frozen=True)
+class SideOrder:
+    """The order of a fanout's dimensions: the first `split` lie along X, the others along Y.
+
+    Those `between` the others are in any order. Without a split, any number lies along X.
+    """
+
+    inner: tuple[str, ...]
+    between: tuple[str, ...]
+    outer: tuple[str, ...]
+    split: int | None
+
+    @classmethod
+    def of(cls, rules: SpatialRules, dims: Sequence[str]) -> SideOrder:
+        """Return the order that `rules` leave to the dimensions of a problem."""
+        placed = {*rules.inner, *rules.outer, *rules.uncounted}
+        between = tuple(dim for dim in dims if dim not in placed)
+        return cls(rules.inner, between, rules.outer, rules.split)
+
+    def free(self, live: Collection[str]) -> tuple[str, ...]:
+        """Return the `live` dimensions that may lie along either side, in the problem's order."""
+        return tuple(dim for dim in self.between if dim in live)
+
+    def sets_along_x(self, live: Collection[str]) -> Iterator[tuple[str, ...]]:
+        """Yield the sets of `live` dimensions that may lie along X, by rising split; some of them twice.
+
+        The others, of bound 1, take their places in the order, and no room.
+        """
+        free = self.free(live)
+        places = len(self.inner) + len(self.between) + len(self.outer)
+        for split in range(places + 1) if self.split is None else (self.split,):
+            yield from self._first(split, live, free)
+
+    def _first(self, split: int, live: Collection[str], free: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        past_inner = max(0, split - len(self.inner))
+        middle = min(past_inner, len(self.between))
+        ends = (*self.inner[:split], *self.outer[: past_inner - middle])
+        named = tuple(dim for dim in ends if dim in live)
+        idle = len(self.between) - len(free)
+        for count in range(max(0, middle - idle), min(middle, len(free)) + 1):
+            yield from ((*named, *chosen) for chosen in combinations(free, count))
+
+
+def keep_options(rules: KeepRules, level: int, dataspace: str) -> tuple[bool, ...]:
+    """Return whether storage level number `level` may keep a dataspace: True, False, both or neither.
+
+    The outermost level is where data come from: it keeps what it is not told to bypass.
+    """
+    bypasses = dataspace in rules.bypass
+    keeps = dataspace in rules.keep or (level == 0 and not bypasses)
+    if keeps and bypasses:
+        return ()
+    return (True,) if keeps else (False,) if bypasses else (True, False)
+
+
+@dataclass(frozen=True)
+class KeepChoice:
+    """Storage levels that keep a dataspace in any case, and those that may do so."""
+
+    forced: frozenset[int]
+    free: tuple[int, ...]
+
+    @classmethod
+    def of(cls, rules: Sequence[KeepRules], dataspace: str) -> KeepChoice | None:
+        """Return what the rules of all levels leave; None if they contradict each other."""
+        options = [keep_options(own, level, dataspace) for level, own in enumerate(rules)]
+        if () in options:
+            return None
+        forced = frozenset(level for level, own in enumerate(options) if own == (True,))
+        return cls(forced, tuple(level for level, own in enumerate(options) if len(own) == 2))
+
+
+def keep_sets(mapspace: Mapspace, dataspace: str) -> Iterator[frozenset[int]]:
+    """Yield the sets of storage levels, one at least, that may keep `dataspace`, by rising size."""
+    choice = KeepChoice.of(mapspace.keep, dataspace)
+    if choice is None:
+        return
+    sizes = range(len(choice.free) + 1)
+    for chosen in chain.from_iterable(combinations(choice.free, size) for size in sizes):
+        kept = choice.forced.union(chosen)
+        if kept and all(group.allows(kept) for group in mapspace.parallel):
+            yield kept

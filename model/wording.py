@@ -1,0 +1,18 @@
+"""Words for people that have no better place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MAX_LISTED = 24
+"""Names that a message lists at most."""
+
+
+def listing(names: Iterable[str]) -> str:
+    """Return names for people: ```a`, `b` and `c```."""
+    quoted = [f"`{name}`" for name in names]
+    if not quoted:
+        return "none"
+    if len(quoted) > MAX_LISTED:
+        return f"{', '.join(quoted[:MAX_LISTED])} and {len(quoted) - MAX_LISTED} more"
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"

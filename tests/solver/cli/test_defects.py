@@ -1,0 +1,48 @@
+"""What nobody has foreseen: one line, and an exit code that means nothing else."""
+
+import pytest
+
+from solver.__main__ import TRACEBACK, main
+from solver.cli import options
+from solver.result import ContradictionError
+
+
+@pytest.fixture
+def fails(monkeypatch):
+    def install(error):
+        def broken(_):
+            raise error
+
+        monkeypatch.setattr("solver.cli.main.parse_arguments", broken)
+
+    return install
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a defect"), ContradictionError("the proof is\nwr\u00f6ng")])
+def test_defects_are_told_in_one_line(fails, capsys, error):
+    fails(error)
+    assert main([]) == options.EXIT_DEFECT
+    told = capsys.readouterr().err
+    assert told.startswith("error: a defect of tilewright, please report it")
+    assert type(error).__name__ in told
+    assert told.count("\n") == 1
+    assert told.isascii()
+
+
+def test_tracebacks_are_there_for_those_who_ask(fails, capsys, monkeypatch):
+    fails(RuntimeError("a defect"))
+    monkeypatch.setenv(TRACEBACK, "1")
+    assert main([]) == options.EXIT_DEFECT
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_lack_of_memory_is_no_defect(fails, capsys):
+    fails(MemoryError())
+    assert main([]) == options.EXIT_DEFECT
+    assert capsys.readouterr().err.startswith("error: there is not enough memory")
+
+
+def test_what_ends_the_program_is_left_alone(fails):
+    fails(SystemExit(7))
+    with pytest.raises(SystemExit):
+        main([])
