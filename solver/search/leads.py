@@ -194,25 +194,29 @@ class SlotPairs:
     def leads(self, place: int, unrolling: Unrolling, leading: Sequence[int]) -> Iterator[Lead]:
         """Loops of this slot that may be the innermost one that moves the dataspace, by dimension.
 
-        As for `words`, where windows slide and overlap along one direction.
+        As for `words`. Nothing is known of loops that move windows in several ranks or both ways: they
+        count as straight ones, of the least words there may be.
         """
         view, own = self.space.views[place], self.space.tables[place]
         plain = own.plain_words[self.tiles][None, :]
-        steady = (
+        sliding = (
             (c, component, d)
             for c, component in enumerate(view.components)
             for d in component.dims
-            if component.sliding and d in leading and component.step(d) is not None
+            if component.sliding and d in leading
         )
-        for c, component, d in steady:
+        for c, component, d in sliding:
             least = self.space.sliding_words(place, c, unrolling)[self.tiles][None, :]
+            may_lead = self._leads(view, d)
+            if component.step(d) is None:
+                yield Lead(d, (), (), least, may_lead, least, np.zeros_like(may_lead))
+                continue
             box, move = own.boxes[c][self.tiles][None, :], self._move(component, d)
             apart, partners = view.apart(component), [other for other in component.dims if other != d]
             away, returns = self.moving(apart), self.moving(partners)
             outside = ~(away | self._beyond(component, d, move, move))
             some = self._led(view, component, d, plain, box, least)
             straight = led_words(plain, box, self.loops(d), move, outside, least)
-            may_lead = self._leads(view, d)
             yield Lead(d, partners, apart, straight, may_lead & (away | ~returns), some, may_lead & returns)
 
     def grown(self, dims: Sequence[int]) -> IntArray:
