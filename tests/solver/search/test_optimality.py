@@ -14,10 +14,17 @@ from solver.result import Options, Result, Status, Termination
 from solver.search import engine, map_einsum
 from solver.search.lattice import IntArray
 from solver.search.space import SearchSpace
+from tests import strategies
 from tests.bruteforce import Objective, axis_choices, objective_value, optima
 from tests.reference_optima import FOLDER, NAMES, OBJECTIVES, load_reference
-from tests.solver.search.unusual import alike_mapspaces, register_mapspaces, unusual_mapspaces, with_signs
-from tests.strategies import mapspaces, random_mapspaces
+from tests.solver.search.unusual import (
+    alike_mapspaces,
+    register_mapspaces,
+    unusual_einsum,
+    unusual_mapspaces,
+    with_signs,
+)
+from tests.strategies import convolution_2d, mapspaces, random_mapspaces
 from tests.test_bruteforce import allows
 
 LEXICOGRAPHIC: tuple[Objective, ...] = (("latency", "energy"), ("energy", "latency"), ("edp", "energy"))
@@ -117,6 +124,20 @@ def test_tables_are_remembered_under_all_that_they_depend_on(monkeypatch: pytest
     for mapspace in (*alike_mapspaces(71, 30, 1500), *random_mapspaces(71, 30, 1500), *sliding(71, 10, 1500)):
         solve(mapspace, "energy")
     assert hits > 1000
+
+
+@pytest.mark.parametrize("seed", [80, 81])
+def test_registers_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
+    """Windows beside dataspaces that stay in place, in several slots."""
+    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    monkeypatch.setattr(strategies, "EINSUMS", (unusual_einsum, convolution_2d))
+    compare(register_mapspaces(seed, 25, 1500), ("energy", "edp"))
+
+
+@pytest.mark.parametrize("seed", [406, 424, 426])
+def test_windows_of_several_ranks_and_directions(seed: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    compare(unusual_mapspaces(monkeypatch, seed, 15, 1500), ("energy", "edp"))
 
 
 @pytest.mark.parametrize("seed", [5, 6])

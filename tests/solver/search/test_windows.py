@@ -7,14 +7,20 @@ from random import Random
 
 import pytest
 
+from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
 from model.cost.delivery import delivered_words, distinct_offsets
 from model.cost.tiles import displacement, extents
+from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.numbers import divisors, ordered_factorizations
 from model.problem import Dataspace, Problem, Term
+from solver.result import Options, Status
+from solver.search import map_einsum
+from solver.search.bounds import LatticeBounds
 from solver.search.dataspaces import DataspaceView, tables, view
 from solver.search.lattice import Lattice
+from solver.search.space import SearchSpace
 from solver.search.windows import Unrolling, relevant_words, sliding_words
-from tests.solver.search.unusual import unusual_einsum
+from tests.solver.search.unusual import subproblems, unusual_einsum
 
 STEPS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (2, 3), (4, 1), (-1, 1), (1, -2))
 
@@ -186,3 +192,37 @@ def test_words_of_the_whole_window(seed: int):
         for point in product(*map(range, bounds))
     }
     assert math.prod(component.window_words for component in seen.components) == len(touched)
+
+
+def test_a_window_and_sums_in_registers_of_one_word():
+    """The loop that returns to an input also moves the sum: bounds that see only one of both lose half."""
+
+    def only(kept: str) -> KeepRules:
+        return KeepRules(frozenset(kept), frozenset("WIO") - frozenset(kept))
+
+    spaces = (
+        Dataspace("W", tuple((Term(dim),) for dim in "CMRS")),
+        Dataspace("I", ((Term("C"),), (Term("P"), Term("R")), (Term("Q"), Term("S")))),
+        Dataspace("O", tuple((Term(dim),) for dim in "MPQ"), read_write=True),
+    )
+    problem = Problem("convolution", tuple("CMPQRS"), (4, 4, 14, 14, 3, 3), spaces)
+    nodes = (
+        StorageLevel("dram", energy=AccessEnergy(200, 200, 200)),
+        StorageLevel("buffer", size_words=256, energy=AccessEnergy(6, 6, 6)),
+        StorageLevel("inputs", size_words=1, energy=AccessEnergy(1, 1, 1)),
+        StorageLevel("sums", size_words=1, energy=AccessEnergy(1, 1, 1)),
+    )
+    none = TemporalRules(tuple(FactorRule(dim, "=", 1) for dim in problem.dims))
+    mapspace = Mapspace(
+        problem,
+        Architecture("single", nodes, Compute("mac", 1)),
+        (TemporalRules(), TemporalRules(), none, none),
+        (),
+        (KeepRules(frozenset("WIO")), only("W"), only("I"), only("O")),
+    )
+    result = map_einsum(mapspace, Options(objectives=("energy",)))
+    assert result.status is Status.OPTIMAL
+    (sub,) = subproblems(SearchSpace(mapspace))
+    blunt, sharp = (LatticeBounds(sub, result.value + 1, sharp=sharp).least for sharp in (False, True))
+    assert blunt < 0.6 * result.value
+    assert 0.9 * result.value < sharp <= result.value
