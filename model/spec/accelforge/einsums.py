@@ -21,7 +21,16 @@ from model.spec.fields import (
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 from model.spec.syntax import part_of
 
-ACCESS_KEYS = ("name", "projection", "output", "bits_per_value", "persistent", "backing_storage_size_scale")
+ACCESS_DENSITY_KEYS = ("density", "density_distribution")
+ACCESS_KEYS = (
+    "name",
+    "projection",
+    "output",
+    "bits_per_value",
+    "persistent",
+    "backing_storage_size_scale",
+    *ACCESS_DENSITY_KEYS,
+)
 OPERATION_KEYS = ("map_op", "reduce_op")
 EINSUM_KEYS = (
     "name",

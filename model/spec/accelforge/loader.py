@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
@@ -18,14 +18,15 @@ from model.spec.accelforge.consistency import (
     check_words,
     note_unreached,
 )
+from model.spec.accelforge.density import WORKLOAD_DENSITY_KEYS, check_densities
 from model.spec.accelforge.einsums import (
-    OPERATION_KEYS,
     WrittenAccess,
     WrittenEinsum,
     WrittenIndex,
     read_einsums,
 )
 from model.spec.accelforge.names import RESERVED, Cascade, EinsumNames, TensorRules, names_of_part
+from model.spec.accelforge.remarks import operation_notes, partial_notes, unused_notes
 from model.spec.accelforge.renames import Rename, effective_renames, read_renames, read_top_renames
 from model.spec.accelforge.sets import SetValue
 from model.spec.accelforge.shapes import (
@@ -42,7 +43,6 @@ from model.spec.fields import (
     as_fraction,
     as_int,
     as_mapping,
-    as_name,
     check_keys,
     given,
     listing,
@@ -66,6 +66,7 @@ WORKLOAD_KEYS = (
     "persistent_tensors",
     "n_instances",
     "einsums",
+    *WORKLOAD_DENSITY_KEYS,
 )
 LEVELS_ABOVE = 2
 """Directories above a workload from which it may include spec files: collections share fragments."""
@@ -128,6 +129,7 @@ def load_workload(
     variables: Mapping[str, object] | None = None,
     limits: Limits | None = None,
     allow_include: Iterable[str | Path] = (),
+    ignore_sparse: bool = False,
 ) -> LoadedWorkload:
     """Read a workload from files that are joined by top-level key.
 
@@ -142,6 +144,8 @@ def load_workload(
         Bounds on the text that is read.
     allow_include
         Further directories that may be included from.
+    ignore_sparse
+        Take all data as dense instead of refusing densities.
 
     Raises
     ------
@@ -156,7 +160,7 @@ def load_workload(
         if key.text not in SECTIONS:
             hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
             raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)
-    return read_workload(text)
+    return read_workload(text, ignore_sparse)
 
 
 def read_workload_text(
@@ -179,8 +183,10 @@ def read_workload_text(
     return WorkloadText(reduce(join_specs, tops), main[0].stem, only_fragments)
 
 
-def read_workload(text: WorkloadText) -> LoadedWorkload:
+def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWorkload:
     """Read the sections ``workload``, ``renames`` and ``variables`` of a joined spec.
+
+    `ignore_sparse` takes all data as dense instead of refusing densities.
 
     Raises
     ------
@@ -191,6 +197,8 @@ def read_workload(text: WorkloadText) -> LoadedWorkload:
     top = MappingNode(tuple((key, _settled(value)) for key, value in sections), text.top.span)
     notes: list[str] = []
     section = _read_section(top)
+    workload = as_mapping(top.require("workload"), "`workload`")
+    check_densities(workload, section.cascade.einsums, ignore_sparse, notes.append)
     check_words(section.cascade.einsums, {*section.cascade.ranks, *section.sizes, *section.variables})
     check_dependencies(section.cascade.einsums)
     names = [einsum.name for einsum in section.cascade.einsums]
@@ -211,12 +219,12 @@ def read_workload(text: WorkloadText) -> LoadedWorkload:
         _collect(own, facts)
         sets.append(own)
     einsums = tuple(_einsum(einsum, own, facts, section) for einsum, own in zip(shaped, sets, strict=True))
-    _note_unused(section, shaped, notes)
-    notes += _operation_notes(shaped)
+    notes += unused_notes(section.sizes, section.conditions, shaped)
+    notes += operation_notes(shaped)
     for name, span in section.cascade.tensors.items():
         if name in RESERVED:
             notes.append(f"{span}: in set expressions `{name}` means the set, not the tensor of that name")
-    notes += _partial_notes(einsums)
+    notes += partial_notes(einsums)
     return LoadedWorkload(Workload(text.name, einsums), tuple(dict.fromkeys(notes)))
 
 
@@ -359,39 +367,3 @@ def _access(access: WrittenAccess, facts: _Facts) -> TensorAccess:
 def _index(index: WrittenIndex) -> RankIndex:
     terms = tuple(Term(name, coefficient) for name, coefficient in index.affine.coefficients.items())
     return RankIndex(index.rank, terms, index.affine.constant)
-
-
-def _note_unused(section: _Section, shaped: Sequence[ShapedEinsum], notes: list[str]) -> None:
-    """Note sizes and conditions that speak of nothing in the workload."""
-    indices = [index for e in shaped for access in e.written.accesses for index in access.indices]
-    used = {index.rank for index in indices}
-    for name, size in section.sizes.items():
-        if name not in used:
-            notes.append(f"{size.span}: no tensor has a rank `{name}`; its size has no effect")
-    for einsum in shaped:
-        section_sizes, own = einsum.written.get("rank_sizes"), einsum.written
-        ranks = {index.rank for access in own.accesses for index in access.indices}
-        names = section_sizes.keys() if isinstance(section_sizes, MappingNode) else ()
-        for name in (name for name in names if name not in ranks):
-            what = f"no tensor of Einsum `{own.name}` has a rank `{name}`"
-            notes.append(f"{einsum.sizes[name].span}: {what}; its size here has no effect")
-    variables = {frozenset(einsum.written.rank_variables) for einsum in shaped}
-    for part in section.conditions:
-        if not any(part.variables <= own for own in variables):
-            notes.append(f"{part.span}: no Einsum has these rank variables; `{part.text}` has no effect")
-
-
-def _operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
-    """Say of each operation that is named that it changes no cost."""
-    for key, node in ((key, einsum.written.get(key)) for einsum in shaped for key in OPERATION_KEYS):
-        if node is not None:
-            shown = f"`{key}: {as_name(node, f'`{key}`')}`"
-            yield f"{node.span}: {shown} changes nothing: all operations cost the same"
-
-
-def _partial_notes(einsums: Iterable[Einsum]) -> list[str]:
-    partial = [einsum.name for einsum in einsums if not einsum.is_box]
-    if not partial:
-        return []
-    what = "some combinations of their rank variables are skipped, such as padding beyond a rank's size"
-    return [f"{listing(partial)}: {what}; they are mapped on the box of all combinations"]
