@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from model.numbers import divisors
-from model.spec.fields import Names, as_int, as_sequence, check_keys, given, known_name, name_list
+from model.spec.fields import Names, as_int, as_sequence, check_keys, given, known_name, means_all, name_list
 from model.spec.sizes import check_count
 from model.spec.source import ConflictError, MappingNode, Node, SequenceNode, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, Kind, of
@@ -93,7 +93,7 @@ def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Conte
         maximize=_maximize(nodes, names, context),
         no_reuse=_names(nodes, ("no_reuse", *_OLD_NO_REUSE[kind]), context),
         no_link_transfer=_names(nodes, ("no_link_transfer",), context),
-        rmw_first_update=_names(nodes, ("rmw_first_update",), context),
+        rmw_first_update=_rmw_first_update(nodes, context),
     )
     for dim in context.problem.dims:
         what = f"rules on {dim} at `{leaf.name}`"
@@ -254,4 +254,15 @@ def _names(nodes: tuple[MappingNode, ...], keys: tuple[str, ...], context: Conte
     found: dict[str, Span] = {}
     for value in _values(nodes, *keys):
         found = {**name_list(value, context.dataspaces, "dataspace"), **found}
+    return found
+
+
+def _rmw_first_update(nodes: tuple[MappingNode, ...], context: Context) -> dict[str, Span]:
+    """Return the dataspaces of ``rmw_first_update``; ``*`` means those that are written."""
+    found: dict[str, Span] = {}
+    for value in _values(nodes, "rmw_first_update"):
+        names = name_list(value, context.dataspaces, "dataspace")
+        if means_all(value):
+            names = {n: span for n, span in names.items() if context.problem.dataspace(n).read_write}
+        found = {**names, **found}
     return found
