@@ -26,7 +26,7 @@ from model.spec.accelforge.einsums import (
     read_einsums,
 )
 from model.spec.accelforge.names import RESERVED, Cascade, EinsumNames, TensorRules, names_of_part
-from model.spec.accelforge.remarks import operation_notes, partial_notes, unused_notes
+from model.spec.accelforge.remarks import cut_notes, operation_notes, partial_notes, unused_notes
 from model.spec.accelforge.renames import Rename, effective_renames, read_renames, read_top_renames
 from model.spec.accelforge.sets import SetValue
 from model.spec.accelforge.shapes import (
@@ -220,6 +220,7 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
         sets.append(own)
     einsums = tuple(_einsum(einsum, own, facts, section) for einsum, own in zip(shaped, sets, strict=True))
     notes += unused_notes(section.sizes, section.conditions, shaped)
+    notes += cut_notes(shaped)
     notes += operation_notes(shaped)
     for name, span in section.cascade.tensors.items():
         if name in RESERVED:

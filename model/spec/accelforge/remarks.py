@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from model.spec.accelforge.consistency import ShapedEinsum
+from model.spec.accelforge.affine import Constraint
+from model.spec.accelforge.consistency import ShapedEinsum, variable_of
 from model.spec.accelforge.einsums import OPERATION_KEYS
 from model.spec.accelforge.shapes import Condition, RankSize
 from model.spec.fields import as_name, listing
-from model.spec.source import MappingNode
+from model.spec.source import MappingNode, Span
 from model.workload import Einsum
 
 
@@ -32,6 +33,34 @@ def unused_notes(
     for part in conditions:
         if not any(part.variables <= own for own in variables):
             yield f"{part.span}: no Einsum has these rank variables; `{part.text}` has no effect"
+
+
+def cut_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
+    """Say of each condition that goes on beyond the size of a rank that the size ends it."""
+    for einsum in shaped:
+        ends = _ends(einsum.shape.constraints)
+        for index in (index for access in einsum.written.accesses for index in access.indices):
+            size, name = einsum.sizes.get(index.rank), variable_of(index)
+            if size is None or name not in ends or ends[name][0] < size.size:
+                continue
+            end, span = ends[name]
+            rank = f"rank `{index.rank}` has {size.size} values ({size.span})"
+            cut = f"`{name}` ends at {size.size - 1}, as {rank}"
+            yield f"{span}: {cut}; this condition would let it go on to {end}"
+
+
+def _ends(constraints: Iterable[Constraint]) -> dict[str, tuple[int, Span]]:
+    """Return the last value of each rank variable that the conditions on it alone leave, and which does."""
+    ends: dict[str, tuple[int, Span]] = {}
+    for constraint in constraints:
+        terms = list(constraint.affine.coefficients.items())
+        if len(terms) != 1 or terms[0][1] > 0:
+            continue
+        name, coefficient = terms[0]
+        end = constraint.affine.constant // -coefficient
+        if name not in ends or end < ends[name][0]:
+            ends[name] = (end, constraint.span)
+    return ends
 
 
 def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:

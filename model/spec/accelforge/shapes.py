@@ -43,10 +43,14 @@ class Condition:
 
 @dataclass(frozen=True)
 class Shape:
-    """The ranges of an Einsum's rank variables, and whether all of their combinations are computed."""
+    """The ranges of an Einsum's rank variables, and whether all of their combinations are computed.
+
+    `constraints` are the conditions that are affine.
+    """
 
     ranges: tuple[range, ...]
     is_box: bool
+    constraints: tuple[Constraint, ...] = ()
 
 
 def read_rank_sizes(
@@ -147,7 +151,7 @@ def find_shape(
         box, is_box = bounding_box(einsum.rank_variables, [*limits, *affine], texts)
     _check_bounded(einsum, box, sizes)
     ranges = tuple(_range(box, name, einsum) for name in einsum.rank_variables)
-    return Shape(ranges, is_box and not any(cuts(limit, box) for limit in limits))
+    return Shape(ranges, is_box and not any(cuts(limit, box) for limit in limits), tuple(affine))
 
 
 def _limits(index: WrittenIndex, sizes: Mapping[str, RankSize]) -> tuple[Constraint, ...]:
