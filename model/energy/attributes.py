@@ -68,7 +68,8 @@ class Attributes:
         if value is None or not least <= value <= LARGEST_ATTRIBUTE:
             raise EnergyError(
                 f"attribute `{names[0]}` of the class `{self.component_class}` is {found!r}, "
-                f"but must be a number from {least:g} to {LARGEST_ATTRIBUTE:g}"
+                f"but must be a number from {least:g} to {LARGEST_ATTRIBUTE:g}",
+                about=next((name for name in names if self.lookup(name) is not None), None),
             )
         return value
 

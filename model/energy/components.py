@@ -27,7 +27,7 @@ from model.energy.compound import (
     as_expression,
 )
 from model.energy.estimator import Primitive, find_primitive, known_classes
-from model.energy.request import EnergyError
+from model.energy.request import CLASS, EnergyError
 from model.energy.technology import asks_for_placeholders
 from model.spec.expressions import evaluate
 from model.spec.source import ScalarNode, Span, did_you_mean
@@ -235,6 +235,7 @@ class Library:
             f"unknown component class `{component_class}`",
             span,
             hint=listing if suggestion is None else f"{suggestion} {listing}",
+            about=CLASS,
         )
 
     def _process(self) -> dict[str, object]:

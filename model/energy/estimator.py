@@ -190,7 +190,7 @@ def _dram_model(attributes: Attributes) -> Estimate:
     kind = DEFAULT_DRAM if written is None else str(written).upper()
     if kind not in DRAM_PJ_PER_BIT:
         hint = did_you_mean(kind, DRAM_PJ_PER_BIT) or f"known types: {', '.join(sorted(DRAM_PJ_PER_BIT))}"
-        raise EnergyError(f"unknown DRAM type `{written}`", hint=hint)
+        raise EnergyError(f"unknown DRAM type `{written}`", hint=hint, about="type")
     return Estimate(_width(attributes) * DRAM_PJ_PER_BIT[kind], 0.0, 0.0)
 
 
