@@ -234,6 +234,7 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
         figures["leak"] = (figures["leak"][0], figures["leak"][1] + assumption)
     scaled = {action: _scaled(figure, action, request, library) for action, figure in figures.items()}
     area = _scaled((rounded(component.area_um2()), source), "area", request, library)
+    notes += tuple(f"`{request.name}`: {note}" for note in library.notes)
     return _Found(scaled, notes, area)
 
 
