@@ -21,6 +21,9 @@ from model.spec.fields import (
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 from model.spec.syntax import part_of
 
+SHAPE_KEYS = ("iteration_space_shape", "shape")
+"""Where conditions stand: the key, and its older name."""
+
 ACCESS_DENSITY_KEYS = ("density", "density_distribution")
 ACCESS_KEYS = (
     "name",
@@ -37,7 +40,7 @@ EINSUM_KEYS = (
     "einsum",
     "tensor_accesses",
     "is_copy_operation",
-    "iteration_space_shape",
+    *SHAPE_KEYS,
     "rank_sizes",
     "n_instances",
     "renames",

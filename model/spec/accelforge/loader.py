@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
@@ -20,6 +20,7 @@ from model.spec.accelforge.consistency import (
 )
 from model.spec.accelforge.density import WORKLOAD_DENSITY_KEYS, check_densities
 from model.spec.accelforge.einsums import (
+    SHAPE_KEYS,
     WrittenAccess,
     WrittenEinsum,
     WrittenIndex,
@@ -61,7 +62,7 @@ SECTIONS = ("workload", "renames", "variables")
 FOREIGN_SECTIONS = ("arch", "mapping", "config", "mapper", "model")
 WORKLOAD_KEYS = (
     "rank_sizes",
-    "iteration_space_shape",
+    *SHAPE_KEYS,
     "bits_per_value",
     "persistent_tensors",
     "n_instances",
@@ -196,14 +197,14 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
     sections = (entry for entry in text.top.entries if entry[0].text in SECTIONS)
     top = MappingNode(tuple((key, _settled(value)) for key, value in sections), text.top.span)
     notes: list[str] = []
-    section = _read_section(top)
+    section = _read_section(top, notes.append)
     workload = as_mapping(top.require("workload"), "`workload`")
     check_densities(workload, section.cascade.einsums, ignore_sparse, notes.append)
     check_words(section.cascade.einsums, {*section.cascade.ranks, *section.sizes, *section.variables})
     check_dependencies(section.cascade.einsums)
     names = [einsum.name for einsum in section.cascade.einsums]
     top_renames = read_top_renames(given(top, "renames"), names)
-    shaped = [_shaped(einsum, section) for einsum in section.cascade.einsums]
+    shaped = [_shaped(einsum, section, notes.append) for einsum in section.cascade.einsums]
     check_rank_variables(shaped)
     check_tensors(shaped, notes.append)
     note_unreached(shaped, notes.append)
@@ -247,7 +248,7 @@ def _settled(node: Node) -> Node:
     return replace(node, value=value, quoted=False) if isinstance(value, (bool, int, float)) else node
 
 
-def _read_section(top: MappingNode) -> _Section:
+def _read_section(top: MappingNode, note: Callable[[str], None]) -> _Section:
     if "workload" not in top:
         what = f"{listing(top.keys())} without a `workload`" if top.entries else "no `workload` is given"
         hint = "give this file together with one that has `workload:`"
@@ -262,7 +263,7 @@ def _read_section(top: MappingNode) -> _Section:
         variables=variables,
         sizes=sizes,
         inherited_sizes=inherited,
-        conditions=read_conditions(given(node, "iteration_space_shape"), cascade.rank_variables),
+        conditions=read_conditions(node, cascade.rank_variables, note),
         n_instances=_instances(given(node, "n_instances"), variables),
         cascade=cascade,
         rules=TensorRules(given(node, "bits_per_value"), given(node, "persistent_tensors"), variables),
@@ -273,13 +274,13 @@ def _instances(node: Node | None, variables: Names) -> int:
     return 1 if node is None else as_int(node, "`n_instances`", variables, 1, MOST_INSTANCES)
 
 
-def _shaped(einsum: WrittenEinsum, section: _Section) -> ShapedEinsum:
+def _shaped(einsum: WrittenEinsum, section: _Section, note: Callable[[str], None]) -> ShapedEinsum:
     sizes, own_sizes = section.sizes, einsum.get("rank_sizes")
     if own_sizes is not None:
         sizes, _ = read_rank_sizes(own_sizes, section.inherited_sizes, section.variables)
     own = frozenset(einsum.rank_variables)
     inherited = (condition for condition in section.conditions if condition.variables <= own)
-    shape = read_conditions(einsum.get("iteration_space_shape"), section.cascade.rank_variables)
+    shape = read_conditions(einsum.node, section.cascade.rank_variables, note)
     return ShapedEinsum(einsum, find_shape(einsum, sizes, (*shape, *inherited)), sizes)
 
 
