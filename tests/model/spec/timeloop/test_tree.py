@@ -259,3 +259,10 @@ def test_area_share_is_another_name_of_area_scale():
     assert areas == [25, 25]
     both = BUFFER + "    area: 100\n    area_scale: 2\n    area_share: 2\n"
     assert "two names of one thing" in failure(spec(arch=architecture(DRAM, both, MAC))).message
+
+
+def test_compute_classes_may_be_in_upper_case():
+    loaded = load(spec(arch=architecture(DRAM, MAC.replace("intmac", "NMA_MAC"))))
+    assert loaded.mapspace.architecture.compute.name == "mac"
+    slip = BUFFER.replace("SRAM", "Sram_MAC")
+    assert "neither a storage" in failure(spec(arch=architecture(DRAM, slip, MAC))).message
