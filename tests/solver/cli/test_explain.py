@@ -71,6 +71,16 @@ def test_a_factor_that_the_bound_cannot_have_is_a_conflict(row, capsys, rule, me
     assert lever in capsys.readouterr().out
 
 
+def test_the_arithmetic_keeps_what_the_spec_asks_for(row, capsys):
+    """The conflict needs none of the `keep` lines, and yet must not be told of a mapping against them."""
+    nothing = "        - !Nothing\n          constraints:\n            dataspace: {keep: [Inputs]}\n"
+    spec = row((nothing, ""), ("{depth: 8, width: 8", "{depth: 1, width: 8"))
+    assert main(["explain", spec]) == 4
+    text = capsys.readouterr().out
+    assert "Weights 1 + Inputs 1 = 2 words at the least, `weight_spad` holds 1" in text
+    assert "Inputs 1 + Outputs 1 = 2 words at the least, `output_spad` holds 1" in text
+
+
 def idle_units(row):
     """Only R is left for the PEs, and 90 % of them are to be in use: nothing the reader sees."""
     return row(*IDLE, ("class: intmac", "class: intmac\n      constraints: {min_parallelism: 0.9}"))
