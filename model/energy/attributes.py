@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,6 +10,8 @@ from model.energy.request import EnergyError
 
 LARGEST_ATTRIBUTE = 1e15
 PROCESS_ATTRIBUTES = ("technology", "global_cycle_seconds")
+_MILLIMETRES = {"m": 1e3, "mm": 1.0, "um": 1e-3, "µm": 1e-3, "nm": 1e-6}
+_LENGTH = re.compile(rf"(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)\s*({'|'.join(_MILLIMETRES)})?")
 _PLACEHOLDERS = frozenset({"setme", "mustspecify"})
 
 
@@ -66,11 +69,28 @@ class Attributes:
             return default
         value = _to_number(self.require(*names))
         if value is None or not least <= value <= LARGEST_ATTRIBUTE:
+            own = next(name for name in names if self.lookup(name) is not None)
             raise EnergyError(
-                f"attribute `{names[0]}` of the class `{self.component_class}` is {found!r}, "
-                f"but must be a number from {least:g} to {LARGEST_ATTRIBUTE:g}"
+                f"attribute `{own}` of the class `{self.component_class}` is {found!r}, "
+                f"but must be a number from {least:g} to {LARGEST_ATTRIBUTE:g}",
+                about=own,
             )
         return value
+
+    def millimetres(self, *names: str) -> float:
+        """Return a length such as ``2mm`` or ``150 um``; a bare number is in millimetres.
+
+        Raises
+        ------
+        EnergyError
+            When it is missing, no length, or out of range.
+        """
+        match = _LENGTH.fullmatch(str(self.lookup(*names)).strip())
+        if match is None or match[2] is None:
+            return self.number(*names)
+        own = next(name for name in names if self.lookup(name) is not None)
+        length = float(match[1]) * _MILLIMETRES[match[2]]
+        return Attributes(self.component_class, {own: length}).number(own)
 
 
 def _to_number(value: object) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from model.energy.attributes import (
@@ -26,8 +26,8 @@ from model.energy.compound import (
     Subcomponent,
     as_expression,
 )
-from model.energy.estimator import Primitive, find_primitive, known_classes
-from model.energy.request import EnergyError
+from model.energy.estimator import Primitive, assumed_unit, find_primitive, known_classes
+from model.energy.request import CLASS, EnergyError
 from model.energy.technology import asks_for_placeholders
 from model.spec.expressions import evaluate
 from model.spec.source import ScalarNode, Span, did_you_mean
@@ -194,11 +194,13 @@ class CompoundComponent:
 class Library:
     """The classes that components may be of: the spec's compound ones, then the primitive ones.
 
-    ``variables`` are the spec's top-level variables, visible in the classes' expressions.
+    ``variables`` are the spec's top-level variables, visible in the classes' expressions. ``notes`` gathers
+    what was assumed of the components that were built.
     """
 
     classes: CompoundClasses
     variables: Mapping[str, object]
+    notes: dict[str, None] = field(default_factory=dict)
 
     def instantiate(
         self,
@@ -227,7 +229,10 @@ class Library:
             return PlaceholderComponent()
         primitive = find_primitive(component_class)
         if primitive is not None:
-            return PrimitiveComponent(primitive, Attributes(component_class, values))
+            written = Attributes(component_class, values)
+            note = assumed_unit(primitive.name, written)
+            self.notes.update({} if note is None else {note: None})
+            return PrimitiveComponent(primitive, written)
         known = (*self.classes.by_name, *known_classes())
         suggestion = did_you_mean(component_class, known)
         listing = f"known classes: {', '.join(known)}"
@@ -235,6 +240,7 @@ class Library:
             f"unknown component class `{component_class}`",
             span,
             hint=listing if suggestion is None else f"{suggestion} {listing}",
+            about=CLASS,
         )
 
     def _process(self) -> dict[str, object]:

@@ -18,7 +18,8 @@ Calibration, all at 45 nm (`model.energy.technology` scales to other nodes):
   (309 mW per GB/s); LPDDR4: the figure in common use for embedded parts. No area, no leakage.
 * Leakage: 3.2 pW per SRAM bit, 0.3 nW per square micrometre of logic (low-leakage processes);
   scaled with the node like energy, for want of a better rule.
-* Wire: 0.08 pJ per bit and millimetre (0.2 pF/mm, 0.9 V, half of the bits toggle).
+* Wire: 0.08 pJ per bit and millimetre (0.2 pF/mm, 0.9 V, half of the bits toggle). Lengths such as
+  ``2mm``, ``150um``; without a unit they are in millimetres.
 
 Every energy grows with width and depth.
 """
@@ -190,7 +191,7 @@ def _dram_model(attributes: Attributes) -> Estimate:
     kind = DEFAULT_DRAM if written is None else str(written).upper()
     if kind not in DRAM_PJ_PER_BIT:
         hint = did_you_mean(kind, DRAM_PJ_PER_BIT) or f"known types: {', '.join(sorted(DRAM_PJ_PER_BIT))}"
-        raise EnergyError(f"unknown DRAM type `{written}`", hint=hint)
+        raise EnergyError(f"unknown DRAM type `{written}`", hint=hint, about="type")
     return Estimate(_width(attributes) * DRAM_PJ_PER_BIT[kind], 0.0, 0.0)
 
 
@@ -249,9 +250,17 @@ def _counter_model(attributes: Attributes) -> Estimate:
     return _int_adder(bits) + _register(bits, 1)
 
 
+def assumed_unit(name: str, attributes: Attributes) -> str | None:
+    """Return a note on the length of a wire that has no unit, None where there is nothing to note."""
+    length = attributes.lookup("length")
+    if name != "wire" or attributes.lookup("length_mm") is not None or not isinstance(length, (int, float)):
+        return None
+    return f"the `length` {length:g} of a wire is taken as millimetres; write {length:g}mm or {length:g}um"
+
+
 def _wire_model(attributes: Attributes) -> Estimate:
     bits = attributes.number("datawidth", "width", "n_bits", least=1)
-    length_mm = attributes.number("length_mm", "length")
+    length_mm = attributes.millimetres("length_mm", "length")
     return Estimate(bits * length_mm * _WIRE_PJ_PER_BIT_MM, 0.0, 0.0)
 
 

@@ -11,11 +11,11 @@ from model.energy.components import Component, CompoundComponent, Library, Primi
 from model.energy.compound import CompoundClasses
 from model.energy.estimator import DEFAULT_DRAM
 from model.energy.figures import place, rounded
-from model.energy.request import EnergyError, EnergyRequest, Kind, Prices
+from model.energy.request import CLASS, EnergyError, EnergyRequest, Kind, Prices
 from model.energy.tables import EnergyTable, EnergyTables
 from model.energy.technology import asks_for_placeholders, parse_node
 from model.numbers import EXACT
-from model.spec.source import SpecError, did_you_mean
+from model.spec.source import Span, SpecError, did_you_mean
 
 DEFAULT_CYCLE_SECONDS = 1e-9
 
@@ -100,7 +100,20 @@ def price(
     except SpecError as error:
         message = f"cannot price `{request.name}`: {error.message}"
         cause = () if error.span is None else ((error.span, "it is needed here"),)
-        raise EnergyError(message, request.span, (*cause, *error.related), error.hint) from error
+        place = request.span if cause else _place_of(error, request, compound_classes)
+        raise EnergyError(message, place, (*cause, *error.related), error.hint) from error
+
+
+def _place_of(error: SpecError, request: EnergyRequest, classes: CompoundClasses) -> Span | None:
+    """Return where what an error is about is written, or the place of the component.
+
+    What the parts of a compound class lack may have the name of an attribute of the whole.
+    """
+    about = error.about if isinstance(error, EnergyError) else None
+    if about is None or (about != CLASS and request.model_class in classes.by_name):
+        return request.span
+    names = (about, *_SYNONYMS.get(about, ()))
+    return next((request.places[name] for name in names if name in request.places), request.span)
 
 
 def _specified(values: Mapping[str, object]) -> dict[str, object]:
@@ -174,7 +187,7 @@ def _scale(what: str, request: EnergyRequest, library: Library) -> Decimal | Non
     if what == "leak" or value is None or (compound is not None and compound.declares(key)):
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-        raise EnergyError(f"attribute `{key}` is {value!r}, but must be a number of at least 0")
+        raise EnergyError(f"attribute `{key}` is {value!r}, but must be a number of at least 0", about=key)
     return Decimal(str(value))
 
 
@@ -217,6 +230,7 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
         raise EnergyError(
             f"the class `{request.model_class}` does not say what it is made of",
             hint="give a subclass, such as SRAM, regfile or intmac, or the energies, or an ERT",
+            about=CLASS,
         )
     request, assumption = _with_cycle(request, library)
     component = library.instantiate(request.model_class, request.attributes)
@@ -231,6 +245,7 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
         figures["leak"] = (figures["leak"][0], figures["leak"][1] + assumption)
     scaled = {action: _scaled(figure, action, request, library) for action, figure in figures.items()}
     area = _scaled((rounded(component.area_um2()), source), "area", request, library)
+    notes += tuple(f"`{request.name}`: {note}" for note in library.notes)
     return _Found(scaled, notes, area)
 
 
@@ -288,4 +303,5 @@ def _estimated_figure(request: EnergyRequest, action: str, component: Component,
     raise EnergyError(
         f"the class `{request.model_class}` has no action {' or '.join(f'`{name}`' for name in names)}",
         hint=f"its actions: {', '.join(component.actions) or 'none'}",
+        about=CLASS,
     )

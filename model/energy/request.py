@@ -11,12 +11,27 @@ from model.spec.source import Span, SpecError
 
 Kind = Literal["storage", "compute"]
 
+CLASS = "class"
+"""What an error is about that lies in a component's class, and the place of it."""
+
 
 class EnergyError(SpecError):
     """A component cannot be priced.
 
-    Carries what `SpecError` carries: message, span of the component, related places and a hint.
+    Carries what `SpecError` carries: message, span of the component, related places and a hint; and
+    `about`, the attribute of the component that is wrong, or `CLASS`.
     """
+
+    def __init__(
+        self,
+        message: str,
+        span: Span | None = None,
+        related: tuple[tuple[Span, str], ...] = (),
+        hint: str | None = None,
+        about: str | None = None,
+    ) -> None:
+        super().__init__(message, span, related, hint)
+        self.about = about
 
 
 @dataclass(frozen=True)
@@ -42,6 +57,8 @@ class EnergyRequest:
         Area of one instance in square micrometres as the user wrote it, and where.
     span
         Place of the component, for error messages.
+    places
+        Places of its attributes, and that of `CLASS`.
     """
 
     name: str
@@ -52,6 +69,7 @@ class EnergyRequest:
     given: Mapping[str, tuple[Decimal, str]] = field(default_factory=dict)
     given_area: tuple[Decimal, str] | None = None
     span: Span | None = None
+    places: Mapping[str, Span] = field(default_factory=dict)
 
     @property
     def model_class(self) -> str:

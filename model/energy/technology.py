@@ -73,6 +73,7 @@ def parse_node(technology: object) -> float:
         raise EnergyError(
             f"attribute `technology` is {technology!r}, which is no technology node",
             hint="write 45nm, for example",
+            about="technology",
         )
     node_nm = float(match[1])
     if not SMALLEST_NM <= node_nm <= LARGEST_NM:
@@ -80,6 +81,7 @@ def parse_node(technology: object) -> float:
             f"technology {node_nm:g} nm is outside of the estimator's range, "
             f"{SMALLEST_NM:g} nm to {LARGEST_NM:g} nm",
             hint="give the energies yourself, or an ERT",
+            about="technology",
         )
     return node_nm
 

@@ -228,6 +228,12 @@ def name_list(node: Node, known: Iterable[str], what: str) -> dict[str, Span]:
     return found
 
 
+def means_all(node: Node) -> bool:
+    """Whether a list of names is ``*``, or holds it."""
+    items = node.items if isinstance(node, SequenceNode) else (node,)
+    return any(isinstance(item, ScalarNode) and item.text.strip() == "*" for item in items)
+
+
 def _exact(text: str, node: Node, what: str) -> Fraction:
     try:
         number = Fraction(Decimal(text.replace("_", "")))

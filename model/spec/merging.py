@@ -133,7 +133,7 @@ def _join_entry(key: ScalarNode, value: Node, second: MappingNode) -> Node:
     other = second.get(key.text)
     if other is None or _is_empty(other) or (value == other and value.tag == other.tag):
         return value
-    if _is_empty(value):
+    if _is_empty(value) or _is_same_version(key, value, other):
         return other
     if value.tag == other.tag and isinstance(value, MappingNode) and isinstance(other, MappingNode):
         return _join_mappings(value, other)
@@ -142,6 +142,13 @@ def _join_entry(key: ScalarNode, value: Node, second: MappingNode) -> Node:
     related = ((key.span, f"first given here{_brief(value)}"),)
     message = f"`{key.text}` is given a second value{_brief(other)}"
     raise SpecError(message, second.key(key.text).span, related)
+
+
+def _is_same_version(key: ScalarNode, first: Node, second: Node) -> bool:
+    """Whether two files give the same version, with or without quotes."""
+    if key.text != "version" or not isinstance(first, ScalarNode) or not isinstance(second, ScalarNode):
+        return False
+    return first.text == second.text and first.tag == second.tag
 
 
 def _is_empty(node: Node) -> bool:
@@ -153,4 +160,7 @@ def _hold_mappings(first: SequenceNode, second: SequenceNode) -> bool:
 
 
 def _brief(node: Node) -> str:
-    return f" (`{to_plain(node)}`)" if isinstance(node, ScalarNode) else ""
+    if not isinstance(node, ScalarNode):
+        return ""
+    quote = "'" if node.quoted and isinstance(node.value, str) else ""
+    return f" (`{quote}{to_plain(node)}{quote}`)"

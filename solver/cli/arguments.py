@@ -151,6 +151,7 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
         help="count transfers between neighbours, as Timeloop does by default",
     )
     add_json(parser)
+    parser.add_argument("--quiet", action="store_true", help="no report; files and exit code only")
     return parser
 
 

@@ -67,7 +67,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     from model.cost import evaluate  # noqa: PLC0415 (spec errors answer without it)
 
     evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping, arguments.link_transfers)
-    if arguments.json != STDOUT:
+    if not arguments.quiet and arguments.json != STDOUT:
         from solver.cli.console import report_console  # noqa: PLC0415
         from solver.report.text import print_evaluation  # noqa: PLC0415
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from solver.cli.arguments import parse_arguments
-from solver.cli.options import EXIT_BROKEN_PIPE, EXIT_INVALID
+from solver.cli.options import EXIT_BROKEN_PIPE, EXIT_INFEASIBLE, EXIT_INVALID
 from solver.cli.output import OutputError, write_stderr
 from solver.report.picture import PlotError
 
@@ -47,6 +47,7 @@ def _run(options: argparse.Namespace) -> int:
         write_stderr(f"{error.render()}\n")
         if isinstance(error, ConflictError):
             write_stderr(f"help: {EXPLAIN}\n")
+            return EXIT_INFEASIBLE
         return EXIT_INVALID
 
 

@@ -14,6 +14,7 @@ from solver.explain.constraints import (
     Capacity,
     Constraint,
     FactorLimit,
+    Keeping,
     Mesh,
     Parallelism,
     Utilization,
@@ -23,7 +24,7 @@ from solver.explain.constraints import (
 )
 from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.levers import levers
-from solver.explain.nearest import nearest
+from solver.explain.nearest import Nearest, nearest
 from solver.explain.wording import shortfall, statement_text
 from solver.result import ContradictionError, Reason, Shortfall, Statement, StopCallback
 
@@ -111,7 +112,8 @@ def _reasons(
         others |= {twin for c in others for twin in twins_of(c, constraints)}
         rest = [c for c in constraints if c not in others]
         given = [c for c in constraints if not droppable(c)]
-        found = _shortfalls(feasibility, given, conflict.constraints)
+        asked = [c for c in constraints if isinstance(c, Keeping)]
+        found = _shortfalls(feasibility, given, conflict.constraints, asked)
         changes = tuple(levers(feasibility, rest, conflict.constraints))
         together = [*given, *conflict.constraints]
         statements = tuple(
@@ -145,26 +147,49 @@ def _places(
 
 
 def _shortfalls(
-    feasibility: Feasibility, given: Collection[Constraint], conflict: Collection[Constraint]
+    feasibility: Feasibility,
+    given: Collection[Constraint],
+    conflict: Collection[Constraint],
+    asked: Collection[Keeping],
 ) -> tuple[Shortfall, ...]:
-    """Return the arithmetic of a conflict: what is needed if only its other constraints and `given` hold."""
+    """Return the arithmetic of a conflict: what is needed if only its other constraints and `given` hold.
+
+    Where that leaves open what a level keeps, it is told of a mapping that keeps what is `asked` for.
+    """
     together = [*given, *conflict]
-    found = tuple(_missing(feasibility, together, conflict))
+    found = tuple(_missing(feasibility, together, conflict, asked))
     # Nobody limits an axis of a single child, but it may be what has no room.
-    return found or tuple(_missing(feasibility, together, given))
+    return found or tuple(_missing(feasibility, together, given, asked))
 
 
 def _missing(
-    feasibility: Feasibility, together: Collection[Constraint], blamed: Collection[Constraint]
+    feasibility: Feasibility,
+    together: Collection[Constraint],
+    blamed: Collection[Constraint],
+    asked: Collection[Keeping],
 ) -> Iterator[Shortfall]:
     """Yield for each of `blamed`, in conflict `together`, by how much it is too small for the others."""
     for constraint in (c for kind in MOST_TELLING for c in blamed if isinstance(c, kind)):
         if any(_is_share_of(constraint, other) for other in together):
             continue
-        found = nearest(feasibility, [c for c in together if c != constraint], constraint)
-        missing = shortfall(constraint, found, feasibility.mapspace) if found and found.exact else None
+        others = [c for c in together if c != constraint]
+        found = nearest(feasibility, others, constraint)
+        if found is None or not found.exact:
+            continue
+        if isinstance(constraint, Capacity):
+            found = _keeping(feasibility, [*others, *asked], constraint, found)
+        missing = shortfall(constraint, found, feasibility.mapspace)
         if missing is not None:
             yield missing
+
+
+def _keeping(
+    feasibility: Feasibility, wishes: Collection[Constraint], capacity: Capacity, found: Nearest
+) -> Nearest:
+    """Return `found` with a mapping that has all `wishes` at this capacity, where there is one."""
+    storage = replace(capacity.storage, size_words=found.value, multiple_buffering=Fraction(1))
+    witness = feasibility.decide([*wishes, Capacity(capacity.level, storage)]).witness
+    return found if witness is None else replace(found, witness=witness)
 
 
 def _is_share_of(hardware: Constraint, asked: Constraint) -> bool:

@@ -82,7 +82,8 @@ def shortfall(constraint: Constraint, found: Nearest, mapspace: Mapspace) -> Sho
                 if len(tiles) > 1
                 else f"{tiles[0].dataspace} needs {_words(value)}"
             )
-            text = f"{demand} at the least, `{storage.name}` holds {limit:,}: {_missing(value - limit)}"
+            room = f"`{storage.name}` holds {limit:,}{_wide(storage)}"
+            text = f"{demand} at the least, {room}: {_missing(value - limit)}"
             return Shortfall(text, value, limit, "words")
         case Utilization(_, storage):
             least = constraint.words
@@ -197,6 +198,14 @@ def _buffering(storage: StorageLevel) -> str:
     if storage.multiple_buffering == 1:
         return ""
     return f" ({storage.size_words or 0:,} over multiple_buffering {_share(storage.multiple_buffering)})"
+
+
+def _wide(storage: StorageLevel) -> str:
+    """Return that a word takes several rows of the storage, where it does: so there may be none at all."""
+    rows = storage.rows_per_word
+    if rows is None or rows == 1 or rows.denominator > 1:
+        return ""
+    return f", as a word of {storage.word_bits} bits takes {rows} rows"
 
 
 def _reserved(storage: StorageLevel) -> str:

@@ -126,9 +126,15 @@ def _check_inside(tensor: str, size: RankSize | None, einsum: ShapedEinsum, inde
 
 def _values(einsum: ShapedEinsum, index: WrittenIndex) -> range | None:
     """Return the values of a rank's index if it is a rank variable and nothing else."""
+    name = variable_of(index)
+    return None if name is None else einsum.ranges[name]
+
+
+def variable_of(index: WrittenIndex) -> str | None:
+    """Return the rank variable that a rank's index is, None where it is anything else."""
     if index.affine.constant or list(index.affine.coefficients.values()) != [1]:
         return None
-    return einsum.ranges[next(iter(index.affine.coefficients))]
+    return next(iter(index.affine.coefficients))
 
 
 def check_words(einsums: Sequence[WrittenEinsum], constants: Collection[str]) -> None:

@@ -21,14 +21,26 @@ from model.spec.fields import (
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 from model.spec.syntax import part_of
 
-ACCESS_KEYS = ("name", "projection", "output", "bits_per_value", "persistent", "backing_storage_size_scale")
+SHAPE_KEYS = ("iteration_space_shape", "shape")
+"""Where conditions stand: the key, and its older name."""
+
+ACCESS_DENSITY_KEYS = ("density", "density_distribution")
+ACCESS_KEYS = (
+    "name",
+    "projection",
+    "output",
+    "bits_per_value",
+    "persistent",
+    "backing_storage_size_scale",
+    *ACCESS_DENSITY_KEYS,
+)
 OPERATION_KEYS = ("map_op", "reduce_op")
 EINSUM_KEYS = (
     "name",
     "einsum",
     "tensor_accesses",
     "is_copy_operation",
-    "iteration_space_shape",
+    *SHAPE_KEYS,
     "rank_sizes",
     "n_instances",
     "renames",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
@@ -18,14 +18,16 @@ from model.spec.accelforge.consistency import (
     check_words,
     note_unreached,
 )
+from model.spec.accelforge.density import WORKLOAD_DENSITY_KEYS, check_densities
 from model.spec.accelforge.einsums import (
-    OPERATION_KEYS,
+    SHAPE_KEYS,
     WrittenAccess,
     WrittenEinsum,
     WrittenIndex,
     read_einsums,
 )
 from model.spec.accelforge.names import RESERVED, Cascade, EinsumNames, TensorRules, names_of_part
+from model.spec.accelforge.remarks import cut_notes, operation_notes, partial_notes, unused_notes
 from model.spec.accelforge.renames import Rename, effective_renames, read_renames, read_top_renames
 from model.spec.accelforge.sets import SetValue
 from model.spec.accelforge.shapes import (
@@ -42,7 +44,6 @@ from model.spec.fields import (
     as_fraction,
     as_int,
     as_mapping,
-    as_name,
     check_keys,
     given,
     source_ref,
@@ -61,11 +62,12 @@ SECTIONS = ("workload", "renames", "variables")
 FOREIGN_SECTIONS = ("arch", "mapping", "config", "mapper", "model")
 WORKLOAD_KEYS = (
     "rank_sizes",
-    "iteration_space_shape",
+    *SHAPE_KEYS,
     "bits_per_value",
     "persistent_tensors",
     "n_instances",
     "einsums",
+    *WORKLOAD_DENSITY_KEYS,
 )
 LEVELS_ABOVE = 2
 """Directories above a workload from which it may include spec files: collections share fragments."""
@@ -128,6 +130,7 @@ def load_workload(
     variables: Mapping[str, object] | None = None,
     limits: Limits | None = None,
     allow_include: Iterable[str | Path] = (),
+    ignore_sparse: bool = False,
 ) -> LoadedWorkload:
     """Read a workload from files that are joined by top-level key.
 
@@ -142,6 +145,8 @@ def load_workload(
         Bounds on the text that is read.
     allow_include
         Further directories that may be included from.
+    ignore_sparse
+        Take all data as dense instead of refusing densities.
 
     Raises
     ------
@@ -156,7 +161,7 @@ def load_workload(
         if key.text not in SECTIONS:
             hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
             raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)
-    return read_workload(text)
+    return read_workload(text, ignore_sparse)
 
 
 def read_workload_text(
@@ -179,8 +184,10 @@ def read_workload_text(
     return WorkloadText(reduce(join_specs, tops), main[0].stem, only_fragments)
 
 
-def read_workload(text: WorkloadText) -> LoadedWorkload:
+def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWorkload:
     """Read the sections ``workload``, ``renames`` and ``variables`` of a joined spec.
+
+    `ignore_sparse` takes all data as dense instead of refusing densities.
 
     Raises
     ------
@@ -190,12 +197,14 @@ def read_workload(text: WorkloadText) -> LoadedWorkload:
     sections = (entry for entry in text.top.entries if entry[0].text in SECTIONS)
     top = MappingNode(tuple((key, _settled(value)) for key, value in sections), text.top.span)
     notes: list[str] = []
-    section = _read_section(top)
+    section = _read_section(top, notes.append)
+    workload = as_mapping(top.require("workload"), "`workload`")
+    check_densities(workload, section.cascade.einsums, ignore_sparse, notes.append)
     check_words(section.cascade.einsums, {*section.cascade.ranks, *section.sizes, *section.variables})
     check_dependencies(section.cascade.einsums)
     names = [einsum.name for einsum in section.cascade.einsums]
     top_renames = read_top_renames(given(top, "renames"), names)
-    shaped = [_shaped(einsum, section) for einsum in section.cascade.einsums]
+    shaped = [_shaped(einsum, section, notes.append) for einsum in section.cascade.einsums]
     check_rank_variables(shaped)
     check_tensors(shaped, notes.append)
     note_unreached(shaped, notes.append)
@@ -211,12 +220,13 @@ def read_workload(text: WorkloadText) -> LoadedWorkload:
         _collect(own, facts)
         sets.append(own)
     einsums = tuple(_einsum(einsum, own, facts, section) for einsum, own in zip(shaped, sets, strict=True))
-    _note_unused(section, shaped, notes)
-    notes += _operation_notes(shaped)
+    notes += unused_notes(section.sizes, section.conditions, shaped)
+    notes += cut_notes(shaped)
+    notes += operation_notes(shaped)
     for name, span in section.cascade.tensors.items():
         if name in RESERVED:
             notes.append(f"{span}: in set expressions `{name}` means the set, not the tensor of that name")
-    notes += _partial_notes(einsums)
+    notes += partial_notes(einsums)
     return LoadedWorkload(Workload(text.name, einsums), tuple(dict.fromkeys(notes)))
 
 
@@ -238,7 +248,7 @@ def _settled(node: Node) -> Node:
     return replace(node, value=value, quoted=False) if isinstance(value, (bool, int, float)) else node
 
 
-def _read_section(top: MappingNode) -> _Section:
+def _read_section(top: MappingNode, note: Callable[[str], None]) -> _Section:
     if "workload" not in top:
         what = f"{listing(top.keys())} without a `workload`" if top.entries else "no `workload` is given"
         hint = "give this file together with one that has `workload:`"
@@ -253,7 +263,7 @@ def _read_section(top: MappingNode) -> _Section:
         variables=variables,
         sizes=sizes,
         inherited_sizes=inherited,
-        conditions=read_conditions(given(node, "iteration_space_shape"), cascade.rank_variables),
+        conditions=read_conditions(node, cascade.rank_variables, note),
         n_instances=_instances(given(node, "n_instances"), variables),
         cascade=cascade,
         rules=TensorRules(given(node, "bits_per_value"), given(node, "persistent_tensors"), variables),
@@ -264,13 +274,13 @@ def _instances(node: Node | None, variables: Names) -> int:
     return 1 if node is None else as_int(node, "`n_instances`", variables, 1, MOST_INSTANCES)
 
 
-def _shaped(einsum: WrittenEinsum, section: _Section) -> ShapedEinsum:
+def _shaped(einsum: WrittenEinsum, section: _Section, note: Callable[[str], None]) -> ShapedEinsum:
     sizes, own_sizes = section.sizes, einsum.get("rank_sizes")
     if own_sizes is not None:
         sizes, _ = read_rank_sizes(own_sizes, section.inherited_sizes, section.variables)
     own = frozenset(einsum.rank_variables)
     inherited = (condition for condition in section.conditions if condition.variables <= own)
-    shape = read_conditions(einsum.get("iteration_space_shape"), section.cascade.rank_variables)
+    shape = read_conditions(einsum.node, section.cascade.rank_variables, note)
     return ShapedEinsum(einsum, find_shape(einsum, sizes, (*shape, *inherited)), sizes)
 
 
@@ -359,39 +369,3 @@ def _access(access: WrittenAccess, facts: _Facts) -> TensorAccess:
 def _index(index: WrittenIndex) -> RankIndex:
     terms = tuple(Term(name, coefficient) for name, coefficient in index.affine.coefficients.items())
     return RankIndex(index.rank, terms, index.affine.constant)
-
-
-def _note_unused(section: _Section, shaped: Sequence[ShapedEinsum], notes: list[str]) -> None:
-    """Note sizes and conditions that speak of nothing in the workload."""
-    indices = [index for e in shaped for access in e.written.accesses for index in access.indices]
-    used = {index.rank for index in indices}
-    for name, size in section.sizes.items():
-        if name not in used:
-            notes.append(f"{size.span}: no tensor has a rank `{name}`; its size has no effect")
-    for einsum in shaped:
-        section_sizes, own = einsum.written.get("rank_sizes"), einsum.written
-        ranks = {index.rank for access in own.accesses for index in access.indices}
-        names = section_sizes.keys() if isinstance(section_sizes, MappingNode) else ()
-        for name in (name for name in names if name not in ranks):
-            what = f"no tensor of Einsum `{own.name}` has a rank `{name}`"
-            notes.append(f"{einsum.sizes[name].span}: {what}; its size here has no effect")
-    variables = {frozenset(einsum.written.rank_variables) for einsum in shaped}
-    for part in section.conditions:
-        if not any(part.variables <= own for own in variables):
-            notes.append(f"{part.span}: no Einsum has these rank variables; `{part.text}` has no effect")
-
-
-def _operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
-    """Say of each operation that is named that it changes no cost."""
-    for key, node in ((key, einsum.written.get(key)) for einsum in shaped for key in OPERATION_KEYS):
-        if node is not None:
-            shown = f"`{key}: {as_name(node, f'`{key}`')}`"
-            yield f"{node.span}: {shown} changes nothing: all operations cost the same"
-
-
-def _partial_notes(einsums: Iterable[Einsum]) -> list[str]:
-    partial = [einsum.name for einsum in einsums if not einsum.is_box]
-    if not partial:
-        return []
-    what = "some combinations of their rank variables are skipped, such as padding beyond a rank's size"
-    return [f"{listing(partial)}: {what}; they are mapped on the box of all combinations"]

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from model.spec.accelforge.affine import Affine, Constraint, NotAffineError, read_constraints
 from model.spec.accelforge.boxes import Box, cuts, is_attained, may_bound_together, tightened
-from model.spec.accelforge.einsums import WrittenEinsum, WrittenIndex
+from model.spec.accelforge.einsums import SHAPE_KEYS, WrittenEinsum, WrittenIndex
 from model.spec.accelforge.isl import bounding_box
-from model.spec.fields import (
-    Names,
-    as_int,
-    as_mapping,
-    as_scalar,
-)
+from model.spec.fields import Names, as_int, as_mapping, as_scalar, one_of
 from model.spec.limits import DEFAULT_LIMITS
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.attributes import NO_ATTRIBUTES, Attributes, read_attributes
@@ -49,10 +44,14 @@ class Condition:
 
 @dataclass(frozen=True)
 class Shape:
-    """The ranges of an Einsum's rank variables, and whether all of their combinations are computed."""
+    """The ranges of an Einsum's rank variables, and whether all of their combinations are computed.
+
+    `constraints` are the conditions that are affine.
+    """
 
     ranges: tuple[range, ...]
     is_box: bool
+    constraints: tuple[Constraint, ...] = ()
 
 
 def read_rank_sizes(
@@ -83,23 +82,30 @@ def read_rank_sizes(
 NO_SIZES = NO_ATTRIBUTES
 
 
-def read_conditions(node: Node | None, known: frozenset[str]) -> tuple[Condition, ...]:
+def read_conditions(
+    section: MappingNode | None, known: frozenset[str], note: Callable[[str], None]
+) -> tuple[Condition, ...]:
     """Read ``iteration_space_shape``: a list of texts, or a mapping of rank variables to texts.
 
     Parameters
     ----------
-    node
-        The section.
+    section
+        What has it, a workload or an Einsum; None for an Einsum that is a text. ``shape``, its older
+        name, is noted.
     known
         All rank variables of the workload.
 
     Raises
     ------
     SpecError
-        For a text that does not speak of its rank variable.
+        For a text that does not speak of its rank variable, and for both names.
     """
-    if node is None:
+    found = None if section is None else one_of(section, SHAPE_KEYS, "the workload")
+    if found is None or (isinstance(found[1], ScalarNode) and found[1].value is None):
         return ()
+    key, node = found
+    if key.text != SHAPE_KEYS[0]:
+        note(f"{key.span}: `{key.text}` is read as `{SHAPE_KEYS[0]}`, as it is called today")
     if isinstance(node, MappingNode):
         return tuple(_condition(value, known, key) for key, value in node.entries)
     if isinstance(node, SequenceNode):
@@ -153,7 +159,7 @@ def find_shape(
         box, is_box = bounding_box(einsum.rank_variables, [*limits, *affine], texts)
     _check_bounded(einsum, box, sizes)
     ranges = tuple(_range(box, name, einsum) for name in einsum.rank_variables)
-    return Shape(ranges, is_box and not any(cuts(limit, box) for limit in limits))
+    return Shape(ranges, is_box and not any(cuts(limit, box) for limit in limits), tuple(affine))
 
 
 def _limits(index: WrittenIndex, sizes: Mapping[str, RankSize]) -> tuple[Constraint, ...]:

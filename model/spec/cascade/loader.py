@@ -164,7 +164,7 @@ def _files(paths: Iterable[Path]) -> Iterable[Path]:
 def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read a workload's own sections by AccelForge's rules, and all others by Timeloop's."""
     text = read_workload_text(given.workloads, variables, options.limits, options.allow_include)
-    loaded, top = read_workload(text), text.top
+    loaded, top = read_workload(text, options.ignore_sparse), text.top
     rest = tuple((key, value) for key, value in top.entries if key.text not in NETWORK_SECTIONS)
     own = MappingNode(rest, top.span, top.tag)
     notes: list[str] = []

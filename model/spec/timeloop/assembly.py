@@ -25,7 +25,7 @@ from model.spec.timeloop.keeping import (
     settle_outermost,
     settle_parallel,
 )
-from model.spec.timeloop.loops import LoopConstraints, check_contradictions, read_loops
+from model.spec.timeloop.loops import LoopConstraints, read_loops
 from model.spec.timeloop.macros import maximize
 from model.spec.timeloop.rules import check_no_fanout, note_split, spatial_rules
 from model.spec.timeloop.storage import read_storage
@@ -146,10 +146,7 @@ def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]
             check_no_fanout(spatial, context)
         if leaf.role == "storage":
             found.append(read_loops(clauses, leaf, "temporal", context))
-    settled = maximize(found, context)
-    for loops in settled:
-        check_contradictions(loops, context)
-    return settled
+    return maximize(found, context)
 
 
 def _slot(

@@ -8,15 +8,8 @@ from dataclasses import dataclass
 
 from model.mapspace import FactorRule, Relation
 from model.spec.expressions import evaluate
-from model.spec.fields import (
-    Names,
-    as_int,
-    as_scalar,
-    kind_of,
-    known_name,
-    source_ref,
-)
-from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
+from model.spec.fields import Names, as_int, as_scalar, kind_of, known_name, source_ref
+from model.spec.source import ConflictError, MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 from model.wording import listing
 
 _OPERATOR = re.compile(r" ?(<=|>=|==|=|<|>) ?")
@@ -57,8 +50,7 @@ def read_factors(node: Node, bounds: Bounds, names: Names) -> tuple[Factor, ...]
     Raises
     ------
     SpecError
-        A malformed factor, an unknown dimension, an imperfect factor (``P=4,3``), ``<`` or ``>``,
-        or a value that the bound cannot have.
+        A malformed factor, an unknown dimension, an imperfect factor (``P=4,3``), ``<`` or ``>``.
     """
     return tuple(
         _checked(_spelt_out(text, part, names), part, bounds, names) for text, part in factor_texts(node)
@@ -108,19 +100,27 @@ def _checked(text: str, node: Node, bounds: Bounds, names: Names) -> Factor:
         hint = f"`{operator}` is silently dropped by Timeloop; write `{dim}{operator}={value_text}` or so"
         raise SpecError(f"`{text}`: strict bounds on factors are not supported", node.span, hint=hint)
     value = _value(value_text, text, node, names)
-    bound = bounds.bound[dim]
-    related = ((bounds.spans[dim], f"{dim} is {bound} here"),)
     relation: Relation = "<=" if operator == "<=" else ">=" if operator == ">=" else "="
     if relation == "=" and value == 0:
-        value = bound
+        value = bounds.bound[dim]
     if value < 1:
         raise SpecError(f"`{text}`: a factor is at least 1", node.span)
-    if relation != "<=" and value > bound:
-        raise SpecError(f"`{text}`: the factor exceeds the bound {dim} = {bound}", node.span, related)
-    if relation == "=" and bound % value:
-        message = f"`{text}`: {value} does not divide the bound {dim} = {bound}"
-        raise SpecError(message, node.span, related, hint="imperfect factors are not modelled")
     return Factor(dim, relation, value, node.span)
+
+
+def check_attainable(factor: Factor, bounds: Bounds) -> None:
+    """Raise a ConflictError for a rule that no factor of its dimension's bound satisfies.
+
+    Constraints that serve several layers may be right but for the bound of one.
+    """
+    bound = bounds.bound[factor.dim]
+    related = ((bounds.spans[factor.dim], f"{factor.dim} is {bound} here"),)
+    if factor.relation != "<=" and factor.value > bound:
+        message = f"`{factor}`: the factor exceeds the bound {factor.dim} = {bound}"
+        raise ConflictError(message, factor.span, related)
+    if factor.relation == "=" and bound % factor.value:
+        message = f"`{factor}`: {factor.value} does not divide the bound {factor.dim} = {bound}"
+        raise ConflictError(message, factor.span, related, hint="imperfect factors are not modelled")
 
 
 def _split(text: str, node: Node, bounds: Bounds) -> tuple[str, str, str]:

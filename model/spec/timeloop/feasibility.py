@@ -16,7 +16,7 @@ from model.spec.source import ConflictError, Span
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor
 from model.spec.timeloop.keeping import Keeping
-from model.spec.timeloop.loops import LoopConstraints
+from model.spec.timeloop.loops import LoopConstraints, check_factors
 from model.spec.timeloop.rules import axis_of
 from model.spec.timeloop.shrinking import irreducible
 
@@ -78,15 +78,17 @@ class _Kept:
 def check_feasible(slots: Sequence[Slot], context: Context) -> None:
     """Raise a ConflictError for constraints that conflict plainly; it names places none of which is to spare.
 
-    Checked are fixed factors against the mesh of their fanout, for each dimension whether factors
-    that the nodes allow can have the bound as their product, and for each storage level whether
-    the least tiles that it must keep fit.
+    Checked are rules on factors against the bounds, fixed factors against the mesh of their fanout,
+    for each dimension whether factors that the nodes allow can have the bound as their product, and
+    for each storage level whether the least tiles that it must keep fit.
 
     Parameters
     ----------
     slots
         All nodes, outermost first.
     """
+    for slot in slots:
+        check_factors(slot.loops, context)
     for slot in slots:
         if slot.spatial is not None:
             _check_mesh(slot, slot.spatial, context)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from model.numbers import divisors
-from model.spec.fields import Names, as_int, as_sequence, check_keys, given, known_name, name_list
+from model.spec.fields import Names, as_int, as_sequence, check_keys, given, known_name, means_all, name_list
 from model.spec.sizes import check_count
-from model.spec.source import MappingNode, Node, SequenceNode, Span, SpecError
+from model.spec.source import ConflictError, MappingNode, Node, SequenceNode, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, Kind, of
 from model.spec.timeloop.context import Context
-from model.spec.timeloop.factors import Factor, read_factors
+from model.spec.timeloop.factors import Factor, check_attainable, read_factors
 from model.spec.timeloop.permutation import Permutation, read_permutation
 from model.spec.timeloop.shrinking import irreducible
 from model.spec.timeloop.tree import Leaf
@@ -77,7 +77,7 @@ def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Conte
     Raises
     ------
     SpecError
-        A malformed constraint, or two that contradict each other.
+        A malformed constraint.
     """
     nodes = of(clauses, leaf, kind)
     names = context.names_at(leaf)
@@ -93,17 +93,18 @@ def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Conte
         maximize=_maximize(nodes, names, context),
         no_reuse=_names(nodes, ("no_reuse", *_OLD_NO_REUSE[kind]), context),
         no_link_transfer=_names(nodes, ("no_link_transfer",), context),
-        rmw_first_update=_names(nodes, ("rmw_first_update",), context),
+        rmw_first_update=_rmw_first_update(nodes, context),
     )
     for dim in context.problem.dims:
         what = f"rules on {dim} at `{leaf.name}`"
         check_count(constraints.rules_of(dim), context.limits.rules, what, leaf.span)
-    check_contradictions(constraints, context)
     return constraints
 
 
-def check_contradictions(constraints: LoopConstraints, context: Context) -> None:
-    """Raise a SpecError if no divisor of some bound satisfies all rules on a dimension."""
+def check_factors(constraints: LoopConstraints, context: Context) -> None:
+    """Raise a ConflictError if no divisor of some bound satisfies a rule, or all rules on a dimension."""
+    for factor in constraints.factors:
+        check_attainable(factor, context.bounds)
     for dim, bound in context.problem.bound.items():
         rules = constraints.rules_of(dim)
         if not _contradict(bound, rules):
@@ -114,7 +115,7 @@ def check_contradictions(constraints: LoopConstraints, context: Context) -> None
         related = (*related, (context.bounds.spans[dim], f"{dim} is {bound} here"))
         shown = " and ".join(f"`{rule}`" for rule in dict.fromkeys(rules))
         message = f"no divisor of {dim} = {bound} satisfies {shown}"
-        raise SpecError(message, last.span, related)
+        raise ConflictError(message, last.span, related)
 
 
 def _contradict(bound: int, rules: Sequence[Factor]) -> bool:
@@ -254,4 +255,15 @@ def _names(nodes: tuple[MappingNode, ...], keys: tuple[str, ...], context: Conte
     found: dict[str, Span] = {}
     for value in _values(nodes, *keys):
         found = {**name_list(value, context.dataspaces, "dataspace"), **found}
+    return found
+
+
+def _rmw_first_update(nodes: tuple[MappingNode, ...], context: Context) -> dict[str, Span]:
+    """Return the dataspaces of ``rmw_first_update``; ``*`` means those that are written."""
+    found: dict[str, Span] = {}
+    for value in _values(nodes, "rmw_first_update"):
+        names = name_list(value, context.dataspaces, "dataspace")
+        if means_all(value):
+            names = {n: span for n, span in names.items() if context.problem.dataspace(n).read_write}
+        found = {**names, **found}
     return found

@@ -85,6 +85,9 @@ def _exact_factors(own: LoopConstraints) -> dict[str, int]:
     for factor in own.factors:
         if factor.relation != "=":
             raise SpecError(f"`{factor}`: a mapping fixes its factors with `=`", factor.span)
+        other = found.get(factor.dim, factor)
+        if other.value != factor.value:
+            raise SpecError(f"`{factor}` stands beside `{other}`", factor.span, ((other.span, "the first"),))
         found[factor.dim] = factor
     return {dim: factor.value for dim, factor in found.items()}
 

@@ -25,9 +25,9 @@ from model.energy import (
     price,
     read_given,
 )
-from model.energy.request import Kind
+from model.energy.request import CLASS, Kind
 from model.spec.fields import Names, as_fraction, one_of
-from model.spec.source import MappingNode, Node, SpecError
+from model.spec.source import MappingNode, Node, Span, SpecError
 from model.spec.timeloop.attributes import values_of
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.tree import Leaf
@@ -87,11 +87,19 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context) -> Prices:
         given=given.energies,
         given_area=given.area,
         span=leaf.span,
+        places=_places(leaf),
     )
     prices = price(request, lists.tables, lists.classes, context.variables)
     for note in prices.notes:
         context.note(note)
     return prices
+
+
+def _places(leaf: Leaf) -> dict[str, Span]:
+    """Return where the attributes of a component are written, and its subclass, or its class without one."""
+    places = {name: attribute.node.span for name, attribute in leaf.attributes.items()}
+    written = leaf.node.get("class" if leaf.subclass is None else "subclass")
+    return places if written is None else {**places, CLASS: written.span}
 
 
 def _scales(leaf: Leaf, names: Names) -> dict[str, object]:

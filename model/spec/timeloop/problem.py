@@ -24,6 +24,7 @@ from model.spec.fields import (
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.sizes import check_count, check_problem
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.spec.sparsity import check_density
 from model.spec.timeloop.version import check_version
 from model.wording import listing
 
@@ -104,6 +105,9 @@ def read_problem(
     SpecError
         The section is malformed; the error's span is the place.
     """
+    if isinstance(node, SequenceNode):
+        hint = "a file holds one problem; the command `network` maps several, each from a file of its own"
+        raise SpecError("`problem` must be a mapping, but is a list", node.span, hint=hint)
     section = as_mapping(node, "`problem`")
     check_keys(section, _PROBLEM_KEYS, "`problem`", ("shape", "instance"))
     check_version(section)
@@ -216,7 +220,7 @@ def _instance_fields(
         if key.text in known or key.text in ("name", "version"):
             continue
         if key.text in SPARSE_KEYS:
-            _check_sparse(key, value, ignore_sparse, notes)
+            check_density(key, value, ignore_sparse, notes.append)
         elif key.text in DERIVED_KEYS:
             derived.append(key.text)
         else:
@@ -242,24 +246,6 @@ def _respelling_note(key: ScalarNode, name: str, default: Node) -> str:
 
 def _keys(names: list[str]) -> str:
     return f"key {listing(names)} is" if len(names) == 1 else f"keys {listing(names)} are"
-
-
-def _check_sparse(key: ScalarNode, value: Node, ignore_sparse: bool, notes: list[str]) -> None:
-    if _is_dense(value):
-        return
-    if not ignore_sparse:
-        hint = "--ignore-sparse maps the problem as if all data were dense"
-        raise SpecError(f"`{key.text}`: sparse data is not modelled", key.span, hint=hint)
-    notes.append(f"{key.span}: `{key.text}` is ignored; all data is taken as dense")
-
-
-def _is_dense(value: Node) -> bool:
-    """Whether a density is 1, or all that are given in a mapping are: then all data is dense."""
-    if isinstance(value, MappingNode) and "distribution" not in value:
-        return all(_is_dense(part) for _, part in value.entries)
-    if isinstance(value, MappingNode):
-        return _is_dense(value.require("density", "a density"))
-    return isinstance(value, ScalarNode) and value.value == 1 and not isinstance(value.value, bool)
 
 
 def _respelt(key: ScalarNode, shape: _Shape, instance: MappingNode) -> str:

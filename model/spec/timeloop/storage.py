@@ -95,8 +95,9 @@ class _Reader:
         spellings = _SYNONYMS.get(name, (name,))
         present = [(word, self.leaf.attributes[word]) for word in spellings if word in self.leaf.attributes]
         own = [entry for entry in present if entry[0] in self.leaf.own]
-        if len(own) > 1:
-            (first, one), (second, other) = own[:2]
+        differing = [entry for entry in own[1:] if entry[1].value != own[0][1].value]
+        if differing:
+            (first, one), (second, other) = own[0], differing[0]
             message = f"`{first}` and `{second}` are two names of one attribute"
             raise SpecError(message, other.key, ((one.key, "first given here"),))
         return (own or present)[0] if present else None

@@ -336,7 +336,12 @@ def _role(name: str) -> Role | None:
         return "nothing"
     if any(word in name for word in STORAGE_WORDS):
         return "storage"
-    return "compute" if any(word in name for word in COMPUTE_WORDS) else None
+    if any(word in name for word in COMPUTE_WORDS):
+        return "compute"
+    # Older files write compute units in upper case; a storage in another case is a slip.
+    folded = name.casefold()
+    is_storage = any(word.casefold() in folded for word in STORAGE_WORDS)
+    return "compute" if not is_storage and any(word in folded for word in COMPUTE_WORDS) else None
 
 
 def _inside(container: Leaf, scope: _Scope) -> _Scope:

@@ -267,3 +267,29 @@ def test_technology_must_come_from_somewhere(reference_classes):
             request, EnergyTables(), reference_classes, {"technology": "SET ME", "global_cycle_seconds": 1e-9}
         )
     assert "top-level variables" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("length", "notes"),
+    [
+        ("2", ("`link`: the `length` 2 of a wire is taken as millimetres; write 2mm or 2um",)),
+        ("2mm", ()),
+        ("'2000um'", ()),
+    ],
+)
+def test_the_length_of_a_wire_has_a_unit_or_a_note(parse, length, notes):
+    text = f"""\
+components:
+  classes:
+  - name: link
+    attributes: {{width: 16, link_length: {length}}}
+    subcomponents:
+    - {{name: wire, class: wire, attributes: {{length: link_length, width: width}}}}
+    actions:
+    - {{name: compute, subcomponents: [{{name: wire, actions: [{{name: transfer}}]}}]}}
+"""
+    request = EnergyRequest("link", "link", None, {"width": 16}, "compute")
+    prices = price(request, EnergyTables(), classes_of(parse(text)), PROCESS)
+    assert prices.compute == Decimal("2.56")
+    assert prices.notes[: len(notes)] == notes
+    assert not [note for note in prices.notes[len(notes) :] if "wire" in note]

@@ -49,6 +49,11 @@ def estimate(component_class, **attributes):
         ("DRAM", {"width": 64, "type": "LPDDR4"}, 512, 1e-9),
         ("DRAM", {"width": 64, "type": "lpddr4", "technology": "7nm"}, 512, 1e-9),
         ("wire", {"width": 10, "length_mm": 2}, 1.6, 1e-9),
+        ("wire", {"width": 10, "length": 2}, 1.6, 1e-9),
+        ("wire", {"width": 10, "length": "2mm"}, 1.6, 1e-9),
+        ("wire", {"width": 10, "length": "2000 um"}, 1.6, 1e-9),
+        ("wire", {"width": 10, "length": "2e6nm"}, 1.6, 1e-9),
+        ("wire", {"width": 10, "length": ".002 m"}, 1.6, 1e-9),
     ],
 )
 def test_the_models_meet_the_figures_that_they_are_calibrated_with(

@@ -97,6 +97,12 @@ def test_a_conflict_names_both_places(joined: Callable[..., object], first: str,
     assert [span.file for span, _ in caught.value.related] == ["0.yaml"]
 
 
+def test_a_version_in_quotes_is_the_same(joined: Callable[..., object]):
+    joined("problem:\n  version: 0.4\n", "problem: {version: '0.4'}\n")
+    with pytest.raises(SpecError, match=r"second value \(`'4'`\)"):
+        joined("problem: {C: 4}\n", "problem: {C: '4'}\n")
+
+
 def test_the_text_of_a_conflict(joined: Callable[..., object]):
     with pytest.raises(SpecError) as caught:
         joined("problem:\n  instance:\n    C: 64\n", "problem:\n  instance: {C: 128}\n")

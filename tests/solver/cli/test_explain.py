@@ -42,7 +42,7 @@ def test_a_plain_conflict_is_explained_with_its_lines(row, capsys):
 
 
 def test_a_plain_conflict_is_refused_by_other_commands(row, capsys):
-    assert main(["map", row(*TIGHT)]) == 2
+    assert main(["map", row(*TIGHT)]) == 4
     message = capsys.readouterr().err
     assert "Weights needs 12 words at the least, `weight_spad` holds 8: 4 too few" in message
     assert message.endswith("`python -m solver explain` with the same specs lists the changes that suffice\n")
@@ -52,6 +52,33 @@ def test_a_plain_conflict_is_refused_by_other_commands(row, capsys):
         "note: `C=4` at `weight_spad`",
         "note: the capacity",
     ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "message", "lever"),
+    [
+        ("C=8", "`C=8`: the factor exceeds the bound C = 4", "C=4 instead of C=8"),
+        ("'C>=8'", "`C>=8`: the factor exceeds the bound C = 4", "C>=4 instead of C>=8"),
+        ("C=3", "`C=3`: 3 does not divide the bound C = 4", "C=4 instead of C=3"),
+        ("'C>=3', 'C<=3'", "no divisor of C = 4 satisfies `C>=3` and `C<=3`", "C<=4 instead of C<=3"),
+    ],
+)
+def test_a_factor_that_the_bound_cannot_have_is_a_conflict(row, capsys, rule, message, lever):
+    spec = row(("spatial: {factors: [P=1]}", f"spatial: {{factors: [{rule}, P=1]}}"))
+    assert main(["map", spec]) == 4
+    assert message in capsys.readouterr().err
+    assert main(["explain", spec]) == 4
+    assert lever in capsys.readouterr().out
+
+
+def test_the_arithmetic_keeps_what_the_spec_asks_for(row, capsys):
+    """The conflict needs none of the `keep` lines, and yet must not be told of a mapping against them."""
+    nothing = "        - !Nothing\n          constraints:\n            dataspace: {keep: [Inputs]}\n"
+    spec = row((nothing, ""), ("{depth: 8, width: 8", "{depth: 1, width: 8"))
+    assert main(["explain", spec]) == 4
+    text = capsys.readouterr().out
+    assert "Weights 1 + Inputs 1 = 2 words at the least, `weight_spad` holds 1" in text
+    assert "Inputs 1 + Outputs 1 = 2 words at the least, `output_spad` holds 1" in text
 
 
 def idle_units(row):

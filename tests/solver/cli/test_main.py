@@ -94,6 +94,13 @@ def test_a_mapping_beyond_a_capacity_is_priced_and_called_invalid(tmp_path, caps
     assert json.loads(capsys.readouterr().out)["violations"][0]["kind"] == "capacity"
 
 
+def test_evaluate_may_be_quiet(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    assert main(["evaluate", SPEC, "--mapping", MAPPING, "--quiet", "--json", str(out)]) == 0
+    assert capsys.readouterr().out == ""
+    assert json.loads(out.read_text())
+
+
 @pytest.mark.parametrize(("result", "code"), EXIT_CODES)
 def test_exit_codes_follow_the_status(result, code, answer, capsys):
     answer(result)

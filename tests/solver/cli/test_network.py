@@ -194,6 +194,35 @@ def test_the_reasons_are_those_of_map(tmp_path, capsys):
     assert own[own.index("Conflict") : own.index("INFEASIBLE")] in capsys.readouterr().out
 
 
+def test_a_factor_that_one_layer_cannot_have_leaves_the_others(tmp_path, capsys):
+    architecture = tmp_path / "eight.yaml"
+    text = (SPECS / "architectures" / "eyeriss_like.yaml").read_text(encoding="utf-8")
+    lines = text.replace("factors: {S: 1, P", "factors: {K: 8, S: 1, P")
+    assert lines != text
+    architecture.write_text(lines, encoding="utf-8")
+    layers = []
+    for name, rows in (("wide", 8), ("narrow", 1)):
+        instance = f"{{C: 2, K: {rows}, R: 1, S: 1, N: 1, P: 2, Q: 2}}"
+        layers.append(tmp_path / f"{name}.yaml")
+        layers[-1].write_text(f"problem: {{shape: cnn-layer, instance: {instance}}}\n", encoding="utf-8")
+    words = [*map(str, (architecture, *layers)), "--cache", str(tmp_path / "cache")]
+    assert main(["network", *words, "--json", "-"]) == 4
+    found = {own["name"]: own["result"]["status"] for own in json.loads(capsys.readouterr().out)["layers"]}
+    assert found == {"wide": "OPTIMAL", "narrow": "INFEASIBLE"}
+
+
+def test_values_wider_than_a_row_are_named_as_the_cause(tmp_path, capsys):
+    text = (
+        "workload:\n  rank_sizes: {M: 8, N: 8, K: 8}\n  bits_per_value: {All: 16}\n"
+        "  einsums:\n  - einsum: Z[m, n] = A[m, k] * W[k, n]\n    renames: {weight: W, input: A, output: Z}\n"
+    )
+    (tmp_path / "w.yaml").write_text(text, encoding="utf-8")
+    words = [str(tmp_path / "w.yaml"), str(SPECS / "architectures" / "tpu_like.yaml")]
+    assert main(["network", *words, "--cache", str(tmp_path / "cache")]) == 4
+    cause = "W needs 1 word at the least, `weight_register` holds 0, as a word of 16 bits takes 2 rows"
+    assert f"Conflict: {cause}: 1 too few" in capsys.readouterr().out
+
+
 def test_identical_einsums_that_nothing_fits_are_explained_once(arguments, capsys):
     tight = ARCHITECTURE.replace("keep: [input], bypass: [weight]", "keep: [All]")
     Path("a.yaml").write_text(tight.replace("depth: 12", "depth: 1"), encoding="utf-8")

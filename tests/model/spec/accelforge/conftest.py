@@ -14,9 +14,9 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Loade
     """Return a function that loads a text as the file ``w.yaml``."""
     monkeypatch.chdir(tmp_path)
 
-    def loaded(text: str, **variables: object) -> LoadedWorkload:
+    def loaded(text: str, ignore_sparse: bool = False, **variables: object) -> LoadedWorkload:
         Path("w.yaml").write_text(text, encoding="utf-8")
-        return load_workload(["w.yaml"], variables)
+        return load_workload(["w.yaml"], variables, ignore_sparse=ignore_sparse)
 
     return loaded
 

@@ -39,6 +39,32 @@ def test_one_rank_may_be_indexed_by_several_variables(load: Load):
     assert len(load(text + einsums).workload.einsums) == 2
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + "  SHAPE: {m: 0 <= m < 3}\n  einsums:\n  - Z[m] = A[m]\n",
+        HEAD + "  einsums:\n  - {einsum: 'Z[m] = A[m]', SHAPE: [0 <= m < 3]}\n",
+    ],
+)
+def test_an_older_name_of_the_shape_is_noted(load: Load, refuse: Refuse, text: str):
+    loaded = load(text.replace("SHAPE", "shape"))
+    assert [einsum.ranges for einsum in loaded.workload.einsums] == [(range(3),)]
+    assert ["`shape` is read as `iteration_space_shape`" in note for note in loaded.notes] == [True]
+    assert load(text.replace("SHAPE", "iteration_space_shape")).notes == ()
+    comma = ", " if "{einsum" in text else "\n  "
+    twice = text.replace("SHAPE", f"shape: [m < 3]{comma}iteration_space_shape")
+    assert "two names of one thing" in refuse(twice).message
+
+
+def test_a_condition_that_a_rank_cuts_is_noted(load: Load):
+    text = HEAD + "  rank_sizes: {M: 4}\n  iteration_space_shape: {m: MINE}\n  einsums:\n  - Z[m] = A[m]\n"
+    (note,) = load(text.replace("MINE", "0 <= m < 128")).notes
+    cut = "`m` ends at 3, as rank `M` has 4 values (w.yaml:3:19)"
+    assert note == f"w.yaml:4:30: {cut}; this condition would let it go on to 127"
+    for kept in ("0 <= m < 4", "m >= 0", "m < 128 and m < 4"):
+        assert load(text.replace("MINE", kept)).notes == ()
+
+
 def test_the_least_of_several_bounds_counts(load: Load):
     text = HEAD + "  rank_sizes: {M: 4, K: 9}\n  iteration_space_shape: {m: m < 3}\n  einsums:\n"
     loaded = load(text + '  - "Z[m] = A[K: m]"\n')

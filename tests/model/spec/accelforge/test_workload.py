@@ -50,6 +50,22 @@ def test_a_tensor_that_appears_twice_is_accessed_twice(load: Load):
     assert einsum.bounds == {"m": 4, "k": 6, "n": 4}
 
 
+def test_densities_are_refused_or_ignored(load: Load, refuse: Refuse):
+    plain = load(MATMUL + VERBOSE)
+    of_access = MATMUL + VERBOSE.replace("[m, k]", "[m, k], density: 0.5, density_distribution: structured")
+    of_workload = MATMUL + VERBOSE + "  densities: {A: 0.5, B: 1}\n"
+    for text, key in ((of_access, "density"), (of_workload, "densities")):
+        error = refuse(text)
+        assert error.message == f"`{key}`: sparse data is not modelled"
+        assert "--ignore-sparse" in (error.hint or "")
+        ignored = load(text, ignore_sparse=True)
+        assert ignored.workload == plain.workload
+        assert f"`{key}` is ignored; all data is taken as dense" in ignored.notes[0]
+    assert "`density_distribution` has no effect" in load(of_access, ignore_sparse=True).notes[1]
+    dense = load(of_workload.replace("0.5", "1.0"))
+    assert (dense.workload, dense.notes) == (plain.workload, plain.notes)
+
+
 def test_named_operations_change_no_cost(load: Load):
     plain = load(MATMUL + '  - {einsum: "Z[m, n] = A[m, k] * B[k, n]"}\n')
     named = load(MATMUL + '  - {einsum: "Z[m, n] = A[m, k] * B[k, n]", map_op: add, reduce_op: max}\n')

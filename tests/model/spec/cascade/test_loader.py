@@ -13,7 +13,7 @@ from model.cascade import Network
 from model.mapspace import FactorRule
 from model.spec.cascade import layers, load_network
 from model.spec.source import SpecError
-from model.spec.timeloop import load_timeloop
+from model.spec.timeloop import LoadOptions, load_timeloop
 from tests.conftest import REPOSITORY
 
 SPECS = REPOSITORY / "specs"
@@ -100,6 +100,15 @@ def test_tensors_in_constraints_are_resolved_for_each_einsum(
     load: Load, given: str, expected: list[set[str]]
 ):
     assert kept(load(f"{{dataspace: {{keep: {given}}}}}")) == expected
+
+
+def test_densities_of_a_workload_are_left_out_where_asked(load: Load):
+    text = WORKLOAD.replace("  persistent", "  densities: {W: 0.5}\n  persistent")
+    with pytest.raises(SpecError, match="sparse data is not modelled"):
+        load(workload=text)
+    network = load_network(["w.yaml", "a.yaml"], options=LoadOptions(ignore_sparse=True))
+    assert [note for note in network.notes if "`densities` is ignored" in note]
+    assert len(network.layers) == 4
 
 
 def test_a_level_may_keep_nothing_of_an_einsum(load: Load):

@@ -155,6 +155,9 @@ def test_flags_go_to_the_level():
     level = load(text).mapspace.architecture.levels[1]
     assert level.no_temporal_reuse == {"Weights"}
     assert level.rmw_first_update == {"Outputs"}
+    for every in ("['*']", "'*'"):
+        level = load(text_with(f"{{rmw_first_update: {every}}}")).mapspace.architecture.levels[1]
+        assert level.rmw_first_update == {"Outputs"}
     text = text_with("{no_temporal_reuse: Weights}")
     assert load(text).mapspace.architecture.levels[1].no_temporal_reuse == {"Weights"}
 

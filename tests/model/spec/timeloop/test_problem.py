@@ -1,7 +1,7 @@
 import pytest
 
 from model.problem import Term
-from tests.model.spec.timeloop.support import PROBLEM, assert_fails, failure, load, marked, spec
+from tests.model.spec.timeloop.support import PROBLEM, architecture, assert_fails, failure, load, marked, spec
 
 
 def changed(old: str, new: str) -> str:
@@ -119,6 +119,12 @@ def test_the_message_of_a_misspelt_coefficient():
         "   |                                       ^^^^^^\n"
         "help: did you mean `Stride`?"
     )
+
+
+def test_a_list_of_problems_belongs_to_networks():
+    error = failure("problem:\n- {shape: cnn-layer}\n" + architecture())
+    assert error.message == "`problem` must be a mapping, but is a list"
+    assert "`network`" in (error.hint or "")
 
 
 def test_densities_need_a_flag():

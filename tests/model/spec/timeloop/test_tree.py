@@ -310,3 +310,10 @@ def test_wires_that_an_ert_prices_are_refused(name):
         assert load(free).notes == ()
     own = architecture(DRAM, MAC.replace("name: mac", f"name: {name}"))
     assert load(spec(ERT.replace("wire", name).replace("transfer_random", "compute"), arch=own))
+
+
+def test_compute_classes_may_be_in_upper_case():
+    loaded = load(spec(arch=architecture(DRAM, MAC.replace("intmac", "NMA_MAC"))))
+    assert loaded.mapspace.architecture.compute.name == "mac"
+    slip = BUFFER.replace("SRAM", "Sram_MAC")
+    assert "neither a storage" in failure(spec(arch=architecture(DRAM, slip, MAC))).message

@@ -1,0 +1,45 @@
+"""What a workload says of the density of its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from model.spec.accelforge.einsums import ACCESS_DENSITY_KEYS, WrittenEinsum
+from model.spec.fields import as_mapping, as_name
+from model.spec.source import MappingNode, Node, ScalarNode
+from model.spec.sparsity import check_density
+
+WORKLOAD_DENSITY_KEYS = ("densities", "density_distributions")
+
+
+def check_densities(
+    workload: MappingNode, einsums: Sequence[WrittenEinsum], ignore_sparse: bool, note: Callable[[str], None]
+) -> None:
+    """Check that a workload's tensors are dense; notes are made of what is ignored.
+
+    Raises
+    ------
+    SpecError
+        A density other than 1, unless it is to be ignored.
+    """
+    for key, value in _entries(workload, einsums):
+        if key.text in ("density", "densities"):
+            check_density(key, value, ignore_sparse, note)
+        else:
+            note(f"{key.span}: `{key.text}` has no effect: all data is dense, or taken as dense")
+
+
+def _entries(workload: MappingNode, einsums: Sequence[WrittenEinsum]) -> Iterator[tuple[ScalarNode, Node]]:
+    """Yield what is said of densities; what is empty says nothing."""
+    for key, value in workload.entries:
+        if key.text in WORKLOAD_DENSITY_KEYS and not _is_empty(value):
+            yield key, as_mapping(value, f"`{key.text}`")
+    attributes = [access.attributes for einsum in einsums for access in einsum.accesses]
+    for key, value in (entry for node in attributes if node is not None for entry in node.entries):
+        if key.text in ACCESS_DENSITY_KEYS and not _is_empty(value):
+            as_name(value, f"`{key.text}`")
+            yield key, value
+
+
+def _is_empty(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.value is None

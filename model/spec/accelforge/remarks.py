@@ -1,0 +1,81 @@
+"""Notes on a workload: what in it has no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from model.spec.accelforge.affine import Constraint
+from model.spec.accelforge.consistency import ShapedEinsum, variable_of
+from model.spec.accelforge.einsums import OPERATION_KEYS
+from model.spec.accelforge.shapes import Condition, RankSize
+from model.spec.fields import as_name
+from model.spec.source import MappingNode, Span
+from model.wording import listing
+from model.workload import Einsum
+
+
+def unused_notes(
+    sizes: Mapping[str, RankSize], conditions: Iterable[Condition], shaped: Sequence[ShapedEinsum]
+) -> Iterator[str]:
+    """Say of each size and condition that speaks of nothing in the workload that it has no effect."""
+    indices = [index for e in shaped for access in e.written.accesses for index in access.indices]
+    used = {index.rank for index in indices}
+    for name, size in sizes.items():
+        if name not in used:
+            yield f"{size.span}: no tensor has a rank `{name}`; its size has no effect"
+    for einsum in shaped:
+        own_sizes, own = einsum.written.get("rank_sizes"), einsum.written
+        ranks = {index.rank for access in own.accesses for index in access.indices}
+        names = own_sizes.keys() if isinstance(own_sizes, MappingNode) else ()
+        for name in (name for name in names if name not in ranks):
+            what = f"no tensor of Einsum `{own.name}` has a rank `{name}`"
+            yield f"{einsum.sizes[name].span}: {what}; its size here has no effect"
+    variables = {frozenset(einsum.written.rank_variables) for einsum in shaped}
+    for part in conditions:
+        if not any(part.variables <= own for own in variables):
+            yield f"{part.span}: no Einsum has these rank variables; `{part.text}` has no effect"
+
+
+def cut_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
+    """Say of each condition that goes on beyond the size of a rank that the size ends it."""
+    for einsum in shaped:
+        ends = _ends(einsum.shape.constraints)
+        for index in (index for access in einsum.written.accesses for index in access.indices):
+            size, name = einsum.sizes.get(index.rank), variable_of(index)
+            if size is None or name not in ends or ends[name][0] < size.size:
+                continue
+            end, span = ends[name]
+            rank = f"rank `{index.rank}` has {size.size} values ({size.span})"
+            cut = f"`{name}` ends at {size.size - 1}, as {rank}"
+            yield f"{span}: {cut}; this condition would let it go on to {end}"
+
+
+def _ends(constraints: Iterable[Constraint]) -> dict[str, tuple[int, Span]]:
+    """Return the last value of each rank variable that the conditions on it alone leave, and which does."""
+    ends: dict[str, tuple[int, Span]] = {}
+    for constraint in constraints:
+        terms = list(constraint.affine.coefficients.items())
+        if len(terms) != 1 or terms[0][1] > 0:
+            continue
+        name, coefficient = terms[0]
+        end = constraint.affine.constant // -coefficient
+        if name not in ends or end < ends[name][0]:
+            ends[name] = (end, constraint.span)
+    return ends
+
+
+def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
+    """Say of each operation that is named that it changes no cost."""
+    for key, node in ((key, einsum.written.get(key)) for einsum in shaped for key in OPERATION_KEYS):
+        if node is not None:
+            shown = f"`{key}: {as_name(node, f'`{key}`')}`"
+            yield f"{node.span}: {shown} changes nothing: all operations cost the same"
+
+
+def partial_notes(einsums: Iterable[Einsum]) -> list[str]:
+    """Say which Einsums skip some combinations of their rank variables."""
+    partial = [einsum.name for einsum in einsums if not einsum.is_box]
+    if not partial:
+        return []
+    what = "some combinations of their rank variables are skipped, such as padding beyond a rank's size"
+    return [f"{listing(partial)}: {what}; they are mapped on the box of all combinations"]

@@ -1,0 +1,23 @@
+"""Where components that cannot be priced are wrong."""
+
+import pytest
+
+from tests.model.spec.timeloop.support import DRAM, MAC, architecture, assert_fails, spec
+
+SRAM = "class: SRAM, attributes: {width: 64, depth: 8, datawidth: 8"
+
+
+@pytest.mark.parametrize(
+    ("component", "message", "mark"),
+    [
+        ("class: DRAM, attributes: {width: 8, datawidth: 8, type: DLPDR4}", "unknown DRAM type", "DLPDR4"),
+        (SRAM.replace("SRAM", "SRAM_metadata") + "}", "unknown component class", "SRAM_metadata"),
+        (SRAM.replace("SRAM", "storage, subclass: noc") + "}", "unknown component class", "noc"),
+        (SRAM + ", technology: 1nm}", "technology 1 nm is outside", "1nm"),
+        (SRAM + ", technology: soon}", "attribute `technology` is 'soon', which is", "soon"),
+        (SRAM + "}", "the class `SRAM` needs the attribute", "buffer"),
+    ],
+)
+def test_what_cannot_be_priced_is_marked(component, message, mark):
+    text = spec(arch=architecture(DRAM, f"  - !Component {{name: buffer, {component}}}\n", MAC))
+    assert_fails(text, f"cannot price `buffer`: {message}", mark)
