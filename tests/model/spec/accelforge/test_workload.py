@@ -270,7 +270,7 @@ BAD = {
     "a copy operation has one input": "  rank_sizes: {M: 4}\n"
     '  einsums: [{einsum: "Z[m] = A[m] * B[m]", is_copy_operation: true}]\n',
     "unknown key `rank_size`": '  rank_size: {M: 4}\n  einsums: ["Z[m] = A[m]"]\n',
-    "unknown key `shape`": '  rank_sizes: {M: 4}\n  einsums: [{einsum: "Z[m] = A[m]", shape: 3}]\n',
+    "unknown key `sizes`": '  rank_sizes: {M: 4}\n  einsums: [{einsum: "Z[m] = A[m]", sizes: 3}]\n',
     "unknown key `bits`": "  rank_sizes: {M: 4}\n  einsums: [{name: Z, tensor_accesses:"
     " [{name: A, projection: [m], bits: 3}]}]\n",
     "unknown tag": '  rank_sizes: !Memory {M: 4}\n  einsums: ["Z[m] = A[m]"]\n',
