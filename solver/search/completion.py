@@ -15,7 +15,7 @@ from model.cost import Evaluation, evaluate
 from model.cost.delivery import Move
 from model.cost.nest import Nest, build_nest
 from model.cost.partition import partition_words
-from model.cost.prices import leaking_instances, network_latency
+from model.cost.prices import leaking_instances, network_latency, paying_instances
 from model.cost.tiles import displacement, extents, tile_words
 from model.cost.traffic import distinct_children
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
@@ -127,7 +127,7 @@ class Skeleton:
         space, nest = self.space, self._nest
         architecture = space.architecture
         paying = tuple(
-            min(nest.instances(position), total // level.cluster_size)
+            paying_instances(level, total, nest.instances(position))
             for position, total, level in zip(
                 architecture.storage_indices, space.instances, space.levels, strict=True
             )

@@ -10,7 +10,7 @@ from itertools import count, islice
 
 import numpy as np
 
-from solver.result import Options
+from solver.result import Options, Phase
 from solver.search.bounds import LatticeBounds
 from solver.search.branch import Branching
 from solver.search.candidates import Candidate, tightened
@@ -56,7 +56,7 @@ MORE_NODES = 20
 FEW_NODES = 20
 """Nodes that are branched before energy and loads are bounded together."""
 
-Report = Callable[[str, Goal, int | None], None]
+Report = Callable[[Phase, Goal, int | None], None]
 
 
 class Search:
@@ -108,7 +108,7 @@ class Search:
             bound, _, candidate = heapq.heappop(self._queue)
             if self.goal.incumbent is not None and bound >= self.goal.incumbent:
                 return self.goal.incumbent
-            self.report("lattice" if candidate.bounds is None else "branching", self.goal, bound)
+            self.report(Phase.LATTICE if candidate.bounds is None else Phase.BRANCHING, self.goal, bound)
             if self.stop() or (self.goal.incumbent != judged and capped()):
                 return bound
             judged = self.goal.incumbent

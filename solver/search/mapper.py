@@ -16,6 +16,7 @@ from model.mapspace import Mapspace
 from solver.result import (
     Evidence,
     Options,
+    Phase,
     Progress,
     ProgressCallback,
     Result,
@@ -68,7 +69,7 @@ class _Clock:
             self.termination = Termination.INTERRUPTED
         return self.termination is not None
 
-    def report(self, phase: str, goal: Goal, bound: int | None) -> None:
+    def report(self, phase: Phase, goal: Goal, bound: int | None) -> None:
         """Tell the caller how far the search is, at most once per period."""
         if self._on_progress is None or self.seconds - self._reported < PROGRESS_PERIOD_S:
             return
@@ -189,7 +190,7 @@ class SharedSearch:
                 return _Found(best, None, (unsearched(space, goal),))
             self._counters.spatial_classes = len(self._survey.grid)
             for mask in space.keep_masks:
-                clock.report("survey", goal, None)
+                clock.report(Phase.SURVEY, goal, None)
                 self._survey.bounds(mask)
         except Stopped:
             return _Found(best, proven)

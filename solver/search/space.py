@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from model.architecture import Architecture, Fanout, StorageLevel
+from model.choices import keep_options
 from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
 from solver.search.dataspaces import DataspaceView, Tables, tables, view
@@ -267,8 +268,8 @@ class SearchSpace:
         Every dataspace is kept somewhere.
         """
         masks: list[KeepMask] = [()]
-        for level, rules in enumerate(self.mapspace.keep):
-            options = _level_masks(self, level, rules.keep, rules.bypass)
+        for level in range(len(self.levels)):
+            options = _level_masks(self, level)
             masks = [longer for mask in masks for longer in self._extended(mask, options)]
         chains = {self.chains(mask): mask for mask in reversed(masks)}
         return tuple(mask for own, mask in reversed(chains.items()) if all(own))
@@ -285,18 +286,12 @@ class SearchSpace:
         return tuple(self.chain(mask, view.place) for view in self.views)
 
 
-def _level_masks(
-    space: SearchSpace, level: int, keep: frozenset[str], bypass: frozenset[str]
-) -> list[frozenset[int]]:
-    if keep & bypass:
-        return []
-    options: list[frozenset[int]] = [frozenset()]
-    for v in space.views:
-        # The outermost level is where data come from: it keeps what it is not told to bypass.
-        must = v.name in keep or (level == 0 and v.name not in bypass)
-        with_it = [option | {v.place} for option in options]
-        options = with_it if must else options if v.name in bypass else [*with_it, *options]
-    return options
+def _level_masks(space: SearchSpace, level: int) -> list[frozenset[int]]:
+    masks: list[frozenset[int]] = [frozenset()]
+    for own in space.views:
+        options = keep_options(space.mapspace.keep[level], level, own.name)
+        masks = [mask | {own.place} if keeps else mask for keeps in options for mask in masks]
+    return masks
 
 
 def _parallel_so_far(space: SearchSpace, mask: KeepMask) -> bool:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from model.architecture import StorageLevel
-from model.cost.prices import level_cycles, network_latency
+from model.cost.prices import level_cycles, network_latency, paying_instances
 from solver.search.goal import SLACK, Goal
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.prices import Action, BoundaryPrice, DataspaceFlow, PriceList, actions, resources
@@ -121,7 +121,7 @@ class Subproblem:
         """Per dataspace, the price of each of its boundaries (by the level below)."""
         space = self.space
         paying = tuple(
-            min(used, total // level.cluster_size)
+            paying_instances(level, total, used)
             for used, total, level in zip(self.above, space.instances, space.levels, strict=False)
         )
         table = PriceList(space.levels, paying, resources(space.levels), self.quantum)

@@ -140,7 +140,7 @@ class _PartSurvey:
     def _price(self, place: int, action: Action) -> FloatArray:
         level = self.space.levels[action.level]
         packing = level.packing_of(self._name(place))
-        most = self.space.instances[action.level] // level.cluster_size
+        most = max(1, self.space.instances[action.level] // level.cluster_size)
         paying = np.minimum(self.grid.above[action.level], most)
         each = getattr(level.energy, action.name) * packing.accesses_per_block / packing.block_size
         price: FloatArray = paying * each

@@ -191,6 +191,18 @@ def test_spatial_factors_that_do_not_multiply_up():
         assert [result.bound, *result.later_bounds] == list(best[0])
 
 
+def test_a_cluster_may_be_larger_than_all_instances():
+    """One cluster pays all the same: accesses that seem to be free would leave every mapping open."""
+    buffer = StorageLevel("buffer", size_words=12, energy=AccessEnergy(6, 7, 8), cluster_size=8)
+    nodes = (StorageLevel("dram", energy=AccessEnergy(9, 9, 9)), Fanout("row", 2), buffer)
+    mapspace = free_mapspace(matmul(4, 6, 4), *nodes)
+    best = optimum(mapspace, "energy")
+    assert best is not None
+    result = map_einsum(mapspace, Options(objectives=("energy",)))
+    assert (result.status, result.value) == (Status.OPTIMAL, best[0])
+    assert result.statistics.mappings_priced < 5
+
+
 # ------------------------------------------------------------- beyond 64 bits
 
 
