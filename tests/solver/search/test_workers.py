@@ -14,7 +14,7 @@ from solver.result import Options
 from solver.search import workers
 from solver.search.goal import UNLIMITED
 from solver.search.mapper import map_einsum
-from solver.search.space import SearchSpace, keep_masks
+from solver.search.space import SearchSpace
 from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
 from solver.search.workers import Bounder
@@ -96,7 +96,7 @@ def test_what_is_bounded_instead_of_lost_workers_stops_when_asked(monkeypatch):
     monkeypatch.setattr(workers, "START_AFTER_S", 0)
     monkeypatch.setattr(workers, "_bound", lose)
     space = SearchSpace(load_timeloop([SPEC]).mapspace)
-    mask, grid = keep_masks(space)[0], Survey(space).grid
+    mask, grid = space.keep_masks[0], Survey(space).grid
     subs = [Subproblem(space, mask, grid.spatial(0))] * workers.MIN_TASKS
     left = []
     with Bounder(space, 2) as bounder:
