@@ -6,14 +6,7 @@ import argparse
 from pathlib import Path
 
 from solver.cli.network_arguments import add_searches
-from solver.cli.options import (
-    Commands,
-    add_effort,
-    add_json,
-    add_memory_limit,
-    add_spec_command,
-    positive,
-)
+from solver.cli.options import Commands, add_effort, add_json, add_memory_limit, add_spec_command, positive
 from solver.result import OBJECTIVES
 
 CRITERIA = ("total", "layers", "methods")

@@ -16,14 +16,7 @@ from model.wording import listing
 from solver.network.result import LayerResult, NetworkResult
 from solver.report.document import UNITS, Document, result_document, violation_document
 from solver.report.failures import failure_lines, failures
-from solver.report.figures import (
-    count_text,
-    energy_text,
-    objective_text,
-    percent,
-    seconds_text,
-    significant,
-)
+from solver.report.figures import count_text, energy_text, objective_text, percent, seconds_text, significant
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import STYLES
 from solver.result import Result, Status

@@ -19,13 +19,7 @@ from model.spec.accelforge.consistency import (
     note_unreached,
 )
 from model.spec.accelforge.density import WORKLOAD_DENSITY_KEYS, check_densities
-from model.spec.accelforge.einsums import (
-    SHAPE_KEYS,
-    WrittenAccess,
-    WrittenEinsum,
-    WrittenIndex,
-    read_einsums,
-)
+from model.spec.accelforge.einsums import SHAPE_KEYS, WrittenAccess, WrittenEinsum, WrittenIndex, read_einsums
 from model.spec.accelforge.names import RESERVED, Cascade, EinsumNames, TensorRules, names_of_part
 from model.spec.accelforge.remarks import cut_notes, operation_notes, partial_notes, unused_notes
 from model.spec.accelforge.renames import Rename, effective_renames, read_renames, read_top_renames
@@ -38,16 +32,7 @@ from model.spec.accelforge.shapes import (
     read_conditions,
     read_rank_sizes,
 )
-from model.spec.fields import (
-    Names,
-    as_bool,
-    as_fraction,
-    as_int,
-    as_mapping,
-    check_keys,
-    given,
-    source_ref,
-)
+from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, check_keys, given, source_ref
 from model.spec.files import is_fragment
 from model.spec.limits import Limits
 from model.spec.merging import join_specs

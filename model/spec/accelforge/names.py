@@ -12,12 +12,7 @@ from typing import TypeVar
 from model.spec.accelforge.einsums import WrittenEinsum
 from model.spec.accelforge.renames import Rename, Renames
 from model.spec.accelforge.sets import NOTHING, Kind, SetValue, evaluate_number, evaluate_set, set_of
-from model.spec.fields import (
-    Names,
-    as_bool,
-    as_int,
-    as_mapping,
-)
+from model.spec.fields import Names, as_bool, as_int, as_mapping
 from model.spec.source import Node, ScalarNode, Span, SpecError
 from model.wording import listing
 

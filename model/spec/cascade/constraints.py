@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from model.spec.cascade.naming import CONVENTIONAL, Naming
-from model.spec.fields import (
-    as_mapping,
-    as_scalar,
-)
+from model.spec.fields import as_mapping, as_scalar
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
 from model.spec.timeloop.factors import factor_texts
 from model.wording import listing

@@ -7,12 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from model.cascade import Layer, Network
-from model.spec.accelforge.loader import (
-    FOREIGN_SECTIONS,
-    LEVELS_ABOVE,
-    read_workload,
-    read_workload_text,
-)
+from model.spec.accelforge.loader import FOREIGN_SECTIONS, LEVELS_ABOVE, read_workload, read_workload_text
 from model.spec.cascade.layers import network_of
 from model.spec.cascade.onnx_model import SUFFIX as ONNX_SUFFIX
 from model.spec.cascade.onnx_model import load_onnx

@@ -8,11 +8,7 @@ from fractions import Fraction
 
 from model.architecture import Fanout, StorageLevel
 from model.mapspace import ParallelGroup
-from model.spec.fields import (
-    as_fraction,
-    check_keys,
-    source_ref,
-)
+from model.spec.fields import as_fraction, check_keys, source_ref
 from model.spec.source import Node, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause
 from model.spec.timeloop.context import Context

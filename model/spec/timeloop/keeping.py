@@ -6,12 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from model.mapspace import KeepRules, ParallelGroup
-from model.spec.fields import (
-    check_keys,
-    given,
-    name_list,
-    source_ref,
-)
+from model.spec.fields import check_keys, given, name_list, source_ref
 from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, of
 from model.spec.timeloop.context import Context

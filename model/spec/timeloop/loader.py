@@ -10,12 +10,7 @@ from pathlib import Path
 
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
-from model.spec.fields import (
-    as_mapping,
-    as_name,
-    check_keys,
-    source_ref,
-)
+from model.spec.fields import as_mapping, as_name, check_keys, source_ref
 from model.spec.files import display_name
 from model.spec.limits import Limits
 from model.spec.merging import join_specs

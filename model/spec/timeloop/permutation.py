@@ -6,10 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from model.spec.fields import (
-    as_scalar,
-    known_name,
-)
+from model.spec.fields import as_scalar, known_name
 from model.spec.source import Node, ScalarNode, SequenceNode, Span, SpecError
 from model.wording import listing
 

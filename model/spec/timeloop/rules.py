@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from model.mapping import Axis
 from model.mapspace import SpatialRules, TemporalRules
-from model.spec.fields import (
-    source_ref,
-)
+from model.spec.fields import source_ref
 from model.spec.source import Span, SpecError
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.loops import LoopConstraints

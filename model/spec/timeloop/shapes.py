@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from model.spec.fields import (
-    as_mapping,
-)
+from model.spec.fields import as_mapping
 from model.spec.files import SHIPPED_SPECS, include_roots, is_file
 from model.spec.limits import Limits
 from model.spec.reader import read_files

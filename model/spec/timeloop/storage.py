@@ -10,15 +10,7 @@ from functools import lru_cache
 from model.architecture import StorageLevel
 from model.energy import ESTIMATED_ATTRIBUTES
 from model.source_ref import SourceRef
-from model.spec.fields import (
-    Names,
-    as_bool,
-    as_fraction,
-    as_int,
-    as_mapping,
-    known_name,
-    source_ref,
-)
+from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name, source_ref
 from model.spec.source import Node, Span, SpecError, fold_name
 from model.spec.timeloop.attributes import Attribute
 from model.spec.timeloop.clauses import UPPER_UTILIZATION, no_upper_utilization

@@ -11,12 +11,7 @@ from model.spec.fields import Names, as_bool, as_int, as_mapping, as_name, as_se
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.sizes import check_count, check_points
 from model.spec.source import MappingNode, Node, Span, SpecError, did_you_mean
-from model.spec.timeloop.attributes import (
-    NO_ATTRIBUTES,
-    Attributes,
-    read_attributes,
-    values_of,
-)
+from model.spec.timeloop.attributes import NO_ATTRIBUTES, Attributes, read_attributes, values_of
 from model.spec.timeloop.tags import NODE_TAGS, refused_tag
 from model.spec.timeloop.version import check_version
 

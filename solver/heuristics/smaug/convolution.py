@@ -9,13 +9,7 @@ from model.tiling.cuts import Cut, Grid, Span, plain_cut, plain_grid, windowed_g
 from model.tiling.operators import INPUTS, OUTPUTS, WEIGHTS, Convolution, Window
 from model.tiling.result import Tiling
 from model.tiling.strategy import Strategy
-from solver.heuristics.smaug.enumeration import (
-    Configuration,
-    TileRule,
-    best_strategy,
-    fullest,
-    tile_shapes,
-)
+from solver.heuristics.smaug.enumeration import Configuration, TileRule, best_strategy, fullest, tile_shapes
 from solver.heuristics.smaug.features import Strategies, feature_combinations
 from solver.heuristics.smaug.listing import listed_inputs, listed_rowwise_outputs, missing
 from solver.heuristics.smaug.sizes import TileShape

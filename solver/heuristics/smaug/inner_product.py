@@ -8,13 +8,7 @@ from model.tiling.backend import Backend
 from model.tiling.operators import INPUTS, OUTPUTS, WEIGHTS, InnerProduct
 from model.tiling.result import Tiling
 from model.tiling.strategy import Strategy
-from solver.heuristics.smaug.enumeration import (
-    Configuration,
-    TileRule,
-    best_strategy,
-    fullest,
-    tile_shapes,
-)
+from solver.heuristics.smaug.enumeration import Configuration, TileRule, best_strategy, fullest, tile_shapes
 from solver.heuristics.smaug.features import Strategies, feature_combinations
 from solver.heuristics.smaug.sizes import TileShape
 from solver.heuristics.smaug.tensors import plain_tensor

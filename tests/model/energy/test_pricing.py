@@ -2,14 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from model.energy import (
-    CompoundClasses,
-    EnergyError,
-    EnergyRequest,
-    EnergyTables,
-    load_tables,
-    price,
-)
+from model.energy import CompoundClasses, EnergyError, EnergyRequest, EnergyTables, load_tables, price
 from model.spec.reader import read_files
 from model.spec.source import Span
 from tests.conftest import SHARED

@@ -2,14 +2,7 @@
 
 import pytest
 
-from model.spec.source import (
-    MappingNode,
-    ScalarNode,
-    SourceText,
-    Span,
-    SpecError,
-    did_you_mean,
-)
+from model.spec.source import MappingNode, ScalarNode, SourceText, Span, SpecError, did_you_mean
 
 
 def span_of(text: str, line: int, column: int, length: int) -> Span:

@@ -4,14 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from model.tiling.cuts import (
-    Span,
-    TooManyTilesError,
-    plain_cut,
-    plain_grid,
-    windowed_cut,
-    windows_within,
-)
+from model.tiling.cuts import Span, TooManyTilesError, plain_cut, plain_grid, windowed_cut, windows_within
 from model.tiling.operators import Window
 
 SMALL = st.integers(1, 9)
