@@ -69,9 +69,12 @@ def tightened(candidate: Candidate, goal: Goal, sharp: bool, stop: Stop) -> Cand
     assert bounds is not None  # a surveyed candidate is bounded first
     within = bounds.survivors if candidate.within is None else candidate.within
     if goal.counts_energy:
-        bounds = LatticeBounds(sub, sub.limit(goal), sharp=sharp, stop=stop, within=within)
-        if bounds.empty:
-            return None
+        # Sharp bounds look at pairs of tiles where those are few: the incumbent leaves fewer than before.
+        for look_at_pairs in (False, True) if sharp else (False,):
+            bounds = LatticeBounds(sub, sub.limit(goal), sharp=look_at_pairs, stop=stop, within=within)
+            if bounds.empty:
+                return None
+            within = bounds.survivors
         loads = _load_bounds(sub, goal, bounds.least, bounds.survivors, sharp, stop)
         if loads is None:
             return None

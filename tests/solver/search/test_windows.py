@@ -226,3 +226,28 @@ def test_a_window_and_sums_in_registers_of_one_word():
     blunt, sharp = (LatticeBounds(sub, result.value + 1, sharp=sharp).least for sharp in (False, True))
     assert blunt < 0.6 * result.value
     assert 0.9 * result.value < sharp <= result.value
+
+
+def test_sharp_bounds_begin_with_the_tiles_that_the_incumbent_leaves():
+    """All pairs of tiles are too many to look at; of those that can improve there are few."""
+    dims, bounds = tuple("CMPQRSN"), (128, 128, 112, 112, 3, 3, 4)
+    spaces = (
+        Dataspace("W", tuple((Term(dim),) for dim in "CMRS")),
+        Dataspace("I", ((Term("N"),), (Term("C"),), (Term("P"), Term("R")), (Term("Q"), Term("S")))),
+        Dataspace("O", tuple((Term(dim),) for dim in "NMPQ"), read_write=True),
+    )
+    nodes = (
+        StorageLevel("dram", energy=AccessEnergy(200_000, 200_000, 200_000)),
+        StorageLevel("inputs", size_words=1 << 20, energy=AccessEnergy(62_240, 62_240, 62_240)),
+        StorageLevel("registers", size_words=256, energy=AccessEnergy(1_760, 1_760, 1_760)),
+    )
+    every = KeepRules(frozenset("WIO"))
+    mapspace = Mapspace(
+        Problem("convolution", dims, bounds, spaces),
+        Architecture("single", nodes, Compute("mac", 1_000)),
+        (TemporalRules(),) * 3,
+        (),
+        (every, KeepRules(frozenset("I"), frozenset("WO")), every),
+    )
+    result = map_einsum(mapspace, Options(objectives=("energy",), time_limit_s=60))
+    assert result.status is Status.OPTIMAL
