@@ -109,21 +109,14 @@ def _pairs(
     space: SearchSpace, level: int, spans: IntArray, own: IntArray, stop: Callable[[], bool]
 ) -> tuple[IntArray, IntArray]:
     """Pairs of one of `spans`, what is unrolled inside, and one of `own` that `level` may have room for."""
-    exponents, limits = space.lattice.exponents, space.lattice.limits
     roomy = _roomy(space, level)
     inner, outer = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    rows = max(1, PAIRS // max(1, len(own)))
-    for start in range(0, len(spans), rows):
+    for first, second in space.lattice.dividing(spans, own, PAIRS):
         if stop():
             raise Stopped
-        some = spans[start : start + rows]
-        fits = np.ones((len(some), len(own)), dtype=np.bool_)
-        for axis, limit in enumerate(limits):
-            fits &= exponents[some, axis][:, None] + exponents[own, axis][None, :] <= limit
-        pairs = np.nonzero(fits)
-        held = roomy[some[pairs[0]] + own[pairs[1]]]
-        inner.append(pairs[0][held] + start)
-        outer.append(pairs[1][held])
+        held = roomy[spans[first] + own[second]]
+        inner.append(first[held])
+        outer.append(second[held])
     return np.concatenate(inner), np.concatenate(outer)
 
 

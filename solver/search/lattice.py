@@ -8,7 +8,7 @@ is a running minimum along each axis.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -136,6 +136,20 @@ class Lattice:
     def packed(self) -> tuple[Packed, ...]:
         """The exponents of every vector, packed."""
         return packed(self.exponents, self.limits.tolist())
+
+    def dividing(self, first: IntArray, second: IntArray, most: int) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield the places of pairs of vectors whose product divides the bounds.
+
+        About `most` pairs are looked at at a time, by rising place in `first`.
+        """
+        rows = max(1, most // max(1, len(second)))
+        for start in range(0, len(first), rows):
+            some = first[start : start + rows]
+            fits = np.ones((len(some), len(second)), dtype=np.bool_)
+            for axis, limit in enumerate(self.limits):
+                fits &= self.exponents[some, axis][:, None] + self.exponents[second, axis][None, :] <= limit
+            one, other = np.nonzero(fits)
+            yield one + start, other
 
     def fitting(self, indices: IntArray, factor: int, whole: int = -1) -> BoolArray:
         """Which of the vectors at `indices`, times the vector at `factor`, divide the one at `whole`.

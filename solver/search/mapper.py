@@ -320,7 +320,7 @@ def _result(
         status = Status.UNKNOWN if clock.termination else Status.INFEASIBLE
         return Result(status, termination, objectives, units, bound=bounds[0], statistics=statistics)
     evaluation = best.evaluation
-    values = [objective_value(name, evaluation.energy, evaluation.cycles) for name in objectives]
+    values = [evaluation.value(name) for name in objectives]
     proven = len(bounds) == len(values) and all(b == v for b, v in zip(bounds, values, strict=True))
     return Result(
         Status.OPTIMAL if proven else Status.FEASIBLE,

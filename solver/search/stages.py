@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import mul
 
@@ -139,7 +139,9 @@ class StageRules:
         """One of all pairs of choices that have the same product within the bounds, and the same mark."""
         numbers: dict[_Mark, int] = {}
         rows, columns, kinds, known = [NOTHING], [NOTHING], [NOTHING], NOTHING
-        for first, second in self._dividing(outer.indices, inner.indices, stop):
+        for first, second in self.lattice.dividing(outer.indices, inner.indices, PAIRS):
+            if stop():
+                raise Stopped
             together = self._together(outer, inner, outer.kinds[first], inner.kinds[second], numbers)
             # Keys are the same in all rounds: numbers only grow.
             keys = together * self.lattice.size + outer.indices[first] + inner.indices[second]
@@ -168,17 +170,3 @@ class StageRules:
         marks = (outer.marks[i].then(inner.marks[j]) for i, j in pairs)
         found = [numbers.setdefault(mark, len(numbers)) for mark in marks]
         return np.array(found, dtype=np.int64)[inverse]
-
-    def _dividing(self, outer: IntArray, inner: IntArray, stop: Stop) -> Iterator[tuple[IntArray, IntArray]]:
-        """Places of pairs out of two lists of lattice vectors whose product divides the bounds."""
-        exponents, limits = self.lattice.exponents, self.lattice.limits
-        rows = max(1, PAIRS // max(1, len(inner)))
-        for start in range(0, len(outer), rows):
-            if stop():
-                raise Stopped
-            some = outer[start : start + rows]
-            fits = np.ones((len(some), len(inner)), dtype=np.bool_)
-            for axis, limit in enumerate(limits):
-                fits &= exponents[some, axis][:, None] + exponents[inner, axis][None, :] <= limit
-            first, second = np.nonzero(fits)
-            yield first + start, second

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
@@ -65,15 +65,20 @@ def with_signs(random: Random, mapspace: Mapspace) -> Mapspace:
     return replace(mapspace, problem=replace(mapspace.problem, dataspaces=tuple(spaces)))
 
 
-def register_mapspaces(seed: int, count: int, max_mappings: int) -> list[Mapspace]:
-    """Mapspaces with small levels for one dataspace each, so that tiles often stay over several slots."""
+def _drawn(draw: Callable[[Random], Mapspace], seed: int, count: int, max_mappings: int) -> list[Mapspace]:
+    """Mapspaces with a mapping at least, and not too many."""
     random = Random(seed)
     found: list[Mapspace] = []
     while len(found) < count:
-        mapspace = _register_mapspace(random)
+        mapspace = draw(random)
         if 0 < count_mappings(mapspace, max_mappings, innermost_orders=False) <= max_mappings:
             found.append(mapspace)
     return found
+
+
+def register_mapspaces(seed: int, count: int, max_mappings: int) -> list[Mapspace]:
+    """Mapspaces with small levels for one dataspace each, so that tiles often stay over several slots."""
+    return _drawn(_register_mapspace, seed, count, max_mappings)
 
 
 def _register_mapspace(random: Random) -> Mapspace:
@@ -101,13 +106,7 @@ def _register_mapspace(random: Random) -> Mapspace:
 
 def alike_mapspaces(seed: int, count: int, max_mappings: int) -> list[Mapspace]:
     """Mapspaces with dimensions that no dataspace tells apart, and fanouts that unroll different ones."""
-    random = Random(seed)
-    found: list[Mapspace] = []
-    while len(found) < count:
-        mapspace = _alike_mapspace(random)
-        if 0 < count_mappings(mapspace, max_mappings, innermost_orders=False) <= max_mappings:
-            found.append(mapspace)
-    return found
+    return _drawn(_alike_mapspace, seed, count, max_mappings)
 
 
 def _alike_mapspace(random: Random) -> Mapspace:
