@@ -8,7 +8,7 @@ in place: the loops in between cancel out. So a running minimum over divisors jo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -17,11 +17,16 @@ import numpy as np
 
 from solver.search.boundary import Boundary
 from solver.search.lattice import INFINITY, FloatArray, IntArray
+from solver.search.leads import MOST_PAIRS
 from solver.search.rows import CLOSED, Row
 from solver.search.spatial import StageChoice
 from solver.search.steps import SlotStep
 from solver.search.stopping import Stop, Stopped, never
 from solver.search.subproblem import Subproblem
+
+
+MOST_PARTS = 64
+"""Parts up to which the pairs of tiles inside and outside of a slot are looked at."""
 
 
 @dataclass(frozen=True)
@@ -285,22 +290,33 @@ class LatticeBounds:
     ) -> dict[Row, IntArray]:
         """Bounds at the tiles `outer` of `level` from those of the stage one level inside."""
         sources, origins = self._unroll(level, stage.tiles)
-        slot = SlotStep(self, level, stage.tiles[origins], sources, outer)
-        result: dict[Row, IntArray] = {CLOSED: np.full(len(outer), INFINITY, dtype=np.int64)}
+        result = {CLOSED: np.full(len(outer), INFINITY, dtype=np.int64)}
+        for part in self._parts(len(sources), len(outer)):
+            slot = SlotStep(self, level, stage.tiles[origins], sources, outer[part])
+            for key, bound in self._outwards(slot, stage, inside, origins, room):
+                known = result.setdefault(key, np.full(len(outer), INFINITY, dtype=np.int64))
+                known[part] = np.minimum(known[part], bound)
+        return result
+
+    def _parts(self, sources: int, targets: int) -> list[slice]:
+        """Parts of the tiles outside of a slot: so small that pairs may be looked at, where that pays."""
+        if not self.sharp or sources * targets > MOST_PARTS * MOST_PAIRS:
+            return [slice(0, targets)]
+        size = max(1, MOST_PAIRS // max(1, sources))
+        return [slice(start, start + size) for start in range(0, targets, size)]
+
+    def _outwards(
+        self, slot: SlotStep, stage: StageTables, inside: dict[Row, IntArray], origins: IntArray, room: int
+    ) -> Iterator[tuple[Row, IntArray]]:
+        """Rows outside of a slot with bounds at its outer tiles, several times the same row."""
         for members, costs in zip(self.classes, stage.own, strict=True):
-            for row, values in inside.items():
-                if not row.fits(members):
-                    continue
+            for row in (row for row in inside if row.fits(members)):
                 if self._stop():
                     raise Stopped
-                combined = costs + values
+                combined = costs + inside[row]
                 useful = combined < room
-                if not useful.any():
-                    continue
-                combined = np.where(useful, combined, INFINITY)[origins]
-                for key, bound in slot.outwards(row, members, combined):
-                    result[key] = np.minimum(bound, result.get(key, INFINITY))
-        return result
+                if useful.any():
+                    yield from slot.outwards(row, members, np.where(useful, combined, INFINITY)[origins])
 
     def _unroll(self, level: int, tiles: IntArray) -> tuple[IntArray, IntArray]:
         """All products of `tiles` and a spatial choice below `level`, and the places of their tiles."""

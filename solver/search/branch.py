@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -55,7 +55,9 @@ class Branching:
         whole = self.space.lattice.size - 1
         least = int(self.bounds.inside[0][CLOSED][0])
         in_place, leads = (1,) * len(views), (None,) * len(views)
-        root = Node(0, whole, 0, least, 0.0, 0.0, self.sub.base_loads, (), in_place, None, (), (), (), leads)
+        root = Node(
+            0, whole, 0, least, 0.0, 0.0, self.sub.base_loads, (), in_place, None, (), (), (), (), leads
+        )
         yield from self._visit(root)
 
     @property
@@ -161,18 +163,25 @@ class Branching:
         orders = self.orders[node.level]
         idle = candidates.loops[:, list(orders.useful)].prod(axis=1) == 1
         for number, order in enumerate(orders.classes):
-            keep = self._leading(candidates.loops, order, orders.fixed) | (idle & (number == 0))
+            keep = self._possible(candidates.loops, order, orders.fixed) | (idle & (number == 0))
             family = self._ordered(node, candidates, order, keep)
             if family is not None:
                 yield family
 
     @staticmethod
-    def _leading(loops: IntArray, order: OrderClass, fixed: int) -> BoolArray:
-        """Candidates whose first open group has loops; otherwise another class starts with the next."""
-        if fixed >= len(order):
+    def _possible(loops: IntArray, order: OrderClass, fixed: int) -> BoolArray:
+        """Candidates for which a class is looked at.
+
+        Its first open group has loops; otherwise another class starts with the next. A turn that it is
+        there for may take place.
+        """
+        if fixed >= len(order.groups):
             return np.zeros(len(loops), dtype=np.bool_)
-        leading: BoolArray = loops[:, list(order[fixed].dims)].prod(axis=1) > 1
-        return leading
+        possible: BoolArray = _any_loop(loops, order.groups[fixed].dims)
+        if order.turns:
+            turns = [_any_loop(loops, own.leads) & _any_loop(loops, own.partners) for own in order.turns]
+            possible &= np.any(turns, axis=0) & _any_loop(loops, order.late)
+        return possible
 
     def _candidates(
         self, node: Node, stage: StageTables, places: IntArray, member: StageChoice
@@ -216,3 +225,9 @@ class Branching:
         walk = Walk(self.space, node, candidates.only(keep), order)
         kept = tuple((boundary, words[keep]) for boundary, words in delivered)
         return Family(walk, energy[keep], least[keep], values[keep], busiest[keep], loads[keep], kept)
+
+
+def _any_loop(loops: IntArray, dims: Iterable[int]) -> BoolArray:
+    """Candidates with a loop over one of `dims`."""
+    found: BoolArray = loops[:, list(dims)].prod(axis=1) > 1
+    return found

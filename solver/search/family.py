@@ -42,6 +42,7 @@ class Family:
             tuple(int(run[position]) for run in walk.runs),
             walk.signature(position),
             (*node.path, tuple(int(t) for t in found.loops[position])),
+            (*node.orders, walk.order),
             (*node.spatial, found.member),
             (*node.extents, tuple(e * f for e, f in zip(extents, factors, strict=True))),
             walk.leading(position),
@@ -63,8 +64,9 @@ def best_first(families: Sequence[Family], limit: Callable[[], int]) -> Iterator
     for place in np.lexsort((least, values)).tolist():
         if least[place] >= limit():
             continue
-        child = families[numbers[place]].child(int(positions[place]))
-        key = (child.tile, child.spatial[-1], child.energy, child.in_place, child.signature, child.leads)
+        family = families[numbers[place]]
+        child = family.child(int(positions[place]))
+        key = (child.spatial[-1], child.energy, child.state(family.walk.space.views))
         if key not in seen:
             seen.add(key)
             yield child

@@ -71,6 +71,7 @@ class Node:
     in_place: tuple[int, ...]
     signature: frozenset[int] | None
     path: tuple[tuple[int, ...], ...]
+    orders: tuple[OrderClass, ...]
     spatial: tuple[StageChoice, ...]
     extents: tuple[tuple[int, ...], ...]
     leads: tuple[tuple[_Lead, ...] | None, ...]
@@ -92,11 +93,19 @@ class Node:
         It ends with the first slot that also moves the dataspace in other ranks.
         """
         apart = view.apart(component)
-        for loops, inner in zip(reversed(self.path), reversed(self.extents), strict=True):
-            moves = [inner[d] * (component.step(d) or 0) for d in component.dims if loops[d] > 1]
-            yield tuple(moves)
+        slots = zip(reversed(self.path), reversed(self.orders), reversed(self.extents), strict=True)
+        for loops, order, inner in slots:
+            moving = [d for d in component.dims if loops[d] > 1]
+            free = any(loops[d] > 1 for d in loose_dims(view, apart, order))
+            near = [d for d in moving if free or all(loops[a] == 1 for a in order.inside(d, apart))]
+            yield tuple(inner[d] * (component.step(d) or 0) for d in near)
             if any(loops[d] > 1 for d in apart):
                 return
+
+
+def loose_dims(view: DataspaceView, apart: Sequence[int], order: OrderClass) -> list[int]:
+    """Dimensions that may move a dataspace anywhere in a class of orders, but not in ranks `apart`."""
+    return sorted((order.anywhere & view.relevant) - frozenset(apart))
 
 
 @dataclass(frozen=True)
@@ -150,7 +159,7 @@ class Walk:
         self.first = np.full(count, -1, dtype=np.int64)
         self.leads: dict[tuple[int, int], BoolArray] = {}
         self._known_leads: dict[tuple[int, int], _Lead] = {}
-        for number, group in enumerate(order):
+        for number, group in enumerate(order.groups):
             moving = self._product(group.dims) > 1
             self.first[(self.first < 0) & moving] = number
             for view in space.views:
@@ -276,16 +285,15 @@ class Walk:
         others: Sequence[int],
     ) -> BoolArray:
         """Where loops over `others` in this slot, or any outside, may meet a tile of a lead's again."""
-        loops = self.candidates.loops
+        loops, apart = self.candidates.loops, view.apart(component)
         inside = lead.copy()
         possible = np.zeros(len(lead), dtype=np.bool_)
         several = (loops[:, list(others)] > 1).sum(axis=1) > 1
         for d in others:
             move = self._move(component, d)
             meets = several | (move == lead) | overlapping & (move == 2 * lead)
-            possible |= (loops[:, d] > 1) & meets
+            possible |= (loops[:, d] > 1) & meets & ~self._apart_inside(view, apart, d)
             inside += np.where(loops[:, d] > 1, move, 0)
-        apart = view.apart(component)
         reached = self._product(apart) == 1 if apart else np.ones(len(lead), dtype=np.bool_)
         for moves in self.node.moves_outside(view, component):
             for number, farther in enumerate(moves):
@@ -294,6 +302,11 @@ class Walk:
                     possible |= reached & ((jump == 0) | overlapping & (jump == lead))
             inside = inside + sum(moves)
         return possible
+
+    def _apart_inside(self, view: DataspaceView, apart: Sequence[int], dim: int) -> BoolArray:
+        """Where loops inside of the one over `dim` move the dataspace in ranks `apart`."""
+        found: BoolArray = self._product(self.order.inside(dim, apart)) > 1
+        return found & (self._product(loose_dims(view, apart, self.order)) == 1)
 
     def inside(self, bounds: LatticeBounds, level: int, places: IntArray) -> IntArray:
         """Lower bound on the energy of all boundaries inside the tiles of `level`, at `places` there."""
@@ -352,14 +365,14 @@ class Walk:
     def _stays(self, place: int) -> BoolArray:
         """Candidates whose innermost loop outside leaves dataspace `place` as it is."""
         stays = np.zeros(len(self.first), dtype=np.bool_)
-        for number in range(-1, len(self.order)):
+        for number in range(-1, len(self.order.groups)):
             signature = self._signature(number)
             if signature is None or place in signature:
                 stays |= self.first == number
         return stays
 
     def _signature(self, number: int) -> frozenset[int] | None:
-        return self.node.signature if number < 0 else self.order[number].signature
+        return self.node.signature if number < 0 else self.order.groups[number].signature
 
     def signature(self, candidate: int) -> frozenset[int] | None:
         """Dataspaces that the innermost loop outside of a candidate's tile leaves in place."""

@@ -14,7 +14,15 @@ from solver.search.dataspaces import view
 from solver.search.orders import OrderClass, allowed_orders, slot_orders
 from tests.bruteforce import temporal_orders
 from tests.solver.search.unusual import unusual_einsum
-from tests.strategies import gemm, mttkrp, two_outputs
+from tests.strategies import (
+    convolution_1d,
+    convolution_2d,
+    depthwise,
+    gemm,
+    grouped_convolution,
+    mttkrp,
+    two_outputs,
+)
 
 Einsum = Callable[[Random], tuple[Dataspace, ...]]
 
@@ -59,7 +67,8 @@ def slide_along_what_all_use(random: Random) -> tuple[Dataspace, ...]:
     return Dataspace("B", ((Term("S"),),)), Dataspace("Z", ((Term("Q"),), window), read_write=True)
 
 
-EINSUMS = (gemm, mttkrp, two_outputs, simple_einsum, unusual_einsum, slide_along_what_all_use)
+CONVOLUTIONS = (convolution_1d, convolution_2d, depthwise, grouped_convolution)
+EINSUMS = (gemm, mttkrp, two_outputs, simple_einsum, unusual_einsum, slide_along_what_all_use, *CONVOLUTIONS)
 
 
 @pytest.mark.parametrize("einsum", EINSUMS)
@@ -82,8 +91,8 @@ def test_classes_cover_every_useful_order(einsum: Einsum, seed: int):
 
 def orders_of(members: OrderClass, dims: tuple[str, ...]) -> list[tuple[str, ...]]:
     """All orders of a class: groups in their order, but for the loops that may lie farther in."""
-    number = {d: place for place, group in enumerate(members) for d in group.dims}
-    early = {d: place for place, group in reversed(list(enumerate(members))) for d in group.before}
+    number = {d: place for place, group in enumerate(members.groups) for d in group.dims}
+    early = {d: place for place, group in reversed(list(enumerate(members.groups))) for d in group.before}
     return [
         tuple(dims[d] for d in order)
         for order in permutations(number)
@@ -107,5 +116,5 @@ def test_every_class_holds_every_dimension_once(seed: int):
     rules = random_rules(random, dims)
     orders = slot_orders(rules, dims, views)
     for members in orders.classes:
-        assert sorted(d for group in members for d in group.dims) == list(range(len(dims)))
-        assert [dims[group.dims[0]] for group in members[: orders.fixed]] == list(rules.inner)
+        assert sorted(d for group in members.groups for d in group.dims) == list(range(len(dims)))
+        assert [dims[group.dims[0]] for group in members.groups[: orders.fixed]] == list(rules.inner)
