@@ -24,7 +24,6 @@ from solver.search.steps import SlotStep
 from solver.search.stopping import Stop, Stopped, never
 from solver.search.subproblem import Subproblem
 
-
 MOST_PARTS = 64
 """Parts up to which the pairs of tiles inside and outside of a slot are looked at."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ from model.numbers import prime_factors
 from solver.search.dataspaces import Component, DataspaceView
 from solver.search.lattice import BoolArray, IntArray, Slot
 from solver.search.space import SearchSpace
-from solver.search.windows import Unrolling, led_words
+from solver.search.windows import ALWAYS, OFTEN, Returns, Unrolling, led_words
 
 MOST_PAIRS = 1 << 20
 """Pairs of tiles up to which the loops between them are looked at one by one."""
@@ -216,7 +217,8 @@ class SlotPairs:
             away, returns = self.moving(apart), self.moving(partners)
             outside = ~(away | self._beyond(component, d, move, move))
             some = self._led(view, component, d, plain, box, least)
-            straight = led_words(plain, box, self.loops(d), move, outside, least)
+            farther = Returns(farther=np.where(outside, OFTEN, 1))
+            straight = led_words(plain, box, self.loops(d), move, farther, least)
             yield Lead(d, partners, apart, straight, may_lead & (away | ~returns), some, may_lead & returns)
 
     def grown(self, dims: Sequence[int]) -> IntArray:
@@ -246,35 +248,41 @@ class SlotPairs:
         """Words when the loop over `dim` is the innermost one that moves `component`."""
         if component.step(dim) is None:
             return least
-        may_return = self._may_return(view, component, dim, box)
-        return led_words(plain, box, self.loops(dim), self._move(component, dim), may_return, least)
+        returns = self._returns(view, component, dim, box)
+        return led_words(plain, box, self.loops(dim), self._move(component, dim), returns, least)
 
     def _move(self, component: Component, dim: int) -> IntArray:
         extents = self.space.lattice.extents[self.sources, dim]
         move: IntArray = extents[None, :] * (component.step(dim) or 0)
         return move
 
-    def _may_return(self, view: DataspaceView, component: Component, dim: int, box: IntArray) -> BoolArray:
-        """Where a loop of the component farther out may be compared with an overlapping tile.
+    def _returns(self, view: DataspaceView, component: Component, dim: int, box: IntArray) -> Returns:
+        """Loops of the component farther out that may be compared with an overlapping tile.
 
         Loops outside of the slot may, unless a loop of this slot moves the dataspace elsewhere.
         """
         lead = self._move(component, dim)
-        apart = self.moving(view.apart(component))
-        possible = ~(apart | self._beyond(component, dim, lead, lead))
-        others = [d for d in component.dims if d != dim]
+        nowhere = self.moving(view.apart(component)) | self._beyond(component, dim, lead, lead)
+        here, others = np.ones_like(nowhere, dtype=np.int64), [d for d in component.dims if d != dim]
         for d in others:
             move = self._move(component, d)
             continues = (lead < box) & (move == 2 * lead)
             meets = (move == lead) | continues if len(others) == 1 else np.array(True)
-            possible |= (self.loops(d) > 1) & meets
-        return possible
+            here = np.where(meets, here * self.loops(d), here)
+        every = math.prod(self.loops(d) for d in others)
+        return Returns(here, np.where(nowhere, 1, OFTEN), every)
 
 
 def led_twice(
-    space: SearchSpace, place: int, dim: int, count: int, tiles: IntArray, unrolling: Unrolling
+    space: SearchSpace,
+    place: int,
+    dim: int,
+    count: int,
+    tiles: IntArray,
+    unrolling: Unrolling,
+    returns: Returns,
 ) -> tuple[IntArray, IntArray]:
-    """Words of all deliveries if a loop over `dim` leads: with a loop farther out that returns, and without.
+    """Words of all deliveries if a loop over `dim` leads: the least, and as few as `returns` leave.
 
     That loop has `count` iterations and spans `tiles`; what it moves is the tile inside of it.
     """
@@ -284,8 +292,8 @@ def led_twice(
     plain, box = own.plain_words[tiles], own.boxes[c][tiles]
     move = space.lattice.extents[tiles, dim] * (component.step(dim) or 0)
     least = space.sliding_words(place, c, unrolling)[tiles]
-    returning, straight = (led_words(plain, box, count, move, may, least) for may in (True, False))
-    return np.minimum(returning, plain), np.minimum(straight, plain)
+    fewest, words = (led_words(plain, box, count, move, own, least) for own in (ALWAYS, returns))
+    return np.minimum(fewest, plain), np.minimum(words, plain)
 
 
 def component_of(view: DataspaceView, dim: int) -> tuple[int, Component]:

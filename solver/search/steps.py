@@ -12,6 +12,7 @@ from solver.search.boundary import Boundary
 from solver.search.lattice import INFINITY, BoolArray, IntArray
 from solver.search.leads import Lead, SlotPairs, led_twice
 from solver.search.rows import CLOSED, Row, Waiting
+from solver.search.windows import NEVER, Returns
 
 if TYPE_CHECKING:
     from solver.search.bounds import LatticeBounds
@@ -238,7 +239,7 @@ class SlotStep:
 
     def _straight(self, boundary: Boundary, dim: int, count: int) -> IntArray:
         """The surcharge if a loop inside leads, and none returns to its tiles."""
-        straight = straight_surcharge(boundary, self.tiles, dim, count)
+        straight = led_surcharge(boundary, self.tiles, dim, count, NEVER)
         ends = self.pairs.ends_lead(boundary.place, dim, count)
         surcharge: IntArray = np.where(ends, straight[None, :], 0)
         return surcharge
@@ -256,13 +257,13 @@ class SlotStep:
         return self._ended[key]
 
 
-def straight_surcharge(boundary: Boundary, tiles: IntArray, dim: int, count: int) -> IntArray:
-    """What a boundary costs beyond its least if a loop over `dim` leads, and none returns to its tiles.
+def led_surcharge(boundary: Boundary, tiles: IntArray, dim: int, count: int, returns: Returns) -> IntArray:
+    """What a boundary costs beyond its least if a loop over `dim` leads.
 
     The loop has `count` iterations and spans `tiles`.
     """
     sub = boundary.sub
-    words = led_twice(sub.space, boundary.place, dim, count, tiles, boundary.unrolling)
+    words = led_twice(sub.space, boundary.place, dim, count, tiles, boundary.unrolling, returns)
     least, exact = (boundary.extra(boundary.unreused_words(tiles, each)) for each in words)
     surcharge: IntArray = np.maximum(exact - least, 0)
     return surcharge

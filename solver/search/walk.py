@@ -16,34 +16,34 @@ from solver.search.orders import Group, OrderClass
 from solver.search.rows import Row, Waiting
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageChoice
-from solver.search.steps import straight_surcharge
-from solver.search.windows import led_words
+from solver.search.steps import led_surcharge
+from solver.search.windows import Returns, led_words
 
-_SlotMoves = tuple[int, ...]
-"""Words per iteration by which each loop of a slot moves a component, in no order."""
+_SlotMoves = tuple[tuple[int, int], ...]
+"""Words per iteration by which each loop of a slot moves a component, and its iterations, in no order."""
 
 
 @dataclass(frozen=True)
 class _Lead:
     """A loop as the innermost one that moves a component: iterations, and words per iteration.
 
-    ``may_return`` tells whether a loop farther out may meet an overlapping tile again. Without a
-    ``move`` the component moves in several ranks. Arrays run along candidates; or all are scalars.
+    ``returns`` are those of loops farther out. Without a ``move`` the component moves in several ranks.
+    Arrays run along candidates; or all are scalars.
     """
 
     component: int
     count: IntArray | int
     move: IntArray | int | None
-    may_return: BoolArray | bool | None
+    returns: Returns | None
 
     def only(self, candidate: int) -> _Lead:
         """The loop of one candidate."""
         if not isinstance(self.count, np.ndarray):
             return self
-        if not isinstance(self.move, np.ndarray) or not isinstance(self.may_return, np.ndarray):
-            return _Lead(self.component, int(self.count[candidate]), None, None)
-        move, may_return = int(self.move[candidate]), bool(self.may_return[candidate])
-        return _Lead(self.component, int(self.count[candidate]), move, may_return)
+        count = int(self.count[candidate])
+        if not isinstance(self.move, np.ndarray) or self.returns is None:
+            return _Lead(self.component, count, None, None)
+        return _Lead(self.component, count, int(self.move[candidate]), self.returns.only(candidate))
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Node:
             moving = [d for d in component.dims if loops[d] > 1]
             free = any(loops[d] > 1 for d in loose_dims(view, apart, order))
             near = [d for d in moving if free or all(loops[a] == 1 for a in order.inside(d, apart))]
-            yield tuple(inner[d] * (component.step(d) or 0) for d in near)
+            yield tuple((inner[d] * (component.step(d) or 0), loops[d]) for d in near)
             if any(loops[d] > 1 for d in apart):
                 return
 
@@ -214,7 +214,7 @@ class Walk:
             component, count = self.space.views[place].components[c], self.candidates.loops[:, dim]
             lead = _Lead(c, count, None, None)
             if component.step(dim) is not None:
-                lead = _Lead(c, count, self._move(component, dim), self._may_return(place, c, dim))
+                lead = _Lead(c, count, self._move(component, dim), self._returns(place, c, dim))
             self._known_leads[place, dim] = lead
         return self._known_leads[place, dim]
 
@@ -231,11 +231,11 @@ class Walk:
 
     def _led(self, place: int, c: int, lead: _Lead, least: IntArray) -> IntArray:
         """Words of all deliveries when `lead` is the innermost loop that moves the dataspace."""
-        if lead.move is None or lead.may_return is None:
+        if lead.move is None or lead.returns is None:
             return least
         tables, tiles = self.space.tables[place], self.candidates.tiles
         plain, box = tables.plain_words[tiles], tables.boxes[c][tiles]
-        return led_words(plain, box, lead.count, lead.move, lead.may_return, least)
+        return led_words(plain, box, lead.count, lead.move, lead.returns, least)
 
     def leading(self, candidate: int) -> tuple[tuple[_Lead, ...] | None, ...]:
         """Per dataspace, the loops that may be the innermost ones moving a candidate's tile.
@@ -263,50 +263,56 @@ class Walk:
         moves: IntArray = extent * (self.candidates.member.factors[dim] * (component.step(dim) or 0))
         return moves
 
-    def _may_return(self, place: int, c: int, dim: int) -> BoolArray:
-        """Where a farther loop of the component may be compared with an overlapping tile.
-
-        Such a loop moves by what all loops of the component inside it add up to, or by the leading
-        loop's movement more if tiles overlap. Loops of other components in between rule it out.
-        """
+    def _returns(self, place: int, c: int, dim: int) -> Returns:
+        """Farther loops of component `c` that may be compared with an overlapping tile."""
         view = self.space.views[place]
         component = view.components[c]
         lead = self._move(component, dim)
         overlapping = lead < self.space.tables[place].boxes[c][self.candidates.tiles]
         others = [d for d in component.dims if d != dim]
-        return self._returns(view, component, lead, overlapping, others)
+        inside = self.candidates.loops[:, dim] * self.runs[place]
+        return self._returning(view, component, lead, overlapping, others, inside)
 
-    def _returns(
+    def _returning(
         self,
         view: DataspaceView,
         component: Component,
         lead: IntArray,
         overlapping: BoolArray,
         others: Sequence[int],
-    ) -> BoolArray:
-        """Where loops over `others` in this slot, or any outside, may meet a tile of a lead's again."""
+        inside: IntArray | int,
+    ) -> Returns:
+        """Loops over `others` here, or any outside, that may meet a tile of a lead's again.
+
+        Such a loop moves by what all loops of the component inside it add up to, or by the leading
+        loop's movement more if tiles overlap. Loops of other components in between rule it out. Of this
+        slot's iterations, `inside` are those of the lead and of loops inside of it.
+        """
         loops, apart = self.candidates.loops, view.apart(component)
-        inside = lead.copy()
-        possible = np.zeros(len(lead), dtype=np.bool_)
+        moved, here = lead.copy(), np.ones(len(lead), dtype=np.int64)
         several = (loops[:, list(others)] > 1).sum(axis=1) > 1
         for d in others:
             move = self._move(component, d)
             meets = several | (move == lead) | overlapping & (move == 2 * lead)
-            possible |= (loops[:, d] > 1) & meets & ~self._apart_inside(view, apart, d)
-            inside += np.where(loops[:, d] > 1, move, 0)
-        reached = self._product(apart) == 1 if apart else np.ones(len(lead), dtype=np.bool_)
+            here *= np.where(meets & ~self._apart_inside(view, apart, d), loops[:, d], 1)
+            moved += np.where(loops[:, d] > 1, move, 0)
+        farther = np.ones(len(lead), dtype=np.int64)
         for moves in self.node.moves_outside(view, component):
-            for number, farther in enumerate(moves):
-                for summed in _subset_sums(moves[:number] + moves[number + 1 :]):
-                    jump = farther - summed - inside
-                    possible |= reached & ((jump == 0) | overlapping & (jump == lead))
-            inside = inside + sum(moves)
-        return possible
+            for number, (own, count) in enumerate(moves):
+                meets = np.zeros(len(lead), dtype=np.bool_)
+                for summed in _subset_sums([move for move, _ in (*moves[:number], *moves[number + 1 :])]):
+                    jump = own - summed - moved
+                    meets |= (jump == 0) | overlapping & (jump == lead)
+                farther *= np.where(meets, count, 1)
+            moved = moved + sum(move for move, _ in moves)
+        reached = self._product(apart) == 1
+        return Returns(here, np.where(reached, farther, 1), loops.prod(axis=1) // inside)
 
     def _apart_inside(self, view: DataspaceView, apart: Sequence[int], dim: int) -> BoolArray:
         """Where loops inside of the one over `dim` move the dataspace in ranks `apart`."""
-        found: BoolArray = self._product(self.order.inside(dim, apart)) > 1
-        return found & (self._product(loose_dims(view, apart, self.order)) == 1)
+        loose = self._product(loose_dims(view, apart, self.order))
+        inside: BoolArray = (self._product(self.order.inside(dim, apart)) > 1) & (loose == 1)
+        return inside
 
     def inside(self, bounds: LatticeBounds, level: int, places: IntArray) -> IntArray:
         """Lower bound on the energy of all boundaries inside the tiles of `level`, at `places` there."""
@@ -347,20 +353,19 @@ class Walk:
         if not bounds.same_tile(level, boundary):
             return 0
         if own.lead is not None:
-            straight = straight_surcharge(boundary, tiles, own.lead, own.times)
-            return np.where(self._may_return_to(own, own.lead), 0, straight)
+            return led_surcharge(boundary, tiles, own.lead, own.times, self._returns_to(own, own.lead))
         least = boundary.extra(boundary.unreused_words(tiles))
         surcharge: IntArray = np.maximum(boundary.extra(self.delivered(boundary)) - least, 0)
         return surcharge
 
-    def _may_return_to(self, own: Waiting, dim: int) -> BoolArray:
-        """Where a loop outside may be compared with an overlapping tile of a lead inside over `dim`."""
+    def _returns_to(self, own: Waiting, dim: int) -> Returns:
+        """Loops that may be compared with an overlapping tile of a lead inside over `dim`."""
         view, lattice = self.space.views[own.place], self.space.lattice
         c, component = component_of(view, dim)
         inside = tiles_inside(self.space, self.candidates.tiles, dim, own.times)
         lead = lattice.extents[inside, dim] * (component.step(dim) or 0)
         overlapping = lead < self.space.tables[own.place].boxes[c][inside]
-        return self._returns(view, component, lead, overlapping, component.dims)
+        return self._returning(view, component, lead, overlapping, component.dims, 1)
 
     def _stays(self, place: int) -> BoolArray:
         """Candidates whose innermost loop outside leaves dataspace `place` as it is."""

@@ -106,12 +106,46 @@ def _never_meet(lattice: Lattice, part: Component, dim: int, other: int, unrolli
     return apart
 
 
+OFTEN = 1 << 40
+"""Iterations of loops that are not known."""
+
+
+@dataclass(frozen=True)
+class Returns:
+    """How often loops farther out meet a tile again that overlaps with the one at hand.
+
+    Each time, the innermost loop that moves the window begins anew. Of the nearest slot, the loops that may
+    return have `here` iterations together, of the slots outside of it `farther`: 1 where there are none.
+    Loops with `between` iterations lie inside of the latter for certain.
+    """
+
+    here: IntArray | int = 1
+    farther: IntArray | int = 1
+    between: IntArray | int = 1
+
+    def only(self, candidate: int) -> Returns:
+        """Those of one of several candidates."""
+        return Returns(
+            *(int(own[candidate]) for own in map(np.asarray, (self.here, self.farther, self.between)))
+        )
+
+    def saved(self, words: IntArray) -> IntArray:
+        """At most the words that returns save, of as many that are due to first positions."""
+        outside = words // self.between
+        again = np.where(np.asarray(self.farther) > 1, -(-words // self.between) - outside // self.farther, 0)
+        saved: IntArray = np.minimum(words - words // self.here + again, words)
+        return saved
+
+
+NEVER, ALWAYS = Returns(), Returns(farther=OFTEN)
+
+
 def led_words(
     plain: IntArray,
     box: IntArray,
     count: IntArray | int,
     move: IntArray | int,
-    may_return: BoolArray | bool,
+    returns: Returns,
     least: IntArray,
 ) -> IntArray:
     """Words of all deliveries when one loop is the innermost one that moves a component.
@@ -125,16 +159,15 @@ def led_words(
         Words of all tiles delivered whole, and a tile's extent in the component.
     count, move
         Iterations of the loop, and words per iteration by which it moves the component.
-    may_return
-        Whether a loop farther out may be compared with an overlapping tile.
+    returns
+        Loops farther out that may be compared with an overlapping tile.
     least
         Least words of all deliveries, whatever the loops.
     """
     fresh = np.minimum(move, box)
     share = plain // (box * count)
     whole = share * (box + (count - 1) * fresh)
-    saved = np.maximum(least, share * ((count - 1) * fresh))
-    words: IntArray = np.where(may_return, np.minimum(whole, saved), whole)
+    words: IntArray = np.minimum(whole, np.maximum(least, whole - returns.saved(share * box)))
     return words
 
 
