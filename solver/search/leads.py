@@ -17,7 +17,7 @@ from solver.search.windows import ALWAYS, OFTEN, Returns, Unrolling, led_words
 MOST_PAIRS = 1 << 20
 """Pairs of tiles up to which the loops between them are looked at one by one."""
 
-MOST_LED_PAIRS = 1 << 14
+MOST_LED_PAIRS = 1 << 16
 """Pairs of tiles up to which it is followed outwards which loop leads."""
 
 
@@ -98,37 +98,41 @@ class SlotPairs:
         return moving
 
     def alone(self, place: int) -> Iterator[tuple[int, int, BoolArray]]:
-        """Dimensions along which windows slide, iterations, and the pairs that only such a loop moves."""
-        view = self.space.views[place]
+        """Dimensions along which windows slide, iterations, and the pairs that only such a loop moves.
+
+        Pairs are left out to whose tiles no loop farther out can return: their words are known.
+        """
         if len(self.sources) * len(self.targets) > MOST_LED_PAIRS:
             return
-        steady = [d for c in view.components if c.sliding for d in c.dims if c.step(d) is not None]
-        for d in steady:
+        view = self.space.views[place]
+        steady = ((c, d) for c in view.components if c.sliding for d in c.dims if c.step(d) is not None)
+        for component, d in steady:
+            move = self._move(component, d)
             only = ~self.moving(sorted(view.relevant - {d})) & self.reached(None)
-            for count in np.unique(self.loops(d)[only]):
-                if count > 1:
-                    yield d, int(count), only & (self.loops(d) == count)
+            only &= ~self._beyond(component, d, move, move)
+            for count in np.unique(self.loops(d)[only & (self.loops(d) > 1)]):
+                yield d, int(count), only & (self.loops(d) == count)
 
-    def ends_lead(self, place: int, dim: int, count: int) -> BoolArray:
-        """Pairs whose loops keep any loop farther out from returning to the tiles of a lead inside.
+    def returns_to(self, place: int, dim: int, count: int) -> Returns:
+        """Loops, here or farther out, that may return to the tiles of a lead inside of the slot.
 
-        The lead ran over `dim`, with `count` iterations, directly inside of the slot. A loop of the
-        slot moves the dataspace elsewhere, and none that may be inside of it returns itself.
+        The lead runs over `dim`, with `count` iterations, and nothing else moves the dataspace there.
         """
         view = self.space.views[place]
         c, component = component_of(view, dim)
         tiles = tiles_inside(self.space, self.tiles, dim, count)
-        lead = self.space.lattice.extents[tiles, dim] * (component.step(dim) or 0)
-        overlapping = lead < self.space.tables[place].boxes[c][tiles]
-        along = [self.loops(d) > 1 for d in component.dims]
-        meets = np.sum(along, axis=0) > 1
-        for d, moves in zip(component.dims, along, strict=True):
-            jump = self._move(component, d) - lead[None, :]
-            meets |= moves & ((jump == 0) | overlapping[None, :] & (jump == lead[None, :]))
+        lead = self.space.lattice.extents[tiles, dim][None, :] * (component.step(dim) or 0)
+        overlapping = lead < self.space.tables[place].boxes[c][tiles][None, :]
+        several = np.sum([self.loops(d) > 1 for d in component.dims], axis=0) > 1
+        here = np.ones_like(several, dtype=np.int64)
+        for d in component.dims:
+            jump = self._move(component, d) - lead
+            meets = several | (jump == 0) | overlapping & (jump == lead)
+            here = np.where(meets, here * self.loops(d), here)
         again = np.where(self.loops(dim) > 1, self._move(component, dim), 0)
-        beyond = self._beyond(component, dim, lead[None, :] + again, lead[None, :])
-        ends: BoolArray = (self.moving(view.apart(component)) | beyond) & ~meets
-        return ends
+        nowhere = self.moving(view.apart(component)) | self._beyond(component, dim, lead + again, lead)
+        every = math.prod(self.loops(d) for d in range(len(self.space.active)))
+        return Returns(here, np.where(nowhere, 1, OFTEN), every)
 
     def _beyond(self, component: Component, dim: int, passed: IntArray, lead: IntArray) -> BoolArray:
         """Pairs after which no loop farther out can move as far as those so far, or a lead farther.

@@ -10,7 +10,7 @@ import numpy as np
 
 from solver.search.boundary import Boundary
 from solver.search.lattice import INFINITY, BoolArray, IntArray
-from solver.search.leads import Lead, SlotPairs, led_twice
+from solver.search.leads import SlotPairs, component_of, led_twice
 from solver.search.rows import CLOSED, Row, Waiting
 from solver.search.windows import NEVER, Returns
 
@@ -42,7 +42,9 @@ class SlotStep:
         self._surcharges: dict[tuple[Waiting, frozenset[int] | None], IntArray] = {}
         self._known: dict[frozenset[Waiting], list[tuple[frozenset[Waiting], BoolArray]]] = {}
         self._ended: dict[tuple[int, int], IntArray] = {}
-        self._conflicts: dict[tuple[Waiting, frozenset[int], tuple[tuple[int, int], ...]], IntArray] = {}
+        self._conflicts: dict[
+            tuple[Waiting, frozenset[int] | None, tuple[tuple[int, int], ...]], IntArray
+        ] = {}
 
     def outwards(self, row: Row, members: frozenset[int], costs: IntArray) -> Iterator[tuple[Row, IntArray]]:
         """Rows outside of the slot, with their bounds at the tiles outside.
@@ -167,7 +169,7 @@ class SlotStep:
             elif own.lead is None:
                 cost = self._slide(boundary, members)
             else:
-                cost = self._straight(boundary, own.lead, own.times)
+                cost = self._led(boundary, own.lead, own.times)
             self._surcharges[key] = cost
         return self._surcharges[key]
 
@@ -193,39 +195,64 @@ class SlotStep:
         """
         conflict: IntArray = np.zeros((len(self.outer), len(self.tiles)), dtype=np.int64)
         for own in waiting:
-            if ended and own.lead is None and self._same_tile(own):
+            if ended and self._same_tile(own):
                 conflict = np.maximum(conflict, self._conflicting(own, members, ended))
         return conflict
 
     def _conflicting(self, own: Waiting, members: frozenset[int], ended: Sequence[Boundary]) -> IntArray:
-        key = own, members, tuple((b.place, b.level) for b in ended)
-        if key in self._conflicts:
-            return self._conflicts[key]
+        key = own, members if own.lead is None else None, tuple((b.place, b.level) for b in ended)
+        if key not in self._conflicts:
+            if own.lead is None:
+                self._conflicts[key] = self._leading_here(own, members, ended)
+            else:
+                self._conflicts[key] = self._leading_inside(own, own.lead, ended)
+        return self._conflicts[key]
+
+    def _leading_here(self, own: Waiting, members: frozenset[int], ended: Sequence[Boundary]) -> IntArray:
+        """A conflict where one of the slot's loops leads, one of those that leave `members` in place."""
         boundary = Boundary(self.bounds.sub, own.place, own.level)
         charges = self._charges(ended)[:, None]
         plain = self.bounds.space.tables[own.place].plain_words[self.tiles][None, :]
         together = self._slid(boundary, plain) + charges
         for lead in self.pairs.leads(own.place, boundary.unrolling, self.pairs.fitting(members)):
             straight = self._slid(boundary, lead.straight) + charges
-            returning = self._slid(boundary, lead.returning) + self._cut_short(lead, ended)
+            returning = self._slid(boundary, lead.returning) + self._cut_short(
+                lead.partners, lead.apart, ended
+            )
             together = np.minimum(together, np.where(lead.may_be_straight, straight, INFINITY))
             together = np.minimum(together, np.where(lead.may_return, returning, INFINITY))
         more = np.maximum(together - charges - self._surcharge(own, members), 0)
-        self._conflicts[key] = np.where(self._moved(own.place), np.minimum(more, INFINITY), 0)
-        return self._conflicts[key]
+        conflict: IntArray = np.where(self._moved(own.place), np.minimum(more, INFINITY), 0)
+        return conflict
 
-    def _cut_short(self, lead: Lead, ended: Sequence[Boundary]) -> IntArray:
-        """What boundaries cost whose reuse ends in the slot, if a loop returns to the lead's tiles.
+    def _leading_inside(self, own: Waiting, dim: int, ended: Sequence[Boundary]) -> IntArray:
+        """A conflict where a loop inside of the slot leads, and only those of the slot may return."""
+        view, pairs = self.bounds.space.views[own.place], self.pairs
+        boundary = Boundary(self.bounds.sub, own.place, own.level)
+        _, component = component_of(view, dim)
+        apart, partners = view.apart(component), [d for d in component.dims if d != dim]
+        charges, surcharge = self._charges(ended)[:, None], self._surcharge(own, frozenset())
+        straight = led_surcharge(boundary, self.tiles, dim, own.times, NEVER)[None, :] + charges
+        returning = surcharge + self._cut_short(partners, apart, ended)
+        more = np.maximum(np.minimum(straight, returning) - charges - surcharge, 0)
+        within = pairs.moving(apart) & (pairs.loops(dim) == 1)
+        conflict: IntArray = np.where(within, np.minimum(more, INFINITY), 0)
+        return conflict
 
-        All loops inside of it leave the window's other ranks alone.
+    def _cut_short(
+        self, partners: Sequence[int], apart: Sequence[int], ended: Sequence[Boundary]
+    ) -> IntArray:
+        """What boundaries cost whose reuse ends in the slot, if a loop over `partners` returns to a tile.
+
+        All loops inside of it leave the window's other ranks, `apart`, alone.
         """
         charges: IntArray = self._charges(ended)[:, None]
         views = self.bounds.space.views
-        if not all(set(lead.partners) <= views[b.place].relevant for b in ended):
+        if not all(set(partners) <= views[b.place].relevant for b in ended):
             return charges
         short = np.zeros((len(self.outer), len(self.tiles)), dtype=np.int64)
         for b in ended:
-            inside = views[b.place].irrelevant - set(lead.apart)
+            inside = views[b.place].irrelevant - set(apart)
             short = short + b.reused(self.level, self.pairs.grown(sorted(inside)))
         return np.maximum(short, charges)
 
@@ -237,12 +264,10 @@ class SlotStep:
         )
         return surcharge
 
-    def _straight(self, boundary: Boundary, dim: int, count: int) -> IntArray:
-        """The surcharge if a loop inside leads, and none returns to its tiles."""
-        straight = led_surcharge(boundary, self.tiles, dim, count, NEVER)
-        ends = self.pairs.ends_lead(boundary.place, dim, count)
-        surcharge: IntArray = np.where(ends, straight[None, :], 0)
-        return surcharge
+    def _led(self, boundary: Boundary, dim: int, count: int) -> IntArray:
+        """The surcharge if a loop inside leads, for the loops that may return to its tiles."""
+        returns = self.pairs.returns_to(boundary.place, dim, count)
+        return led_surcharge(boundary, self.tiles, dim, count, returns)
 
     def _end(self, boundary: Boundary) -> IntArray:
         """What a reused boundary costs, beyond its surplus, if its reuse ends in this slot."""

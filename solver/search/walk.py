@@ -306,7 +306,9 @@ class Walk:
                 farther *= np.where(meets, count, 1)
             moved = moved + sum(move for move, _ in moves)
         reached = self._product(apart) == 1
-        return Returns(here, np.where(reached, farther, 1), loops.prod(axis=1) // inside)
+        # Where other loops than `inside` counts leave the window in place, nothing asks for its returns.
+        between = np.maximum(loops.prod(axis=1) // inside, 1)
+        return Returns(here, np.where(reached, farther, 1), between)
 
     def _apart_inside(self, view: DataspaceView, apart: Sequence[int], dim: int) -> BoolArray:
         """Where loops inside of the one over `dim` move the dataspace in ranks `apart`."""
