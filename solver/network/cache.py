@@ -19,7 +19,7 @@ from model.mapspace import Mapspace
 from solver.certificate.canonical import canonical, canonical_sha256
 from solver.result import Result, Statistics, Status, Termination
 
-FORMAT = 3
+FORMAT = 4
 VERSION = version("tilewright")
 
 LEFTOVER_S = 3600

@@ -12,6 +12,7 @@ import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.numbers import divisors, prime_factors
 from model.problem import Dataspace, Problem, Term
 from solver.search.bounds import LatticeBounds
 from solver.search.goal import UNLIMITED
@@ -146,6 +147,72 @@ def _alike_mapspace(random: Random) -> Mapspace:
         tuple(rules),
         (KeepRules(frozenset("AWZ")),) * len(levels),
         min_parallelism=Fraction(random.choice((1, 2, 2, 3))),
+    )
+
+
+def fixed_mapspaces(seed: int, count: int, max_mappings: int) -> list[Mapspace]:
+    """Mapspaces whose factors are all fixed: nothing but the orders of the loops is open."""
+    return _drawn(_fixed_mapspace, seed, count, max_mappings)
+
+
+def _fixed_mapspace(random: Random) -> Mapspace:
+    """Levels that hold everything they keep: few or one dataspace each, with bandwidths now and then."""
+    spaces = random.choice(strategies.EINSUMS)(random)
+    dims = tuple(sorted({dim for space in spaces for dim in space.dims}))
+    problem = Problem("fixed", dims, tuple(random.choice((1, 2, 2, 3, 3, 4, 5, 6)) for _ in dims), spaces)
+    names = [space.name for space in spaces]
+    tenants = [frozenset((name,)) for name in random.sample(names, len(names)) if random.random() < 0.8]
+    if random.random() < 0.4:
+        tenants.insert(0, frozenset(name for name in names if random.random() < 0.7))
+    levels = [_priced_level(random, f"level{number}") for number in range(len(tenants))]
+    nodes: list[StorageLevel | Fanout] = [strategies._dram(random, problem), *levels]
+    if random.random() < 0.3:
+        nodes.insert(random.randint(1, len(nodes)), Fanout("array", random.choice((2, 3, 4))))
+    architecture = Architecture("fixed", tuple(nodes), Compute("mac", energy=1))
+    return _with_fixed_factors(
+        random, problem, architecture, tuple(KeepRules(own, frozenset(names) - own) for own in tenants)
+    )
+
+
+def _priced_level(random: Random, name: str) -> StorageLevel:
+    prices = (random.choice((0, 1, 5, random.randint(1, 60), random.randint(1, 300))) for _ in range(3))
+    return StorageLevel(
+        name,
+        energy=AccessEnergy(*prices),
+        read_bandwidth=strategies._bandwidth(random),
+        write_bandwidth=strategies._bandwidth(random),
+    )
+
+
+def _with_fixed_factors(
+    random: Random, problem: Problem, architecture: Architecture, keep: tuple[KeepRules, ...]
+) -> Mapspace:
+    """The mapspace of one way to split the bounds; the order of a level's loops is ruled now and then."""
+    levels, fanouts = len(architecture.levels), architecture.fanouts
+    shares = [random.choice((0.1, 1, 3)) for _ in range(levels)]
+    temporal, spatial = (
+        [[1] * len(problem.dims) for _ in range(levels)],
+        [[1] * len(problem.dims) for _ in fanouts],
+    )
+    for d, bound in enumerate(problem.bounds):
+        left = bound
+        for own, fanout in zip(spatial, fanouts, strict=True):
+            fits = [n for n in divisors(left) if math.prod(own) * n <= fanout.mesh_x]
+            own[d] = random.choice(fits) if random.random() < 0.4 else 1
+            left //= own[d]
+        for prime in (p for p, times in prime_factors(left) for _ in range(times)):
+            temporal[random.choices(range(levels), shares)[0]][d] *= prime
+    ends = [strategies._ends(random, problem) if random.random() < 0.25 else ((), ()) for _ in temporal]
+
+    def exactly(factors: Sequence[int]) -> tuple[FactorRule, ...]:
+        return tuple(FactorRule(dim, "=", n) for dim, n in zip(problem.dims, factors, strict=True))
+
+    return Mapspace(
+        problem,
+        architecture,
+        tuple(TemporalRules(exactly(own), *end) for own, end in zip(temporal, ends, strict=True)),
+        tuple(SpatialRules(exactly(own)) for own in spatial),
+        (KeepRules(frozenset(space.name for space in problem.dataspaces)), *keep),
     )
 
 

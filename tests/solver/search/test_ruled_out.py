@@ -1,0 +1,59 @@
+"""What the bounds rule out: never the best mapping, however little an incumbent leaves."""
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from model.problem import Dataspace
+from solver.result import Status
+from solver.search import bounds, engine, leads
+from tests import strategies
+from tests.bruteforce import optima
+from tests.reference_optima import OBJECTIVES
+from tests.solver.search.test_optimality import solve
+from tests.solver.search.unusual import fixed_mapspaces, unusual_einsum
+from tests.strategies import convolution_1d, convolution_2d, depthwise, grouped_convolution
+
+Einsum = Callable[[Random], tuple[Dataspace, ...]]
+
+MANY = leads.MOST_PAIRS
+
+CONVOLUTIONS = (convolution_1d, convolution_2d, depthwise, grouped_convolution)
+
+
+def start_below(monkeypatch: pytest.MonkeyPatch, value: int) -> None:
+    """Let searches keep nothing that costs `value` or more, as if a mapping were known that does."""
+    begin = engine.Search.__init__
+
+    def started(search: engine.Search, *args: object, **options: object) -> None:
+        begin(search, *args, **options)
+        search.goal.incumbent = value
+
+    monkeypatch.setattr(engine.Search, "__init__", started)
+
+
+@pytest.mark.parametrize("einsums", [CONVOLUTIONS, (unusual_einsum, convolution_2d)])
+@pytest.mark.parametrize(
+    ("seed", "first_nodes", "most_pairs"),
+    [(3, 0, 16), (3, 200, MANY), *((n, 0, MANY) for n in (3, 11, 14, 16))],
+)
+def test_the_best_order_is_not_ruled_out(
+    einsums: tuple[Einsum, ...],
+    seed: int,
+    first_nodes: int,
+    most_pairs: int,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """No mapping hides what a bound rules out: the only ones that are good enough are the best ones."""
+    monkeypatch.setattr(strategies, "EINSUMS", einsums)
+    monkeypatch.setattr(engine, "FIRST_NODES", first_nodes)
+    for module in (bounds, leads):
+        monkeypatch.setattr(module, "MOST_PAIRS", most_pairs)
+    for mapspace in fixed_mapspaces(seed, 40, 3000):
+        every = zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True)
+        for objective, best in ((objective, best) for objective, best in every if best is not None):
+            with monkeypatch.context() as patch:
+                start_below(patch, best[0] + 1)
+                result = solve(mapspace, objective)
+            assert (result.status, result.value) == (Status.OPTIMAL, best[0])
