@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from model.numbers import prime_factors
 from solver.search.dataspaces import Component, DataspaceView
-from solver.search.lattice import BoolArray, IntArray, Slot
+from solver.search.lattice import BoolArray, IntArray
 from solver.search.space import SearchSpace
 from solver.search.windows import ALWAYS, OFTEN, Returns, Unrolling, led_words
 
 MOST_PAIRS = 1 << 20
-"""Pairs of tiles up to which the loops between them are looked at one by one."""
+"""Pairs of tiles that are looked at together, whether loops connect them or not."""
 
 MOST_LED_PAIRS = 1 << 16
 """Pairs of tiles up to which it is followed outwards which loop leads."""
@@ -23,7 +23,7 @@ MOST_LED_PAIRS = 1 << 16
 
 @dataclass(frozen=True)
 class Lead:
-    """A loop that may be the innermost one that moves a dataspace; arrays of shape (outer, inner).
+    """A loop that may be the innermost one that moves a dataspace; an array has one entry per pair.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Lead:
 
 @dataclass(frozen=True)
 class SlotPairs:
-    """All pairs of a tile inside and a tile outside of a slot; arrays of shape (outer, inner).
+    """Pairs of a tile inside and a tile outside of a slot that its loops connect; arrays have one entry each.
 
     Parameters
     ----------
@@ -62,37 +62,27 @@ class SlotPairs:
     """
 
     space: SearchSpace
-    slot: Slot
     tiles: IntArray
     sources: IntArray
     targets: IntArray
     inner: tuple[int, ...]
-    _reached: dict[tuple[int, ...] | None, BoolArray] = field(default_factory=dict)
     _loops: dict[int, IntArray] = field(default_factory=dict)
     _leaving: dict[tuple[int, ...], BoolArray] = field(default_factory=dict)
 
-    @property
-    def few(self) -> bool:
-        """Whether there are so few pairs that looking at each is worth its time."""
-        return len(self.sources) * len(self.targets) <= MOST_PAIRS
-
-    def reached(self, dims: tuple[int, ...] | None) -> BoolArray:
-        """Pairs that loops over `dims` (None: any) connect."""
-        if dims not in self._reached:
-            self._reached[dims] = self.slot.leads(self.sources, self.targets, dims)
-        return self._reached[dims]
+    def only_over(self, dims: Collection[int]) -> BoolArray:
+        """Pairs whose loops all run over `dims`."""
+        return ~self.moving([d for d in range(len(self.space.active)) if d not in dims])
 
     def loops(self, dim: int) -> IntArray:
-        """Iterations of the loop over `dim`, where the pair is reached at all."""
+        """Iterations of the loop over `dim`."""
         if dim not in self._loops:
             extents = self.space.lattice.extents[:, dim]
-            ratios = extents[self.targets][:, None] // extents[self.sources][None, :]
-            self._loops[dim] = np.maximum(ratios, 1)
+            self._loops[dim] = extents[self.targets] // extents[self.sources]
         return self._loops[dim]
 
     def moving(self, dims: Sequence[int]) -> BoolArray:
         """Pairs with a loop over one of `dims`."""
-        moving = np.zeros((len(self.targets), len(self.sources)), dtype=np.bool_)
+        moving = np.zeros(len(self.targets), dtype=np.bool_)
         for d in dims:
             moving |= self.loops(d) > 1
         return moving
@@ -102,13 +92,13 @@ class SlotPairs:
 
         Pairs are left out to whose tiles no loop farther out can return: their words are known.
         """
-        if len(self.sources) * len(self.targets) > MOST_LED_PAIRS:
+        if len(self.targets) > MOST_LED_PAIRS:
             return
         view = self.space.views[place]
         steady = ((c, d) for c in view.components if c.sliding for d in c.dims if c.step(d) is not None)
         for component, d in steady:
             move = self._move(component, d)
-            only = ~self.moving(sorted(view.relevant - {d})) & self.reached(None)
+            only = ~self.moving(sorted(view.relevant - {d}))
             only &= ~self._beyond(component, d, move, move)
             for count in np.unique(self.loops(d)[only & (self.loops(d) > 1)]):
                 yield d, int(count), only & (self.loops(d) == count)
@@ -121,8 +111,8 @@ class SlotPairs:
         view = self.space.views[place]
         c, component = component_of(view, dim)
         tiles = tiles_inside(self.space, self.tiles, dim, count)
-        lead = self.space.lattice.extents[tiles, dim][None, :] * (component.step(dim) or 0)
-        overlapping = lead < self.space.tables[place].boxes[c][tiles][None, :]
+        lead = self.space.lattice.extents[tiles, dim] * (component.step(dim) or 0)
+        overlapping = lead < self.space.tables[place].boxes[c][tiles]
         several = np.sum([self.loops(d) > 1 for d in component.dims], axis=0) > 1
         here = np.ones_like(several, dtype=np.int64)
         for d in component.dims:
@@ -142,14 +132,14 @@ class SlotPairs:
         lattice = self.space.lattice
         others = [d for d in component.dims if d != dim]
         beyond = ~self.moving(others)
-        room = np.zeros((len(self.targets), 1), dtype=np.int64)
+        room = np.zeros(len(self.targets), dtype=np.int64)
         for d in others:
             bound, step = lattice.bounds[d], component.step(d) or 0
-            extents = lattice.extents[self.targets, d][:, None]
+            extents = lattice.extents[self.targets, d]
             prime = min(p for p, _ in prime_factors(bound))
             beyond &= (extents == bound) | (bound // prime * step < passed)
             room = room + (bound - extents) * step
-        extents = lattice.extents[self.targets, dim][:, None]
+        extents = lattice.extents[self.targets, dim]
         farther = extents * (component.step(dim) or 0) - passed - room
         beyond &= (extents == lattice.bounds[dim]) | (farther > lead)
         return beyond
@@ -184,13 +174,13 @@ class SlotPairs:
         the dimensions `leading` (None: any).
         """
         view, own = self.space.views[place], self.space.tables[place]
-        plain = own.plain_words[self.tiles][None, :]
-        words: IntArray = np.broadcast_to(plain, (len(self.targets), len(self.sources)))
+        plain = own.plain_words[self.tiles]
+        words = plain
         for c, component in enumerate(view.components):
             if not component.sliding:
                 continue
-            least = self.space.sliding_words(place, c, unrolling)[self.tiles][None, :]
-            box = own.boxes[c][self.tiles][None, :]
+            least = self.space.sliding_words(place, c, unrolling)[self.tiles]
+            box = own.boxes[c][self.tiles]
             for d in (d for d in component.dims if leading is None or d in leading):
                 led = self._led(view, component, d, plain, box, least)
                 words = np.where(self._leads(view, d), np.minimum(words, led), words)
@@ -203,7 +193,7 @@ class SlotPairs:
         count as straight ones, of the least words there may be.
         """
         view, own = self.space.views[place], self.space.tables[place]
-        plain = own.plain_words[self.tiles][None, :]
+        plain = own.plain_words[self.tiles]
         sliding = (
             (c, component, d)
             for c, component in enumerate(view.components)
@@ -211,12 +201,12 @@ class SlotPairs:
             if component.sliding and d in leading
         )
         for c, component, d in sliding:
-            least = self.space.sliding_words(place, c, unrolling)[self.tiles][None, :]
+            least = self.space.sliding_words(place, c, unrolling)[self.tiles]
             may_lead = self._leads(view, d)
             if component.step(d) is None:
                 yield Lead(d, (), (), least, may_lead, least, np.zeros_like(may_lead))
                 continue
-            box, move = own.boxes[c][self.tiles][None, :], self._move(component, d)
+            box, move = own.boxes[c][self.tiles], self._move(component, d)
             apart, partners = view.apart(component), [other for other in component.dims if other != d]
             away, returns = self.moving(apart), self.moving(partners)
             outside = ~(away | self._beyond(component, d, move, move))
@@ -226,11 +216,11 @@ class SlotPairs:
             yield Lead(d, partners, apart, straight, may_lead & (away | ~returns), some, may_lead & returns)
 
     def grown(self, dims: Sequence[int]) -> IntArray:
-        """Lattice indices of the tiles that the loops over `dims` make of those inside, where reached."""
+        """Lattice indices of the tiles that the loops over `dims` make of those inside."""
         lattice = self.space.lattice
-        grown: IntArray = np.broadcast_to(self.sources, (len(self.targets), len(self.sources)))
+        grown = self.sources
         for d in dims:
-            more = lattice.places[self.targets, d][:, None] - lattice.places[self.sources, d][None, :]
+            more = lattice.places[self.targets, d] - lattice.places[self.sources, d]
             grown = grown + more * lattice.dim_strides[d]
         return grown
 
@@ -257,7 +247,7 @@ class SlotPairs:
 
     def _move(self, component: Component, dim: int) -> IntArray:
         extents = self.space.lattice.extents[self.sources, dim]
-        move: IntArray = extents[None, :] * (component.step(dim) or 0)
+        move: IntArray = extents * (component.step(dim) or 0)
         return move
 
     def _returns(self, view: DataspaceView, component: Component, dim: int, box: IntArray) -> Returns:

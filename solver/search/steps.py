@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from solver.search.boundary import Boundary
 from solver.search.lattice import INFINITY, BoolArray, IntArray
-from solver.search.leads import SlotPairs, component_of, led_twice
+from solver.search.leads import MOST_PAIRS, SlotPairs, component_of, led_twice
 from solver.search.rows import CLOSED, Row, Waiting
 from solver.search.windows import NEVER, Returns
 
@@ -33,18 +34,34 @@ class SlotStep:
         self.level = level
         self.tiles = tiles
         self.outer = outer
-        slot = bounds.space.slots[level]
-        rules = bounds.space.mapspace.temporal[level]
-        active = bounds.space.active
-        inner = tuple(active.index(dim) for dim in rules.inner if dim in active)
-        self.pairs = SlotPairs(bounds.space, slot, tiles, sources, outer, inner)
-        self.reach = slot.reach(sources, outer)
+        self._sources = sources
+        self._slot = bounds.space.slots[level]
+        self.reach = self._slot.reach(sources, outer)
         self._surcharges: dict[tuple[Waiting, frozenset[int] | None], IntArray] = {}
         self._known: dict[frozenset[Waiting], list[tuple[frozenset[Waiting], BoolArray]]] = {}
         self._ended: dict[tuple[int, int], IntArray] = {}
         self._conflicts: dict[
             tuple[Waiting, frozenset[int] | None, tuple[tuple[int, int], ...]], IntArray
         ] = {}
+
+    @cached_property
+    def _inner(self) -> tuple[int, ...]:
+        """Dimensions whose loops are the innermost ones of the slot, in this order, as the user has it."""
+        active, rules = self.bounds.space.active, self.bounds.space.mapspace.temporal[self.level]
+        return tuple(active.index(dim) for dim in rules.inner if dim in active)
+
+    @cached_property
+    def _places(self) -> tuple[IntArray, IntArray]:
+        """Places among the tiles outside and inside of all pairs that the slot's loops connect."""
+        rows, columns = np.nonzero(self._slot.leads(self._sources, self.outer, None))
+        return rows, columns
+
+    @cached_property
+    def pairs(self) -> SlotPairs:
+        """The pairs of tiles that the slot's loops connect, by the tiles outside."""
+        rows, columns = self._places
+        tiles, sources, targets = self.tiles[columns], self._sources[columns], self.outer[rows]
+        return SlotPairs(self.bounds.space, tiles, sources, targets, self._inner)
 
     def outwards(self, row: Row, members: frozenset[int], costs: IntArray) -> Iterator[tuple[Row, IntArray]]:
         """Rows outside of the slot, with their bounds at the tiles outside.
@@ -69,30 +86,45 @@ class SlotStep:
                 least = self.reach.least(costs, self._leaving_in_place(key))
                 yield key, np.minimum(least + self._charges(ended), INFINITY)
             return
-        # Most rows are open at few tiles only.
-        some = np.flatnonzero(costs < INFINITY)
-        if len(some) == 0:
-            return
-        matrix = np.where(self.pairs.leaving(members)[:, some], costs[None, some], INFINITY)
-        for own in waiting:
-            matrix = np.minimum(matrix + self._surcharge(own, members)[:, some], INFINITY)
         for key, ended in keys:
-            slid = [b for b in ended if self._slides(b)]
-            steady = [b for b in ended if not self._slides(b)]
-            charged = sum((self._end(b)[:, some] for b in slid), start=matrix)
-            charged = charged + self._conflict(waiting, members, steady)[:, some]
-            charges = self._charges(steady)
-            reached = self.pairs.reached(self._leaving_in_place(key))[:, some]
-            for left, pairs in self._outcomes(waiting | {Waiting(b.place, b.level) for b in slid}):
-                least = np.where(reached & pairs[:, some], charged, INFINITY).min(axis=1)
-                yield replace(key, waiting=left), np.minimum(least + charges, INFINITY)
+            yield from self._by_pairs(key, ended, waiting, members, costs)
+
+    def _by_pairs(
+        self,
+        key: Row,
+        ended: Sequence[Boundary],
+        waiting: frozenset[Waiting],
+        members: frozenset[int],
+        costs: IntArray,
+    ) -> Iterator[tuple[Row, IntArray]]:
+        """The row `key` outside of the slot, with all that may be left waiting, by pairs of tiles."""
+        rows, columns = self._places
+        possible = self.pairs.leaving(members) & (costs < INFINITY)[columns]
+        if key.place is not None:
+            possible &= self.pairs.only_over(self.bounds.space.views[key.place].irrelevant)
+        # Most rows are open at few tiles only.
+        some = np.flatnonzero(possible)
+        charged = costs[columns[some]]
+        for own in waiting:
+            charged = np.minimum(charged + self._surcharge(own, members)[some], INFINITY)
+        slid = [b for b in ended if self._slides(b)]
+        steady = [b for b in ended if not self._slides(b)]
+        for b in slid:
+            charged = charged + self._end(b)[some]
+        charged = charged + self._conflict(waiting, members, steady)[some]
+        charges = self._charges(steady)
+        for left, pairs in self._outcomes(waiting | {Waiting(b.place, b.level) for b in slid}):
+            those = pairs[some]
+            least = np.full(len(self.outer), INFINITY, dtype=np.int64)
+            np.minimum.at(least, rows[some[those]], charged[those])
+            yield replace(key, waiting=left), np.minimum(least + charges, INFINITY)
 
     def _pairwise(self, waiting: Iterable[Waiting], ended: Iterable[Boundary]) -> bool:
         """Whether it is worth while to look at each pair of tiles."""
-        if not self.bounds.sharp or not self.pairs.few:
+        if not self.bounds.sharp or len(self._sources) * len(self.outer) > MOST_PAIRS:
             return False
         slides = any(map(self._slides, ended)) or any(self._same_tile(own) for own in waiting)
-        return slides or bool(self.pairs.inner)
+        return slides or bool(self._inner)
 
     def _leaving_in_place(self, row: Row) -> tuple[int, ...] | None:
         """Dimensions whose loops leave a row's dataspace in place, None if there is none."""
@@ -132,7 +164,7 @@ class SlotStep:
     def _outcomes(self, waiting: frozenset[Waiting]) -> list[tuple[frozenset[Waiting], BoolArray]]:
         """The pairs by what is left waiting outside of them."""
         if waiting not in self._known:
-            found = [(frozenset[Waiting](), self.pairs.reached(None))]
+            found = [(frozenset[Waiting](), np.ones(len(self.pairs.tiles), dtype=np.bool_))]
             for own in waiting if self.level else ():
                 found = [
                     (left | kept, pairs & these)
@@ -145,9 +177,9 @@ class SlotStep:
 
     def _left(self, own: Waiting) -> Iterator[tuple[frozenset[Waiting], BoolArray]]:
         """What is left of one boundary that waits, and for which pairs."""
-        rest = self.pairs.reached(None)
+        rest = np.ones(len(self.pairs.tiles), dtype=np.bool_)
         if self._same_tile(own):
-            still = self.pairs.reached(()) if own.lead is not None else ~self._moved(own.place)
+            still = self.pairs.only_over(()) if own.lead is not None else ~self._moved(own.place)
             yield frozenset((own,)), rest & still
             rest = rest & ~still
             for dim, count, pairs in self.pairs.alone(own.place) if own.lead is None else ():
@@ -165,7 +197,7 @@ class SlotStep:
         if key not in self._surcharges:
             boundary = Boundary(self.bounds.sub, own.place, own.level)
             if not self._same_tile(own):
-                cost = np.zeros((len(self.outer), len(self.tiles)), dtype=np.int64)
+                cost = np.zeros(len(self.pairs.tiles), dtype=np.int64)
             elif own.lead is None:
                 cost = self._slide(boundary, members)
             else:
@@ -181,7 +213,7 @@ class SlotStep:
         words = self.pairs.words(boundary.place, boundary.unrolling, self.pairs.fitting(members))
         moved = self._moved(boundary.place)
         # If no loop moves the tile the slot is empty, for its innermost loop would.
-        unmoved = np.where(self.pairs.reached(()), 0, INFINITY)
+        unmoved = np.where(self.pairs.only_over(()), 0, INFINITY)
         surcharge: IntArray = np.where(moved, self._slid(boundary, words), unmoved)
         return surcharge
 
@@ -193,7 +225,7 @@ class SlotStep:
         A loop that returns to a window's tile lies inside of all that move it elsewhere. If it moves
         another dataspace as well, that one stays in place for few of the slot's loops.
         """
-        conflict: IntArray = np.zeros((len(self.outer), len(self.tiles)), dtype=np.int64)
+        conflict: IntArray = np.zeros(len(self.pairs.tiles), dtype=np.int64)
         for own in waiting:
             if ended and self._same_tile(own):
                 conflict = np.maximum(conflict, self._conflicting(own, members, ended))
@@ -211,8 +243,8 @@ class SlotStep:
     def _leading_here(self, own: Waiting, members: frozenset[int], ended: Sequence[Boundary]) -> IntArray:
         """A conflict where one of the slot's loops leads, one of those that leave `members` in place."""
         boundary = Boundary(self.bounds.sub, own.place, own.level)
-        charges = self._charges(ended)[:, None]
-        plain = self.bounds.space.tables[own.place].plain_words[self.tiles][None, :]
+        charges = self._charges(ended)[self._places[0]]
+        plain = self.bounds.space.tables[own.place].plain_words[self.pairs.tiles]
         together = self._slid(boundary, plain) + charges
         for lead in self.pairs.leads(own.place, boundary.unrolling, self.pairs.fitting(members)):
             straight = self._slid(boundary, lead.straight) + charges
@@ -231,8 +263,8 @@ class SlotStep:
         boundary = Boundary(self.bounds.sub, own.place, own.level)
         _, component = component_of(view, dim)
         apart, partners = view.apart(component), [d for d in component.dims if d != dim]
-        charges, surcharge = self._charges(ended)[:, None], self._surcharge(own, frozenset())
-        straight = led_surcharge(boundary, self.tiles, dim, own.times, NEVER)[None, :] + charges
+        charges, surcharge = self._charges(ended)[self._places[0]], self._surcharge(own, frozenset())
+        straight = led_surcharge(boundary, pairs.tiles, dim, own.times, NEVER) + charges
         returning = surcharge + self._cut_short(partners, apart, ended)
         more = np.maximum(np.minimum(straight, returning) - charges - surcharge, 0)
         within = pairs.moving(apart) & (pairs.loops(dim) == 1)
@@ -246,11 +278,11 @@ class SlotStep:
 
         All loops inside of it leave the window's other ranks, `apart`, alone.
         """
-        charges: IntArray = self._charges(ended)[:, None]
+        charges: IntArray = self._charges(ended)[self._places[0]]
         views = self.bounds.space.views
         if not all(set(partners) <= views[b.place].relevant for b in ended):
             return charges
-        short = np.zeros((len(self.outer), len(self.tiles)), dtype=np.int64)
+        short = np.zeros(len(self.pairs.tiles), dtype=np.int64)
         for b in ended:
             inside = views[b.place].irrelevant - set(apart)
             short = short + b.reused(self.level, self.pairs.grown(sorted(inside)))
@@ -258,16 +290,16 @@ class SlotStep:
 
     def _slid(self, boundary: Boundary, words: IntArray) -> IntArray:
         """What a boundary that slides costs beyond its least, if a tile's dataspace takes so many words."""
-        least = boundary.extra(boundary.unreused_words(self.tiles))[None, :]
+        least = boundary.extra(boundary.unreused_words(self.tiles))[self._places[1]]
         surcharge: IntArray = np.maximum(
-            boundary.extra(boundary.unreused_words(self.tiles, words)) - least, 0
+            boundary.extra(boundary.unreused_words(self.pairs.tiles, words)) - least, 0
         )
         return surcharge
 
     def _led(self, boundary: Boundary, dim: int, count: int) -> IntArray:
         """The surcharge if a loop inside leads, for the loops that may return to its tiles."""
         returns = self.pairs.returns_to(boundary.place, dim, count)
-        return led_surcharge(boundary, self.tiles, dim, count, returns)
+        return led_surcharge(boundary, self.pairs.tiles, dim, count, returns)
 
     def _end(self, boundary: Boundary) -> IntArray:
         """What a reused boundary costs, beyond its surplus, if its reuse ends in this slot."""
@@ -275,10 +307,11 @@ class SlotStep:
         if key not in self._ended:
             words = self.pairs.words(boundary.place, boundary.unrolling)
             # Where no loop moves the tile, the first one of a slot farther out does.
-            words = np.where(self._moved(boundary.place), words, boundary.relevant_words[self.tiles][None, :])
-            least = boundary.reused(self.level, self.outer)[:, None]
-            exact = boundary.reused(self.level, self.outer[:, None], words=words)
-            self._ended[key] = np.maximum(exact - boundary.surplus(self.tiles)[None, :], least)
+            words = np.where(self._moved(boundary.place), words, boundary.relevant_words[self.pairs.tiles])
+            rows, columns = self._places
+            least = boundary.reused(self.level, self.outer)[rows]
+            exact = boundary.reused(self.level, self.pairs.targets, words=words)
+            self._ended[key] = np.maximum(exact - boundary.surplus(self.tiles)[columns], least)
         return self._ended[key]
 
 

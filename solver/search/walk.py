@@ -320,10 +320,10 @@ class Walk:
         """Lower bound on the energy of all boundaries inside the tiles of `level`, at `places` there."""
         least = np.full(len(places), INFINITY, dtype=np.int64)
         for row, table in bounds.inside[level].items():
-            applies = self._applies(row)
+            cost = table[places]
+            applies = self._applies(row) & (cost < least)
             if not applies.any():
                 continue
-            cost = table[places]
             for b in bounds.due(row, level):
                 cost = cost + self._ended(bounds, level, b)
             for own in row.waiting:
