@@ -87,7 +87,7 @@ def load_onnx(
 def _library(path: Path) -> ModuleType:
     try:
         import onnx  # noqa: PLC0415 (an optional extra)
-        import onnx.shape_inference  # noqa: PLC0415
+        import onnx.shape_inference  # noqa: F401, PLC0415 (used as an attribute)
     except ImportError:
         hint = f"pip install 'tilewright[{EXTRA}]'"
         raise SpecError(f"{display_name(path)}: ONNX models need the extra `{EXTRA}`", hint=hint) from None
