@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from model.architecture import Fanout
@@ -65,15 +66,19 @@ def _factor_rules(mapspace: Mapspace) -> Iterator[Sequence[FactorRule]]:
 
 def _factorizations(dim: str, bound: int, slots: Iterable[Sequence[FactorRule]]) -> int:
     """Count the ordered factorizations of `bound`, one factor a slot, by what remains to be split."""
-    ways = {bound: 1}
+    ways = Counter({bound: 1})
     for rules in slots:
-        after: dict[int, int] = {}
-        for remaining, count in ways.items():
-            for factor in _factors(dim, remaining, rules):
-                rest = remaining // factor
-                after[rest] = after.get(rest, 0) + count
-        ways = after
-    return ways.get(1, 0)
+        ways = _ways_after(dim, ways, rules)
+    return ways[1]
+
+
+def _ways_after(dim: str, ways: Mapping[int, int], rules: Sequence[FactorRule]) -> Counter[int]:
+    """Count the ways to what remains after one more slot."""
+    after: Counter[int] = Counter()
+    for remaining, count in ways.items():
+        for factor in _factors(dim, remaining, rules):
+            after[remaining // factor] += count
+    return after
 
 
 def _factors(dim: str, bound: int, rules: Iterable[FactorRule]) -> list[int]:

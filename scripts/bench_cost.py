@@ -48,9 +48,8 @@ ARCHITECTURE = Architecture(
 def random_mapping(source: random.Random) -> Mapping:
     factors = [dict.fromkeys(CONVOLUTION.dims, 1) for _ in ARCHITECTURE.nodes]
     for dim, bound in CONVOLUTION.bound.items():
-        for prime, power in prime_factors(bound):
-            for _ in range(power):
-                source.choice(factors)[dim] *= prime
+        for prime in (prime for prime, power in prime_factors(bound) for _ in range(power)):
+            source.choice(factors)[dim] *= prime
     keep = frozenset(space.name for space in CONVOLUTION.dataspaces)
     entries: list[NodeMapping] = []
     for node, own in zip(ARCHITECTURE.nodes, factors, strict=True):

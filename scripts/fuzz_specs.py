@@ -22,8 +22,9 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -103,18 +104,24 @@ def fuzz(seed: int, numbers: range, slowest_s: float, map_every: int, reader: st
         path = Path(directory) / "spec.yaml"
         for number in numbers:
             path.write_bytes(mutator.text(number).encode("utf-8", "surrogatepass"))
-            start = time.process_time()
-            _set_alarms(slowest_s)
-            try:
-                tally.outcomes[examine(reader, path, number % map_every == 0)] += 1
-            except Exception:
-                tally.failures.append((number, traceback.format_exc()))
-            finally:
-                _set_alarms(0)
-            tally.slowest_s, tally.slowest = max(
-                (tally.slowest_s, tally.slowest), (time.process_time() - start, number)
-            )
+            work = partial(examine, reader, path, number % map_every == 0)
+            tally.add(_tally_of(number, work, slowest_s))
     tally.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIBI_PER_MEBI
+    return tally
+
+
+def _tally_of(number: int, work: Callable[[], str], slowest_s: float) -> Tally:
+    """Return what one input comes to, in so much time."""
+    tally = Tally(slowest=number)
+    start = time.process_time()
+    _set_alarms(slowest_s)
+    try:
+        tally.outcomes[work()] += 1
+    except Exception:
+        tally.failures.append((number, traceback.format_exc()))
+    finally:
+        _set_alarms(0)
+    tally.slowest_s = time.process_time() - start
     return tally
 
 

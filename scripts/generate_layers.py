@@ -7,6 +7,7 @@ The files are shipped; this script only says where their numbers come from.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -103,24 +104,41 @@ def resnet18() -> Iterator[Layer]:
     """He et al. 2015, 18 layers with projection shortcuts, 224 x 224 pixels."""
     yield convolution("01_conv1", (3, 64), 112, 7, stride=2)
     number, inputs = 1, 64
-    for stage, (width, size) in enumerate(((64, 56), (128, 28), (256, 14), (512, 7)), start=2):
-        for block in (1, 2):
-            stride = 2 if inputs != width else 1
-            prefix = f"conv{stage}_block{block}"
-            yield convolution(f"{number + 1:02}_{prefix}_a", (inputs, width), size, 3, stride)
-            yield convolution(f"{number + 2:02}_{prefix}_b", (width, width), size, 3)
-            number += 2
-            if stride > 1:
-                number += 1
-                yield convolution(f"{number:02}_{prefix}_shortcut", (inputs, width), size, 1, stride)
-            inputs = width
+    stages = enumerate(((64, 56), (128, 28), (256, 14), (512, 7)), start=2)
+    for (stage, (width, size)), block in itertools.product(stages, (1, 2)):
+        stride = 2 if inputs != width else 1
+        prefix = f"conv{stage}_block{block}"
+        yield convolution(f"{number + 1:02}_{prefix}_a", (inputs, width), size, 3, stride)
+        yield convolution(f"{number + 2:02}_{prefix}_b", (width, width), size, 3)
+        number += 2
+        if stride > 1:
+            number += 1
+            yield convolution(f"{number:02}_{prefix}_shortcut", (inputs, width), size, 1, stride)
+        inputs = width
     yield fully_connected(f"{number + 1:02}_fc", 512, 1000)
 
 
 def mobilenet_v2() -> Iterator[Layer]:
     """Sandler et al. 2018, width 1.0, 224 x 224 pixels."""
     yield convolution("01_conv1", (3, 32), 112, 3, stride=2)
-    number, inputs, size, block = 1, 32, 112, 0
+    number, inputs, size = 1, 32, 112
+    for block, (expansion, outputs, stride) in enumerate(mobilenet_v2_blocks(), start=1):
+        hidden = inputs * expansion
+        if expansion > 1:
+            number += 1
+            yield convolution(f"{number:02}_block{block:02}_expand", (inputs, hidden), size, 1)
+        size //= stride
+        depthwise = f"{number + 1:02}_block{block:02}_depthwise"
+        yield convolution(depthwise, (hidden, hidden), size, 3, stride, groups=hidden)
+        yield convolution(f"{number + 2:02}_block{block:02}_project", (hidden, outputs), size, 1)
+        number += 2
+        inputs = outputs
+    yield convolution(f"{number + 1:02}_conv_last", (inputs, 1280), size, 1)
+    yield fully_connected(f"{number + 2:02}_fc", 1280, 1000)
+
+
+def mobilenet_v2_blocks() -> Iterator[tuple[int, int, int]]:
+    """Expansion, output channels and stride of each block."""
     # Rows of the paper's table 2: expansion, output channels, repetitions, first stride.
     for expansion, outputs, repeats, first_stride in (
         (1, 16, 1, 1),
@@ -131,20 +149,8 @@ def mobilenet_v2() -> Iterator[Layer]:
         (6, 160, 3, 2),
         (6, 320, 1, 1),
     ):
-        for stride in (first_stride,) + (1,) * (repeats - 1):
-            block += 1
-            hidden = inputs * expansion
-            if expansion > 1:
-                number += 1
-                yield convolution(f"{number:02}_block{block:02}_expand", (inputs, hidden), size, 1)
-            size //= stride
-            depthwise = f"{number + 1:02}_block{block:02}_depthwise"
-            yield convolution(depthwise, (hidden, hidden), size, 3, stride, groups=hidden)
-            yield convolution(f"{number + 2:02}_block{block:02}_project", (hidden, outputs), size, 1)
-            number += 2
-            inputs = outputs
-    yield convolution(f"{number + 1:02}_conv_last", (inputs, 1280), size, 1)
-    yield fully_connected(f"{number + 2:02}_fc", 1280, 1000)
+        yield expansion, outputs, first_stride
+        yield from ((expansion, outputs, 1) for _ in range(repeats - 1))
 
 
 def gpt3_6_7b() -> Iterator[Layer]:

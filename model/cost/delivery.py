@@ -99,15 +99,10 @@ def _independent_groups(moves: tuple[Move, ...]) -> list[list[Move]]:
     groups: list[tuple[set[int], list[Move]]] = []
     for move in moves:
         ranks = {rank for rank, step in enumerate(move[1]) if step}
-        members = [move]
-        apart = []
-        for other_ranks, others in groups:
-            if other_ranks & ranks:
-                ranks |= other_ranks
-                members = others + members
-            else:
-                apart.append((other_ranks, others))
-        groups = [*apart, (ranks, members)]
+        joined = [group for group in groups if group[0] & ranks]
+        apart = [group for group in groups if not group[0] & ranks]
+        members = [other for _, others in joined for other in others]
+        groups = [*apart, (ranks.union(*(own for own, _ in joined)), [*members, move])]
     return [members for _, members in groups]
 
 

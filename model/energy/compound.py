@@ -117,18 +117,18 @@ def load_compound_classes(nodes: Iterable[Node]) -> CompoundClasses:
         A malformed class, or two classes of one name.
     """
     classes: dict[str, CompoundClass] = {}
+    for found in map(_load_class, _class_nodes(nodes)):
+        first = classes.setdefault(found.name, found)
+        if first is not found:
+            related = ((first.span, "the first one is here"),)
+            raise SpecError(f"two component classes are named `{found.name}`", found.span, related)
+    return CompoundClasses(classes)
+
+
+def _class_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
     for node in nodes:
         library = as_mapping(node, "the components", _LIBRARY_KEYS)
-        for item in flat_items(as_sequence(library.get("classes"), "`classes`")):
-            found = _load_class(item)
-            if found.name in classes:
-                raise SpecError(
-                    f"two component classes are named `{found.name}`",
-                    found.span,
-                    related=((classes[found.name].span, "the first one is here"),),
-                )
-            classes[found.name] = found
-    return CompoundClasses(classes)
+        yield from flat_items(as_sequence(library.get("classes"), "`classes`"))
 
 
 def _load_class(node: Node) -> CompoundClass:

@@ -47,11 +47,11 @@ def read_given(
         fit `kind`, or one figure given twice.
     """
     reader = _Reader(kind, names)
-    for mapping in (component, attributes):
-        for key, node in () if mapping is None else mapping.entries:
-            name = key.text.replace("-", "_")
-            if name in GIVEN_KEYS:
-                reader.read(name, key, node)
+    written = component.entries if attributes is None else (*component.entries, *attributes.entries)
+    for key, node in written:
+        name = key.text.replace("-", "_")
+        if name in GIVEN_KEYS:
+            reader.read(name, key, node)
     return Given(reader.energies, reader.area)
 
 

@@ -82,6 +82,12 @@ class Store:
         """Words of the tiles at `base` that each instance does not hold."""
         return [self.tile(i, base).difference(buffer.held) for i, buffer in enumerate(self.buffers)]
 
+    def drop(self, words: Sequence[Words]) -> None:
+        """Forget words of each instance."""
+        for buffer, own in zip(self.buffers, words, strict=True):
+            for word in own:
+                del buffer.held[word]
+
     def counts(self) -> AccessCounts:
         """What has been counted so far."""
         return AccessCounts(self.reads, self.fills, self.updates, self.tile_words, len(self.buffers))
@@ -109,16 +115,11 @@ class Link:
         """
         leaving = self.child.leaving(base)
         if not self.read_write:
-            for buffer, words in zip(self.child.buffers, leaving, strict=True):
-                for word in words:
-                    del buffer.held[word]
+            self.child.drop(leaving)
             return
         for instance, request in enumerate(self._gather(leaving)):
-            target = self.parent.buffers[instance].held
             for words, senders in request:
-                self.parent.updates += len(words)
-                for word in words:
-                    target[word] += sum(self.child.buffers[sender].held.pop(word) for sender in senders)
+                self._reduce(self.parent.buffers[instance], words, senders)
 
     def deliver(self, base: int) -> None:
         """Bring each child what its tile at `base` lacks; equal requests of one step are one read."""
@@ -127,6 +128,11 @@ class Link:
                 self._send(self.parent.buffers[instance], words, receivers)
         most = max(len(buffer.held) for buffer in self.child.buffers)
         self.child.tile_words = max(self.child.tile_words, most)
+
+    def _reduce(self, target: Buffer, words: Words, senders: tuple[int, ...]) -> None:
+        self.parent.updates += len(words)
+        for word in words:
+            target.held[word] += sum(self.child.buffers[sender].held.pop(word) for sender in senders)
 
     def _send(self, source: Buffer, words: Words, receivers: tuple[int, ...]) -> None:
         self.parent.reads += self._charged(self.parent, words, source.served)

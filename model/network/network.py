@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -168,12 +167,12 @@ def find_cycle(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     for source, target in edges:
         successors[source].append(target)
         waiting[target] += 1
-    ready = deque(node for node in range(count) if not waiting[node])
-    while ready:
-        for target in successors[ready.popleft()]:
-            waiting[target] -= 1
-            if not waiting[target]:
-                ready.append(target)
+    ready = [node for node in range(count) if not waiting[node]]
+    # The list grows while it is gone through.
+    for target in (target for node in ready for target in successors[node]):
+        waiting[target] -= 1
+        if not waiting[target]:
+            ready.append(target)
     # Every node that still waits has a predecessor that waits: walking back must meet itself.
     before = {target: source for source, target in edges if waiting[source] and waiting[target]}
     if not before:

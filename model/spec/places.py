@@ -17,15 +17,18 @@ def places_of(*documents: Node) -> dict[SourceRef, Span]:
     counts: constraints point at names and values.
     """
     found: dict[SourceRef, Span] = {}
-    for node in values_in(*documents):
-        keys = [key for key, _ in node.entries] if isinstance(node, MappingNode) else []
-        for part in (node, *keys):
-            span = part.span
-            place = SourceRef(span.file, span.line, span.column)
-            known = found.get(place)
-            if known is None or _end(span) < _end(known):
-                found[place] = span
+    for span in (span for node in values_in(*documents) for span in _spans_of(node)):
+        place = SourceRef(span.file, span.line, span.column)
+        known = found.get(place)
+        if known is None or _end(span) < _end(known):
+            found[place] = span
     return found
+
+
+def _spans_of(node: Node) -> list[Span]:
+    """Return the places of a node and of its keys."""
+    keys = [key.span for key, _ in node.entries] if isinstance(node, MappingNode) else []
+    return [node.span, *keys]
 
 
 def _end(span: Span) -> tuple[int, int]:

@@ -122,9 +122,8 @@ def _characters(span: Span, source: SourceText) -> Iterator[tuple[int, int, str]
             first += 1
         elif number == span.line and line[first : first + 1] in _BLOCKS:
             continue
-        for column, character in enumerate(line[first:], first + 1):
-            if not character.isspace():
-                yield number, column, character
+        characters = enumerate(line[first:], first + 1)
+        yield from ((number, column, c) for column, c in characters if not c.isspace())
 
 
 def _shortened(text: str) -> str:

@@ -70,18 +70,21 @@ def _reason(rules: Sequence[_Rule], irreducible: bool) -> Reason:
 def _shortest_run(rules: Sequence[_Rule], clock: Clock) -> list[_Rule]:
     """Return the rules of some layers in a row that are infeasible by themselves, all if none are."""
     place = {rule: position for position, rule in enumerate(rules)}
-    along = sorted(rules, key=lambda rule: max(rule.variables))
-    size = SHORTEST_RUN
-    while size < len(along):
-        # Runs overlap by half, so that a conflict of half the size is found wherever it lies.
-        for start in range(0, len(along), size // 2):
-            run = along[start : start + size]
-            if clock.stop():
-                return list(rules)
-            if _is_infeasible(run, clock):
-                return sorted(run, key=place.__getitem__)
-        size *= 4
+    for run in _runs(sorted(rules, key=lambda rule: max(rule.variables))):
+        if clock.stop():
+            break
+        if _is_infeasible(run, clock):
+            return sorted(run, key=place.__getitem__)
     return list(rules)
+
+
+def _runs(rules: Sequence[_Rule]) -> Iterator[Sequence[_Rule]]:
+    """Yield runs of rules, short ones first, each size over all of the rules."""
+    size = SHORTEST_RUN
+    while size < len(rules):
+        # Runs overlap by half, so that a conflict of half the size is found wherever it lies.
+        yield from (rules[start : start + size] for start in range(0, len(rules), size // 2))
+        size *= 4
 
 
 def _without_spare(rules: Sequence[_Rule], size: int, clock: Clock) -> list[_Rule]:

@@ -95,16 +95,18 @@ def price(instance: Instance, choice: Sequence[int]) -> int:
 def descend(instance: Instance, start: Sequence[int]) -> Choice | None:
     """Improve an assignment by changes of single values; None if what no change improves is forbidden."""
     near = _matrices_from(instance)
-    choice = list(start)
-    improves = True
-    while improves:
-        improves = False
-        for i in range(len(choice)):
-            costs = _costs_of(instance, near, choice, i)
-            best = int(costs.argmin())
-            if costs[best] < costs[choice[i]]:
-                choice[i], improves = best, True
+    choice, before = list(start), list[int]()
+    while choice != before:
+        before = choice.copy()
+        for i, value in enumerate(before):
+            choice[i] = _best_value(_costs_of(instance, near, choice, i), value)
     return tuple(choice) if price(instance, choice) < instance.infinity else None
+
+
+def _best_value(costs: CostArray, value: int) -> int:
+    """Return the value of least cost, `value` itself if none costs less."""
+    best = int(costs.argmin())
+    return best if costs[best] < costs[value] else value
 
 
 def best_neighbour(instance: Instance, choice: Choice) -> Choice | None:

@@ -59,13 +59,12 @@ class KernelModel:
     def _tie(self, i: int, j: int, matrix: CostArray) -> None:
         rows: dict[int, list[Variable]] = {k: [] for k in self.values[i]}
         columns: dict[int, list[Variable]] = {k: [] for k in self.values[j]}
-        for k, own in rows.items():
-            for m, cost in self._allowed(matrix[k]):
-                if m in columns:
-                    pair = self._literal(f"y{i}_{k}_{j}_{m}", cost)
-                    self._pairs.append(((i, j), (k, m), pair))
-                    own.append(pair)
-                    columns[m].append(pair)
+        cells = ((k, m, cost) for k in rows for m, cost in self._allowed(matrix[k]) if m in columns)
+        for k, m, cost in cells:
+            pair = self._literal(f"y{i}_{k}_{j}_{m}", cost)
+            self._pairs.append(((i, j), (k, m), pair))
+            rows[k].append(pair)
+            columns[m].append(pair)
         for sums, literals in ((rows, self.values[i]), (columns, self.values[j])):
             for k, pairs in sums.items():
                 self.model.add(sum(pairs) == literals[k])
@@ -107,9 +106,10 @@ class KernelModel:
             self._hint(best.choice)
             self.model.minimize(digit.sum)
             outcome = self._checked.solve(settings, clock.stop)
+            has_answer = digit is not digits[0] or found.choice is not None
+            if outcome.is_infeasible and has_answer:
+                raise ModelError("CP-SAT calls a model infeasible that has an answer")
             if outcome.is_infeasible:
-                if digit is not digits[0] or found.choice is not None:
-                    raise ModelError("CP-SAT calls a model infeasible that has an answer")
                 return replace(best, bound=None)
             known += outcome.bound * digit.weight
             if outcome.answer is None:

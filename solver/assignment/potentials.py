@@ -101,10 +101,9 @@ class Potentials:
             vectors={variable: vector[rows] for variable, vector in self.vectors.items()},
             near={variable: {} for variable in self.near},
         )
-        for i, near in self.near.items():
-            for j, matrix in near.items():
-                if i < j:
-                    found._join((i, j), matrix[rows])
+        pairs = (((i, j), matrix) for i, near in self.near.items() for j, matrix in near.items() if i < j)
+        for pair, matrix in pairs:
+            found._join(pair, matrix[rows])
         return found
 
     def fix(self, variable: int, rows: NDArray[np.intp], values: NDArray[np.intp]) -> Potentials:

@@ -8,6 +8,7 @@ cost and a column cost couples nothing: it is split into the vectors (after Scho
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -126,13 +127,16 @@ class _Reduction:
             self._waiting[degree].append(variable)
 
     def _next(self) -> int | None:
-        for degree in (0, 1, 2):
-            waiting = self._waiting[degree]
-            while waiting:
-                variable = waiting.pop()
-                if not self._gone[variable] and len(self.near[variable]) == degree:
-                    return variable
+        for degree, variable in self._offers():
+            if not self._gone[variable] and len(self.near[variable]) == degree:
+                return variable
         return None
+
+    def _offers(self) -> Iterator[tuple[int, int]]:
+        """Take out what was offered, with its degree of then; it may have changed since."""
+        for degree, waiting in self._waiting.items():
+            while waiting:
+                yield degree, waiting.pop()
 
     def _fold_into_vector(self, variable: int, neighbour: int, matrix: CostArray) -> None:
         self._add(neighbour, (self.vectors[variable][:, None] + matrix).min(axis=0))

@@ -117,7 +117,7 @@ def constraint_costs(
     if baseline.mapping is None:
         return CostReport(baseline)
     found: list[ClauseCost] = []
-    groups = clauses(mapspace)
+    groups, improve = clauses(mapspace), search_from or _afresh(search)
     for number, clause in enumerate(groups, start=1):
         if should_stop is not None and should_stop():
             break
@@ -125,13 +125,25 @@ def constraint_costs(
         spaces = () if clause.idle(mapspace) else without(mapspace, clause.constraints, clause.orders)
         results: list[Result] = []
         for space in spaces:
-            if search_from is None:
-                results.append(search(space, options, report, should_stop))
-            else:
-                known = _best(baseline, results)
-                results.append(search_from(known, space, options, report, should_stop))
+            known = _best(baseline, results)
+            results.append(improve(known, space, options, report, should_stop))
         found.append(_cost(_statement(clause, mapspace), baseline, results))
     return CostReport(baseline, tuple(sorted(found, key=lambda cost: -cost.share)))
+
+
+def _afresh(search: Search) -> SearchFrom:
+    """Return `search` as one that makes nothing of an incumbent."""
+
+    def search_from(
+        _known: Priced,
+        mapspace: Mapspace,
+        options: Options,
+        on_progress: ProgressCallback | None,
+        should_stop: StopCallback | None,
+    ) -> Result:
+        return search(mapspace, options, on_progress, should_stop)
+
+    return search_from
 
 
 def _best(baseline: Result, results: Iterable[Result]) -> Priced:

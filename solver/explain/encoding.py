@@ -181,21 +181,20 @@ class Encoding:
 
     def _split(self, constraint: Split, literal: Variable) -> None:
         """So many dimensions lie along X; one that takes no place may take one without its rule."""
-        places, uncounted = self.along_x[constraint.node], self._uncounted(constraint.node)
+        node = constraint.node
+        places, uncounted = self.along_x[node], self._uncounted(node)
         taken = [x for dim, x in places.items() if dim not in uncounted]
         split = min(constraint.count, len(taken))
-        rules = {c: held for c, held in self.literals.items() if isinstance(c, FactorLimit)}
-        orders = {c: held for c, held in self.literals.items() if isinstance(c, SpatialOrder)}
+        rules = [(c, x) for c, x in self.literals.items() if isinstance(c, FactorLimit) and c.node == node]
+        orders = [(c, x) for c, x in self.literals.items() if isinstance(c, SpatialOrder) and c.node == node]
+        inside = [(held, places[first]) for order, held in orders for first in order.rules.inner]
         for dim in (dim for dim in self.dims if dim in uncounted):
             takes = self.model.new_bool_var(f"t_{dim}")
             self.model.add_implication(takes, places[dim])
-            for rule, held in rules.items():
-                if rule.node == constraint.node and rule.holds_at_one(dim):
-                    self.model.add_implication(held, takes.negated())
-            for order, held in orders.items():
-                inside = (places[first] for first in order.rules.inner if order.node == constraint.node)
-                for x in inside:
-                    self.model.add_bool_or([held.negated(), takes.negated(), x])
+            for held in (held for rule, held in rules if rule.holds_at_one(dim)):
+                self.model.add_implication(held, takes.negated())
+            for held, x in inside:
+                self.model.add_bool_or([held.negated(), takes.negated(), x])
             taken.append(takes)
         self.model.add(sum(taken) == split).only_enforce_if(literal)
 

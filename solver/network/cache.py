@@ -68,8 +68,7 @@ class ResultCache:
         """Remove what runs left that were killed while they wrote."""
         for path in self.directory.glob(".*.tmp"):
             with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > LEFTOVER_S:
-                    path.unlink()
+                _remove_if_left(path)
 
     def keep(self, key: str, result: Result) -> None:
         """Keep a proven answer; where that fails, remember the first failure, and go on without."""
@@ -111,6 +110,11 @@ class ResultCache:
 
     def _path(self, key: str) -> Path:
         return self.directory / f"{key}.json"
+
+
+def _remove_if_left(path: Path) -> None:
+    if time.time() - path.stat().st_mtime > LEFTOVER_S:
+        path.unlink()
 
 
 def _checksum(key: str, answer: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -104,17 +104,23 @@ class Processes:
         left = {task.key: task for task in largest_first(tasks)}
         losses = 0
         while left and not should_stop():
+            before = len(left)
             try:
-                for task, result in self._pool(tuple(left.values()), options, report, should_stop):
-                    del left[task.key]
-                    losses = 0
-                    yield task, result
+                yield from self._answers(left, options, report, should_stop)
                 return
             except BrokenProcessPool:
-                losses += 1
+                losses = 1 if len(left) < before else losses + 1
             if losses == MOST_LOSSES:
                 message = f"worker processes were lost {losses} times in a row; is there enough memory?"
                 raise ExecutorError(message)
+
+    def _answers(
+        self, left: dict[str, Task], options: Options, report: Report, should_stop: StopCallback
+    ) -> Answers:
+        """Yield the answers of one pool, and take their tasks out of `left`."""
+        for task, result in self._pool(tuple(left.values()), options, report, should_stop):
+            del left[task.key]
+            yield task, result
 
     def _pool(
         self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
@@ -164,18 +170,27 @@ def _finished(
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, POLL_S, FIRST_COMPLETED)
-        answered = [future for future in done if not future.cancelled()]
-        for future in sorted(answered, key=lambda own: own.exception() is not None):  # answers go first
-            result = future.result()
-            if result is not None:
-                yield futures[future], result
+        yield from ((futures[future], result) for future, result in _results(done))
         running = [future for future in waiting if future.running()]
         if running:
             report(futures[running[0]], None)
         if should_stop() and not stop.value:
             stop.value = True
-            for future in waiting:
-                future.cancel()
+            _cancel(waiting)
+
+
+def _results(done: Iterable[Future[Result | None]]) -> Iterator[tuple[Future[Result | None], Result]]:
+    """Yield what came out of searches, before the error of one is raised."""
+    answered = [future for future in done if not future.cancelled()]
+    for future in sorted(answered, key=lambda own: own.exception() is not None):
+        result = future.result()
+        if result is not None:
+            yield future, result
+
+
+def _cancel(futures: Iterable[Future[Result | None]]) -> None:
+    for future in futures:
+        future.cancel()
 
 
 _STOP: list[c_bool] = []

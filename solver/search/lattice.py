@@ -231,18 +231,16 @@ class Slot:
         ``result[x] = min(table[y] for y | x if x / y is allowed here)``, with x and y equal in the
         dimensions that are not in `dims` (default: all).
         """
+        every = range(len(self.allowed))
+        moving = every if dims is None else dims
+        if any(1 not in self.allowed[d] for d in every if d not in moving):
+            return np.full_like(table, INFINITY)
         result = table.copy()
-        for d in range(len(self.allowed)) if dims is None else dims:
-            if self.trivial[d]:
-                continue
+        for d in (d for d in moving if not self.trivial[d]):
             if self.free[d]:
                 self._sweep_free(result, d)
             else:
                 result = self._sweep_listed(result, d)
-        if dims is not None:
-            for d in set(range(len(self.allowed))) - set(dims):
-                if 1 not in self.allowed[d]:
-                    return np.full_like(result, INFINITY)
         return result
 
     def _sweep_free(self, table: IntArray, dim: int) -> None:
@@ -260,11 +258,14 @@ class Slot:
         stride = self.lattice.dim_strides[dim]
         old = table.reshape(-1, len(values), stride)
         new = np.full_like(old, INFINITY)
-        for factor in self.allowed[dim]:
-            for place, value in enumerate(values):
-                if value % factor == 0:
-                    source = old[:, places[value // factor]]
-                    np.minimum(new[:, place], source, out=new[:, place])
+        steps = (
+            (place, places[value // factor])
+            for factor in self.allowed[dim]
+            for place, value in enumerate(values)
+            if value % factor == 0
+        )
+        for target, source in steps:
+            np.minimum(new[:, target], old[:, source], out=new[:, target])
         return new.reshape(table.shape)
 
 

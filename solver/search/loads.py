@@ -131,15 +131,19 @@ class LoadSubproblem(Subproblem):
         """Least load at which the cost model says more than `cycles`, or a little more if it may not."""
         if cycles not in self._known_limits:
             within = cycles - network_latency(self.space.architecture)
-            parts = math.floor(max(0, within) * self.scale * ROUNDING)
-            unit = self._only_unit
-            if unit is not None and parts < LARGEST_LOAD:
-                words = parts // unit if within >= self.steps else 0
-                while words > 0 and self._cycles_of(words) > within:
-                    words -= 1
-                parts = words * unit
-            self._known_limits[cycles] = parts + 1
+            self._known_limits[cycles] = self._largest_load(within) + 1
         return self._known_limits[cycles]
+
+    def _largest_load(self, cycles: int) -> int:
+        """Load beyond which the cost model always says more than `cycles`."""
+        parts = math.floor(max(0, cycles) * self.scale * ROUNDING)
+        unit = self._only_unit
+        if unit is None or parts >= LARGEST_LOAD:
+            return parts
+        words = parts // unit if cycles >= self.steps else 0
+        while words > 0 and self._cycles_of(words) > cycles:
+            words -= 1
+        return words * unit
 
     @cached_property
     def _known_limits(self) -> dict[int, int]:

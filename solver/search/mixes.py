@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 
 from model.cost.prices import network_latency
 from solver.search.bounds import LatticeBounds, Survivors
@@ -144,19 +145,19 @@ def sift(
     """
     origin = costs[0].sub
     others = frozenset(range(len(costs))) - {leading}
+    groups = dict.fromkeys((*(frozenset((number,)) for number in sorted(others)), others))
     sums = []
-    for weight in WEIGHTS:
-        for beside in dict.fromkeys((*(frozenset((number,)) for number in sorted(others)), others)):
-            weights = tuple(
-                Fraction(1) if number == leading else weight if number in beside else Fraction(0)
-                for number in range(len(costs))
-            )
-            mixed = MixedSubproblem(
-                origin.space, origin.mask, origin.spatial, mixed=tuple(costs), weights=weights
-            )
-            bounds = LatticeBounds(mixed, mixed.rooms, sharp=sharp, stop=stop, within=within)
-            if bounds.empty:
-                return None
-            within = bounds.survivors
-            sums.append((mixed, bounds.least))
+    for weight, beside in product(WEIGHTS, groups):
+        weights = tuple(
+            Fraction(1) if number == leading else weight if number in beside else Fraction(0)
+            for number in range(len(costs))
+        )
+        mixed = MixedSubproblem(
+            origin.space, origin.mask, origin.spatial, mixed=tuple(costs), weights=weights
+        )
+        bounds = LatticeBounds(mixed, mixed.rooms, sharp=sharp, stop=stop, within=within)
+        if bounds.empty:
+            return None
+        within = bounds.survivors
+        sums.append((mixed, bounds.least))
     return Sifted(within, tuple(sums))

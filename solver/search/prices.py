@@ -99,16 +99,16 @@ class Resource:
 
 def resources(levels: Sequence[StorageLevel]) -> tuple[Resource, ...]:
     """All limited bandwidths."""
-    found = []
-    for place, level in enumerate(levels):
+    return tuple(
+        Resource(place, reads, writes, bandwidth)
+        for place, level in enumerate(levels)
         for reads, writes, bandwidth in (
             (True, False, level.read_bandwidth),
             (False, True, level.write_bandwidth),
             (True, True, level.shared_bandwidth),
-        ):
-            if bandwidth is not None:
-                found.append(Resource(place, reads, writes, bandwidth))
-    return tuple(found)
+        )
+        if bandwidth is not None
+    )
 
 
 Count = int | FloatArray
@@ -146,23 +146,23 @@ def actions(levels: Sequence[StorageLevel], flow: DataspaceFlow) -> Iterator[Act
 
     They follow the counting rules of `model.cost.traffic`, with F left open.
     """
-    outermost = flow.chain[0]
     for level, child in zip(flow.chain, (*flow.chain[1:], len(levels)), strict=True):
-        source = _source(levels, flow, child)
-        groups = math.prod(flow.distinct[level:source])
-        if not flow.read_write:
-            yield Action(level, "read", source, groups, 0)
-            if level != outermost:
-                yield Action(level, "fill", level, 1, 0)
-        elif flow.name in levels[level].no_coalesce:
-            for name in ("read", "fill", "update"):
-                yield Action(level, name, source, groups, 0)
-        else:
-            part = 0 if flow.name in levels[level].rmw_first_update else flow.partition[level]
-            yield Action(level, "read", source, groups, part)
-            yield Action(level, "update", source, groups, 0)
-            if level != outermost:
-                yield Action(level, "fill", level, 1, part)
+        yield from _actions_at(level, levels[level], flow, _source(levels, flow, child))
+
+
+def _actions_at(place: int, level: StorageLevel, flow: DataspaceFlow, source: int) -> Iterator[Action]:
+    """The actions of the level at `place`, which serves the boundary `source`."""
+    groups = math.prod(flow.distinct[place:source])
+    if flow.read_write and flow.name in level.no_coalesce:
+        yield from (Action(place, name, source, groups, 0) for name in ("read", "fill", "update"))
+        return
+    elides_first_touch = flow.read_write and flow.name not in level.rmw_first_update
+    part = flow.partition[place] if elides_first_touch else 0
+    yield Action(place, "read", source, groups, part)
+    if flow.read_write:
+        yield Action(place, "update", source, groups, 0)
+    if place != flow.chain[0]:
+        yield Action(place, "fill", place, 1, part)
 
 
 def _source(levels: Sequence[StorageLevel], flow: DataspaceFlow, child: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from fractions import Fraction
@@ -103,9 +103,8 @@ class Bounder:
         ]
         futures = self._workers.submit(_bound, [(task,) for task in tasks])
         for (sub, limit, tiles), future in zip(works, futures, strict=True):
-            while not wait((future,), POLL_S).done:
-                if stop():
-                    return
+            if not _is_answered(future, stop):
+                return
             yield LatticeBounds(sub, limit, future.result(), within=tiles)
 
     def _let_go(self) -> None:
@@ -116,6 +115,14 @@ class Bounder:
     def _places(self, sub: Subproblem) -> tuple[int, ...]:
         stages = zip(self._space.stages, sub.spatial, strict=True)
         return tuple(next(i for i, own in enumerate(stage) if own is chosen) for stage, chosen in stages)
+
+
+def _is_answered(future: Future[BoundTables], stop: Callable[[], bool]) -> bool:
+    """Wait for an answer; False if `stop` says so before it is there."""
+    while not wait((future,), POLL_S).done:
+        if stop():
+            return False
+    return True
 
 
 _SPACES: list[SearchSpace] = []

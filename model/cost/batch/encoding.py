@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from model.architecture import Architecture
-from model.mapping import FanoutMapping, Loop, Mapping, StorageMapping
+from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.problem import Problem
 
 Integers = npt.NDArray[np.int64]
@@ -65,10 +65,8 @@ def encode(problem: Problem, architecture: Architecture, mappings: Sequence[Mapp
     keep = np.zeros((size, len(architecture.levels), len(problem.dataspaces)), dtype=np.bool_)
     columns = np.ones((size, len(architecture.fanouts)), dtype=np.int64)
     for row, mapping in enumerate(mappings):
-        for position, entry in enumerate(mapping.nodes):
-            loops = entry.spatial if isinstance(entry, FanoutMapping) else entry.temporal
-            for loop in loops:
-                factors[row, position, dims[loop.dim]] *= loop.bound
+        for position, loop in _placed_loops(mapping):
+            factors[row, position, dims[loop.dim]] *= loop.bound
         storage = [entry for entry in mapping.nodes if isinstance(entry, StorageMapping)]
         for level, entry in enumerate(storage):
             order[row, level] = _order(dims, entry.temporal)
@@ -78,6 +76,13 @@ def encode(problem: Problem, architecture: Architecture, mappings: Sequence[Mapp
             math.prod(loop.bound for loop in entry.spatial if loop.axis == "x") for entry in fanouts
         ]
     return MappingBatch(factors, order, keep, columns)
+
+
+def _placed_loops(mapping: Mapping) -> Iterator[tuple[int, Loop | SpatialLoop]]:
+    """Yield the loops of all nodes, each with the position of its node."""
+    for position, entry in enumerate(mapping.nodes):
+        loops = entry.spatial if isinstance(entry, FanoutMapping) else entry.temporal
+        yield from ((position, loop) for loop in loops)
 
 
 def _order(dims: dict[str, int], loops: Sequence[Loop]) -> list[int]:

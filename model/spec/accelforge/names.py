@@ -321,9 +321,9 @@ class EinsumNames:
         covered: dict[str, tuple[int, Span]] = {}
         for last in (False, True):
             self._other = set_of(self._tensors - covered.keys(), "tensors") if last else None
-            for key, value in entries:
-                if (OTHER in _WORD.findall(key.text)) is last:
-                    self._cover(key, value, covered)
+            own = [(key, value) for key, value in entries if (OTHER in _WORD.findall(key.text)) is last]
+            for key, value in own:
+                self._cover(key, value, covered)
         self._other = None
         return {tensor: bits for tensor, (bits, _) in covered.items()}
 

@@ -39,15 +39,19 @@ def unused_notes(
 def cut_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
     """Say of each condition that goes on beyond the size of a rank that the size ends it."""
     for einsum in shaped:
-        ends = _ends(einsum.shape.constraints)
-        for index in (index for access in einsum.written.accesses for index in access.indices):
-            size, name = einsum.sizes.get(index.rank), variable_of(index)
-            if size is None or name not in ends or ends[name][0] < size.size:
-                continue
-            end, span = ends[name]
-            rank = f"rank `{index.rank}` has {size.size} values ({size.span})"
-            cut = f"`{name}` ends at {size.size - 1}, as {rank}"
-            yield f"{span}: {cut}; this condition would let it go on to {end}"
+        yield from _cuts_of(einsum)
+
+
+def _cuts_of(einsum: ShapedEinsum) -> Iterator[str]:
+    ends = _ends(einsum.shape.constraints)
+    for index in (index for access in einsum.written.accesses for index in access.indices):
+        size, name = einsum.sizes.get(index.rank), variable_of(index)
+        if size is None or name not in ends or ends[name][0] < size.size:
+            continue
+        end, span = ends[name]
+        rank = f"rank `{index.rank}` has {size.size} values ({size.span})"
+        cut = f"`{name}` ends at {size.size - 1}, as {rank}"
+        yield f"{span}: {cut}; this condition would let it go on to {end}"
 
 
 def _ends(constraints: Iterable[Constraint]) -> dict[str, tuple[int, Span]]:

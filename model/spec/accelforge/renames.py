@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from model.spec.accelforge.sets import Kind
@@ -115,10 +115,14 @@ def read_top_renames(node: Node | None, einsums: Iterable[str]) -> dict[str, Ren
         entry = as_mapping(item, "an Einsum's renames")
         check_keys(entry, ("name", *_SECTION_KINDS), "an Einsum's renames", ("name",))
         name = known_name(entry.require("name", "an Einsum's renames"), names, "Einsum")
-        for key, kind in _SECTION_KINDS.items():
-            for rename in read_renames(given(entry, key), kind).values():
-                _add(found.setdefault(name, {}), rename)
+        for rename in _renames_of_entry(entry):
+            _add(found.setdefault(name, {}), rename)
     return found
+
+
+def _renames_of_entry(entry: MappingNode) -> Iterator[Rename]:
+    for key, kind in _SECTION_KINDS.items():
+        yield from read_renames(given(entry, key), kind).values()
 
 
 def _add(renames: Renames, rename: Rename) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -121,6 +121,13 @@ def _usual(shape: Convolution, methods: Mapping[str, Method]) -> tuple[str, ...]
     return useful or tuple(methods)
 
 
+def _mapped(shaped: ShapedNetwork) -> Iterator[tuple[ShapedLayer, Convolution, str]]:
+    """Yield the layers that have something to map, with their shapes, by each of their methods."""
+    for layer in shaped.layers:
+        if isinstance(layer.shape, Convolution):
+            yield from ((layer, layer.shape, name) for name in layer.methods)
+
+
 @dataclass(frozen=True)
 class _Loader:
     """Reads the architecture anew for every problem and dataflow: constraints are about a problem."""
@@ -135,12 +142,9 @@ class _Loader:
     def network(self, shaped: ShapedNetwork) -> MethodNetwork:
         """Return the network with the mapspace of each shape by each of its methods."""
         mapspaces: dict[tuple[Convolution, str], Mapspace] = {}
-        for layer in shaped.layers:
-            if isinstance(layer.shape, Tensor):
-                continue
-            for name in layer.methods:
-                if (layer.shape, name) not in mapspaces:
-                    mapspaces[layer.shape, name] = self._mapspace(layer, layer.shape, name)
+        for layer, shape, name in _mapped(shaped):
+            if (shape, name) not in mapspaces:
+                mapspaces[shape, name] = self._mapspace(layer, shape, name)
         if not mapspaces:
             raise SpecError("the network has no layer to map", hint="a layer with `conv`")
         architecture = next(iter(mapspaces.values())).architecture

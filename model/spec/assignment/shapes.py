@@ -144,12 +144,11 @@ def _read_hardware(node: MappingNode) -> Hardware:
     known_name(node.require("name", "`cost_model`"), (SYSTOLIC_ARRAY,), "cost model")
     rows, columns, budget = (node.get(key) for key in ("rows", "columns", "dsp_budget"))
     model = _read_model(node)
+    sides = [key for key in ("rows", "columns") if key in node]
+    if budget is not None and sides:
+        message = f"`dsp_budget` chooses the array, so `{sides[0]}` has no place"
+        raise SpecError(message, node.key(sides[0]).span)
     if budget is not None:
-        for key in ("rows", "columns"):
-            if key in node:
-                raise SpecError(
-                    f"`dsp_budget` chooses the array, so `{key}` has no place", node.key(key).span
-                )
         return Hardware(model, None, as_int(budget, "`dsp_budget`", minimum=1, maximum=LARGEST_BUDGET))
     if rows is None or columns is None:
         raise SpecError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from model.cascade import Layer
 from model.cost.copying import Transfer, backing_levels, transfer_of
@@ -47,11 +47,17 @@ def stray_notes(workload: Workload, layers: Sequence[Layer]) -> Iterator[str]:
         for name, access in zip(dataspace_names(einsum), einsum.accesses, strict=True):
             stored.setdefault(access.tensor, {}).setdefault(einsum.name, levels[homes[name]].name)
     for einsum, layer in zip(workload.einsums, layers, strict=True):
-        for tensor in einsum.tensors if layer.transfer else ():
-            own = stored[tensor][einsum.name]
-            other = next((name for name, level in stored[tensor].items() if level != own), None)
-            if other is not None:
-                yield (
-                    f"{place_of(einsum)}: for the copy `{einsum.name}`, `{tensor}` is stored at `{own}`, but "
-                    f"at `{stored[tensor][other]}` for Einsum `{other}`"
-                )
+        if layer.transfer:
+            yield from _notes_of_copy(einsum, stored)
+
+
+def _notes_of_copy(copy: Einsum, stored: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield notes on the tensors of a copy, given the level of each tensor by the Einsums that have it."""
+    for tensor in copy.tensors:
+        own = stored[tensor][copy.name]
+        other = next((name for name, level in stored[tensor].items() if level != own), None)
+        if other is not None:
+            yield (
+                f"{place_of(copy)}: for the copy `{copy.name}`, `{tensor}` is stored at `{own}`, but "
+                f"at `{stored[tensor][other]}` for Einsum `{other}`"
+            )

@@ -87,7 +87,7 @@ def load_onnx(
 def _library(path: Path) -> ModuleType:
     try:
         import onnx  # noqa: PLC0415 (an optional extra)
-        import onnx.shape_inference  # noqa: PLC0415
+        import onnx.shape_inference  # noqa: F401, PLC0415 (used as an attribute)
     except ImportError:
         hint = f"pip install 'tilewright[{EXTRA}]'"
         raise SpecError(f"{display_name(path)}: ONNX models need the extra `{EXTRA}`", hint=hint) from None
@@ -112,12 +112,15 @@ def _fix_sizes(graph: Any, variables: Mapping[str, object], path: Path) -> None:
     """Put the sizes that the user gives in the place of open ones."""
     for dim in _input_dims(graph):
         if dim.dim_param and dim.dim_param in variables:
-            size = variables[dim.dim_param]
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                message = f"the size of `{dim.dim_param}` is no positive integer"
-                raise SpecError(f"{display_name(path)}: {message}")
-            dim.dim_value = size
+            dim.dim_value = _given_size(dim.dim_param, variables, path)
     del graph.value_info[:]
+
+
+def _given_size(name: str, variables: Mapping[str, object], path: Path) -> int:
+    size = variables[name]
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise SpecError(f"{display_name(path)}: the size of `{name}` is no positive integer")
+    return size
 
 
 def _input_dims(graph: Any) -> Iterator[Any]:

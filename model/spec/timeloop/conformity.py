@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 
 from model.mapping import FanoutMapping, Mapping, SpatialLoop
@@ -19,10 +19,7 @@ from model.spec.timeloop.tree import Leaf
 def check_flags(asked: LoopConstraints, own: LoopConstraints) -> None:
     """Raise a SpecError for a flag that changes what is counted, but only stands in the mapping."""
     for flag in ("no_reuse", "no_link_transfer", "rmw_first_update"):
-        given: dict[str, Span] = getattr(own, flag)
-        for name, span in given.items():
-            if name not in getattr(asked, flag):
-                raise _architectural(flag, name, own.leaf, span)
+        _check_flag(flag, getattr(asked, flag), getattr(own, flag), own.leaf)
 
 
 def check_coalescing(asked: Sequence[Slot], settled: Sequence[Slot]) -> None:
@@ -36,14 +33,16 @@ def check_coalescing(asked: Sequence[Slot], settled: Sequence[Slot]) -> None:
     for before, after in zip(asked, settled, strict=True):
         assert before.keeping is not None
         assert after.keeping is not None
-        for name, span in after.keeping.no_coalesce.items():
-            if name not in before.keeping.no_coalesce:
-                raise _architectural("no_coalesce", name, after.loops.leaf, span)
+        flagged = after.keeping.no_coalesce
+        _check_flag("no_coalesce", before.keeping.no_coalesce, flagged, after.loops.leaf)
 
 
-def _architectural(flag: str, name: str, leaf: Leaf, span: Span) -> SpecError:
-    hint = f"write it in the constraints of `{leaf.name}`"
-    return SpecError(f"{flag} of `{name}` belongs to the architecture", span, hint=hint)
+def _check_flag(flag: str, asked: Collection[str], flagged: dict[str, Span], leaf: Leaf) -> None:
+    """Raise a SpecError for a dataspace that has a flag without being asked to by the constraints."""
+    for name, span in flagged.items():
+        if name not in asked:
+            hint = f"write it in the constraints of `{leaf.name}`"
+            raise SpecError(f"{flag} of `{name}` belongs to the architecture", span, hint=hint)
 
 
 def check_rules(
@@ -52,12 +51,12 @@ def check_rules(
     """Raise a SpecError for a factor that the constraints exclude."""
     for dim in context.problem.dims:
         value = values.get(dim, 1)
-        places = [factor.span for factor in own.rules_of(dim)]
-        for rule in asked.rules_of(dim):
-            if not rule.rule().allows(value):
-                related = ((rule.span, "the constraint"),)
-                message = f"the mapping's {dim}={value} at `{own.leaf.name}` breaks the constraint `{rule}`"
-                raise SpecError(message, places[0] if places else span, related)
+        broken = next((rule for rule in asked.rules_of(dim) if not rule.rule().allows(value)), None)
+        if broken is not None:
+            place = next((factor.span for factor in own.rules_of(dim)), span)
+            related = ((broken.span, "the constraint"),)
+            message = f"the mapping's {dim}={value} at `{own.leaf.name}` breaks the constraint `{broken}`"
+            raise SpecError(message, place, related)
 
 
 def check_order(asked: LoopConstraints, own: LoopConstraints, order: list[str], span: Span) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from model.mapspace import KeepRules, ParallelGroup
 from model.spec.fields import check_keys, given, name_list, source_ref
@@ -122,11 +123,12 @@ def settle_parallel(
     """
     home: dict[str, tuple[int, Span]] = {}
     for place, branch in enumerate(parallel.branches):
-        for name, span in _kept(branch, keepings).items():
-            if name in home and home[name][0] != place:
-                message = f"`{name}` is kept in two branches of one `!Parallel`"
-                raise SpecError(message, span, ((home[name][1], "the other branch keeps it here"),))
-            home.setdefault(name, (place, span))
+        kept = _kept(branch, keepings)
+        twice = next((name for name in kept if name in home), None)
+        if twice is not None:
+            related = ((home[twice][1], "the other branch keeps it here"),)
+            raise SpecError(f"`{twice}` is kept in two branches of one `!Parallel`", kept[twice], related)
+        home |= {name: (place, span) for name, span in kept.items()}
     for place, branch in enumerate(parallel.branches):
         others = {name: span for name, (owner, span) in home.items() if owner != place}
         _bypass(branch, others, keepings)
@@ -203,11 +205,14 @@ def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
 def note_outermost_passing(keepings: Sequence[Keeping], context: Context) -> None:
     """Note the levels that count as bypassing, as nothing above them keeps what they only pass on."""
     for name in context.dataspaces:
-        for keeping in keepings:
-            if keeping.may_hold(name):
-                break
-            if name not in keeping.bypass:
-                context.note(
-                    f"{keeping.no_coalesce[name]}: no level above `{keeping.leaf.name}` keeps `{name}`: "
-                    "with no_coalesce it counts as bypassing it"
-                )
+        for keeping in _passing_on(name, keepings):
+            context.note(
+                f"{keeping.no_coalesce[name]}: no level above `{keeping.leaf.name}` keeps `{name}`: "
+                "with no_coalesce it counts as bypassing it"
+            )
+
+
+def _passing_on(name: str, keepings: Iterable[Keeping]) -> Iterator[Keeping]:
+    """Yield the levels that only pass a dataspace on, out of those above the first that may hold it."""
+    above = takewhile(lambda keeping: not keeping.may_hold(name), keepings)
+    return (keeping for keeping in above if name not in keeping.bypass)

@@ -237,14 +237,7 @@ def _check_sections(top: MappingNode, options: LoadOptions, notes: list[str], ha
         if ANCHOR_MARK in key.text:
             continue
         check_tags(key.text, value)
-        if key.text == FLATTENED_MARK:
-            hint = "give the files that it was made from; their architecture has `nodes`"
-            raise SpecError("this spec is one that Timeloop's front end flattened", key.span, hint=hint)
-        if key.text not in SECTIONS and not holds_constraints(key.text) and not holds_components(key.text):
-            hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
-            if key.text in NETWORK_SECTIONS:
-                hint = "the command `network` maps workloads"
-            raise SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
+        _check_key(key, lacking)
         if key.text == "sparse_optimizations" and not _is_empty(value):
             _refuse_sparse(key, options, notes)
     if "globals" in top:
@@ -252,6 +245,19 @@ def _check_sections(top: MappingNode, options: LoadOptions, notes: list[str], ha
             f"{top.key('globals').span}: `globals` steers Timeloop's own programs; nothing here reads it"
         )
     _check_template(top)
+
+
+def _check_key(key: ScalarNode, lacking: str) -> None:
+    """Refuse a top-level key that is unknown; `lacking` says what the spec lacks."""
+    if key.text == FLATTENED_MARK:
+        hint = "give the files that it was made from; their architecture has `nodes`"
+        raise SpecError("this spec is one that Timeloop's front end flattened", key.span, hint=hint)
+    if key.text in SECTIONS or holds_constraints(key.text) or holds_components(key.text):
+        return
+    hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
+    if key.text in NETWORK_SECTIONS:
+        hint = "the command `network` maps workloads"
+    raise SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
 
 
 def _is_empty(node: Node) -> bool:

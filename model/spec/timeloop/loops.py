@@ -226,9 +226,9 @@ def _maximize(nodes: tuple[MappingNode, ...], names: Names, context: Context) ->
     found: Maximize | None = None
     for node in nodes:
         value, capacity = given(node, "maximize_dims"), given(node, "maximize_dims_capacity")
+        if value is None and capacity is not None:
+            raise SpecError("`maximize_dims_capacity` without `maximize_dims`", capacity.span)
         if value is None:
-            if capacity is not None:
-                raise SpecError("`maximize_dims_capacity` without `maximize_dims`", capacity.span)
             continue
         if found is not None:
             raise SpecError("`maximize_dims` stands twice", value.span, ((found.span, "the first"),))

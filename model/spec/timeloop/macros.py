@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 from model.mapping import Axis
 from model.numbers import divisors
@@ -13,6 +14,9 @@ from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor
 from model.spec.timeloop.loops import LoopConstraints, Maximize
 from model.spec.timeloop.rules import axis_of, spatial_rules
+
+_Products = dict[tuple[int, int], tuple[int, ...]]
+"""Products of factors along X and along Y, with the factors."""
 
 
 def maximize(all_loops: Iterable[LoopConstraints], context: Context) -> list[LoopConstraints]:
@@ -92,7 +96,7 @@ def _largest(
     taken = {factor.dim: factor.value for factor in own.factors if factor.relation != "<="}
     choices: list[tuple[str, tuple[int, ...]]] = [(dim, (value,)) for dim, value in taken.items()]
     choices += [(dim, divisors(left[dim])[::-1]) for dim in group]
-    reached: dict[tuple[int, int], tuple[int, ...]] = {(1, 1): ()}
+    reached: _Products = {(1, 1): ()}
     for dim, values in choices:
         axis = None if rules is None else axis_of(rules, dim, context)
         reached = _extended(reached, values, axis, mesh, capacity)
@@ -103,19 +107,23 @@ def _largest(
 
 
 def _extended(
-    reached: dict[tuple[int, int], tuple[int, ...]],
-    values: Sequence[int],
-    axis: Axis | None,
-    mesh: tuple[int, int],
-    capacity: int,
-) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Return the products along the axes after one more dimension, each with its best factors."""
-    found: dict[tuple[int, int], tuple[int, ...]] = {}
-    for (x, y), factors in reached.items():
-        for value in values:
-            on_x, on_y = (x * value, y), (x, y * value)
-            for product in {"x": (on_x,), "y": (on_y,), None: (on_x, on_y)}[axis]:
-                fits = product[0] <= mesh[0] and product[1] <= mesh[1] and math.prod(product) <= capacity
-                if fits and (*factors, value) > found.get(product, ()):
-                    found[product] = (*factors, value)
+    reached: _Products, values: Sequence[int], axis: Axis | None, mesh: tuple[int, int], capacity: int
+) -> _Products:
+    """Return the products that fit after one more dimension, each with its best factors."""
+    found: _Products = {}
+    for (x, y), factors in _with_another(reached, values, axis):
+        fits = x <= mesh[0] and y <= mesh[1] and x * y <= capacity
+        if fits and factors > found.get((x, y), ()):
+            found[x, y] = factors
     return found
+
+
+def _with_another(
+    reached: _Products, values: Sequence[int], axis: Axis | None
+) -> Iterator[tuple[tuple[int, int], tuple[int, ...]]]:
+    """Yield the products with one more factor, along either axis unless that is settled."""
+    for ((x, y), factors), value in product(reached.items(), values):
+        if axis != "y":
+            yield (x * value, y), (*factors, value)
+        if axis != "x":
+            yield (x, y * value), (*factors, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.spec.source import Span, SpecError
@@ -184,12 +185,11 @@ def _with_units(
 def _kept(settled: Assembly, span: Span, context: Context) -> dict[str, frozenset[str]]:
     storages = settled.storages
     kept = {_name(slot): {n for n in context.dataspaces if n not in _bypassed(slot)} for slot in storages}
-    for group in settled.parallel:
+    for group, name in product(settled.parallel, context.dataspaces):
         members = [_name(storages[place]) for place in group.levels]
-        for name in context.dataspaces:
-            holders = [member for member in members if name in kept[member]]
-            if len(holders) > 1:
-                raise SpecError(f"the mapping does not say which of {listing(holders)} keeps `{name}`", span)
+        holders = [member for member in members if name in kept[member]]
+        if len(holders) > 1:
+            raise SpecError(f"the mapping does not say which of {listing(holders)} keeps `{name}`", span)
     return {name: frozenset(spaces) for name, spaces in kept.items()}
 
 

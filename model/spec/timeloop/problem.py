@@ -214,23 +214,21 @@ def _instance_fields(
     """Return the instance's values by dimension or coefficient, spelling mended where that is safe."""
     known = (*shape.dims, *shape.coefficients)
     fields = {key.text: value for key, value in instance.entries if key.text in known}
+    others = [(k, value) for k, value in instance.entries if k.text not in (*known, "name", "version")]
+    derived = [key.text for key, _ in others if key.text in DERIVED_KEYS]
     respelt: dict[str, ScalarNode] = {}
-    derived = []
-    for key, value in instance.entries:
-        if key.text in known or key.text in ("name", "version"):
-            continue
+    for key, value in others:
         if key.text in SPARSE_KEYS:
             check_density(key, value, ignore_sparse, notes.append)
-        elif key.text in DERIVED_KEYS:
-            derived.append(key.text)
-        else:
-            name = _respelt(key, shape, instance)
-            if name in respelt:
-                related = ((respelt[name].span, "the first"),)
-                raise SpecError(f"`{key.text}` is a second spelling of `{name}`", key.span, related)
-            notes.append(_respelling_note(key, name, fields[name]))
-            respelt[name] = key
-            fields[name] = value
+        if key.text in (*SPARSE_KEYS, *DERIVED_KEYS):
+            continue
+        name = _respelt(key, shape, instance)
+        if name in respelt:
+            related = ((respelt[name].span, "the first"),)
+            raise SpecError(f"`{key.text}` is a second spelling of `{name}`", key.span, related)
+        notes.append(_respelling_note(key, name, fields[name]))
+        respelt[name] = key
+        fields[name] = value
     if derived:
         notes.append(f"instance {_keys(derived)} not part of the shape: they follow from the others, unused")
     return fields

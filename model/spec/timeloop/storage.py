@@ -204,10 +204,11 @@ def _is_dram(leaf: Leaf) -> bool:
 def _check_names(leaf: Leaf, ignore_sparse: bool, context: Context) -> None:
     """Refuse what is not modelled, and slips of the pen; other attributes go to the estimator."""
     for name, attribute in leaf.attributes.items():
-        if name in SPARSE_ATTRIBUTES and attribute.value not in (None, False):
-            if not ignore_sparse:
-                hint = "--ignore-sparse maps the problem as if all data were dense"
-                raise SpecError(f"`{name}`: sparse storage is not modelled", attribute.key, hint=hint)
+        is_sparse = name in SPARSE_ATTRIBUTES and attribute.value not in (None, False)
+        if is_sparse and not ignore_sparse:
+            hint = "--ignore-sparse maps the problem as if all data were dense"
+            raise SpecError(f"`{name}`: sparse storage is not modelled", attribute.key, hint=hint)
+        if is_sparse:
             context.note(f"{attribute.key}: `{name}` is ignored; all data is taken as dense")
         if name == "instances":
             hint = "write `spatial: {meshX: ..., meshY: ...}` on a node: instances per instance above"

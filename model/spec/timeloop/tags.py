@@ -59,7 +59,6 @@ def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
         return
     for key, value in node.entries:
         if key.text == "nodes" and not isinstance(value, ScalarNode):
-            for _, item in _children(value):
-                yield from _children(item)
+            yield from (inner for _, item in _children(value) for inner in _children(item))
         else:
             yield key, value

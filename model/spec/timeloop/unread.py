@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, CompoundClasses
 from model.spec.source import Node, ScalarNode, Span, values_in
@@ -22,11 +23,9 @@ def note_unread(top: Node, classes: CompoundClasses, context: Context) -> None:
     owners: dict[Span, list[str]] = {}
     names: dict[Span, str] = {}
     for leaf in context.tree.leaves:
-        for name, attribute in leaf.attributes.items():
-            if name not in leaf.own or attribute.value is None or _is_known(name, leaf, classes, context):
-                continue
-            names[attribute.key] = name
-            owners.setdefault(attribute.key, []).append(leaf.name)
+        for name, span in _unread_attributes(leaf, classes, context):
+            names[span] = name
+            owners.setdefault(span, []).append(leaf.name)
         if POWER_GATING in leaf.node and not _reaches_storage(POWER_GATING, leaf, context):
             span = leaf.node.key(POWER_GATING).span
             names[span], owners[span] = POWER_GATING, [leaf.name]
@@ -35,6 +34,12 @@ def note_unread(top: Node, classes: CompoundClasses, context: Context) -> None:
         if name not in words:
             forms = _GIVEN_FORMS if "energy" in name and name not in _OF_STORAGES else ""
             context.note(f"{span}: nothing reads `{name}` of {listing(owners[span])}{forms}")
+
+
+def _unread_attributes(leaf: Leaf, classes: CompoundClasses, context: Context) -> Iterator[tuple[str, Span]]:
+    for name, attribute in leaf.attributes.items():
+        if name in leaf.own and attribute.value is not None and not _is_known(name, leaf, classes, context):
+            yield name, attribute.key
 
 
 def _is_known(name: str, leaf: Leaf, classes: CompoundClasses, context: Context) -> bool:
