@@ -96,7 +96,7 @@ def _shaped(
         if key in section:
             notes.append(f"{section.key(key).span}: `{key}` is not used; the mapper finds the costs")
     layers = tuple(_layer(layer, offered) for layer in named)
-    edges = tuple(read_edge(edge) for edge in read_edges(section, named, EDGE_KEYS))
+    edges = tuple(read_edge(edge, layers) for edge in read_edges(section, named, EDGE_KEYS))
     return ShapedNetwork(network_name(section), layers, edges)
 
 
