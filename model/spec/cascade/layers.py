@@ -13,7 +13,7 @@ from model.cascade import Layer, Network
 from model.cost.copying import backing_levels
 from model.mapspace import Mapspace
 from model.spec.cascade.constraints import Resolver
-from model.spec.cascade.copies import read_transfer, stray_notes
+from model.spec.cascade.copies import overfull_notes, read_transfer, stray_notes
 from model.spec.cascade.naming import Naming, dataspace_names, place_of, problem_of
 from model.spec.cascade.reservations import Stored, persistent_bits, reserved_bits
 from model.spec.cascade.words import fit, in_values, word_rows
@@ -58,7 +58,7 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
     for own in reversed(read):
         homes |= {tensor: level for tensor, level in own.homes.items() if tensor in reserved}
     layers = tuple(_layer(own, reserved, homes | own.homes, top) for own in read)
-    notes += stray_notes(workload, layers)
+    notes += [*stray_notes(workload, layers), *overfull_notes(workload, layers)]
     return Network(workload.name, layers, tuple(dict.fromkeys(notes)))
 
 
