@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
+from model.cost.copying import leakage_of_one
 from model.mapspace import Mapspace
 from model.network.lowering import KN2ROW, lower, run_outermost
 from model.network.methods import Method, MethodNetwork
@@ -151,6 +152,7 @@ class _Loader:
             mapspaces=mapspaces,
             level=architecture.levels[0],
             units_per_pj=architecture.units_per_pj,
+            copy_leakage=leakage_of_one(architecture),
             notes=tuple(dict.fromkeys(self.notes)),
         )
 
