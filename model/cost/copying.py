@@ -108,7 +108,7 @@ def transfer_of(mapspace: Mapspace) -> Transfer | None:
     return Transfer(
         source=levels[source].name,
         targets=tuple(levels[level].name for level in targets),
-        energy=accesses + cycles[slowest] * _leakage(mapspace.architecture),
+        energy=accesses + cycles[slowest] * leakage_of_one(mapspace.architecture),
         cycles=cycles[slowest],
         limited_by=levels[slowest].name if cycles[slowest] else None,
         violations=tuple(
@@ -134,7 +134,7 @@ def _cycles(level: StorageLevel, moves: list[_Move]) -> int:
     return max((math.ceil(words / rate) for words, rate in demands if rate is not None), default=0)
 
 
-def _leakage(architecture: Architecture) -> int:
+def leakage_of_one(architecture: Architecture) -> int:
     """Return what leaks per cycle while one instance of each level is in use."""
     total = 0
     for position, level in zip(architecture.storage_indices, architecture.levels, strict=True):

@@ -54,6 +54,8 @@ class MethodNetwork:
         The outermost storage level, which tensors lie in between two layers.
     units_per_pj
         Energy units of `level`.
+    copy_leakage
+        What leaks per cycle of a copy, in these units.
     notes
         For people.
     """
@@ -64,6 +66,7 @@ class MethodNetwork:
     mapspaces: Mapping[tuple[Convolution, str], Mapspace]
     level: StorageLevel
     units_per_pj: int
+    copy_leakage: int
     notes: tuple[str, ...] = ()
 
     def transition(self, edge: ShapedEdge) -> dict[tuple[str, str], Copy]:

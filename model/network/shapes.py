@@ -81,6 +81,11 @@ class ShapedLayer:
     methods: tuple[str, ...]
     place: SourceRef | None = None
 
+    @property
+    def channels(self) -> int:
+        """Channels that go in."""
+        return self.shape.in_channels if isinstance(self.shape, Convolution) else self.shape.channels
+
 
 @dataclass(frozen=True)
 class ShapedEdge:

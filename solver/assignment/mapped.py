@@ -212,9 +212,10 @@ def _layer_costs(layer: ShapedLayer, costs: Mapping[Pair, Cost]) -> dict[str, Co
 
 
 def _price(problem: MethodNetwork, objective: str, copy: Copy) -> Cost:
+    cycles = copy.cycles(problem.level)
     if objective == LATENCY:
-        return copy.cycles(problem.level)
-    return Fraction(copy.energy(problem.level), problem.units_per_pj)
+        return cycles
+    return Fraction(copy.energy(problem.level) + cycles * problem.copy_leakage, problem.units_per_pj)
 
 
 def _with_bound(found: AssignResult, least: AssignResult, ended: Termination) -> AssignResult:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from itertools import accumulate, dropwhile
 
@@ -27,7 +28,7 @@ class CertificateError(Exception):
     """There is nothing to certify, or more than a certificate can hold."""
 
 
-def canonical(mapspace: Mapspace) -> Json:
+def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
     """Return `mapspace` as plain JSON values; equal mapspaces give equal documents.
 
     Rules are resolved: allowed factors, sets of keeping nodes and sets of dimensions along X are listed,
@@ -37,17 +38,25 @@ def canonical(mapspace: Mapspace) -> Json:
     denominator]``. What is there for people only (sources, notes, areas) and what the cost model does not
     read is left out. docs/certificates.md lists the keys.
 
+    Parameters
+    ----------
+    mapspace
+        What becomes a document.
+    lists_sides
+        Whether the sets of dimensions along X must be listed. Otherwise the order that they follow from takes
+        their place where they are too many: enough for a hash, not for a checker.
+
     Raises
     ------
     CertificateError
-        If there are too many sets of dimensions along X to list them.
+        If there are too many sets of dimensions along X to list them, and nothing may take their place.
     """
     problem, architecture, places = mapspace.problem, mapspace.architecture, node_places(mapspace)
     temporal, spatial = iter(mapspace.temporal), iter(mapspace.spatial)
     nodes: list[Json] = []
     for position, node in enumerate(architecture.nodes):
         if isinstance(node, Fanout):
-            nodes.append(_spatial(problem, node, next(spatial)))
+            nodes.append(_spatial(problem, node, next(spatial), lists_sides))
             continue
         nodes.append(_storage(problem, architecture, position, places))
         nodes += [_temporal(node, stage) for stage in _stages(problem, next(temporal))]
@@ -182,7 +191,7 @@ def _stages(problem: Problem, rules: TemporalRules) -> list[list[list[int]]]:
     return [stage for stage in found if any(own != [1] for own in stage)]
 
 
-def _spatial(problem: Problem, fanout: Fanout, rules: SpatialRules) -> Json:
+def _spatial(problem: Problem, fanout: Fanout, rules: SpatialRules, lists_sides: bool) -> Json:
     return {
         "kind": "spatial",
         "name": fanout.name,
@@ -190,21 +199,24 @@ def _spatial(problem: Problem, fanout: Fanout, rules: SpatialRules) -> Json:
         "mesh_y": fanout.mesh_y,
         "multicast": [space.name not in fanout.no_multicast for space in problem.dataspaces],
         "factors": _factors(problem, rules.factors),
-        "along_x": _along_x(problem, rules),
+        "along_x": _along_x(problem, rules, lists_sides),
     }
 
 
-def _along_x(problem: Problem, rules: SpatialRules) -> list[list[int]]:
+def _along_x(problem: Problem, rules: SpatialRules, lists_sides: bool) -> list[list[int]] | Json:
     """Return the sets of dimensions, out of those that may have a factor, that may lie along X.
 
     The order of the dimensions is inner, between, outer; the first ones, as many as the split says, lie
-    along X, the others along Y. Without a split any number does.
+    along X, the others along Y. Without a split any number does. Where the sets are too many to list them,
+    the order itself is the answer, unless `lists_sides`.
     """
     allowed = _factors(problem, rules.factors)
     live = {dim for dim, factors in zip(problem.dims, allowed, strict=True) if max(factors, default=1) > 1}
     order = SideOrder.of(rules, problem.dims)
     if len(order.free(live)) > MOST_FREE:
-        raise CertificateError(f"more than {MOST_FREE} dimensions may lie along either side of a fanout")
+        if lists_sides:
+            raise CertificateError(f"more than {MOST_FREE} dimensions may lie along either side of a fanout")
+        return asdict(order)
     found = {tuple(_numbers(problem, own)) for own in order.sets_along_x(live)}
     return [list(own) for own in sorted(found)]
 

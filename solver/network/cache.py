@@ -37,7 +37,7 @@ def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
             "format": FORMAT,
             "version": VERSION,
             "objectives": list(objectives),
-            "mapspace": canonical(mapspace),
+            "mapspace": canonical(mapspace, lists_sides=False),
         }
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
+from model.cost.copying import leakage_of_one
 from model.mapspace import Mapspace
 from model.network.lowering import KN2ROW, lower, run_outermost
 from model.network.methods import Method, MethodNetwork
@@ -96,7 +97,7 @@ def _shaped(
         if key in section:
             notes.append(f"{section.key(key).span}: `{key}` is not used; the mapper finds the costs")
     layers = tuple(_layer(layer, offered) for layer in named)
-    edges = tuple(read_edge(edge) for edge in read_edges(section, named, EDGE_KEYS))
+    edges = tuple(read_edge(edge, layers) for edge in read_edges(section, named, EDGE_KEYS))
     return ShapedNetwork(network_name(section), layers, edges)
 
 
@@ -155,6 +156,7 @@ class _Loader:
             mapspaces=mapspaces,
             level=architecture.levels[0],
             units_per_pj=architecture.units_per_pj,
+            copy_leakage=leakage_of_one(architecture),
             notes=tuple(dict.fromkeys(self.notes)),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -66,14 +67,18 @@ def read_shapes(section: MappingNode) -> tuple[ShapedNetwork, Hardware]:
         raise SpecError(f"the cost model `{SYSTOLIC_ARRAY}` gives costs in `{UNIT}`", unit.span)
     hardware = _read_hardware(as_mapping(section.require("cost_model"), "`cost_model`"))
     named = read_layers(section, LAYER_KEYS)
-    edges = tuple(read_edge(edge) for edge in read_edges(section, named, EDGE_KEYS))
-    return ShapedNetwork(network_name(section), tuple(map(_read_layer, named)), edges), hardware
+    layers = tuple(map(_read_layer, named))
+    edges = tuple(read_edge(edge, layers) for edge in read_edges(section, named, EDGE_KEYS))
+    return ShapedNetwork(network_name(section), layers, edges), hardware
 
 
-def read_edge(edge: NamedEdge) -> ShapedEdge:
+def read_edge(edge: NamedEdge, layers: Sequence[ShapedLayer]) -> ShapedEdge:
     """Read an edge between layers with shapes."""
-    given = None if edge.node is None else edge.node.get("channels")
+    given, target = None if edge.node is None else edge.node.get("channels"), layers[edge.target]
     channels = None if given is None else _extent(given, "`channels` of an edge")
+    if given is not None and channels is not None and channels > target.channels:
+        taken = f"layer `{target.name}` takes in {target.channels:,}"
+        raise SpecError(f"the edge carries {channels:,} channels, but {taken}", given.span)
     return ShapedEdge(edge.source, edge.target, channels, source_ref(edge.span))
 
 

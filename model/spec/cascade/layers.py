@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 from model.architecture import StorageLevel
 from model.cascade import Layer, Network
+from model.cost.copying import backing_levels
 from model.mapspace import Mapspace
 from model.spec.cascade.constraints import Resolver
-from model.spec.cascade.copies import read_transfer, stray_notes
+from model.spec.cascade.copies import overfull_notes, read_transfer, stray_notes
 from model.spec.cascade.naming import Naming, dataspace_names, place_of, problem_of
 from model.spec.cascade.reservations import Stored, persistent_bits, reserved_bits
 from model.spec.cascade.words import fit, in_values, word_rows
@@ -51,12 +52,30 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
     if len(workload.einsums) > MOST_EINSUMS:
         message = f"{len(workload.einsums):,} Einsums; at most {MOST_EINSUMS:,} are mapped"
         raise SpecError(message, place_of(workload.einsums[MOST_EINSUMS]))
+    read = [_read(Naming(einsum, workload), top, files, options, notes) for einsum in workload.einsums]
     reserved = persistent_bits(workload)
-    layers = tuple(
-        _layer(Naming(einsum, workload), top, files, options, reserved, notes) for einsum in workload.einsums
-    )
-    notes += stray_notes(workload, layers)
+    homes: dict[str, int] = {}
+    for own in reversed(read):
+        homes |= {tensor: level for tensor, level in own.homes.items() if tensor in reserved}
+    layers = tuple(_layer(own, reserved, homes | own.homes, top) for own in read)
+    notes += [*stray_notes(workload, layers), *overfull_notes(workload, layers)]
     return Network(workload.name, layers, tuple(dict.fromkeys(notes)))
+
+
+@dataclass(frozen=True)
+class _Read:
+    """An Einsum on an architecture that is all its own: levels in its values, and as they were written."""
+
+    einsum: Einsum
+    mapspace: Mapspace
+    written: tuple[StorageLevel, ...]
+
+    @property
+    def homes(self) -> dict[str, int]:
+        """Levels that store the Einsum's tensors."""
+        levels = backing_levels(self.mapspace)
+        names = dataspace_names(self.einsum)
+        return {access.tensor: levels[name] for name, access in zip(names, self.einsum.accesses, strict=True)}
 
 
 def _names_tensors(key: str) -> bool:
@@ -64,14 +83,13 @@ def _names_tensors(key: str) -> bool:
     return key == "architecture" or holds_constraints(key)
 
 
-def _layer(
+def _read(
     naming: Naming,
     top: MappingNode,
     files: Sequence[Path],
     options: LoadOptions,
-    reserved: dict[str, Stored],
     notes: list[str],
-) -> Layer:
+) -> _Read:
     einsum = naming.einsum
     resolver = Resolver(naming)
     entries = tuple(
@@ -84,9 +102,15 @@ def _layer(
     own = MappingNode(entries, top.span, top.tag)
     loaded = load_node(own, files, options, LoadedProblem(problem, spans, ()))
     notes += filter(None, [*loaded.notes, unknown_note])
-    written = loaded.mapspace.architecture.levels[0]
-    mapspace = _in_values(loaded.mapspace, einsum, notes)
-    mapspace = _with_reservation(mapspace, einsum, reserved_bits(einsum, reserved), written, top)
+    return _Read(einsum, _in_values(loaded.mapspace, einsum, notes), loaded.mapspace.architecture.levels)
+
+
+def _layer(read: _Read, reserved: dict[str, Stored], homes: dict[str, int], top: MappingNode) -> Layer:
+    """Return a layer on what persistent tensors leave of the levels that store them."""
+    einsum, mapspace = read.einsum, read.mapspace
+    for level, written in enumerate(read.written):
+        stored = [tensor for tensor, home in homes.items() if home == level]
+        mapspace = _with_reservation(mapspace, einsum, reserved_bits(einsum, reserved, stored), written, top)
     layer = Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances)
     if not einsum.is_copy_operation:
         return layer
@@ -120,29 +144,35 @@ def _bits(einsum: Einsum) -> dict[str, int]:
 def _with_reservation(
     mapspace: Mapspace, einsum: Einsum, reserved: dict[int, int], written: StorageLevel, top: MappingNode
 ) -> Mapspace:
-    """Return the mapspace with the outermost level as persistent tensors leave it.
+    """Return the mapspace with a level as persistent tensors leave it.
 
     Parameters
     ----------
     reserved
         As `reserved_bits` gives it.
     written
-        The outermost level as it was written.
+        The level as it was written.
     """
     architecture = mapspace.architecture
-    outermost = architecture.nodes[0]
-    assert isinstance(outermost, StorageLevel)
-    if outermost.size_words is None or not reserved:
+    position = next(i for i in architecture.storage_indices if architecture.nodes[i].name == written.name)
+    level = architecture.nodes[position]
+    assert isinstance(level, StorageLevel)
+    if level.size_words is None or not reserved:
         return mapspace
+    count = architecture.instances_above(position)
+    if count > 1:
+        message = f"persistent tensors are stored at `{level.name}`, which exists {count} times"
+        hint = "keep them at a level of one instance; how they are spread over several is not modelled"
+        raise SpecError(f"while Einsum `{einsum.name}` runs, {message}", place_of(einsum), hint=hint)
     rows = sum(Fraction(bits, size) * fit(written, size).size_rows for size, bits in reserved.items())
     words = math.ceil(rows / word_rows(written, _bits(einsum)))
-    if words >= outermost.size_words:
-        capacity = f"{outermost.size_words:,} of {outermost.word_bits} bits"
+    if words >= level.size_words:
+        capacity = f"{level.size_words:,} of {level.word_bits} bits"
         message = (
             f"while Einsum `{einsum.name}` runs, persistent tensors take {words:,} words of "
-            f"`{outermost.name}`, which holds {capacity}"
+            f"`{level.name}`, which holds {capacity}"
         )
         raise SpecError(message, top.span)
-    level = replace(outermost, size_words=outermost.size_words - words, reserved_words=words)
-    nodes = (level, *architecture.nodes[1:])
+    left = replace(level, size_words=level.size_words - words, reserved_words=words)
+    nodes = (*architecture.nodes[:position], left, *architecture.nodes[position + 1 :])
     return replace(mapspace, architecture=replace(architecture, nodes=nodes))

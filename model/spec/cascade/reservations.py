@@ -1,9 +1,10 @@
-"""Room that persistent tensors take in the outermost level while an Einsum runs."""
+"""Room that persistent tensors take where they are stored while an Einsum runs."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Collection
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -37,8 +38,8 @@ def stored_bits(einsum: Einsum, access: TensorAccess) -> int:
     return math.ceil(_plain_bits(einsum, access) * access.backing_storage_size_scale)
 
 
-def reserved_bits(einsum: Einsum, persistent: dict[str, Stored]) -> dict[int, int]:
-    """Return what is taken of the outermost level beyond the Einsum's own tensors as they are.
+def reserved_bits(einsum: Einsum, persistent: dict[str, Stored], stored: Collection[str]) -> dict[int, int]:
+    """Return what is taken of a level beyond the Einsum's own tensors as they are.
 
     Parameters
     ----------
@@ -46,6 +47,8 @@ def reserved_bits(einsum: Einsum, persistent: dict[str, Stored]) -> dict[int, in
         The Einsum that runs.
     persistent
         As `persistent_bits` gives it.
+    stored
+        Tensors that are stored at the level.
 
     Returns
     -------
@@ -53,11 +56,10 @@ def reserved_bits(einsum: Einsum, persistent: dict[str, Stored]) -> dict[int, in
         Bits by the size of their values in bits; negative if scales below 1 leave more room than the
         tensors' own sizes do.
     """
-    own = {access.tensor: access for access in einsum.accesses}
+    own = {access.tensor: access for access in einsum.accesses if access.tensor in stored}
     total: Counter[int] = Counter()
-    for tensor, stored in persistent.items():
-        if tensor not in own:
-            total[stored.bits_per_value] += stored.bits
+    for tensor in persistent.keys() & set(stored) - own.keys():
+        total[persistent[tensor].bits_per_value] += persistent[tensor].bits
     for tensor, access in own.items():
         taken = persistent[tensor].bits if tensor in persistent else stored_bits(einsum, access)
         total[access.bits_per_value] += taken - math.ceil(_plain_bits(einsum, access))

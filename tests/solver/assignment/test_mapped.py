@@ -54,11 +54,12 @@ def words_between(source, target, layout, method, share):
     return (0, 0) if layout == inputs[method] else (words, words)
 
 
-def transition(objective, reads, writes):
+def transition(objective, reads, writes, leakage):
     """Cost of a copy in mapped_architecture.yaml's DRAM: four words an access."""
+    cycles = max(-(-reads // 3), -(-writes // 2))
     if objective == "latency":
-        return max(-(-reads // 3), -(-writes // 2))
-    return -(-reads // 4) * Fraction("10.5") + -(-writes // 4) * Fraction("12.25")
+        return cycles
+    return -(-reads // 4) * Fraction("10.5") + -(-writes // 4) * Fraction("12.25") + cycles * leakage
 
 
 def totals(problem, objective, optima):
@@ -77,13 +78,13 @@ def totals(problem, objective, optima):
             if share is None and isinstance(target.shape, Convolution):
                 share = target.shape.in_channels
             words = words_between(source, target, layout, choice[edge.target], share)
-            moved += transition(objective, *words)
+            moved += transition(objective, *words, Fraction(problem.copy_leakage, UNITS_PER_PJ))
         yield choice, sum(costs) + moved
 
 
-@pytest.mark.parametrize("objective", ["energy", "latency"])
-def test_the_assignment_is_the_best_of_all_with_enumerated_optima(objective):
-    problem = loaded()
+@pytest.mark.parametrize(("objective", "leakage"), [("energy", 0), ("energy", 175), ("latency", 175)])
+def test_the_assignment_is_the_best_of_all_with_enumerated_optima(objective, leakage):
+    problem = replace(loaded(), copy_leakage=leakage)
     optima = {}
     for pair, mapspace in problem.mapspaces.items():
         best = optimum(mapspace, objective)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from model.architecture import Architecture, Compute, Fanout, StorageLevel
 from model.cascade import Network
 from model.mapping import Mapping as LoopNest
-from model.mapspace import Mapspace
+from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.problem import Dataspace, Problem, Term
 from solver.network import ResultCache, map_network
 from solver.network.cache import cache_key
 from solver.network.naming import by_position
@@ -32,6 +34,16 @@ def test_what_is_not_the_same_problem_has_another_key(network: Network):
     assert len(keys | {cache_key(own, ("latency",)), cache_key(own, ("energy", "latency"))}) == 6
     other = network.layers[3].mapspace
     assert cache_key(by_position(other.problem).mapspace(other), ("energy",)) in keys
+
+
+def test_dimensions_that_may_lie_along_either_side_have_a_key_however_many_they_are():
+    dims = tuple("ABCDEFGHIJKLMNOPQ")
+    space = Dataspace("Z", tuple((Term(dim),) for dim in dims), read_write=True)
+    problem = Problem("wide", dims, (2,) * len(dims), (space,))
+    architecture = Architecture("array", (StorageLevel("Main"), Fanout("PE", 2, 2)), Compute("mac"))
+    rules = [*(SpatialRules(split=split) for split in (None, 1, 2)), SpatialRules(split=2, inner=("A",))]
+    spaces = [Mapspace(problem, architecture, (TemporalRules(),), (own,), (KeepRules(),)) for own in rules]
+    assert len({cache_key(mapspace, ("energy",)) for mapspace in (*spaces, spaces[0])}) == 4
 
 
 def test_what_a_stopped_search_found_is_not_kept(network: Network, tmp_path: Path):

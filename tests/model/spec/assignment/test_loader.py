@@ -166,6 +166,7 @@ def test_wrong_tables_show_the_place(load, old, new, message, marked):
         ("stride: 2}", "stride: 2}, tensor: {}", "has either `conv` or `tensor`", None),
         ("edges: chain", "edges: line", "`edges` must be a list", "line"),
         ("edges: chain", "edges: [{from: in, to: conv, channels: 0}]", "at least 1", "0"),
+        ("edges: chain", "edges: [{from: in, to: conv, channels: 4}]", "but layer `conv` takes in 3", "4"),
     ],
 )
 def test_wrong_shapes_show_the_place(load, old, new, message, marked):

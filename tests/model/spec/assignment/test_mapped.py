@@ -84,6 +84,14 @@ def test_transitions_copy_what_changes_its_layout(load):
     assert isinstance(into_sum, ShapedEdge)
 
 
+def test_levels_leak_while_a_copy_takes_its_time(load):
+    assert load().copy_leakage == 0
+    problem = load(
+        ARCHITECTURE.replace("12.25, leak: 0", "12.25, leak: 1.5").replace("2.5, leak: 0", "2.5, leak: 2")
+    )
+    assert problem.copy_leakage == (1.5 + 2) * problem.units_per_pj
+
+
 def test_sections_for_other_cost_models_are_noted(load):
     network = NETWORK.replace("name: small", "name: small\n  unit: ms\n  cost_model: {name: other}")
     notes = load(network=network).notes

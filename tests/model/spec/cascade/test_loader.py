@@ -260,6 +260,16 @@ def test_persistent_tensors_take_their_part_of_the_outermost_level(load: Load):
         load(dram="depth: 8, block_size: 8")
 
 
+def test_persistent_tensors_take_room_where_they_are_stored(load: Load):
+    dram = "depth: 100, block_size: 8}\n    constraints: {dataspace: {bypass: [V]}"
+    levels = [layer.mapspace.architecture.levels for layer in load(dram=dram).layers]
+    assert [own[0].size_words for own in levels] == [800, 800 - 24, 800 - 24, 800 - 24]
+    # V of the second Einsum, which runs three times, lies in the buffer.
+    assert [own[1].size_words for own in levels] == [512 - 72, 512 - 48, 512 - 72, 512 - 72]
+    with pytest.raises(SpecError, match="stored at `register`, which exists 8 times"):
+        load(constraints="{dataspace: {bypass: [V]}}", dram=dram)
+
+
 def test_persistent_tensors_take_the_rows_of_their_own_values(load: Load):
     """24 values of W, five in a row; 72 of V, two in a row: what others leave is in words of their own."""
     sizes = WORKLOAD.replace("{All: 8}", "{W: 12, V: 24, Other: 8}")

@@ -164,18 +164,21 @@ def test_persistent_tensors_of_other_einsums_are_reserved():
     first, second = matmul("e", "ABC", persistent=True), matmul("f", "CDE", persistent=True)
     taken = persistent_bits(Workload("w", (first, second)))
     assert taken == {"B": (15 * 8, 8), "D": (15 * 8, 8)}
-    assert reserved_bits(first, taken) == {8: 15 * 8}
-    assert reserved_bits(matmul("g", "EFG"), taken) == {8: 2 * 15 * 8}
+    assert reserved_bits(first, taken, "ABCDE") == {8: 15 * 8}
+    assert reserved_bits(matmul("g", "EFG"), taken, "BDEFG") == {8: 2 * 15 * 8}
+    assert reserved_bits(first, taken, "ABC") == {}
+    assert reserved_bits(first, taken, "D") == {8: 15 * 8}
 
 
 def test_instances_of_a_persistent_tensor_are_reserved_beside_the_own_one():
     einsum = matmul("e", "ABC", n_instances=3, persistent=True)
     taken = persistent_bits(Workload("w", (einsum,)))
     assert taken == {"B": (3 * 15 * 8, 8)}
-    assert reserved_bits(einsum, taken) == {8: 2 * 15 * 8}
+    assert reserved_bits(einsum, taken, "ABC") == {8: 2 * 15 * 8}
+    assert reserved_bits(einsum, taken, "AC") == {}
 
 
 @pytest.mark.parametrize(("scale", "reserved"), [(Fraction(2), 15 * 8), (Fraction(1, 3), -80)])
 def test_the_scale_counts_for_any_tensor(scale: Fraction, reserved: int):
     einsum = matmul("e", "ABC", backing_storage_size_scale=scale)
-    assert reserved_bits(einsum, {}) == {8: reserved}
+    assert reserved_bits(einsum, {}, "ABC") == {8: reserved}
