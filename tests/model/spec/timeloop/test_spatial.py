@@ -171,7 +171,8 @@ def test_a_mesh_of_one_that_is_asked_for_more_stands_where_a_fanout_may_stand():
     inside = (
         "  - !Parallel\n    nodes:\n    - !Component {name: one, class: SRAM, spatial: {meshX: 1},"
         " attributes: {width: 64, depth: 256, datawidth: 16}, energy: {read: 1, write: 1, leak: 0},"
-        " constraints: {spatial: {factors: [K=2]}, dataspace: {keep: [Weights], bypass: [Inputs, Outputs]}}}\n"
+        " constraints: {spatial: {factors: [K=2]},"
+        " dataspace: {keep: [Weights], bypass: [Inputs, Outputs]}}}\n"
         "    - !Nothing {constraints: {dataspace: {keep: [Inputs, Outputs]}}}\n"
     )
     assert "inside `!Parallel`" in failure(spec(arch=architecture(DRAM, inside, SPAD, MAC))).message
