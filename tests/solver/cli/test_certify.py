@@ -3,13 +3,17 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from solver.certificate import canonical_sha256
+from solver.cli import certify
 from solver.cli.main import main
 from tests.conftest import REPOSITORY
 from tests.solver.examples import UNKNOWN
@@ -50,6 +54,51 @@ def test_certificates_may_have_any_name(name, tmp_path):
     run = subprocess.run(words, env=environment, cwd=REPOSITORY, capture_output=True, check=False)
     assert (run.returncode, run.stderr) == (0, b"")
     assert b"VALID: " in run.stdout
+
+
+SLOW_CHECKER = """
+import os, pathlib, sys, time
+written = pathlib.Path(sys.argv[1] + ".new")
+written.write_text(str(os.getpid()))
+written.rename(sys.argv[1])
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_check_and_the_checker(number, tmp_path, monkeypatch):
+    (tmp_path / "checker.py").write_text(SLOW_CHECKER, encoding="utf-8")
+    monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
+    begun = tmp_path / "begun"
+
+    def interrupt_once_it_runs():
+        while not begun.exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    watcher = threading.Thread(target=interrupt_once_it_runs)
+    watcher.start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        certify._checked(begun, None)
+    watcher.join()
+    assert time.monotonic() - start < 20
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(begun.read_text()), 0)
+
+
+def test_signals_of_the_terminal_do_not_reach_the_checker(tmp_path, monkeypatch):
+    (tmp_path / "checker.py").write_text("import os; print(os.getsid(0))", encoding="utf-8")
+    monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
+    assert int(certify._checked(tmp_path, None)[1]) != os.getsid(0)
+
+
+def test_a_checker_that_is_killed_has_checked_nothing(tmp_path, monkeypatch):
+    (tmp_path / "checker.py").write_text("import os; os.kill(os.getpid(), 9)", encoding="utf-8")
+    monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
+    code, printed = certify._checked(tmp_path / "c.json", None)
+    assert code != 0
+    assert printed == f"CANNOT CHECK: {tmp_path / 'c.json'}: the checker was ended by signal 9\n"
 
 
 def test_prove_says_why_nothing_fits(tmp_path, capfd):
