@@ -111,10 +111,9 @@ def _options(arguments: argparse.Namespace) -> AssignOptions:
 
 
 def _refuse_mapper_options(arguments: argparse.Namespace) -> None:
-    given = {"--objective": arguments.objective, "--resume": arguments.resume, "--cluster": arguments.cluster}
-    for name, value in given.items():
-        if value:
-            raise SpecError(f"{name} needs --methods: without, nothing is mapped")
+    for name in ("objective", "cache", "resume", "cluster"):
+        if getattr(arguments, name):
+            raise SpecError(f"--{name} needs --methods: without, nothing is mapped")
 
 
 def _hardware(loaded: LoadedNetwork, arguments: argparse.Namespace) -> Hardware | None:
