@@ -21,6 +21,7 @@ from solver.cli.options import (
     add_json,
     add_search_options,
     add_spec_command,
+    file_path,
 )
 from solver.cli.output import write_stderr, write_stdout
 from solver.cli.pareto_arguments import add_pareto
@@ -122,7 +123,7 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     add_search_options(parser)
     add_json(parser)
     parser.add_argument(
-        "--mapping", type=Path, metavar="OUT", help="write the mapping as Timeloop v4 YAML (- is stdout)"
+        "--mapping", type=file_path, metavar="OUT", help="write the mapping as Timeloop v4 YAML (- is stdout)"
     )
     add_certificate(parser)
     parser.add_argument(
@@ -141,7 +142,7 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "evaluate", "price a given mapping")
     parser.add_argument(
         "--mapping",
-        type=Path,
+        type=file_path,
         metavar="MAP",
         help="YAML file with a Timeloop v4 mapping (default: the mapping in the specs)",
     )
