@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from solver.cli.assign_arguments import ADDITIVE, PICTURES
 from solver.cli.interrupt import interruptible
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
+from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, write_output
 from solver.cli.running import load_options
 
 if TYPE_CHECKING:
@@ -35,15 +36,17 @@ def assign_command(arguments: argparse.Namespace) -> int:
     _check_matplotlib(pictures)
     solved = _by_costs(arguments, pictures) if arguments.methods is None else _by_mapper(arguments, pictures)
     result = solved.result
+    steps: list[Callable[[], None]] = []
     if not arguments.quiet and STDOUT not in outputs:
-        _print(solved, arguments.decomposition)
+        steps.append(partial(_print, solved, arguments.decomposition))
     if arguments.json is not None:
-        _write_document(solved, arguments.json)
+        steps.append(partial(_write_document, solved, arguments.json))
     choice = None if result.best is None else result.best.choice
     if arguments.show_graph is not None:
-        _write_graph(result.network, None, arguments.show_graph)
+        steps.append(partial(_write_graph, result.network, None, arguments.show_graph))
     if arguments.plot is not None and choice is not None:
-        _write_graph(result.network, choice, arguments.plot)
+        steps.append(partial(_write_graph, result.network, choice, arguments.plot))
+    deliver(steps)
     return EXIT_OF_STATUS[result.status]
 
 
