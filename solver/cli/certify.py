@@ -65,7 +65,8 @@ def _checked(path: Path, time_limit_s: float | None) -> tuple[int, str]:
             stdout=subprocess.PIPE,
             encoding="utf-8",
             errors="surrogateescape",
-            env={**os.environ, "PYTHONIOENCODING": "utf-8:surrogateescape"},
+            # Where the user wants a safe path, the checker still finds its other half beside itself.
+            env={**os.environ, "PYTHONIOENCODING": "utf-8:surrogateescape", "PYTHONSAFEPATH": ""},
             start_new_session=True,
         ) as checker,
     ):

@@ -36,6 +36,12 @@ def test_prove_maps_certifies_and_checks(tmp_path, capfd):
     assert document["command"][3:] == ["map", *FILES, "--objective", "energy,latency", "--seed", "0"]
 
 
+def test_prove_finds_the_checker_on_a_safe_path(capfd, monkeypatch):
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1"]) == 0
+    assert "VALID: " in capfd.readouterr().out
+
+
 def test_prove_gives_a_check_up(capfd):
     assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1", "--check-time-limit", "0"]) == 1
     assert "CANNOT CHECK: it is not decided within the time limit" in capfd.readouterr().out
