@@ -13,6 +13,7 @@ from pathlib import Path
 
 from model.mapspace import Mapspace
 from model.spec.places import places_of
+from model.spec.source import printable
 from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS, EXIT_UNPROVEN
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
@@ -26,8 +27,7 @@ POLL_S = 0.1
 def prove_command(arguments: argparse.Namespace) -> int:
     """Map, certify and check; the exit code is that of `map` unless the certificate is not VALID, then 1."""
     check_outputs((arguments.certificate,), arguments.specs)
-    if arguments.certificate == STDOUT:
-        raise OutputError("the checker needs a file: --certificate must name one")
+    _check_certificate(arguments.certificate)
     loaded = load_unmapped(arguments)
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
@@ -45,8 +45,15 @@ def prove_command(arguments: argparse.Namespace) -> int:
             return EXIT_OF_STATUS[result.status]
         code, verdict = _checked(path, arguments.check_time_limit)
     # Nobody can look at a file that is gone.
-    write_stdout(verdict if arguments.certificate else verdict.replace(f"{path}: ", ""))
+    named = f"{printable(str(path))}: " if arguments.certificate else ""
+    write_stdout(verdict.replace(f"{path}: ", named))
     return EXIT_UNPROVEN if code else EXIT_OF_STATUS[result.status]
+
+
+def _check_certificate(path: Path | None) -> None:
+    """Raise `OutputError` for a certificate that could not be read again, such as a pipe."""
+    if path is not None and (path == STDOUT or (path.exists() and not path.is_file())):
+        raise OutputError("the checker needs a file: --certificate must name one")
 
 
 def _checked(path: Path, time_limit_s: float | None) -> tuple[int, str]:

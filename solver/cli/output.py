@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from model.spec.files import SPEC_SUFFIXES
+from model.spec.source import printable
 from solver.report.picture import PlotError
 
 STDOUT = Path("-")
@@ -69,7 +70,8 @@ def deliver(steps: Iterable[Callable[[], None]]) -> None:
             failures.append(error)
     failures.sort(key=lambda error: isinstance(error, BrokenPipeError))
     for other in failures[1:]:
-        write_stderr("" if isinstance(other, BrokenPipeError) else f"error: {other}\n")
+        if not isinstance(other, BrokenPipeError):
+            write_error(other)
     if failures:
         raise failures[0]
 
@@ -111,6 +113,11 @@ def write_stderr(text: str) -> None:
         sys.stderr.flush()
     except OSError:
         _give_up(sys.stderr)
+
+
+def write_error(error: Exception) -> None:
+    """Write the message of an error to stderr; the names of files in it may hold anything."""
+    write_stderr(f"error: {printable(str(error))}\n")
 
 
 def _give_up(stream: TextIO) -> None:

@@ -148,6 +148,23 @@ def test_nothing_is_certified_where_nothing_is_known(command, tmp_path, capsys, 
     assert not path.exists()
 
 
+def test_a_pipe_is_no_file_for_the_checker(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    for name in (str(tmp_path / "pipe"), "/dev/null"):
+        assert main(["prove", *FILES, "--certificate", name]) == 2
+        assert "the checker needs a file" in capsys.readouterr().err
+
+
+def test_the_name_of_a_certificate_moves_no_cursor(tmp_path, capfd):
+    path = tmp_path / "c\x1b[2J.json"
+    words = ["--objective", "energy", "--jobs", "1", "--certificate", str(path)]
+    assert main(["prove", *FILES, *words]) == 0
+    output = capfd.readouterr().out
+    assert "\x1b" not in output
+    assert "[2J.json: no mapping is below energy " in output
+    assert path.exists()
+
+
 def test_prove_needs_a_file(capsys):
     assert main(["prove", *FILES, "--certificate", "-"]) == 2
     assert "must name one" in capsys.readouterr().err

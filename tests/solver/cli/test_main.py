@@ -232,6 +232,13 @@ EVERY_KIND_OF_OUTPUT = (
 )
 
 
+def test_names_of_outputs_move_no_cursor(capsys):
+    assert main(["map", SPEC, "--json", "absent\x1b[2J/out.json"]) == 2
+    captured = capsys.readouterr().err
+    assert captured.startswith("error: cannot write absent")
+    assert "\x1b" not in captured
+
+
 @pytest.mark.parametrize("buffered", [True, False])
 @pytest.mark.parametrize("words", EVERY_KIND_OF_OUTPUT)
 def test_a_full_or_closed_stdout_takes_one_message_and_exit_code_2(words, buffered):
