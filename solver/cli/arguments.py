@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from model.spec.source import printable
 from solver.cli.assign_arguments import add_assign
 from solver.cli.certify_arguments import add_certificate, add_prove
 from solver.cli.compare_arguments import add_compare
@@ -87,7 +88,7 @@ class _Parser(argparse.ArgumentParser):
         _, _, unrecognized = message.partition("unrecognized arguments: ")
         option = self._resembling(unrecognized.split(" ")[0].partition("=")[0])
         hint = f"did you mean {option!r}?" if option else f"`{self.prog} --help` tells what there is"
-        write_stderr(f"error: {message}\nhelp: {hint}\n")
+        write_stderr(f"error: {printable(message)}\nhelp: {hint}\n")
         sys.exit(EXIT_INVALID)
 
     def _resembling(self, word: str) -> str | None:

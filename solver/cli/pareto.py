@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
 from model.spec.places import places_of
+from model.spec.source import printable
 from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, write_output, write_stderr
@@ -73,7 +74,7 @@ def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
 def _draw(front: Front, mapspace: Mapspace, arguments: argparse.Namespace) -> None:
     """Draw the points, if there are any."""
     if not front.points:
-        write_stderr(f"there is no point to draw, {arguments.plot} is not written\n")
+        write_stderr(f"there is no point to draw, {printable(str(arguments.plot))} is not written\n")
         return
     from solver.report.front_plot import draw_front  # noqa: PLC0415 (an optional extra)
 

@@ -62,6 +62,7 @@ def test_limits_have_the_type_of_their_default():
         (["network", "a", "--cluster", ":8786"], "':8786' is no address"),
         (["sweep", "a", "--cluster", "host:port"], "'host:port' is no address"),
         (["a", "--bogus"], "error: unrecognized arguments: --bogus\nhelp: `python -m solver map --help`"),
+        (["a", "--\x1b[2J"], "error: unrecognized arguments: --\ufffd[2J\nhelp: "),
         (["a", "--obj", "energy"], "help: did you mean '--objective'?"),
         (["a", "--timelimit=3"], "help: did you mean '--time-limit'?"),
         (["a", "--time-limit", "--jobs", "3"], "expected one argument\nhelp: `python"),
