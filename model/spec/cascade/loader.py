@@ -18,6 +18,8 @@ from model.spec.reader import read_files, unused_notes
 from model.spec.source import MappingNode, SequenceNode, SpecError, did_you_mean
 from model.spec.timeloop.loader import (
     ANCHOR_MARK,
+    ASSIGNED,
+    ASSIGNED_HINT,
     NETWORK_SECTIONS,
     SECTIONS,
     LoadOptions,
@@ -246,6 +248,8 @@ def _check_keys(top: MappingNode) -> None:
         if name in known or holds_constraints(name) or holds_components(name) or ANCHOR_MARK in name:
             continue
         hint = did_you_mean(name, known) or f"known are {listing(known)}"
+        if name == ASSIGNED:
+            hint = ASSIGNED_HINT
         if name in FOREIGN_SECTIONS:
             hint = "of AccelForge's files workloads are read; an `architecture` is given in Timeloop's form"
         raise SpecError(f"unknown top-level key `{name}`", key.span, hint=hint)

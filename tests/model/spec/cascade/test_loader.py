@@ -319,6 +319,12 @@ def test_layers_of_one_name_are_told_apart(tmp_path: Path, files: list[str], exp
     assert [layer.name for layer in network.layers] == expected
 
 
+def test_a_network_of_methods_belongs_to_assign():
+    with pytest.raises(SpecError, match="unknown top-level key `network`") as caught:
+        load_network([SPECS / "networks" / "inception_3a.yaml", EYERISS])
+    assert "`assign`" in (caught.value.hint or "")
+
+
 LIST = """\
 problem:
 - {shape: cnn-layer, instance: {R: 1, S: 1, P: 4, Q: 1, C: 2, K: 2, N: 1}}
