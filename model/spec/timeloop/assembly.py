@@ -65,7 +65,7 @@ def assemble(clauses: Sequence[Clause], context: Context, ignore_sparse: bool) -
     loops = _loops(clauses, context)
     fanouts = [own.leaf for own in loops if own.kind == "spatial"]
     _check_fanouts(fanouts, storages[0], context)
-    slots = tuple(_slot(own, keepings, fanouts, context, ignore_sparse) for own in loops)
+    slots = tuple(_slot(own, keepings, frozenset(fanouts), context, ignore_sparse) for own in loops)
     return Assembly(slots, compute, parallel)
 
 
@@ -162,7 +162,7 @@ def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]
 def _slot(
     loops: LoopConstraints,
     keepings: dict[Leaf, Keeping],
-    fanouts: Sequence[Leaf],
+    fanouts: frozenset[Leaf],
     context: Context,
     ignore_sparse: bool,
 ) -> Slot:

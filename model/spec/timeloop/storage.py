@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from fractions import Fraction
@@ -126,9 +125,7 @@ class _Reader:
         return self.leaf.span if found is None else found[1].node.span
 
 
-def read_storage(
-    leaf: Leaf, fanouts: Collection[Leaf], context: Context, ignore_sparse: bool
-) -> StorageLevel:
+def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context, ignore_sparse: bool) -> StorageLevel:
     """Return the storage level that the attributes of `leaf` describe, energies aside.
 
     ``block_size`` is ``width / (cluster_size * datawidth)``, where ``cluster_size`` is 1 if nobody says
@@ -380,7 +377,7 @@ def _scales(reader: _Reader, context: Context) -> tuple[tuple[str, Fraction], ..
     return tuple(scales.items())
 
 
-def _gating_fanouts(reader: _Reader, fanouts: Collection[Leaf], context: Context) -> int | None:
+def _gating_fanouts(reader: _Reader, fanouts: frozenset[Leaf], context: Context) -> int | None:
     """Return the number of fanouts above the gate of this level's power, None if it gates itself."""
     leaf = reader.leaf
     gate = leaf.gate
