@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from model.spec.composer import compose
@@ -216,6 +218,8 @@ TAGS = (
 )
 
 SMALL_SHARE = 5
+DEEP = 10_000
+"""Frames for the deepest tree: 120 levels on top of twice those before, four times over, two frames each."""
 _RANGE = re.compile(r"([\w+*-]+)\.\.([\w+*-]+)")
 _FLOW = re.compile(r"[][{},\n]")
 
@@ -250,7 +254,8 @@ class Mutator:
     def text(self, number: int) -> str:
         """Return input `number`."""
         rng = random.Random(f"{self._seed}:{number}")
-        return self._damaged_tree(rng) if rng.random() < 0.6 else self._damaged_text(rng)
+        with _deep_stack():
+            return self._damaged_tree(rng) if rng.random() < 0.6 else self._damaged_text(rng)
 
     def _damaged_text(self, rng: random.Random) -> str:
         text = rng.choice(self.seeds)
@@ -267,6 +272,17 @@ class Mutator:
             other = _at(tree, rng.choice(places))
             tree = _changed(tree, rng.choice(places), lambda old, other=other: _new(rng, old, other))
         return emitted(tree)
+
+
+@contextmanager
+def _deep_stack() -> Iterator[None]:
+    """Allow trees that were nested several times over; the readers have the usual stack again."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(usual, DEEP))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 def _inserted(rng: random.Random, text: str) -> str:

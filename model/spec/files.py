@@ -11,6 +11,7 @@ from model.spec.limits import Limits
 from model.spec.source import SpecError, did_you_mean, printable
 
 SHIPPED_SPECS = Path(__file__).resolve().parents[2] / "specs"
+STDIN_HINT = "specs are read from files, not from stdin"
 SPEC_SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2")
 
 
@@ -180,7 +181,8 @@ def read_text(path: Path, limits: Limits) -> str:
     try:
         content = _read_bytes(path, name, limits)
     except FileNotFoundError:
-        hint = _shipped_hint(path) or _neighbour_hint(path.name, (path.parent,))
+        hint = STDIN_HINT if str(path) == "-" else _shipped_hint(path)
+        hint = hint or _neighbour_hint(path.name, (path.parent,))
         raise SpecError(f"there is no file {name}", hint=hint) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from model.spec.source import printable
 from solver.cli.assign_arguments import add_assign
 from solver.cli.certify_arguments import add_certificate, add_prove
 from solver.cli.compare_arguments import add_compare
@@ -21,6 +22,7 @@ from solver.cli.options import (
     add_json,
     add_search_options,
     add_spec_command,
+    file_path,
 )
 from solver.cli.output import write_stderr, write_stdout
 from solver.cli.pareto_arguments import add_pareto
@@ -86,7 +88,7 @@ class _Parser(argparse.ArgumentParser):
         _, _, unrecognized = message.partition("unrecognized arguments: ")
         option = self._resembling(unrecognized.split(" ")[0].partition("=")[0])
         hint = f"did you mean {option!r}?" if option else f"`{self.prog} --help` tells what there is"
-        write_stderr(f"error: {message}\nhelp: {hint}\n")
+        write_stderr(f"error: {printable(message)}\nhelp: {hint}\n")
         sys.exit(EXIT_INVALID)
 
     def _resembling(self, word: str) -> str | None:
@@ -122,7 +124,7 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     add_search_options(parser)
     add_json(parser)
     parser.add_argument(
-        "--mapping", type=Path, metavar="OUT", help="write the mapping as Timeloop v4 YAML (- is stdout)"
+        "--mapping", type=file_path, metavar="OUT", help="write the mapping as Timeloop v4 YAML (- is stdout)"
     )
     add_certificate(parser)
     parser.add_argument(
@@ -141,7 +143,7 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "evaluate", "price a given mapping")
     parser.add_argument(
         "--mapping",
-        type=Path,
+        type=file_path,
         metavar="MAP",
         help="YAML file with a Timeloop v4 mapping (default: the mapping in the specs)",
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING
 from model.cascade import Network as Searches
 from model.spec.reader import parse_assignments
 from model.spec.source import SpecError
-from solver.cli.assign_arguments import ADDITIVE, PICTURES
+from solver.cli.assign_arguments import ADDITIVE, CRITERIA, PICTURES
 from solver.cli.interrupt import interruptible
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, check_outputs, write_output
+from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, write_output
 from solver.cli.running import load_options
 
 if TYPE_CHECKING:
@@ -35,15 +36,17 @@ def assign_command(arguments: argparse.Namespace) -> int:
     _check_matplotlib(pictures)
     solved = _by_costs(arguments, pictures) if arguments.methods is None else _by_mapper(arguments, pictures)
     result = solved.result
+    steps: list[Callable[[], None]] = []
     if not arguments.quiet and STDOUT not in outputs:
-        _print(solved, arguments.decomposition)
+        steps.append(partial(_print, solved, arguments.decomposition))
     if arguments.json is not None:
-        _write_document(solved, arguments.json)
+        steps.append(partial(_write_document, solved, arguments.json))
     choice = None if result.best is None else result.best.choice
     if arguments.show_graph is not None:
-        _write_graph(result.network, None, arguments.show_graph)
+        steps.append(partial(_write_graph, result.network, None, arguments.show_graph))
     if arguments.plot is not None and choice is not None:
-        _write_graph(result.network, choice, arguments.plot)
+        steps.append(partial(_write_graph, result.network, choice, arguments.plot))
+    deliver(steps)
     return EXIT_OF_STATUS[result.status]
 
 
@@ -68,6 +71,8 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solve
     assert network is not None  # the loader returns one or the other
     _check_sizes(network, pictures)
     hardware, criterion = _hardware(loaded, arguments), arguments.array_criterion
+    if criterion != CRITERIA[0] and (hardware is None or hardware.dsp_budget is None):
+        raise SpecError("--array-criterion needs a budget of multipliers: without, no array is chosen")
     from solver.assignment.array_search import assign_costed  # noqa: PLC0415 (spec errors answer without it)
 
     with interruptible() as stop:
@@ -78,6 +83,8 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
     """Assign by the optima that the mapper finds."""
     if arguments.dsp_budget is not None:
         raise SpecError("--dsp-budget and --methods exclude each other: an architecture has its array")
+    if arguments.array_criterion != CRITERIA[0]:
+        raise SpecError("--array-criterion and --methods exclude each other: an architecture has its array")
     from model.spec.assignment.mapped import load_method_network  # noqa: PLC0415
 
     variables, options = parse_assignments(arguments.variables), load_options(arguments)
@@ -111,10 +118,9 @@ def _options(arguments: argparse.Namespace) -> AssignOptions:
 
 
 def _refuse_mapper_options(arguments: argparse.Namespace) -> None:
-    given = {"--objective": arguments.objective, "--resume": arguments.resume, "--cluster": arguments.cluster}
-    for name, value in given.items():
-        if value:
-            raise SpecError(f"{name} needs --methods: without, nothing is mapped")
+    for name in ("objective", "cache", "resume", "cluster"):
+        if getattr(arguments, name):
+            raise SpecError(f"--{name} needs --methods: without, nothing is mapped")
 
 
 def _hardware(loaded: LoadedNetwork, arguments: argparse.Namespace) -> Hardware | None:

@@ -6,7 +6,15 @@ import argparse
 from pathlib import Path
 
 from solver.cli.network_arguments import add_searches
-from solver.cli.options import Commands, add_effort, add_json, add_memory_limit, add_spec_command, positive
+from solver.cli.options import (
+    Commands,
+    add_effort,
+    add_json,
+    add_memory_limit,
+    add_spec_command,
+    file_path,
+    positive,
+)
 from solver.result import OBJECTIVES
 
 CRITERIA = ("total", "layers", "methods")
@@ -25,7 +33,7 @@ Choose a method for every layer of a network so that execution and transitions
 together cost the least, and prove it."""
     parser.add_argument(
         "--methods",
-        type=Path,
+        type=file_path,
         metavar="FILE",
         help="let the mapper find what each layer costs by each method of FILE; --time-limit, "
         "--memory-limit, --cache, --resume and --cluster are then about its searches",

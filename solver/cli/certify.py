@@ -7,21 +7,27 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 from model.mapspace import Mapspace
 from model.spec.places import places_of
+from model.spec.source import printable
+from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS, EXIT_UNPROVEN
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
 from solver.cli.running import load_unmapped, search
 from solver.result import Result, Status
 
+POLL_S = 0.1
+"""How often the checker's parent looks whether it is to stop."""
+
 
 def prove_command(arguments: argparse.Namespace) -> int:
     """Map, certify and check; the exit code is that of `map` unless the certificate is not VALID, then 1."""
     check_outputs((arguments.certificate,), arguments.specs)
-    if arguments.certificate == STDOUT:
-        raise OutputError("the checker needs a file: --certificate must name one")
+    _check_certificate(arguments.certificate)
     loaded = load_unmapped(arguments)
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
@@ -39,22 +45,53 @@ def prove_command(arguments: argparse.Namespace) -> int:
             return EXIT_OF_STATUS[result.status]
         code, verdict = _checked(path, arguments.check_time_limit)
     # Nobody can look at a file that is gone.
-    write_stdout(verdict if arguments.certificate else verdict.replace(f"{path}: ", ""))
+    named = f"{printable(str(path))}: " if arguments.certificate else ""
+    write_stdout(verdict.replace(f"{path}: ", named))
     return EXIT_UNPROVEN if code else EXIT_OF_STATUS[result.status]
 
 
+def _check_certificate(path: Path | None) -> None:
+    """Raise `OutputError` for a certificate that could not be read again, such as a pipe."""
+    if path is not None and (path == STDOUT or (path.exists() and not path.is_file())):
+        raise OutputError("the checker needs a file: --certificate must name one")
+
+
 def _checked(path: Path, time_limit_s: float | None) -> tuple[int, str]:
-    """Return the checker's exit code, and what it prints: the file's name in it may be no text."""
+    """Return the checker's exit code, and what it prints: the file's name in it may be no text.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        A signal asked to stop; the checker has ended, and leaves the signals of the terminal to us.
+    """
     limit = [] if time_limit_s is None else ["--time-limit", str(time_limit_s)]
-    checked = subprocess.run(
-        [sys.executable, str(checker_path()), str(path), *limit],
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
-        errors="surrogateescape",
-        env={**os.environ, "PYTHONIOENCODING": "utf-8:surrogateescape"},
-        check=False,
-    )
-    return checked.returncode, checked.stdout
+    with (
+        interruptible() as stop,
+        subprocess.Popen(
+            [sys.executable, str(checker_path()), str(path), *limit],
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+            errors="surrogateescape",
+            # Where the user wants a safe path, the checker still finds its other half beside itself.
+            env={**os.environ, "PYTHONIOENCODING": "utf-8:surrogateescape", "PYTHONSAFEPATH": ""},
+            start_new_session=True,
+        ) as checker,
+    ):
+        try:
+            printed = _printed(checker, stop)
+        finally:
+            checker.kill()
+    if checker.returncode < 0:
+        printed += f"CANNOT CHECK: {path}: the checker was ended by signal {-checker.returncode}\n"
+    return checker.returncode, printed
+
+
+def _printed(process: subprocess.Popen[str], stop: threading.Event) -> str:
+    """Return what a process prints until it ends; KeyboardInterrupt once it is told to stop."""
+    while not stop.is_set():
+        with suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=POLL_S)[0]
+    raise KeyboardInterrupt
 
 
 def write_certificate(path: Path, mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> bool:

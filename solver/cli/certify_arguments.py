@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from solver.cli.options import Commands, add_search_options, add_spec_command, seconds
+from solver.cli.options import Commands, add_search_options, add_spec_command, file_path, seconds
 
 
 def add_certificate(parser: argparse.ArgumentParser) -> None:
     """Add ``--certificate OUT``."""
     parser.add_argument(
         "--certificate",
-        type=Path,
+        type=file_path,
         metavar="OUT",
         help="write a certificate that scripts/prove.py checks (- is stdout)",
     )
@@ -24,7 +23,9 @@ def add_prove(commands: Commands) -> argparse.ArgumentParser:
         commands, "prove", "map, certify, and have the certificate checked without the solver"
     )
     add_search_options(parser)
-    parser.add_argument("--certificate", type=Path, metavar="OUT", help="keep the certificate in this file")
+    parser.add_argument(
+        "--certificate", type=file_path, metavar="OUT", help="keep the certificate in this file"
+    )
     parser.add_argument(
         "--check-time-limit", type=seconds, metavar="S", help="give the check up after S seconds"
     )

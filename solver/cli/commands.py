@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
 from model.spec.places import places_of
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
-from solver.cli.output import NO_MAPPING, STDOUT, OutputError, check_outputs, write_output, write_stderr
+from solver.cli.output import (
+    NO_MAPPING,
+    STDOUT,
+    OutputError,
+    check_outputs,
+    deliver,
+    write_output,
+    write_stderr,
+)
 from solver.cli.running import load_mapped, load_mapspace, load_unmapped, search, sensitivities
 from solver.result import Result
+
+if TYPE_CHECKING:
+    from model.cost import Evaluation
+    from model.mapping import Mapping
+    from model.spec.timeloop import LoadedSpec
+    from solver.sensitivity import Effect
 
 
 def map_command(arguments: argparse.Namespace) -> int:
@@ -27,24 +44,38 @@ def map_command(arguments: argparse.Namespace) -> int:
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
     effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
+    steps: list[Callable[[], None]] = []
     if not arguments.quiet and STDOUT not in outputs:
-        from solver.cli.console import report_console  # noqa: PLC0415
-        from solver.report.text import print_result  # noqa: PLC0415
-
-        places = places_of(loaded.document) if result.reasons else {}
-        with report_console() as console:
-            print_result(console, mapspace, result, places, effects or ())
+        steps.append(partial(_print_result, loaded, result, effects or ()))
     if arguments.json is not None:
-        from solver.report.document import json_text, result_document  # noqa: PLC0415 (only when asked for)
-
-        write_output(arguments.json, json_text(result_document(mapspace, result, effects)))
+        steps.append(partial(_write_document, arguments.json, mapspace, result, effects))
     if arguments.mapping is not None:
-        _write_mapping(arguments.mapping, mapspace, result)
+        steps.append(partial(_write_mapping, arguments.mapping, mapspace, result))
     if arguments.certificate is not None:
-        from solver.cli.certify import write_certificate  # noqa: PLC0415 (only when asked for)
-
-        write_certificate(arguments.certificate, mapspace, result, arguments)
+        steps.append(partial(_write_certificate, mapspace, result, arguments))
+    deliver(steps)
     return EXIT_OF_STATUS[result.status]
+
+
+def _print_result(loaded: LoadedSpec, result: Result, effects: Sequence[Effect]) -> None:
+    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
+    from solver.report.text import print_result  # noqa: PLC0415
+
+    places = places_of(loaded.document) if result.reasons else {}
+    with report_console() as console:
+        print_result(console, loaded.mapspace, result, places, effects)
+
+
+def _write_document(path: Path, mapspace: Mapspace, result: Result, effects: Sequence[Effect] | None) -> None:
+    from solver.report.document import json_text, result_document  # noqa: PLC0415 (only when asked for)
+
+    write_output(path, json_text(result_document(mapspace, result, effects)))
+
+
+def _write_certificate(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> None:
+    from solver.cli.certify import write_certificate  # noqa: PLC0415 (only when asked for)
+
+    write_certificate(arguments.certificate, mapspace, result, arguments)
 
 
 def _write_mapping(path: Path, mapspace: Mapspace, result: Result) -> None:
@@ -67,17 +98,27 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     from model.cost import evaluate  # noqa: PLC0415 (spec errors answer without it)
 
     evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping, arguments.link_transfers)
+    steps: list[Callable[[], None]] = []
     if not arguments.quiet and arguments.json != STDOUT:
-        from solver.cli.console import report_console  # noqa: PLC0415
-        from solver.report.text import print_evaluation  # noqa: PLC0415
-
-        with report_console() as console:
-            print_evaluation(console, mapspace, mapping, evaluation)
+        steps.append(partial(_print_evaluation, mapspace, mapping, evaluation))
     if arguments.json is not None:
-        from solver.report.document import evaluation_document, json_text  # noqa: PLC0415
-
-        write_output(arguments.json, json_text(evaluation_document(mapspace, mapping, evaluation)))
+        steps.append(partial(_write_evaluation, arguments.json, mapspace, mapping, evaluation))
+    deliver(steps)
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
+
+
+def _print_evaluation(mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
+    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
+    from solver.report.text import print_evaluation  # noqa: PLC0415
+
+    with report_console() as console:
+        print_evaluation(console, mapspace, mapping, evaluation)
+
+
+def _write_evaluation(path: Path, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
+    from solver.report.document import evaluation_document, json_text  # noqa: PLC0415 (only when asked for)
+
+    write_output(path, json_text(evaluation_document(mapspace, mapping, evaluation)))
 
 
 def check_command(arguments: argparse.Namespace) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from model.mapspace import Mapspace
 from solver.cli.console import report_console
 from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, write_output, write_stderr
+from solver.cli.output import STDOUT, OutputError, deliver, write_output, write_stderr
 from solver.cli.progress import live_progress
 from solver.cli.running import search_options
 from solver.heuristics.comparison import Comparison, compare
@@ -29,16 +29,22 @@ def run_comparison(mapspace: Mapspace, arguments: argparse.Namespace) -> int:
     comparison = compare_as_told(mapspace, mappers, arguments)
     for outcome in comparison.outcomes:
         write_stderr(outcome.failure)
+    steps: list[Callable[[], None]] = []
     if STDOUT not in (arguments.json, arguments.csv):
-        with report_console() as console:
-            print_comparison(console, comparison)
+        steps.append(lambda: _print(comparison))
     if arguments.json is not None:
-        write_output(arguments.json, json_text(comparison_document(comparison)))
+        steps.append(lambda: write_output(arguments.json, json_text(comparison_document(comparison))))
     if arguments.csv is not None:
-        write_output(arguments.csv, comparisons_csv([comparison]))
+        steps.append(lambda: write_output(arguments.csv, comparisons_csv([comparison])))
     if arguments.plot is not None:
-        draw_convergence(comparison, arguments.plot)
+        steps.append(lambda: draw_convergence(comparison, arguments.plot))
+    deliver(steps)
     return EXIT_OF_STATUS[comparison.result.status]
+
+
+def _print(comparison: Comparison) -> None:
+    with report_console() as console:
+        print_comparison(console, comparison)
 
 
 def chosen_mappers(arguments: argparse.Namespace) -> list[tuple[str, Mapper]]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.spec.places import places_of
 from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
-from solver.cli.output import STDOUT, check_outputs, write_output
+from solver.cli.output import STDOUT, check_outputs, deliver, write_output
 from solver.cli.progress import live_progress
 from solver.cli.running import load_unmapped, search_options
 from solver.result import Reason, Status
@@ -25,16 +28,24 @@ def explain_command(arguments: argparse.Namespace) -> int:
     loaded = load_unmapped(arguments, refuse_infeasible=False)
     mapspace = loaded.mapspace
     reasons, report = _explain(mapspace, arguments)
+    steps: list[Callable[[], None]] = []
     if arguments.json != STDOUT:
-        _print(loaded, reasons, report)
+        steps.append(partial(_print, loaded, reasons, report))
     if arguments.json is not None:
-        from solver.report.constraint_costs import explanation_document  # noqa: PLC0415
-        from solver.report.document import json_text  # noqa: PLC0415
-
-        write_output(arguments.json, json_text(explanation_document(mapspace, reasons, report)))
+        steps.append(partial(_write_document, arguments.json, mapspace, reasons, report))
+    deliver(steps)
     if report is None:
         return EXIT_INFEASIBLE
     return EXIT_OPTIMAL if report.baseline.mapping is not None else EXIT_UNKNOWN
+
+
+def _write_document(
+    path: Path, mapspace: Mapspace, reasons: tuple[Reason, ...], report: CostReport | None
+) -> None:
+    from solver.report.constraint_costs import explanation_document  # noqa: PLC0415 (only when asked for)
+    from solver.report.document import json_text  # noqa: PLC0415
+
+    write_output(path, json_text(explanation_document(mapspace, reasons, report)))
 
 
 def _print(loaded: LoadedSpec, reasons: tuple[Reason, ...], report: CostReport | None) -> None:

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from solver.cli.arguments import parse_arguments
 from solver.cli.options import EXIT_BROKEN_PIPE, EXIT_INFEASIBLE, EXIT_INVALID
-from solver.cli.output import OutputError, write_stderr
+from solver.cli.output import OutputError, write_error, write_stderr
 from solver.report.picture import PlotError
 
 MODULES = {
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(parse_arguments(sys.argv[1:] if arguments is None else arguments))
     except (OutputError, PlotError) as error:
-        write_stderr(f"error: {error}\n")
+        write_error(error)
         return EXIT_INVALID
     except BrokenPipeError:
         return EXIT_BROKEN_PIPE

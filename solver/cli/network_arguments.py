@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from solver.cli.options import Commands, add_json, add_search_options, add_spec_command
+from solver.cli.options import Commands, add_json, add_search_options, add_spec_command, file_path
 
 NETWORK_FILES = "a workload, an ONNX model, layer files or directories of them; and the architecture"
 
@@ -38,7 +37,7 @@ def add_searches(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("many searches")
     group.add_argument(
         "--cache",
-        type=Path,
+        type=file_path,
         metavar="DIR",
         help="where proven results are kept (default: tilewright in the user's cache directory)",
     )

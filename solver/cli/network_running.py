@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from model.spec.source import printable
 from solver.cli.interrupt import interruptible
 from solver.cli.output import OutputError, write_stderr
 from solver.cli.progress import status_text
@@ -54,7 +55,7 @@ def run_searches(arguments: argparse.Namespace, mapped: Callable[[Options, Run],
     except ExecutorError as error:
         raise OutputError(str(error)) from error
     if cache.failure is not None:
-        write_stderr(f"warning: {_unwritable(directory, cache.failure)}\n")
+        write_stderr(f"warning: {printable(str(_unwritable(directory, cache.failure)))}\n")
     return answer
 
 

@@ -21,6 +21,8 @@ Group = argparse._ArgumentGroup
 DEFAULTS = Options()
 
 LARGEST_SEED = (1 << 31) - 1
+MOST_DIGITS = 18
+LONGEST_SHOWN = 60
 
 EXIT_OPTIMAL = 0
 EXIT_UNPROVEN = 1
@@ -64,7 +66,7 @@ def add_spec_command(
 ) -> argparse.ArgumentParser:
     """Add a command that reads specs, with the options that say how to read them."""
     parser = add_command(commands, name, summary)
-    parser.add_argument("specs", nargs=specs_nargs, type=Path, metavar="SPEC", help=specs_help)
+    parser.add_argument("specs", nargs=specs_nargs, type=file_path, metavar="SPEC", help=specs_help)
     add_reading(parser)
     return parser
 
@@ -166,26 +168,34 @@ def add_effort(group: Group, sought: str) -> None:
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add ``--json OUT``."""
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the result as JSON (- is stdout)")
+    parser.add_argument(
+        "--json", type=file_path, metavar="OUT", help="write the result as JSON (- is stdout)"
+    )
 
 
 def add_csv_and_plot(parser: argparse.ArgumentParser, drawn: str) -> None:
     """Add ``--csv OUT``, and ``--plot OUT`` for a picture of what is `drawn`."""
-    parser.add_argument("--csv", type=Path, metavar="OUT", help="write a CSV table (- is stdout)")
+    parser.add_argument("--csv", type=file_path, metavar="OUT", help="write a CSV table (- is stdout)")
     parser.add_argument(
         "--plot",
-        type=Path,
+        type=file_path,
         metavar="OUT",
         help=f"draw {drawn} into a PNG, SVG or PDF file; needs matplotlib",
     )
 
 
+def file_path(text: str) -> Path:
+    """Read a path; an empty one, as a variable of the shell that is not set leaves it, is no place."""
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return Path(text)
+
+
 def directory(text: str) -> Path:
     """Read the path of a directory that exists."""
-    path = Path(text)
-    if not text or not os.path.isdir(path):  # noqa: PTH112 (names that are too long are none either)
+    if not text or not os.path.isdir(text):  # noqa: PTH112 (names that are too long are none either)
         raise argparse.ArgumentTypeError(f"there is no directory {text!r}")
-    return path
+    return Path(text)
 
 
 def objectives(text: str) -> tuple[str, ...]:
@@ -212,21 +222,37 @@ def seconds(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+        raise argparse.ArgumentTypeError(f"{_shown(text)} is not a number of seconds") from None
     if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+        raise argparse.ArgumentTypeError(f"{_shown(text)} is not a number of seconds")
     return seconds
 
 
 def seed(text: str) -> int:
     """Read a seed."""
-    if not text.isascii() or not text.isdecimal() or int(text) > LARGEST_SEED:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0 to {LARGEST_SEED}")
-    return int(text)
+    value = _natural(text)
+    if value is None or value > LARGEST_SEED:
+        raise argparse.ArgumentTypeError(f"{_shown(text)} is not an integer from 0 to {LARGEST_SEED}")
+    return value
 
 
 def positive(text: str) -> int:
     """Read a positive integer."""
-    if not text.isascii() or not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
+    value = _natural(text)
+    if len(text) > MOST_DIGITS and text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{_shown(text)} has more than {MOST_DIGITS} digits")
+    if not value:
+        raise argparse.ArgumentTypeError(f"{_shown(text)} is not a positive integer")
+    return value
+
+
+def _natural(text: str) -> int | None:
+    """Read digits; None for other text, and for more of them than anything here can be as large as."""
+    if not text.isascii() or not text.isdecimal() or len(text) > MOST_DIGITS:
+        return None
     return int(text)
+
+
+def _shown(text: str) -> str:
+    """Return a wrong argument for its message, the beginning of a long one."""
+    return repr(text) if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]!r}..."

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TextIO
+
+from model.spec.files import SPEC_SUFFIXES
+from model.spec.source import printable
+from solver.report.picture import PlotError
 
 STDOUT = Path("-")
 
@@ -22,7 +26,10 @@ class OutputError(Exception):
 
 
 def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
-    """Raise `OutputError` for a path that must not or cannot be written, before a search takes its time."""
+    """Raise `OutputError` for a path that must not or cannot be written, before a search takes its time.
+
+    A directory among the inputs stands for the spec files in it.
+    """
     named = [path for path in paths if path is not None]
     places = [path if path == STDOUT else os.path.realpath(path) for path in named]
     if len(places) != len(set(places)):
@@ -31,7 +38,7 @@ def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
     for path, place in zip(named, places, strict=True):
         if path == STDOUT:
             continue
-        if place in read:
+        if place in read or (str(Path(place).parent) in read and path.name.endswith(SPEC_SUFFIXES)):
             raise OutputError(f"cannot write {path}: it is one of the inputs")
         _check_writable(path)
 
@@ -45,6 +52,28 @@ def write_output(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def deliver(steps: Iterable[Callable[[], None]]) -> None:
+    """Print and write a result: each step has its chance, so that one that fails does not take others along.
+
+    Raises
+    ------
+    OutputError, PlotError or BrokenPipeError
+        The first failure, those of a stdout that nobody reads last; the others are said on stderr.
+    """
+    failures: list[OutputError | PlotError | BrokenPipeError] = []
+    for step in steps:
+        try:
+            step()
+        except (OutputError, PlotError, BrokenPipeError) as error:
+            failures.append(error)
+    failures.sort(key=lambda error: isinstance(error, BrokenPipeError))
+    for other in failures[1:]:
+        if not isinstance(other, BrokenPipeError):
+            write_error(other)
+    if failures:
+        raise failures[0]
 
 
 def write_stdout(text: str) -> None:
@@ -84,6 +113,11 @@ def write_stderr(text: str) -> None:
         sys.stderr.flush()
     except OSError:
         _give_up(sys.stderr)
+
+
+def write_error(error: Exception) -> None:
+    """Write the message of an error to stderr; the names of files in it may hold anything."""
+    write_stderr(f"error: {printable(str(error))}\n")
 
 
 def _give_up(stream: TextIO) -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
 from model.spec.places import places_of
+from model.spec.source import printable
 from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr
+from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, write_output, write_stderr
 from solver.cli.progress import live_progress
 from solver.cli.running import load_unmapped, search_options
 from solver.report.picture import check_plot
 
 if TYPE_CHECKING:
+    from model.spec.timeloop import LoadedSpec
     from solver.pareto import Front
 
 SINGLE = ("objective", "mapping", "certificate", "sensitivity")
@@ -31,20 +36,30 @@ def pareto_command(arguments: argparse.Namespace) -> int:
     loaded = load_unmapped(arguments)
     mapspace = loaded.mapspace
     front = search_front(mapspace, arguments)
-    from solver.report.front import front_document, print_front  # noqa: PLC0415 (spec errors answer first)
-
+    steps: list[Callable[[], None]] = []
     if not arguments.quiet and arguments.json != STDOUT:
-        from solver.cli.console import report_console  # noqa: PLC0415
-
-        with report_console() as console:
-            print_front(console, mapspace, front, places_of(loaded.document) if front.reasons else {})
+        steps.append(partial(_print, loaded, front))
     if arguments.json is not None:
-        from solver.report.document import json_text  # noqa: PLC0415
-
-        write_output(arguments.json, json_text(front_document(mapspace, front)))
+        steps.append(partial(_write_document, arguments.json, mapspace, front))
     if arguments.plot is not None:
-        _draw(front, mapspace, arguments)
+        steps.append(partial(_draw, front, mapspace, arguments))
+    deliver(steps)
     return EXIT_OF_STATUS[front.status]
+
+
+def _print(loaded: LoadedSpec, front: Front) -> None:
+    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
+    from solver.report.front import print_front  # noqa: PLC0415
+
+    with report_console() as console:
+        print_front(console, loaded.mapspace, front, places_of(loaded.document) if front.reasons else {})
+
+
+def _write_document(path: Path, mapspace: Mapspace, front: Front) -> None:
+    from solver.report.document import json_text  # noqa: PLC0415 (only when asked for)
+    from solver.report.front import front_document  # noqa: PLC0415
+
+    write_output(path, json_text(front_document(mapspace, front)))
 
 
 def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
@@ -59,7 +74,7 @@ def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
 def _draw(front: Front, mapspace: Mapspace, arguments: argparse.Namespace) -> None:
     """Draw the points, if there are any."""
     if not front.points:
-        write_stderr(f"there is no point to draw, {arguments.plot} is not written\n")
+        write_stderr(f"there is no point to draw, {printable(str(arguments.plot))} is not written\n")
         return
     from solver.report.front_plot import draw_front  # noqa: PLC0415 (an optional extra)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from solver.cli.options import file_path
 
 
 def add_pareto(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +16,7 @@ def add_pareto(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--plot",
-        type=Path,
+        type=file_path,
         metavar="OUT",
         help="with --pareto: draw the front into a PNG, SVG or PDF file; needs matplotlib",
     )

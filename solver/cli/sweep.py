@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.spec.cascade.variants import load_variants
@@ -14,7 +15,7 @@ from model.spec.timeloop.overrides import parse_setting
 from model.sweep import Variant
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, check_outputs, write_output
+from solver.cli.output import STDOUT, check_outputs, deliver, write_output
 from solver.cli.running import load_options
 from solver.report.picture import check_plot
 
@@ -46,18 +47,29 @@ def sweep_command(arguments: argparse.Namespace) -> int:
 def _deliver(result: SweepResult, arguments: argparse.Namespace, places: Callable[[Variant], Places]) -> None:
     """Print and write the result."""
     from solver.report.document import json_text  # noqa: PLC0415 (spec errors answer without it)
-    from solver.report.sweep import print_sweep, sweep_csv, sweep_document  # noqa: PLC0415
+    from solver.report.sweep import sweep_csv, sweep_document  # noqa: PLC0415
 
+    steps: list[Callable[[], None]] = []
     if not arguments.quiet and STDOUT not in (arguments.json, arguments.csv):
-        from solver.cli.console import report_console  # noqa: PLC0415
-
-        with report_console() as console:
-            print_sweep(console, result, places)
+        steps.append(partial(_print, result, places))
     if arguments.json is not None:
-        write_output(arguments.json, json_text(sweep_document(result)))
+        steps.append(lambda: write_output(arguments.json, json_text(sweep_document(result))))
     if arguments.csv is not None:
-        write_output(arguments.csv, sweep_csv(result))
+        steps.append(lambda: write_output(arguments.csv, sweep_csv(result)))
     if arguments.plot is not None:
-        from solver.report.sweep_plot import draw_sweep  # noqa: PLC0415 (an optional extra)
+        steps.append(partial(_draw, result, arguments.plot))
+    deliver(steps)
 
-        draw_sweep(result, arguments.plot)
+
+def _print(result: SweepResult, places: Callable[[Variant], Places]) -> None:
+    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
+    from solver.report.sweep import print_sweep  # noqa: PLC0415
+
+    with report_console() as console:
+        print_sweep(console, result, places)
+
+
+def _draw(result: SweepResult, path: Path) -> None:
+    from solver.report.sweep_plot import draw_sweep  # noqa: PLC0415 (an optional extra)
+
+    draw_sweep(result, path)

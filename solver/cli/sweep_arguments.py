@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from solver.cli.network_arguments import NETWORK_FILES, add_run_options
-from solver.cli.options import Commands, add_csv_and_plot, add_json, add_spec_command
+from solver.cli.options import Commands, add_csv_and_plot, add_json, add_spec_command, file_path
 
 
 def add_sweep(commands: Commands) -> argparse.ArgumentParser:
@@ -33,7 +32,7 @@ combinations need run once. --time-limit holds for each search."""
         nargs="+",
         action="extend",
         default=[],
-        type=Path,
+        type=file_path,
         metavar="PATH",
         help="architectures, each one file or one directory of files",
     )
@@ -42,7 +41,7 @@ combinations need run once. --time-limit holds for each search."""
         nargs="+",
         action="extend",
         default=[],
-        type=Path,
+        type=file_path,
         metavar="PATH",
         help="workloads or networks, each one file or one directory of files",
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OPTIMAL
-from solver.cli.output import NO_MAPPING, STDOUT, check_outputs, write_output, write_stderr
+from solver.cli.output import NO_MAPPING, STDOUT, check_outputs, deliver, write_output, write_stderr
 from solver.cli.tile_arguments import check_tile_arguments, described_operator
 
 if TYPE_CHECKING:
@@ -18,22 +20,32 @@ def tile_command(arguments: argparse.Namespace) -> int:
     """Tile an operator, or a spec's problem, as the arguments say; write and print the tiling."""
     check_tile_arguments(arguments)
     outputs = (arguments.json, arguments.mapping)
-    check_outputs(outputs, arguments.specs or ())
+    check_outputs(outputs, (*(arguments.specs or ()), Path(arguments.backend)))
     report = _tiled(arguments) if arguments.specs is None else _tiled_onto(arguments)
+    steps: list[Callable[[], None]] = []
     if STDOUT not in outputs:
-        from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
-        from solver.report.tiling import print_tiling  # noqa: PLC0415
-
-        with report_console() as console:
-            print_tiling(console, report)
+        steps.append(partial(_print, report))
     if arguments.json is not None:
-        from solver.report.document import json_text  # noqa: PLC0415
-        from solver.report.tiling import tiling_document  # noqa: PLC0415
-
-        write_output(arguments.json, json_text(tiling_document(report)))
+        steps.append(partial(_write_document, arguments.json, report))
     if arguments.mapping is not None:
-        _write_mapping(arguments.mapping, report)
+        steps.append(partial(_write_mapping, arguments.mapping, report))
+    deliver(steps)
     return EXIT_INFEASIBLE if report.tiling is None else EXIT_OPTIMAL
+
+
+def _print(report: TilingReport) -> None:
+    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
+    from solver.report.tiling import print_tiling  # noqa: PLC0415
+
+    with report_console() as console:
+        print_tiling(console, report)
+
+
+def _write_document(path: Path, report: TilingReport) -> None:
+    from solver.report.document import json_text  # noqa: PLC0415 (only when asked for)
+    from solver.report.tiling import tiling_document  # noqa: PLC0415
+
+    write_output(path, json_text(tiling_document(report)))
 
 
 def _write_mapping(path: Path, report: TilingReport) -> None:

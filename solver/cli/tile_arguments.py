@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from solver.cli.options import Commands, add_command, add_json, add_reading, positive
+from solver.cli.options import Commands, add_command, add_json, add_reading, file_path, positive
 
 if TYPE_CHECKING:
     from model.tiling.operators import Operator, Padding
@@ -79,13 +78,13 @@ def add_tile(commands: Commands) -> argparse.ArgumentParser:
         "--onto",
         dest="specs",
         nargs="+",
-        type=Path,
+        type=file_path,
         metavar="SPEC",
         help="instead of an operator: YAML specs with a problem, which is tiled for the scratchpads of their "
         "architecture (of the backend only the PEs count) and mapped",
     )
     parser.add_argument(
-        "--mapping", type=Path, metavar="OUT", help="with --onto: write the mapping as Timeloop v4 YAML"
+        "--mapping", type=file_path, metavar="OUT", help="with --onto: write the mapping as Timeloop v4 YAML"
     )
     add_json(parser)
     add_reading(parser)

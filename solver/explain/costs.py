@@ -79,10 +79,21 @@ class ClauseCost:
 
 @dataclass(frozen=True)
 class CostReport:
-    """The optimum with all constraints, and the clauses, the dearest first."""
+    """The optimum with all constraints, and the clauses, the dearest first.
+
+    Parameters
+    ----------
+    baseline
+        The optimum with all constraints.
+    clauses
+        What each clause costs.
+    left_out
+        The clauses that an interrupt kept from being looked into.
+    """
 
     baseline: Result
     clauses: tuple[ClauseCost, ...] = ()
+    left_out: tuple[Statement, ...] = ()
 
 
 def constraint_costs(
@@ -117,10 +128,12 @@ def constraint_costs(
     if baseline.mapping is None:
         return CostReport(baseline)
     found: list[ClauseCost] = []
+    left_out: list[Statement] = []
     groups, improve = clauses(mapspace), search_from or _afresh(search)
     for number, clause in enumerate(groups, start=1):
         if should_stop is not None and should_stop():
-            break
+            left_out.append(_statement(clause, mapspace))
+            continue
         report = _numbered(on_progress, f"{number}/{len(groups)}")
         spaces = () if clause.idle(mapspace) else without(mapspace, clause.constraints, clause.orders)
         results: list[Result] = []
@@ -128,7 +141,7 @@ def constraint_costs(
             known = _best(baseline, results)
             results.append(improve(known, space, options, report, should_stop))
         found.append(_cost(_statement(clause, mapspace), baseline, results))
-    return CostReport(baseline, tuple(sorted(found, key=lambda cost: -cost.share)))
+    return CostReport(baseline, tuple(sorted(found, key=lambda cost: -cost.share)), tuple(left_out))
 
 
 def _afresh(search: Search) -> SearchFrom:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import pickle
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -71,10 +72,18 @@ class Cluster:
                 client.cancel(list(waiting))
 
     def _connected(self) -> Any:
+        # A client that cannot even try leaves a traceback when it is given up, and takes half a minute.
         try:
+            asyncio.run(self._try())
             return self._distributed.Client(self._address, timeout=CONNECT_S, set_as_default=False)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:
             raise ExecutorError(f"no Dask scheduler answers at {self._address}: {error}") from None
+
+    async def _try(self) -> None:
+        """Connect to the scheduler as clients do, and leave again."""
+        how = self._distributed.Security().get_connection_args("client")
+        connection = await self._distributed.comm.connect(self._address, timeout=CONNECT_S, **how)
+        await connection.close()
 
     def _finished(
         self, client: Any, waiting: dict[Any, Task], report: Report, should_stop: StopCallback

@@ -24,11 +24,16 @@ def print_costs(console: Console, report: CostReport) -> None:
     """Print the table of what each clause costs."""
     objective = report.baseline.objective
     console.print(costs_table(report))
+    if report.baseline.mapping is None:
+        console.print("\nUNKNOWN no mapping was found before the search was stopped")
+        return
     console.print(f"\nCost: by which share the best {objective} falls without the constraint alone.")
     if report.baseline.status is not Status.OPTIMAL:
         console.print("The mapping with all constraints is not proven optimal, so no cost is exact.")
     elif not all(cost.proven for cost in report.clauses):
         console.print("Where a search was stopped, the cost lies between the two figures.")
+    if report.left_out:
+        console.print(f"Interrupted before {len(report.left_out):,} more constraints were looked into.")
 
 
 def costs_table(report: CostReport) -> Table:
@@ -56,6 +61,7 @@ def explanation_document(
         "units": None if baseline is None else UNITS[baseline.objective],
         "with_all": None if baseline is None else _outcome(baseline),
         "without": [] if report is None else [_clause(cost) for cost in report.clauses],
+        "left_out": [] if report is None else [statement.text for statement in report.left_out],
         "reasons": [reason_document(reason) for reason in reasons],
         "notes": list(mapspace.notes),
     }

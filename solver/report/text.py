@@ -22,7 +22,7 @@ from solver.report.reasons import reason_lines
 from solver.report.slack import sensitivity_table, slack_table
 from solver.report.tables import levels_table, prices_table, totals_table
 from solver.result import Result, Statistics, Status, Termination
-from solver.sensitivity import Effect
+from solver.sensitivity import Effect, variations
 
 STYLES = {
     Status.OPTIMAL: "bold green",
@@ -52,16 +52,24 @@ def print_result(
     if result.mapping is not None and result.evaluation is not None:
         _print_cost(console, mapspace, result.mapping, result.evaluation)
     if effects:
-        console.print(
-            _title("Sensitivity"), f"of {result.objective} to one limit at a time, at the same prices"
-        )
-        console.print(sensitivity_table(result, effects))
+        _print_sensitivity(console, mapspace, result, effects)
     print_notes(console, all_notes(mapspace, result))
     for line in reason_lines(result.reasons, places or {}):
         console.print(line)
     console.print(
         Text.assemble((result.status.value, STYLES[result.status]), " ", "; ".join(status_parts(result)))
     )
+
+
+def _print_sensitivity(
+    console: Console, mapspace: Mapspace, result: Result, effects: Sequence[Effect]
+) -> None:
+    heading = f"of {result.objective} to one limit at a time, at the same prices"
+    console.print(_title("Sensitivity"), heading)
+    console.print(sensitivity_table(result, effects))
+    left = len(tuple(variations(mapspace.architecture))) - len(effects)
+    if left > 0:
+        console.print(f"Interrupted before {counted(left, 'more change')} of a limit.")
 
 
 def status_parts(result: Result) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 
 from model.cascade import Layer, Network
@@ -14,9 +15,11 @@ from model.spec.cascade.onnx_model import load_onnx
 from model.spec.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.spec.merging import join_specs
 from model.spec.reader import read_files, unused_notes
-from model.spec.source import MappingNode, SpecError, did_you_mean
+from model.spec.source import MappingNode, SequenceNode, SpecError, did_you_mean
 from model.spec.timeloop.loader import (
     ANCHOR_MARK,
+    ASSIGNED,
+    ASSIGNED_HINT,
     NETWORK_SECTIONS,
     SECTIONS,
     LoadOptions,
@@ -43,7 +46,7 @@ class _Given:
 
     models: tuple[Path, ...]
     workloads: tuple[Path, ...]
-    layers: tuple[tuple[Path, MappingNode], ...]
+    layers: tuple[tuple[Path, tuple[MappingNode, ...]], ...]
     architectures: tuple[Path, ...]
 
 
@@ -68,9 +71,9 @@ def read_network(
     ----------
     paths
         A file named ``.onnx`` is a model. Files with `workload` or `renames` make up an AccelForge
-        workload. A file with `problem` is one layer in Timeloop's form; a directory stands for its spec
-        files, in the order of their names, and they may include what lies beside the directory. All
-        other files make up the architecture.
+        workload. A file with `problem` is one layer in Timeloop's form, or several where that is a list; a
+        directory stands for its spec files, in the order of their names, and they may include what lies
+        beside the directory. All other files make up the architecture.
     variables
         Template variables, the same for all files.
     options
@@ -117,7 +120,7 @@ def _classified(
     """Read every file to see what it is; the names that templates use are added to `names`."""
     models: list[Path] = []
     workloads: list[Path] = []
-    layers: list[tuple[Path, MappingNode]] = []
+    layers: list[tuple[Path, tuple[MappingNode, ...]]] = []
     architectures: list[Path] = []
     for path in _files(paths):
         if path.suffix == ONNX_SUFFIX:
@@ -128,7 +131,7 @@ def _classified(
         if any(key in top for key in NETWORK_SECTIONS):
             workloads.append(path)
         elif "problem" in top:
-            layers.append((path, top))
+            layers.append((path, _each_problem(top)))
         else:
             architectures.append(path)
     return _Given(tuple(models), tuple(workloads), tuple(layers), tuple(architectures))
@@ -186,9 +189,8 @@ def _model(
 def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read each layer with the architecture."""
     notes: list[str] = []
-    names = _names([path for path, _ in given.layers])
     layers, documents = [], []
-    for name, (path, top) in zip(names, given.layers, strict=True):
+    for name, path, top in _named_layers(given):
         spec = without_mapping(_on_architecture(top, given, variables, options), notes)
         files = (path, *given.architectures)
         loaded = load_node(spec, files, replace(options, refuse_infeasible=False))
@@ -198,6 +200,31 @@ def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions
     parents = dict.fromkeys(path.absolute().parent.name for path, _ in given.layers)
     network = Network(" and ".join(parents), tuple(layers), tuple(dict.fromkeys(notes)))
     return LoadedNetwork(network, tuple(documents))
+
+
+def _each_problem(top: MappingNode) -> tuple[MappingNode, ...]:
+    """Return a file with a list of problems once with each of them, and any other one as it is."""
+    problems = top.require("problem", "a layer")
+    if not isinstance(problems, SequenceNode):
+        return (top,)
+    if not problems.items:
+        raise SpecError("`problem` is an empty list", problems.span)
+    return tuple(
+        MappingNode(
+            tuple((key, item if key.text == "problem" else value) for key, value in top.entries),
+            top.span,
+            top.tag,
+        )
+        for item in problems.items
+    )
+
+
+def _named_layers(given: _Given) -> Iterator[tuple[str, Path, MappingNode]]:
+    """Yield each layer with its name, that of its file, and its place where a file holds several."""
+    names = _names([path for path, _ in given.layers])
+    for name, (path, tops) in zip(names, given.layers, strict=True):
+        numbered = (name if len(tops) == 1 else f"{name}#{place}" for place in range(1, len(tops) + 1))
+        yield from zip(numbered, repeat(path), tops, strict=False)
 
 
 def _on_architecture(
@@ -221,6 +248,8 @@ def _check_keys(top: MappingNode) -> None:
         if name in known or holds_constraints(name) or holds_components(name) or ANCHOR_MARK in name:
             continue
         hint = did_you_mean(name, known) or f"known are {listing(known)}"
+        if name == ASSIGNED:
+            hint = ASSIGNED_HINT
         if name in FOREIGN_SECTIONS:
             hint = "of AccelForge's files workloads are read; an `architecture` is given in Timeloop's form"
         raise SpecError(f"unknown top-level key `{name}`", key.span, hint=hint)

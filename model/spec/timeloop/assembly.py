@@ -23,7 +23,7 @@ from model.spec.timeloop.keeping import (
 )
 from model.spec.timeloop.loops import LoopConstraints, read_loops
 from model.spec.timeloop.macros import maximize
-from model.spec.timeloop.rules import check_no_fanout, note_split, spatial_rules
+from model.spec.timeloop.rules import asks_for_children, note_no_fanout, note_split, spatial_rules
 from model.spec.timeloop.storage import read_storage
 from model.spec.timeloop.tree import Leaf
 from model.wording import listing
@@ -60,15 +60,25 @@ def assemble(clauses: Sequence[Clause], context: Context, ignore_sparse: bool) -
     storages = [leaf for leaf in context.tree.leaves if leaf.role == "storage"]
     if not storages:
         raise SpecError("the architecture has no storage component", context.tree.span)
-    first_fanout = next((leaf for leaf in context.tree.leaves if leaf.fanout > 1), None)
-    leaves = context.tree.leaves
-    if first_fanout is not None and leaves.index(first_fanout) <= leaves.index(storages[0]):
-        related = ((storages[0].span, "the outermost storage"),)
-        raise SpecError(f"fanout `{first_fanout.name}` has no storage above it", first_fanout.span, related)
+    _check_fanouts([leaf for leaf in context.tree.leaves if leaf.fanout > 1], storages[0], context)
     keepings, parallel = _keepings(clauses, storages, context)
     loops = _loops(clauses, context)
-    slots = tuple(_slot(own, keepings, context, ignore_sparse) for own in loops)
+    fanouts = [own.leaf for own in loops if own.kind == "spatial"]
+    _check_fanouts(fanouts, storages[0], context)
+    slots = tuple(_slot(own, keepings, frozenset(fanouts), context, ignore_sparse) for own in loops)
     return Assembly(slots, compute, parallel)
+
+
+def _check_fanouts(fanouts: Sequence[Leaf], outermost: Leaf, context: Context) -> None:
+    """Raise a SpecError for a fanout that stands above the outermost storage, or inside ``!Parallel``."""
+    leaves, parallels = context.tree.leaves, context.tree.parallels
+    if fanouts and leaves.index(fanouts[0]) <= leaves.index(outermost):
+        related = ((outermost.span, "the outermost storage"),)
+        raise SpecError(f"fanout `{fanouts[0].name}` has no storage above it", fanouts[0].span, related)
+    inside = ((leaf, parallel) for parallel in parallels for leaf in fanouts if parallel.holds(leaf))
+    for leaf, parallel in inside:
+        related = ((parallel.span, "the `!Parallel` branch"),)
+        raise SpecError("a spatial fanout cannot stand inside `!Parallel`", leaf.span, related)
 
 
 def _compute(context: Context) -> Leaf:
@@ -130,23 +140,31 @@ def _note_idle(flags: dict[str, Span], what: str, keeping: Keeping, context: Con
 
 
 def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]:
-    """Return the loop constraints of all nodes, outermost first; a fanout lies above its component."""
+    """Return the loop constraints of all nodes, outermost first; a fanout lies above its component.
+
+    One of 1 x 1 is none, unless it is asked for more: then no mapping satisfies the constraints, as
+    with any other mesh that is too small.
+    """
     found: list[LoopConstraints] = []
     for leaf in context.tree.leaves:
         if leaf.role == "nothing":
             continue
         spatial = read_loops(clauses, leaf, "spatial", context)
-        if leaf.fanout > 1:
+        if leaf.fanout > 1 or asks_for_children(spatial):
             found.append(spatial)
         else:
-            check_no_fanout(spatial, context)
+            note_no_fanout(spatial, context)
         if leaf.role == "storage":
             found.append(read_loops(clauses, leaf, "temporal", context))
     return maximize(found, context)
 
 
 def _slot(
-    loops: LoopConstraints, keepings: dict[Leaf, Keeping], context: Context, ignore_sparse: bool
+    loops: LoopConstraints,
+    keepings: dict[Leaf, Keeping],
+    fanouts: frozenset[Leaf],
+    context: Context,
+    ignore_sparse: bool,
 ) -> Slot:
     if loops.kind == "spatial":
         rules = spatial_rules(loops, context)
@@ -159,7 +177,7 @@ def _slot(
         if not context.problem.dataspace(name).read_write:
             raise SpecError(f"rmw_first_update of `{name}` has no effect: it is only read", span)
     level = replace(
-        read_storage(loops.leaf, context, ignore_sparse),
+        read_storage(loops.leaf, fanouts, context, ignore_sparse),
         no_temporal_reuse=frozenset(loops.no_reuse),
         rmw_first_update=frozenset(loops.rmw_first_update),
         no_coalesce=frozenset(keeping.no_coalesce),

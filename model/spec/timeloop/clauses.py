@@ -185,12 +185,14 @@ def _fanout_below(storage: Leaf, span: Span, context: Context) -> Leaf:
     A mapping of Timeloop's older versions names the storage level above a fanout.
     """
     leaves = context.tree.leaves
-    found: list[Leaf] = []
+    between: list[Leaf] = []
     for leaf in leaves[leaves.index(storage) + 1 :]:
-        if leaf.fanout > 1:
-            found.append(leaf)
+        between.append(leaf)
         if leaf.role in ("storage", "compute"):
             break
+    # One of 1 x 1 is meant where there is no other: a variable or a sweep may have made it so small.
+    found = [leaf for leaf in between if leaf.fanout > 1]
+    found = found or [leaf for leaf in between if leaf.spatial is not None]
     if len(found) == 1:
         return found[0]
     below = listing(leaf.name for leaf in found) if found else "no fanout"

@@ -9,9 +9,10 @@ from fractions import Fraction
 from model.mapping import FanoutMapping, Mapping, SpatialLoop
 from model.mapspace import SpatialRules
 from model.spec.source import Span, SpecError
+from model.spec.timeloop.clauses import Clause
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.feasibility import Slot
-from model.spec.timeloop.loops import LoopConstraints
+from model.spec.timeloop.loops import LoopConstraints, read_loops
 from model.spec.timeloop.rules import axis_of
 from model.spec.timeloop.tree import Leaf
 
@@ -43,6 +44,16 @@ def _check_flag(flag: str, asked: Collection[str], flagged: dict[str, Span], lea
         if name not in asked:
             hint = f"write it in the constraints of `{leaf.name}`"
             raise SpecError(f"{flag} of `{name}` belongs to the architecture", span, hint=hint)
+
+
+def check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Context) -> None:
+    """Raise a SpecError for a spatial factor above 1 at a node that is not among the fanouts."""
+    spatial = [target for target in targets if target.kind == "spatial" and target.leaf not in fanouts]
+    for leaf in dict.fromkeys(target.leaf for target in spatial):
+        factors = read_loops(spatial, leaf, "spatial", context).factors
+        wide = next((factor for factor in factors if factor.value > 1), None)
+        if wide is not None:
+            raise SpecError(f"the mapping's {wide} at `{leaf.name}` exceeds its mesh of 1 x 1", wide.span)
 
 
 def check_rules(

@@ -113,7 +113,8 @@ def _check_mesh(slot: Slot, rules: SpatialRules, context: Context) -> None:
     asked = {f.dim: f for f in slot.loops.factors if f.relation != "<=" and f.value > 1}
     axes = {dim: axis_of(rules, dim, context) for dim in asked}
     sizes = {"x": leaf.mesh_x, "y": leaf.mesh_y}
-    limits = [(f"the {leaf.fanout} instances", leaf.fanout, list(asked.values()))]
+    instances = f"the {leaf.fanout} instances" if leaf.fanout > 1 else "the single instance"
+    limits = [(instances, leaf.fanout, list(asked.values()))]
     for axis, size in sizes.items():
         along = [factor for dim, factor in asked.items() if axes[dim] == axis]
         limits.append((f"mesh{axis.upper()} {size}", size, along))
@@ -126,7 +127,6 @@ def _check_mesh(slot: Slot, rules: SpatialRules, context: Context) -> None:
 def _too_wide(slot: Slot, name: str, size: int, factors: Sequence[Factor]) -> ConflictError:
     """Return the error for factors whose product exceeds `size`, as few of them as exceed it."""
     leaf = slot.loops.leaf
-    assert leaf.spatial is not None
     few = irreducible(
         sorted(factors, key=lambda factor: -factor.value),
         lambda rest: math.prod(factor.value for factor in rest) > size,
@@ -134,7 +134,7 @@ def _too_wide(slot: Slot, name: str, size: int, factors: Sequence[Factor]) -> Co
     shown = [factor for factor in factors if factor in few]
     product = math.prod(factor.value for factor in shown)
     total = "" if len(shown) == 1 else f" = {product}"
-    places = [(leaf.spatial.span, f"`{leaf.name}` is {leaf.mesh_x} x {leaf.mesh_y}")]
+    places = [(leaf.fanout_place, f"`{leaf.name}` is {leaf.mesh_x} x {leaf.mesh_y}")]
     places += [(factor.span, f"`{factor}` is asked for here") for factor in shown[:-1]]
     if slot.loops.split is not None:
         places.append((slot.loops.split[1], "the split between its axes"))
@@ -148,12 +148,12 @@ def _demands(slot: Slot, dim: str, context: Context) -> Iterator[_Demand]:
     loops, leaf = slot.loops, slot.loops.leaf
     for factor in loops.rules_of(dim):
         yield _Demand(slot, dim, factor.span, f"`{factor}` at `{leaf.name}`", factor=factor)
-    if slot.spatial is None or leaf.spatial is None:
+    if slot.spatial is None:
         return
     sizes = {"x": leaf.mesh_x, "y": leaf.mesh_y}
     widest = max(sizes.values())
     mesh = f"`{leaf.name}` is {leaf.mesh_x} x {leaf.mesh_y}"
-    yield _Demand(slot, dim, leaf.spatial.span, mesh, most=widest)
+    yield _Demand(slot, dim, leaf.fanout_place, mesh, most=widest)
     axis = axis_of(slot.spatial, dim, context)
     if axis is not None and loops.split is not None and sizes[axis] < widest:
         split = f"the split lays {dim} along {axis.upper()} of `{leaf.name}`, {sizes[axis]} wide"

@@ -60,6 +60,8 @@ SECTIONS = (
     "sparse_optimizations",
 )
 NETWORK_SECTIONS = ("workload", "renames")
+ASSIGNED = "network"
+ASSIGNED_HINT = "the command `assign` reads a `network` of layers and methods"
 ANCHOR_MARK = "ignore"
 FLATTENED_MARK = "dumped_by_timeloop_front_end"
 
@@ -257,6 +259,8 @@ def _check_key(key: ScalarNode, lacking: str) -> None:
     hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
     if key.text in NETWORK_SECTIONS:
         hint = "the command `network` maps workloads"
+    if key.text == ASSIGNED:
+        hint = ASSIGNED_HINT
     raise SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
 
 

@@ -11,7 +11,7 @@ from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapp
 from model.spec.source import Span, SpecError
 from model.spec.timeloop.assembly import Assembly
 from model.spec.timeloop.clauses import Clause
-from model.spec.timeloop.conformity import check_axes, check_flags, check_order, check_rules
+from model.spec.timeloop.conformity import check_axes, check_flags, check_order, check_rules, check_single
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor
 from model.spec.timeloop.feasibility import Slot
@@ -45,6 +45,7 @@ def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, conte
     for target in targets:
         if target.kind not in ("temporal", "spatial", "dataspace"):
             raise SpecError(f"a {target.kind} constraint does not belong into a mapping", target.node.span)
+    check_single(targets, [slot.loops.leaf for slot in settled.slots if slot.spatial is not None], context)
     written = [read_loops(targets, slot.loops.leaf, slot.loops.kind, context) for slot in settled.slots]
     for slot, own in zip(settled.slots, written, strict=True):
         check_flags(slot.loops, own)

@@ -62,18 +62,18 @@ def parse_setting(text: str) -> tuple[AttributeSetting, ...]:
     if not equals or not dot or not node or not attribute:
         hint = "write NODE.ATTRIBUTE=VALUE,VALUE,..., such as buffer.depth=1024,2048"
         raise SpecError("this sets no attribute", whole, hint=hint)
-    settings: list[AttributeSetting] = []
+    settings: dict[object, AttributeSetting] = {}
     column = len(name) + 2
     for part in _parts(values):
         span = document.span(1, column, 1, column + max(1, len(part)))
         if not part.strip():
             raise SpecError(f"a value of `{name}` is empty", span)
         value = scalar_node(part.strip(), False, span, None, Limits())
-        if any(value.value == other.value.value for other in settings):
+        if value.value in settings:
             raise SpecError(f"`{name}` gets the value {part.strip()} twice", span)
-        settings.append(AttributeSetting(node, attribute, value, whole))
+        settings[value.value] = AttributeSetting(node, attribute, value, whole)
         column += len(part) + 1
-    return tuple(settings)
+    return tuple(settings.values())
 
 
 def _parts(values: str) -> Iterator[str]:

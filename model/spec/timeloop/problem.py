@@ -106,7 +106,7 @@ def read_problem(
         The section is malformed; the error's span is the place.
     """
     if isinstance(node, SequenceNode):
-        hint = "a file holds one problem; the command `network` maps several, each from a file of its own"
+        hint = "the command `network` maps each problem of a list; all others take one"
         raise SpecError("`problem` must be a mapping, but is a list", node.span, hint=hint)
     section = as_mapping(node, "`problem`")
     check_keys(section, _PROBLEM_KEYS, "`problem`", ("shape", "instance"))

@@ -136,20 +136,17 @@ def axis_of(rules: SpatialRules, dim: str, context: Context) -> Axis | None:
     return "y" if first >= rules.split else None
 
 
-def check_no_fanout(loops: LoopConstraints, context: Context) -> None:
-    """Check the spatial constraints of a node whose fanout is 1: they may only ask for 1.
+def asks_for_children(loops: LoopConstraints) -> bool:
+    """Whether spatial constraints ask for a factor above 1, and so for more than one child."""
+    return any(factor.relation != "<=" and factor.value > 1 for factor in loops.factors)
+
+
+def note_no_fanout(loops: LoopConstraints, context: Context) -> None:
+    """Note spatial constraints of a node whose fanout is 1, which only ask for 1.
 
     Containers share defaults for all fanouts, so that one without a mesh has them too.
-
-    Raises
-    ------
-    SpecError
-        A factor above 1 is asked for.
     """
     leaf = loops.leaf
-    for factor in loops.factors:
-        if factor.relation != "<=" and factor.value > 1:
-            raise SpecError(f"`{factor}`: `{leaf.name}` has no fanout (its mesh is 1 x 1)", factor.span)
     if leaf.node.get("constraints") is not None and _says_something(loops):
         context.note(
             f"{leaf.span}: the mesh of `{leaf.name}` is 1 x 1, its spatial constraints have no effect"

@@ -125,12 +125,17 @@ class _Reader:
         return self.leaf.span if found is None else found[1].node.span
 
 
-def read_storage(leaf: Leaf, context: Context, ignore_sparse: bool) -> StorageLevel:
+def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context, ignore_sparse: bool) -> StorageLevel:
     """Return the storage level that the attributes of `leaf` describe, energies aside.
 
     ``block_size`` is ``width / (cluster_size * datawidth)``, where ``cluster_size`` is 1 if nobody says
     otherwise; the capacity is ``depth * block_size``, ``entries`` or ``sizeKB``, and unlimited for a DRAM
     that gives none.
+
+    Parameters
+    ----------
+    fanouts
+        The nodes that are fanouts of the architecture.
 
     Raises
     ------
@@ -173,7 +178,7 @@ def read_storage(leaf: Leaf, context: Context, ignore_sparse: bool) -> StorageLe
         bandwidth_scale=_scales(reader, context),
         network_fill_latency=reader.integer("network_fill_latency", 0, minimum=0) or 0,
         network_drain_latency=reader.integer("network_drain_latency", 0, minimum=0) or 0,
-        gating_fanouts=_gating_fanouts(reader, context),
+        gating_fanouts=_gating_fanouts(reader, fanouts, context),
         rows_per_word=None if reader.find("depth") is None else Fraction(1, block_size),
         size_source=_source(reader, "depth", "entries", "sizeKB"),
         buffering_source=_source(reader, "multiple_buffering"),
@@ -373,7 +378,7 @@ def _scales(reader: _Reader, context: Context) -> tuple[tuple[str, Fraction], ..
     return tuple(scales.items())
 
 
-def _gating_fanouts(reader: _Reader, context: Context) -> int | None:
+def _gating_fanouts(reader: _Reader, fanouts: frozenset[Leaf], context: Context) -> int | None:
     """Return the number of fanouts above the gate of this level's power, None if it gates itself."""
     leaf = reader.leaf
     gate = leaf.gate
@@ -391,4 +396,4 @@ def _gating_fanouts(reader: _Reader, context: Context) -> int | None:
         message = f"`{leaf.name}` cannot be gated at `{gate}`, which does not lie above it"
         raise SpecError(message, reader.place("power_gated_at"))
     upto = next(place for place, other in enumerate(above) if other.name == gate)
-    return sum(other.fanout > 1 for other in above[: upto + 1])
+    return sum(other in fanouts for other in above[: upto + 1])

@@ -76,6 +76,11 @@ class Leaf:
         """Number of instances below one instance above."""
         return self.mesh_x * self.mesh_y
 
+    @property
+    def fanout_place(self) -> Span:
+        """Where the fanout is written, or the name of the node if it is not."""
+        return self.span if self.spatial is None else self.spatial.span
+
     def mesh_place(self, key: str) -> Span:
         """Return where ``meshX`` or ``meshY`` is written, or the name of the node if it is not."""
         written = None if self.spatial is None else self.spatial.get(key)

@@ -32,6 +32,13 @@ def test_a_missing_file_names_its_neighbour(write: Write):
     ]
 
 
+def test_stdin_is_no_file():
+    assert message_of("-").splitlines() == [
+        "error: there is no file -",
+        "help: specs are read from files, not from stdin",
+    ]
+
+
 def test_a_missing_file_of_the_shipped_specs_tells_where_they_lie(write: Write):
     shipped = "specs/architectures/eyeriss_like.yaml"
     _, help_line = message_of(shipped).splitlines()

@@ -42,6 +42,15 @@ def test_ranges_are_turned_around(fuzzer, text, turned):
     assert turned in [new(random.Random(number), tree, tree)[1] for number in range(20)]
 
 
+def test_a_tree_that_is_nested_several_times_over_is_an_input_like_any_other(fuzzer):
+    limit = sys.getrecursionlimit()
+    text = fuzzer.mutator_of("architecture", 2611).text(23479)
+    assert max(text.count("{"), text.count("[")) > 200
+    assert sys.getrecursionlimit() == limit
+    tally = fuzzer.fuzz(seed=2611, numbers=range(23479, 23480), slowest_s=SLOWEST_S, map_every=100)
+    assert tally.failures == []
+
+
 @pytest.mark.parametrize("reader", ["workload", "network", "methods", "backend"])
 def test_other_readers_refuse_damaged_specs_too(fuzzer, reader):
     tally = fuzzer.fuzz(7, range(FEW), SLOWEST_S, map_every=50, reader=reader)

@@ -243,6 +243,9 @@ def test_kept_answers_are_used_again(tmp_path, capsys):
     [
         ([TINY, "--objective", "energy"], "--objective needs --methods"),
         ([TINY, "--resume"], "--resume needs --methods"),
+        ([TINY, "--cache", "here"], "--cache needs --methods"),
+        ([TINY, "--array-criterion", "layers"], "--array-criterion needs a budget of multipliers"),
+        (mapped("--array-criterion", "layers"), "--array-criterion and --methods exclude each other"),
         (mapped("--dsp-budget", "9"), "--dsp-budget and --methods exclude each other"),
         ([*mapped()[:2], "--methods", "missing.yaml"], "missing.yaml"),
         ([DATA / "mapped_network.yaml", "--methods", METHODS], "no architecture is given"),

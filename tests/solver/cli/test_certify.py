@@ -3,13 +3,17 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from solver.certificate import canonical_sha256
+from solver.cli import certify
 from solver.cli.main import main
 from tests.conftest import REPOSITORY
 from tests.solver.examples import UNKNOWN
@@ -32,6 +36,12 @@ def test_prove_maps_certifies_and_checks(tmp_path, capfd):
     assert document["command"][3:] == ["map", *FILES, "--objective", "energy,latency", "--seed", "0"]
 
 
+def test_prove_finds_the_checker_on_a_safe_path(capfd, monkeypatch):
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1"]) == 0
+    assert "VALID: " in capfd.readouterr().out
+
+
 def test_prove_gives_a_check_up(capfd):
     assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1", "--check-time-limit", "0"]) == 1
     assert "CANNOT CHECK: it is not decided within the time limit" in capfd.readouterr().out
@@ -50,6 +60,51 @@ def test_certificates_may_have_any_name(name, tmp_path):
     run = subprocess.run(words, env=environment, cwd=REPOSITORY, capture_output=True, check=False)
     assert (run.returncode, run.stderr) == (0, b"")
     assert b"VALID: " in run.stdout
+
+
+SLOW_CHECKER = """
+import os, pathlib, sys, time
+written = pathlib.Path(sys.argv[1] + ".new")
+written.write_text(str(os.getpid()))
+written.rename(sys.argv[1])
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_check_and_the_checker(number, tmp_path, monkeypatch):
+    (tmp_path / "checker.py").write_text(SLOW_CHECKER, encoding="utf-8")
+    monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
+    begun = tmp_path / "begun"
+
+    def interrupt_once_it_runs():
+        while not begun.exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    watcher = threading.Thread(target=interrupt_once_it_runs)
+    watcher.start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        certify._checked(begun, None)
+    watcher.join()
+    assert time.monotonic() - start < 20
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(begun.read_text()), 0)
+
+
+def test_signals_of_the_terminal_do_not_reach_the_checker(tmp_path, monkeypatch):
+    (tmp_path / "checker.py").write_text("import os; print(os.getsid(0))", encoding="utf-8")
+    monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
+    assert int(certify._checked(tmp_path, None)[1]) != os.getsid(0)
+
+
+def test_a_checker_that_is_killed_has_checked_nothing(tmp_path, monkeypatch):
+    (tmp_path / "checker.py").write_text("import os; os.kill(os.getpid(), 9)", encoding="utf-8")
+    monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
+    code, printed = certify._checked(tmp_path / "c.json", None)
+    assert code != 0
+    assert printed == f"CANNOT CHECK: {tmp_path / 'c.json'}: the checker was ended by signal 9\n"
 
 
 def test_prove_says_why_nothing_fits(tmp_path, capfd):
@@ -91,6 +146,23 @@ def test_nothing_is_certified_where_nothing_is_known(command, tmp_path, capsys, 
     assert main([command, *FILES, "--quiet", "--certificate", str(path)]) == 5
     assert "no certificate is written" in capsys.readouterr().err
     assert not path.exists()
+
+
+def test_a_pipe_is_no_file_for_the_checker(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    for name in (str(tmp_path / "pipe"), "/dev/null"):
+        assert main(["prove", *FILES, "--certificate", name]) == 2
+        assert "the checker needs a file" in capsys.readouterr().err
+
+
+def test_the_name_of_a_certificate_moves_no_cursor(tmp_path, capfd):
+    path = tmp_path / "c\x1b[2J.json"
+    words = ["--objective", "energy", "--jobs", "1", "--certificate", str(path)]
+    assert main(["prove", *FILES, *words]) == 0
+    output = capfd.readouterr().out
+    assert "\x1b" not in output
+    assert "[2J.json: no mapping is below energy " in output
+    assert path.exists()
 
 
 def test_prove_needs_a_file(capsys):

@@ -42,6 +42,13 @@ def test_a_terminal_shows_colours_if_it_can(variables, status, monkeypatch):
     assert printed(monkeypatch, is_terminal=True).endswith(f"{status}\n")
 
 
+@pytest.mark.parametrize("terminal", ["dumb", "unknown", "xterm"])
+def test_a_terminal_gets_text_that_is_not_cut_off(terminal, monkeypatch):
+    monkeypatch.setenv("TERM", terminal)
+    monkeypatch.setenv("COLUMNS", "40")
+    assert "x" * 300 in printed(monkeypatch, is_terminal=True)
+
+
 def test_a_pipe_gets_plain_text_that_is_not_cut_off(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("FORCE_COLOR", "1")

@@ -1,11 +1,15 @@
 """``explain``, and the reasons that ``map`` prints."""
 
 import json
+import re
+import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from solver.cli.main import main
+from solver.search import map_einsum
 from tests.conftest import REPOSITORY
 from tests.solver.golden import assert_golden
 
@@ -138,7 +142,20 @@ def test_costs_as_json(row, capsys):
 
 def test_a_search_without_a_mapping_is_unknown(row, capsys):
     assert main(["explain", row(), "--time-limit", "0"]) == 5
-    assert "(with all constraints)" in capsys.readouterr().out
+    assert capsys.readouterr().out.endswith("UNKNOWN no mapping was found before the search was stopped\n")
+
+
+def test_an_interrupt_is_said_with_what_it_kept_from_being_done(row, capsys, monkeypatch):
+    stop = threading.Event()
+
+    def once(mapspace, options, *_):
+        stop.set()
+        return map_einsum(mapspace, options)
+
+    monkeypatch.setattr("solver.cli.explain.interruptible", lambda: nullcontext(stop))
+    monkeypatch.setattr("solver.search.map_einsum", once)
+    assert main(["explain", row()]) == 0
+    assert re.search(r"\nInterrupted before \d+ more constraints were looked", capsys.readouterr().out)
 
 
 def test_errors_of_the_text_stay_errors(row, capsys):

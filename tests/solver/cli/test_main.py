@@ -232,6 +232,13 @@ EVERY_KIND_OF_OUTPUT = (
 )
 
 
+def test_names_of_outputs_move_no_cursor(capsys):
+    assert main(["map", SPEC, "--json", "absent\x1b[2J/out.json"]) == 2
+    captured = capsys.readouterr().err
+    assert captured.startswith("error: cannot write absent")
+    assert "\x1b" not in captured
+
+
 @pytest.mark.parametrize("buffered", [True, False])
 @pytest.mark.parametrize("words", EVERY_KIND_OF_OUTPUT)
 def test_a_full_or_closed_stdout_takes_one_message_and_exit_code_2(words, buffered):
@@ -242,6 +249,28 @@ def test_a_full_or_closed_stdout_takes_one_message_and_exit_code_2(words, buffer
             program, shell=True, stderr=subprocess.PIPE, text=True, check=False, env=environment
         )
         assert (run.returncode, run.stderr) == (2, f"error: cannot write to stdout: {reason}\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"map {SPEC}",
+        f"map {SPEC} --pareto",
+        f"evaluate {SPEC} --mapping {MAPPING}",
+        f"compare {SPEC} --mappers random --evaluations 9",
+        f"explain {SPEC} --time-limit 1",
+        f"network {SPEC} --cache {{out}}.cache",
+        f"sweep {SPEC} --cache {{out}}.cache",
+        "assign specs/networks/inception_3a.yaml",
+        "tile --operator unary --input 1,2",
+    ],
+)
+def test_files_are_written_whatever_becomes_of_stdout(words, tmp_path):
+    out = tmp_path / "out.json"
+    program = f"{sys.executable} -m solver {words.format(out=out)} --json {out} > /dev/full"
+    run = subprocess.run(program, shell=True, stderr=subprocess.PIPE, text=True, check=False, cwd=REPOSITORY)
+    assert (run.returncode, run.stderr) == (2, "error: cannot write to stdout: No space left on device\n")
+    json.loads(out.read_text())
 
 
 CASES_OF_STDERR = (

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stdout
+from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, write_output, write_stdout
+from solver.report.picture import PlotError
 
 
 def test_paths_that_can_be_written_pass(tmp_path):
@@ -32,6 +33,38 @@ def test_paths_that_cannot_be_written_are_named(paths, message, tmp_path, monkey
     Path("link").symlink_to("out")
     with pytest.raises(OutputError, match=message):
         check_outputs([Path(path) for path in paths], [Path("spec.yaml")])
+
+
+def test_the_specs_of_a_directory_are_inputs(tmp_path):
+    check_outputs([tmp_path / "out.json", tmp_path / "out.csv"], [tmp_path])
+    with pytest.raises(OutputError, match="it is one of the inputs"):
+        check_outputs([tmp_path / "layer.yaml"], [tmp_path / "."])
+
+
+def fails(error: Exception) -> None:
+    raise error
+
+
+FULL, UNREAD, UNDRAWN = OutputError("full"), BrokenPipeError(), PlotError("undrawn")
+
+
+@pytest.mark.parametrize(
+    ("failures", "raised", "said"),
+    [
+        ([FULL], FULL, ""),
+        ([UNREAD], UNREAD, ""),
+        ([UNREAD, FULL, UNDRAWN], FULL, "error: undrawn\n"),
+        ([UNDRAWN, UNREAD], UNDRAWN, ""),
+    ],
+)
+def test_a_step_that_fails_takes_no_other_along(failures, raised, said, capsys):
+    done: list[int] = []
+    steps = [step for error in failures for step in (lambda e=error: fails(e), lambda: done.append(1))]
+    with pytest.raises(type(raised)) as caught:
+        deliver(steps)
+    assert caught.value is raised
+    assert len(done) == len(failures)
+    assert capsys.readouterr().err == said
 
 
 def test_text_goes_to_the_file_or_to_stdout(tmp_path, capsys):

@@ -141,6 +141,15 @@ def test_wrong_arguments_end_with_two(command, message, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_no_result_takes_the_place_of_the_backend(tmp_path, capsys):
+    path = tmp_path / "own.yaml"
+    path.write_text("backend: {name: small}\n", encoding="utf-8")
+    words = ["--operator", "unary", "--input", "1,2", "--backend", str(path), "--json", str(path)]
+    assert main(["tile", *words]) == 2
+    assert "it is one of the inputs" in capsys.readouterr().err
+    assert path.read_text(encoding="utf-8") == "backend: {name: small}\n"
+
+
 def test_a_wrong_backend_ends_with_two(capsys):
     assert main(["tile", "--operator", "unary", "--input", "1,2", "--backend", "smw"]) == 2
     assert "did you mean `smv`?" in capsys.readouterr().err

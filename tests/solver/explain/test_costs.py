@@ -174,6 +174,11 @@ def test_an_interrupt_keeps_what_was_found():
     report = constraint_costs(mapspace_of(), ENERGY, counted, should_stop=stop)
     assert report.baseline.status is Status.OPTIMAL
     assert len(report.clauses) == 2
+    assert len(report.left_out) == len(clauses(mapspace_of())) - 2
+    whole = constraint_costs(mapspace_of(), ENERGY, map_einsum)
+    texts = [*(cost.statement.text for cost in report.clauses), *(own.text for own in report.left_out)]
+    assert sorted(texts) == sorted(cost.statement.text for cost in whole.clauses)
+    assert whole.left_out == ()
 
 
 def test_a_least_parallelism_has_a_price():

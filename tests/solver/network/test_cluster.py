@@ -1,10 +1,12 @@
 """Searches on a real Dask scheduler with two worker processes."""
 
+import gc
 import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,6 +164,17 @@ def test_no_scheduler_answers(network: Network, monkeypatch: pytest.MonkeyPatch)
         map_network(network, ENERGY, Run(executor=Cluster("tcp://127.0.0.1:1")))
     with pytest.raises(ExecutorError, match="no Dask scheduler answers at nowhere"):
         map_network(network, ENERGY, Run(executor=Cluster("nowhere://")))
+
+
+@pytest.mark.parametrize("scheme", ["http", "tls", "ucx"])
+def test_an_address_that_nothing_can_connect_to_is_refused_at_once(scheme: str, network: Network, capfd):
+    pytest.importorskip("distributed")
+    start = time.monotonic()
+    with pytest.raises(ExecutorError, match=f"no Dask scheduler answers at {scheme}"):
+        map_network(network, ENERGY, Run(executor=Cluster(f"{scheme}://127.0.0.1:1")))
+    gc.collect()
+    assert time.monotonic() - start < 8
+    assert capfd.readouterr().err == ""
 
 
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch):

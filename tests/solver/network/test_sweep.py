@@ -114,6 +114,16 @@ def test_a_point_without_mapping_is_an_answer_too(spec: list[Path]):
     assert sweep(variants(spec, "buffer.depth=1"), ENERGY).status is Status.INFEASIBLE
 
 
+def test_a_mesh_of_one_that_is_asked_for_more_is_a_point_without_a_mapping(spec: list[Path]):
+    asked = "constraints: {spatial: {factors: [m=2]}}"
+    text = ARCHITECTURE.replace("spatial: {meshX: 4}", f"spatial: {{meshX: 4}}\n    {asked}")
+    spec[1].write_text(text, encoding="utf-8")
+    one, two = sweep(variants(spec, "PE.meshX=1,2"), ENERGY).points
+    assert (one.result.status, two.result.status) == (Status.INFEASIBLE, Status.OPTIMAL)
+    reason = next(own.result.reasons[0] for own in one.result.layers if own.result and own.result.reasons)
+    assert "needs 2 children" in reason.text
+
+
 @pytest.mark.parametrize(
     ("architecture", "setting", "remark"),
     [

@@ -16,7 +16,7 @@ from solver.report.figures import percent
 from solver.report.loopnest import loop_nest, space_text
 from solver.report.tables import joined_sources
 from solver.report.text import print_check, print_evaluation, print_result, violation_text
-from solver.sensitivity import Effect, Variation
+from solver.sensitivity import Effect, Variation, variations
 from tests.solver.examples import (
     ARCHITECTURE,
     EVALUATION,
@@ -171,6 +171,13 @@ EFFECTS = (
 
 def test_report_of_other_limits():
     assert_golden("report_sensitivity.txt", printed(print_result, MAPSPACE, OPTIMAL, None, EFFECTS))
+
+
+def test_a_report_of_some_limits_says_how_many_are_missing():
+    shown = printed(print_result, MAPSPACE, OPTIMAL, None, EFFECTS[:1])
+    missing = len(tuple(variations(MAPSPACE.architecture))) - 1
+    assert missing > 1
+    assert f"\nInterrupted before {missing} more changes of a limit.\n" in shown
 
 
 def test_json_of_other_limits():

@@ -74,6 +74,15 @@ def test_a_spatial_target_may_name_the_level_above():
     assert load(text).mapping == load(text_with(MAPPING)).mapping
 
 
+@pytest.mark.parametrize("target", ["PE", "DRAM"])
+def test_factors_on_a_mesh_of_one_are_refused(target):
+    one = ARRAY.replace("{meshX: 4, meshY: 2}", "{meshX: 1}")
+    text = MAPPING.replace("R3 P4 K2", "R3 P4 K8").replace("P=4, C=2]", "P=4, C=4]")
+    text = text.replace("target: PE", f"target: {target}")
+    assert_fails(text_with(text, DRAM, one, SPAD, MAC), "K=4 at `PE` exceeds its mesh of 1 x 1", "K=4")
+    assert load(text_with(text.replace("K=4, C=2", "K=1, C=1"), DRAM, one, SPAD, MAC)).mapping is not None
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message", "mark"),
     [

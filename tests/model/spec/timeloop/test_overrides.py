@@ -1,6 +1,7 @@
 """Attributes set from outside: the same as if the file said so, and what is refused."""
 
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -136,6 +137,12 @@ def test_other_forms_are_refused(text: str):
 def test_empty_values_are_refused(text: str):
     with pytest.raises(SpecError, match="is empty"):
         parse_setting(text)
+
+
+def test_many_values_take_linear_time():
+    start = process_time()
+    assert len(parse_setting(f"buffer.depth={','.join(map(str, range(20_000)))}")) == 20_000
+    assert process_time() - start < 8
 
 
 def test_a_value_given_twice_is_refused():

@@ -127,6 +127,12 @@ def test_a_list_of_problems_belongs_to_networks():
     assert "`network`" in (error.hint or "")
 
 
+def test_a_network_of_methods_belongs_to_assign():
+    error = failure("network: {layers: []}\n" + PROBLEM + architecture())
+    assert error.message == "unknown top-level key `network`"
+    assert "`assign`" in (error.hint or "")
+
+
 def test_densities_need_a_flag():
     text = changed("K: 8}", "K: 8, densities: {Weights: 0.5}}")
     assert "--ignore-sparse" in (failure(text).hint or "")

@@ -3,6 +3,9 @@ from fractions import Fraction
 import pytest
 
 from model.mapspace import SpatialRules
+from model.spec.source import ConflictError
+from solver import Options, map_einsum
+from solver.result import Status
 from tests.model.spec.timeloop.support import (
     ARRAY,
     BUFFER,
@@ -20,6 +23,7 @@ from tests.model.spec.timeloop.support import (
 )
 
 WIDE = "  - !Container\n    name: PE\n    spatial: {meshX: 4, meshY: 4}\n"
+ONE = "  - !Container\n    name: PE\n    spatial: {meshX: 1}\n"
 ROW = "  - !Container\n    name: PE\n    spatial: {meshX: 4}\n"
 
 
@@ -130,9 +134,7 @@ def test_flags_go_to_the_fanout():
 def test_spatial_constraints_need_a_fanout():
     node = constrained(BUFFER, "{spatial: {factors: [K=2]}}")
     assert "has no `spatial`" in failure(spec(arch=architecture(DRAM, node, MAC))).message
-    one = "  - !Container\n    name: PE\n    spatial: {meshX: 1}\n"
-    assert "its mesh is 1 x 1" in failure(text_with("{factors: [K=2]}", one)).message
-    assert "have no effect" in load(text_with("{factors: [K=1]}", one)).notes[0]
+    assert "have no effect" in load(text_with("{factors: [K=1]}", ONE)).notes[0]
 
 
 def test_a_container_without_a_mesh_may_have_the_defaults_of_those_with_one():
@@ -141,7 +143,47 @@ def test_a_container_without_a_mesh_may_have_the_defaults_of_those_with_one():
     assert loaded.mapspace.spatial == ()
     assert ["the mesh of `chip` is 1 x 1" in note for note in loaded.notes] == [True]
     wide = group.replace("split: 9", "factors: [K=2]")
-    assert "its mesh is 1 x 1" in failure(spec(arch=architecture(DRAM, wide, SPAD, MAC))).message
+    with pytest.raises(ConflictError, match="K=2 exceed the single instance of `chip`: 1 too few"):
+        load(spec(arch=architecture(DRAM, wide, SPAD, MAC)))
+
+
+@pytest.mark.parametrize("asked", ["factors: [K=2]", "factors: ['K>=2']", "default_min_factor: 2"])
+def test_a_mesh_of_one_that_is_asked_for_more_is_a_fanout_without_a_mapping(asked):
+    text = text_with(f"{{{asked}}}", ONE)
+    with pytest.raises(ConflictError, match="of `PE`"):
+        load(text)
+    mapspace = load(text, refuse_infeasible=False).mapspace
+    assert [(fanout.name, fanout.size) for fanout in mapspace.architecture.fanouts] == [("PE", 1)]
+    assert map_einsum(mapspace, Options()).status is Status.INFEASIBLE
+
+
+def test_power_gates_count_a_mesh_of_one_that_is_asked_for_more():
+    gate = ONE + "    has_power_gating: true\n"
+    for factor, gating in (("K=1", 0), ("K=2", 1)):
+        node = constrained(gate, f"{{spatial: {{factors: [{factor}]}}}}")
+        loaded = load(spec(arch=architecture(DRAM, node, SPAD, MAC)), refuse_infeasible=False)
+        assert loaded.mapspace.architecture.levels[1].gating_fanouts == gating
+
+
+def test_a_mesh_of_one_that_is_asked_for_more_stands_where_a_fanout_may_stand():
+    node = constrained(ONE, "{spatial: {factors: [K=2]}}")
+    assert "no storage above it" in failure(spec(arch=architecture(node, DRAM, SPAD, MAC))).message
+    inside = (
+        "  - !Parallel\n    nodes:\n    - !Component {name: one, class: SRAM, spatial: {meshX: 1},"
+        " attributes: {width: 64, depth: 256, datawidth: 16}, energy: {read: 1, write: 1, leak: 0},"
+        " constraints: {spatial: {factors: [K=2]},"
+        " dataspace: {keep: [Weights], bypass: [Inputs, Outputs]}}}\n"
+        "    - !Nothing {constraints: {dataspace: {keep: [Inputs, Outputs]}}}\n"
+    )
+    assert "inside `!Parallel`" in failure(spec(arch=architecture(DRAM, inside, SPAD, MAC))).message
+
+
+def test_a_target_above_a_mesh_of_one_speaks_of_it():
+    targets = "constraints: [{target: DRAM, type: spatial, factors: [K=1]}]\n"
+    loaded = load(spec(targets, arch=architecture(DRAM, ONE, SPAD, MAC)))
+    assert loaded.mapspace.spatial == ()
+    with pytest.raises(ConflictError, match="K=2 exceed the single instance of `PE`"):
+        load(spec(targets.replace("K=1", "K=2"), arch=architecture(DRAM, ONE, SPAD, MAC)))
 
 
 @pytest.mark.parametrize(
