@@ -224,10 +224,7 @@ class LatticeBounds:
             loose = b.extra(b.unreused_words(tiles))
             surplus = b.surplus(tiles)
             for k, members in enumerate(self.classes):
-                if not b.counts_in(members):
-                    costs[k] += loose
-                else:
-                    costs[k] += surplus
+                costs[k] += surplus if b.counts_in(members) else loose
         return np.minimum(costs, INFINITY)
 
     def _least_loads(self, level: int, tiles: IntArray) -> FloatArray:
@@ -308,14 +305,15 @@ class LatticeBounds:
         self, slot: SlotStep, stage: StageTables, inside: dict[Row, IntArray], origins: IntArray, room: int
     ) -> Iterator[tuple[Row, IntArray]]:
         """Rows outside of a slot with bounds at its outer tiles, several times the same row."""
-        for members, costs in zip(self.classes, stage.own, strict=True):
-            for row in (row for row in inside if row.fits(members)):
-                if self._stop():
-                    raise Stopped
-                combined = costs + inside[row]
-                useful = combined < room
-                if useful.any():
-                    yield from slot.outwards(row, members, np.where(useful, combined, INFINITY)[origins])
+        classes = zip(self.classes, stage.own, strict=True)
+        fitting = ((own, *members) for members in classes for own in inside if own.fits(members[0]))
+        for row, members, costs in fitting:
+            if self._stop():
+                raise Stopped
+            combined = costs + inside[row]
+            useful = combined < room
+            if useful.any():
+                yield from slot.outwards(row, members, np.where(useful, combined, INFINITY)[origins])
 
     def _unroll(self, level: int, tiles: IntArray) -> tuple[IntArray, IntArray]:
         """All products of `tiles` and a spatial choice below `level`, and the places of their tiles."""

@@ -68,20 +68,20 @@ def tightened(candidate: Candidate, goal: Goal, sharp: bool, stop: Stop) -> Cand
     sub, bounds = candidate.sub, candidate.bounds
     assert bounds is not None  # a surveyed candidate is bounded first
     within = bounds.survivors if candidate.within is None else candidate.within
-    if goal.counts_energy:
-        # Sharp bounds look at pairs of tiles where those are few: the incumbent leaves fewer than before.
-        for look_at_pairs in (False, True) if sharp else (False,):
-            bounds = LatticeBounds(sub, sub.limit(goal), sharp=look_at_pairs, stop=stop, within=within)
-            if bounds.empty:
-                return None
-            within = bounds.survivors
-        loads = _load_bounds(sub, goal, bounds.least, bounds.survivors, sharp, stop)
-        if loads is None:
+    if not goal.counts_energy:
+        loads = _load_bounds(sub, goal, 0, within, sharp, stop)
+        return None if loads is None else _narrowed(candidate.decided_by(loads), goal, stop)
+    # Sharp bounds look at pairs of tiles where those are few: the incumbent leaves fewer than before.
+    for look_at_pairs in (False, True) if sharp else (False,):
+        bounds = LatticeBounds(sub, sub.limit(goal), sharp=look_at_pairs, stop=stop, within=within)
+        if bounds.empty:
             return None
-        within = loads[-1].bounds.survivors if loads else bounds.survivors
-        return _narrowed(replace(candidate, bounds=bounds, loads=loads, within=within), goal, stop)
-    loads = _load_bounds(sub, goal, 0, within, sharp, stop)
-    return None if loads is None else _narrowed(candidate.decided_by(loads), goal, stop)
+        within = bounds.survivors
+    loads = _load_bounds(sub, goal, bounds.least, bounds.survivors, sharp, stop)
+    if loads is None:
+        return None
+    within = loads[-1].bounds.survivors if loads else bounds.survivors
+    return _narrowed(replace(candidate, bounds=bounds, loads=loads, within=within), goal, stop)
 
 
 def _load_bounds(

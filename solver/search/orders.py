@@ -117,15 +117,21 @@ def _turning(chain: Sequence[Group], views: Sequence[DataspaceView]) -> Iterator
     to the group of the window's innermost loop, or to one that follows it.
     """
     for number, group in enumerate(chain):
-        following = [other for other in chain[number + 1 :] if other.signature]
-        rest = tuple(d for other in chain[number + 1 :] for d in other.dims)
-        for dims, turns in _turns(group, views) if group.signature else ():
-            late = frozenset(group.dims) - dims
-            first = replace(group, dims=tuple(d for d in group.dims if d in dims))
-            groups = (*chain[:number], first, *_turned(rest, late, _all_move(turns, group.signature, views)))
-            skipped = frozenset(d for other in following for d in other.dims)
-            if late or skipped:
-                yield OrderClass(groups, turns, late or skipped)
+        if group.signature:
+            yield from _turning_in(chain, number, views)
+
+
+def _turning_in(chain: Sequence[Group], number: int, views: Sequence[DataspaceView]) -> Iterator[OrderClass]:
+    """Those in which the loops inside of the one that returns are of the group at `number`."""
+    group, outside = chain[number], chain[number + 1 :]
+    rest = tuple(d for other in outside for d in other.dims)
+    skipped = frozenset(d for other in outside if other.signature for d in other.dims)
+    for dims, turns in _turns(group, views):
+        late = frozenset(group.dims) - dims
+        first = replace(group, dims=tuple(d for d in group.dims if d in dims))
+        groups = (*chain[:number], first, *_turned(rest, late, _all_move(turns, group.signature, views)))
+        if late or skipped:
+            yield OrderClass(groups, turns, late or skipped)
 
 
 def _turned(rest: tuple[int, ...], late: Dims, reuse_ends: bool) -> tuple[Group, ...]:

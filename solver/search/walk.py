@@ -122,11 +122,11 @@ class Candidates:
         return Candidates(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
 
 
-def _subset_sums(numbers: Sequence[int]) -> set[int]:
-    """Sums of all subsets of `numbers`."""
+def _subset_sums(moves: _SlotMoves) -> set[int]:
+    """Sums of the movements of any of some loops."""
     sums = {0}
-    for number in numbers:
-        sums |= {total + number for total in sums}
+    for move, _ in moves:
+        sums |= {total + move for total in sums}
     return sums
 
 
@@ -180,11 +180,9 @@ class Walk:
         if len(still) == len(dims):
             return
         moved = alive & (self._product([d for d in dims if d in view.relevant]) > 1)
-        for component in view.components:
-            for d in component.dims if component.sliding else ():
-                if d in dims or d in group.before:
-                    known = self.leads.get((place, d), False)
-                    self.leads[place, d] = known | (moved & (self.candidates.loops[:, d] > 1))
+        for d in (d for d in (*dims, *group.before) if d in view.window_dims):
+            known = self.leads.get((place, d), False)
+            self.leads[place, d] = known | (moved & (self.candidates.loops[:, d] > 1))
         self.alive[place] = alive & ~moved
 
     def delivered(self, boundary: Boundary) -> IntArray:
@@ -202,10 +200,9 @@ class Walk:
             least = self.space.sliding_words(place, c, boundary.unrolling)[tiles]
             carried = self._carried(place, c, least)
             words = np.where(self.alive[place], np.minimum(words, carried), words)
-            for d in component.dims:
-                if (place, d) in self.leads:
-                    led = self._led(place, c, self._lead(place, c, d), least)
-                    words = np.where(self.leads[place, d], np.minimum(words, led), words)
+            for d in (d for d in component.dims if (place, d) in self.leads):
+                led = self._led(place, c, self._lead(place, c, d), least)
+                words = np.where(self.leads[place, d], np.minimum(words, led), words)
         return -(-(words * tables.irrelevant_tiles[tiles]) // (instances * self.runs[place]))
 
     def _lead(self, place: int, c: int, dim: int) -> _Lead:
@@ -299,10 +296,10 @@ class Walk:
         farther = np.ones(len(lead), dtype=np.int64)
         for moves in self.node.moves_outside(view, component):
             for number, (own, count) in enumerate(moves):
-                meets = np.zeros(len(lead), dtype=np.bool_)
-                for summed in _subset_sums([move for move, _ in (*moves[:number], *moves[number + 1 :])]):
-                    jump = own - summed - moved
-                    meets |= (jump == 0) | overlapping & (jump == lead)
+                jumps = [
+                    own - summed - moved for summed in _subset_sums(moves[:number] + moves[number + 1 :])
+                ]
+                meets = np.any([(jump == 0) | overlapping & (jump == lead) for jump in jumps], axis=0)
                 farther *= np.where(meets, count, 1)
             moved = moved + sum(move for move, _ in moves)
         reached = self._product(apart) == 1
