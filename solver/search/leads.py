@@ -286,7 +286,7 @@ def led_twice(
     plain, box = own.plain_words[tiles], own.boxes[c][tiles]
     move = space.lattice.extents[tiles, dim] * (component.step(dim) or 0)
     least = space.sliding_words(place, c, unrolling)[tiles]
-    fewest, words = (led_words(plain, box, count, move, own, least) for own in (ALWAYS, returns))
+    fewest, words = (led_words(plain, box, count, move, often, least) for often in (ALWAYS, returns))
     return np.minimum(fewest, plain), np.minimum(words, plain)
 
 

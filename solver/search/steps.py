@@ -248,9 +248,8 @@ class SlotStep:
         together = self._slid(boundary, plain) + charges
         for lead in self.pairs.leads(own.place, boundary.unrolling, self.pairs.fitting(members)):
             straight = self._slid(boundary, lead.straight) + charges
-            returning = self._slid(boundary, lead.returning) + self._cut_short(
-                lead.partners, lead.apart, ended
-            )
+            short = self._cut_short(lead.partners, lead.apart, ended)
+            returning = self._slid(boundary, lead.returning) + short
             together = np.minimum(together, np.where(lead.may_be_straight, straight, INFINITY))
             together = np.minimum(together, np.where(lead.may_return, returning, INFINITY))
         more = np.maximum(together - charges - self._surcharge(own, members), 0)
