@@ -52,7 +52,7 @@ def test_no_nest_delivers_less(seed: int):
 
 @pytest.mark.parametrize(("between", "outer", "expected"), [(1, 4, 4 * 5 + 1), (3, 4, 12 * 5 + 1 + 8)])
 def test_returns_to_a_tile_of_one_word(between: int, outer: int, expected: int):
-    """A loop that steps as far as the lead begins a run where the last one ended; the one between does not."""
+    """A loop that steps as far as the lead begins a run where the last one ended, unlike one between."""
     nest: list[Move] = [(6, (1,)), (between, (0,)), (outer, (1,))]
     assert delivered_words((1,), nest) == expected
     assert bounded(1, nest, Returns(1, outer, between)) == expected
