@@ -13,7 +13,8 @@ from model.cascade import Layer, Network
 from model.cost.copying import backing_levels
 from model.mapspace import Mapspace
 from model.spec.cascade.constraints import Resolver
-from model.spec.cascade.copies import overfull_notes, read_transfer, stray_notes
+from model.spec.cascade.copies import read_transfer, stray_notes
+from model.spec.cascade.homes import stored_as_a_whole
 from model.spec.cascade.naming import Naming, dataspace_names, place_of, problem_of
 from model.spec.cascade.reservations import Stored, persistent_bits, reserved_bits
 from model.spec.cascade.words import fit, in_values, word_rows
@@ -58,7 +59,7 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
     for own in reversed(read):
         homes |= {tensor: level for tensor, level in own.homes.items() if tensor in reserved}
     layers = tuple(_layer(own, reserved, homes | own.homes, top) for own in read)
-    notes += [*stray_notes(workload, layers), *overfull_notes(workload, layers)]
+    notes += stray_notes(workload, layers)
     return Network(workload.name, layers, tuple(dict.fromkeys(notes)))
 
 
@@ -111,9 +112,9 @@ def _layer(read: _Read, reserved: dict[str, Stored], homes: dict[str, int], top:
     for level, written in enumerate(read.written):
         stored = [tensor for tensor, home in homes.items() if home == level]
         mapspace = _with_reservation(mapspace, einsum, reserved_bits(einsum, reserved, stored), written, top)
-    layer = Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances)
     if not einsum.is_copy_operation:
-        return layer
+        return Layer(einsum.name, stored_as_a_whole(replace(mapspace, notes=())), einsum.n_instances)
+    layer = Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances)
     return replace(layer, is_copy=True, transfer=read_transfer(mapspace, einsum))
 
 
