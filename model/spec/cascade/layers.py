@@ -18,8 +18,9 @@ from model.spec.cascade.homes import stored_as_a_whole
 from model.spec.cascade.naming import Naming, dataspace_names, place_of, problem_of
 from model.spec.cascade.reservations import Stored, persistent_bits, reserved_bits
 from model.spec.cascade.words import fit, in_values, word_rows
+from model.spec.places import places_of
 from model.spec.sizes import check_problem
-from model.spec.source import MappingNode, SpecError
+from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.loader import LoadOptions, holds_constraints, load_node
 from model.spec.timeloop.problem import LoadedProblem
 from model.workload import Einsum, Workload
@@ -142,6 +143,11 @@ def _bits(einsum: Einsum) -> dict[str, int]:
     return {name: access.bits_per_value for name, access in pairs}
 
 
+def _place_of_size(level: StorageLevel, top: MappingNode) -> Span:
+    """Return where the size of a level is written, or the spec where nothing says so."""
+    return top.span if level.size_source is None else places_of(top).get(level.size_source, top.span)
+
+
 def _with_reservation(
     mapspace: Mapspace, einsum: Einsum, reserved: dict[int, int], written: StorageLevel, top: MappingNode
 ) -> Mapspace:
@@ -173,7 +179,7 @@ def _with_reservation(
             f"while Einsum `{einsum.name}` runs, persistent tensors take {words:,} words of "
             f"`{level.name}`, which holds {capacity}"
         )
-        raise SpecError(message, top.span)
+        raise SpecError(message, _place_of_size(written, top))
     left = replace(level, size_words=level.size_words - words, reserved_words=words)
     nodes = (*architecture.nodes[:position], left, *architecture.nodes[position + 1 :])
     return replace(mapspace, architecture=replace(architecture, nodes=nodes))
