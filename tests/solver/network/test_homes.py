@@ -193,6 +193,29 @@ def test_the_nearest_level_outside_that_makes_room(shared: int, lever: str):
         assert mapped(inner="{}", outer="[]", depth=9, more=more).status is Status.OPTIMAL
 
 
+BRANCH = """
+    - !Component
+      name: NAME
+      class: SRAM
+      attributes: {datawidth: 8, width: 8, depth: SIZE}
+      energy: {read: 20, write: 20, leak: 0}
+      constraints: {dataspace: {keep: [KEPT]}}
+"""
+
+
+@pytest.mark.parametrize(("left", "levers"), [(24, ["`left` keeping T"]), (8, ["`DRAM` keeping T"])])
+def test_a_branch_of_a_parallel_stores_a_tensor(left: int, levers: list[str]):
+    branches = [("left", left, "A, W, X"), ("right", 15, "T")]
+    texts = [
+        BRANCH.replace("NAME", name).replace("SIZE", str(size)).replace("KEPT", kept).strip("\n")
+        for name, size, kept in branches
+    ]
+    more = BETWEEN[0], "\n".join(["\n  - !Parallel\n    nodes:", *texts, BETWEEN[0].lstrip("\n")])
+    reason = reason_of(mapped(inner="{keep_only: [X]}", more=more))
+    assert reason.constraints[0].text == "`right` stores T as a whole, as `DRAM` and `left` bypass it"
+    assert [own.text for own in reason.levers] == [*levers, "`right` with 16 words instead of 15"]
+
+
 MAC = "\n  - !Component\n    name: mac\n"
 LEVELS = """
   - !Component
