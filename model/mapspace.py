@@ -26,12 +26,16 @@ Relation = Literal["=", "<=", ">="]
 
 @dataclass(frozen=True, slots=True)
 class FactorRule:
-    """``factor(dim) relation value`` for one node; several rules on one dimension all hold."""
+    """``factor(dim) relation value`` for one node; several rules on one dimension all hold.
+
+    ``stored`` is the dataspace for whose sake the rule is there: see ``KeepRules.whole``.
+    """
 
     dim: str
     relation: Relation
     value: int
     source: SourceRef | None = None
+    stored: str | None = field(default=None, compare=False)
 
     def allows(self, factor: int) -> bool:
         """Whether `factor` satisfies this rule."""
@@ -80,6 +84,8 @@ class KeepRules:
 
     ``sources`` pairs dataspaces with the places that ask for it, where there are any. ``settled``
     are those that a ``!Parallel`` has to settle one way or the other: no mapspace leaves them free.
+    ``whole`` are those of ``keep`` that the level, in all its instances together, stores as a whole:
+    factor rules keep temporal loops over their dimensions from the levels outside.
     """
 
     keep: frozenset[str] = frozenset()
@@ -87,6 +93,7 @@ class KeepRules:
     source: SourceRef | None = None
     sources: tuple[tuple[str, SourceRef], ...] = field(default=(), compare=False)
     settled: frozenset[str] = field(default=frozenset(), compare=False)
+    whole: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True)

@@ -54,14 +54,17 @@ class _Move:
 def backing_levels(mapspace: Mapspace) -> dict[str, int]:
     """Return where each dataspace is stored: the outermost level that does not bypass it.
 
+    With nothing kept farther out, a level with ``no_coalesce`` counts as bypassing.
+
     Returns
     -------
     dict of str to int
         Positions in ``architecture.levels``.
     """
-    levels = range(len(mapspace.keep))
+    storages = zip(mapspace.keep, mapspace.architecture.levels, strict=True)
+    passed = [rules.bypass | level.no_coalesce for rules, level in storages]
     return {
-        space.name: next(level for level in levels if space.name not in mapspace.keep[level].bypass)
+        space.name: next(level for level, names in enumerate(passed) if space.name not in names)
         for space in mapspace.problem.dataspaces
     }
 

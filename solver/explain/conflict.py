@@ -15,6 +15,7 @@ from solver.explain.constraints import (
     SpatialOrder,
     Split,
     Utilization,
+    Whole,
     droppable,
     written_together,
 )
@@ -29,6 +30,7 @@ LEAST_TELLING_FIRST = (
     SpatialOrder,
     Split,
     Keeping,
+    Whole,
     FactorLimit,
 )
 """In which order constraints are tried to be left out: a conflict among factors alone says most."""

@@ -15,7 +15,7 @@ from typing import Literal
 
 from model.architecture import Fanout, StorageLevel
 from model.mapping import Axis
-from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.source_ref import SourceRef
 
 KeepVerb = Literal["keep", "bypass"]
@@ -82,6 +82,27 @@ class Keeping:
     def sources(self) -> tuple[SourceRef, ...]:
         """Where it is written."""
         return _present(self.source)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A dataspace that the storage level `level` stores as a whole, since the levels outside bypass it.
+
+    Parameters
+    ----------
+    outside
+        Positions in ``Architecture.nodes`` of the storage levels outside, which have no loops over `dims`.
+    dims
+        The dataspace's dimensions.
+    sources
+        Where the levels outside are told to bypass it.
+    """
+
+    level: int
+    dataspace: str
+    outside: tuple[int, ...]
+    dims: tuple[str, ...]
+    sources: tuple[SourceRef, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -168,7 +189,9 @@ class TemporalOrder:
         return _present(self.rules.source)
 
 
-Constraint = FactorLimit | SpatialOrder | Split | Keeping | Capacity | Utilization | Mesh | Parallelism
+Constraint = (
+    FactorLimit | SpatialOrder | Split | Keeping | Whole | Capacity | Utilization | Mesh | Parallelism
+)
 
 
 def constraints_of(mapspace: Mapspace) -> tuple[Constraint, ...]:
@@ -207,12 +230,27 @@ def written_together(one: Constraint, other: Constraint) -> bool:
             return axis == same_axis
         case Keeping(dataspace=dataspace), Keeping(dataspace=same_dataspace):
             return dataspace == same_dataspace
+        case Whole(), Whole():
+            return False
     return True
 
 
 def twins_of(constraint: Constraint, constraints: Iterable[Constraint]) -> list[Constraint]:
     """Return the other ones of `constraints` that are written together with `constraint`."""
     return [c for c in constraints if c != constraint and written_together(c, constraint)]
+
+
+def stored_at(mapspace: Mapspace, level: int, dataspace: str) -> Whole:
+    """Return that a storage level stores a dataspace as a whole."""
+    space = next(space for space in mapspace.problem.dataspaces if space.name == dataspace)
+    told = (dict(rules.sources).get(dataspace) for rules in mapspace.keep[:level])
+    return Whole(
+        level,
+        dataspace,
+        outside=mapspace.architecture.storage_indices[:level],
+        dims=tuple(dim for dim in mapspace.problem.dims if dim in space.dims),
+        sources=tuple(dict.fromkeys(_present(*told))),
+    )
 
 
 def _constraints(mapspace: Mapspace) -> Iterator[Constraint]:
@@ -222,7 +260,8 @@ def _constraints(mapspace: Mapspace) -> Iterator[Constraint]:
             yield from _of_fanout(position, node, next(fanouts))
             continue
         level, rules = next(levels)
-        yield from (FactorLimit(position, rule) for rule in rules.factors)
+        # What a level farther in stores as a whole speaks for itself.
+        yield from (FactorLimit(position, rule) for rule in rules.factors if rule.stored is None)
         yield from _of_level(mapspace, level, node)
     if mapspace.min_parallelism > 1:
         yield Parallelism(mapspace.min_parallelism, mapspace.min_parallelism_source)
@@ -244,8 +283,10 @@ def _of_level(mapspace: Mapspace, level: int, storage: StorageLevel) -> Iterator
     sources = dict(rules.sources)
     for name in (space.name for space in mapspace.problem.dataspaces):
         settled, source = name in rules.settled, sources.get(name)
+        if name in rules.whole:
+            yield stored_at(mapspace, level, name)
         # The outermost level keeps what it does not bypass, so asking for it says nothing.
-        if name in rules.keep and (level > 0 or name in rules.bypass):
+        if name in asked_for(rules) and (level > 0 or name in rules.bypass):
             yield Keeping(level, name, "keep", source, settled)
         if name in rules.bypass:
             yield Keeping(level, name, "bypass", source, settled)
@@ -254,6 +295,11 @@ def _of_level(mapspace: Mapspace, level: int, storage: StorageLevel) -> Iterator
     yield Capacity(level, storage)
     if storage.min_utilization > 0:
         yield Utilization(level, storage)
+
+
+def asked_for(rules: KeepRules) -> frozenset[str]:
+    """Return what a level is told to keep, beyond what it stores as a whole anyhow."""
+    return rules.keep - (rules.whole - dict(rules.sources).keys())
 
 
 def _present(*sources: SourceRef | None) -> tuple[SourceRef, ...]:

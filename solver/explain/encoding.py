@@ -27,6 +27,7 @@ from solver.explain.constraints import (
     SpatialOrder,
     Split,
     Utilization,
+    Whole,
 )
 from solver.explain.products import Exponents, Products
 
@@ -170,6 +171,8 @@ class Encoding:
                 wanted = self.keep[constraint.level][constraint.dataspace]
                 wanted_literal = wanted if constraint.verb == "keep" else wanted.negated()
                 self.model.add_implication(literal, wanted_literal)
+            case Whole():
+                self._store_whole(constraint, literal)
             case Capacity():
                 self._limit_tiles(constraint, literal)
             case Utilization():
@@ -210,6 +213,12 @@ class Encoding:
         elif len(own) > 1:
             index = self.products.index(self.exponents[constraint.node, rule.dim], rule.dim)
             self.model.add_linear_constraint(index, allowed[0], allowed[-1]).only_enforce_if(literal)
+
+    def _store_whole(self, constraint: Whole, literal: Variable) -> None:
+        """The level keeps the dataspace, and no level outside has loops over its dimensions."""
+        self.model.add_implication(literal, self.keep[constraint.level][constraint.dataspace])
+        for node, dim in product(constraint.outside, (dim for dim in self.dims if dim in constraint.dims)):
+            self.model.add(sum(self.exponents[node, dim]) == 0).only_enforce_if(literal)
 
     def _order(self, constraint: SpatialOrder, literal: Variable) -> None:
         """What lies along X is the beginning of the order."""

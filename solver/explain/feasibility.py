@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import product
 
 from model.architecture import StorageLevel
 from model.cost import Evaluation, evaluate
@@ -23,6 +24,7 @@ from solver.explain.constraints import (
     Mesh,
     Parallelism,
     Utilization,
+    Whole,
     constraints_of,
 )
 from solver.explain.encoding import Encoding
@@ -56,6 +58,11 @@ class Witness:
         entry = self.mapping.nodes[node]
         assert isinstance(entry, FanoutMapping)
         return math.prod(loop.bound for loop in entry.spatial if loop.axis == axis)
+
+    def keeps(self, level: int, dataspace: str) -> bool:
+        """Whether a storage level keeps a dataspace."""
+        entries = [entry for entry in self.mapping.nodes if isinstance(entry, StorageMapping)]
+        return dataspace in entries[level].keep
 
     def words(self, level: int) -> int:
         """Return what the tiles of a storage level take together."""
@@ -250,9 +257,8 @@ def holds(constraint: Constraint, witness: Witness) -> bool:
     match constraint:
         case FactorLimit():
             return constraint.rule.allows(witness.factor(constraint.node, constraint.rule.dim))
-        case Keeping():
-            entry = [e for e in witness.mapping.nodes if isinstance(e, StorageMapping)][constraint.level]
-            return (constraint.dataspace in entry.keep) == (constraint.verb == "keep")
+        case Keeping() | Whole():
+            return _is_where_asked(constraint, witness)
         case Capacity() | Utilization():
             kind = "capacity" if isinstance(constraint, Capacity) else "min_utilization"
             violations = capacity_violations(constraint.storage, witness.words(constraint.level))
@@ -262,6 +268,14 @@ def holds(constraint: Constraint, witness: Witness) -> bool:
         case Parallelism():
             return witness.units >= constraint.units
     return True
+
+
+def _is_where_asked(constraint: Keeping | Whole, witness: Witness) -> bool:
+    keeps = witness.keeps(constraint.level, constraint.dataspace)
+    if isinstance(constraint, Keeping):
+        return keeps == (constraint.verb == "keep")
+    loops = product(constraint.outside, constraint.dims)
+    return keeps and all(witness.factor(node, dim) == 1 for node, dim in loops)
 
 
 def _in_order(live: Iterable[str], inner: Sequence[str], outer: Sequence[str]) -> list[str]:

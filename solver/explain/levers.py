@@ -18,6 +18,8 @@ from solver.explain.constraints import (
     SpatialOrder,
     Split,
     Utilization,
+    Whole,
+    stored_at,
     twins_of,
 )
 from solver.explain.feasibility import Feasibility
@@ -60,6 +62,8 @@ def levers(
                 yield from _reordered(feasibility, rest, [constraint, *twins])
             case Mesh():
                 yield from _resized_mesh(feasibility, rest, [constraint, *twins])
+            case Whole():
+                yield from _stored_elsewhere(feasibility, rest, constraint)
             case Capacity():
                 yield from _resized(feasibility, rest, [constraint, *twins], next_larger)
             case Utilization():
@@ -101,6 +105,34 @@ def _dropped(
     )
     text = without_text(constraint, mapspace, is_enough) + also_text(own[1:], mapspace)
     return Lever(text, sources=constraint.sources)
+
+
+def _stored_elsewhere(
+    feasibility: Feasibility, rest: Collection[Constraint], whole: Whole
+) -> Iterator[Lever]:
+    """Yield the nearest level outside that makes room if it does not bypass the dataspace, but stores it."""
+    bypasses = [c for c in rest if isinstance(c, Keeping) and c.verb == "bypass"]
+    outside = [c for c in bypasses if c.dataspace == whole.dataspace and c.level < whole.level]
+    for bypass in reversed(outside):
+        lever = _stored_at(feasibility, rest, bypass)
+        if lever is not None:
+            yield lever
+            return
+
+
+def _stored_at(feasibility: Feasibility, rest: Collection[Constraint], bypass: Keeping) -> Lever | None:
+    """Return that a level stores a dataspace instead of bypassing it, None if that is not enough."""
+    mapspace, twins = feasibility.mapspace, twins_of(bypass, rest)
+    freed = [k for k in (bypass, *twins) if isinstance(k, Keeping) and k.verb == "bypass"]
+    level = min(keeping.level for keeping in freed)
+    storage = mapspace.architecture.levels[level]
+    if any(keeping.settled for keeping in freed) or bypass.dataspace in storage.no_coalesce:
+        return None
+    others = [c for c in rest if c != bypass and c not in twins]
+    if feasibility.decide([*others, stored_at(mapspace, level, bypass.dataspace)]).witness is None:
+        return None
+    text = without_text(bypass, mapspace, turned=True) + also_text(freed[1:], mapspace)
+    return Lever(text, sources=bypass.sources)
 
 
 def _resized_mesh(

@@ -22,6 +22,8 @@ from solver.explain.constraints import (
     Split,
     TemporalOrder,
     Utilization,
+    Whole,
+    asked_for,
 )
 
 
@@ -96,7 +98,17 @@ def _wider(node: Node, mesh: Mesh, children: int) -> Node:
 def _factors(
     rules: TemporalRules | SpatialRules, position: int, dropped: Collection[Constraint]
 ) -> tuple[FactorRule, ...]:
-    return tuple(rule for rule in rules.factors if FactorLimit(position, rule) not in dropped)
+    freed = _freed(dropped)
+    return tuple(
+        rule
+        for rule in rules.factors
+        if rule.stored not in freed and (rule.stored or FactorLimit(position, rule) not in dropped)
+    )
+
+
+def _freed(dropped: Collection[Constraint]) -> set[str]:
+    """Return the dataspaces that no inner level has to store as a whole any more."""
+    return {constraint.dataspace for constraint in dropped if isinstance(constraint, Whole)}
 
 
 def _spatial_variants(
@@ -146,7 +158,8 @@ def _keep_variants(mapspace: Mapspace, dropped: Collection[Constraint]) -> Itera
     choices: list[list[KeepRules]] = []
     for level, rules in enumerate(mapspace.keep):
         own = [c for c in dropped if isinstance(c, Keeping) and c.level == level]
-        kept = rules.keep.difference(c.dataspace for c in own if c.verb == "keep")
+        whole = rules.whole - _freed(dropped)
+        kept = asked_for(rules).difference(c.dataspace for c in own if c.verb == "keep") | whole
         freed = [c.dataspace for c in own if c.verb == "bypass"]
         bypassed = rules.bypass.difference(freed)
         # The outermost level keeps what it does not bypass: what was bypassed may be either.
@@ -156,6 +169,7 @@ def _keep_variants(mapspace: Mapspace, dropped: Collection[Constraint]) -> Itera
                 replace(
                     rules,
                     keep=kept,
+                    whole=whole,
                     bypass=bypassed.union(n for n, again in zip(freed, chosen, strict=True) if again),
                 )
                 for chosen in both

@@ -10,6 +10,7 @@ from fractions import Fraction
 from model.architecture import StorageLevel
 from model.cost import DataspaceCost
 from model.mapspace import FactorRule, Mapspace
+from model.wording import listing
 from solver.explain.constraints import (
     Capacity,
     Constraint,
@@ -21,6 +22,7 @@ from solver.explain.constraints import (
     Split,
     TemporalOrder,
     Utilization,
+    Whole,
 )
 from solver.explain.nearest import Nearest
 from solver.result import Shortfall
@@ -37,6 +39,8 @@ def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
             text = f"split {count}: so many dimensions of `{_node(mapspace, node)}` lie along X"
         case Keeping(level, dataspace, verb):
             text = f"`{_level(mapspace, level)}` {'keeps' if verb == 'keep' else 'bypasses'} {dataspace}"
+        case Whole():
+            text = _whole(constraint, mapspace)
         case Capacity(_, storage):
             room = f"{_words(constraint.words)}{_buffering(storage)}{_reserved(storage)}"
             text = f"`{storage.name}` holds {room}"
@@ -158,9 +162,18 @@ def _named(constraint: Constraint, mapspace: Mapspace) -> str:
     match constraint:
         case FactorLimit(node) | Mesh(node) | Split(node) | SpatialOrder(node):
             return f"`{_node(mapspace, node)}`"
-        case Capacity(level) | Utilization(level) | Keeping(level):
+        case Capacity(level) | Utilization(level) | Keeping(level) | Whole(level):
             return f"`{_level(mapspace, level)}`"
     raise ValueError(f"a {type(constraint).__name__} stands at no node")
+
+
+def _whole(whole: Whole, mapspace: Mapspace) -> str:
+    """Return that a level stores a dataspace as a whole, and why."""
+    count = mapspace.architecture.instances_above(mapspace.architecture.storage_indices[whole.level])
+    name, outside = _level(mapspace, whole.level), [_node(mapspace, node) for node in whole.outside]
+    who = f"`{name}` stores" if count == 1 else f"the instances of `{name}` together store"
+    verb = "bypasses" if len(outside) == 1 else "bypass"
+    return f"{who} {whole.dataspace} as a whole, as {listing(outside)} {verb} it"
 
 
 def _rule(rule: FactorRule) -> str:

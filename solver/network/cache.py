@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,22 +21,22 @@ from model.mapspace import Mapspace
 from solver.certificate.canonical import canonical, canonical_sha256
 from solver.result import Result, Statistics, Status, Termination
 
-FORMAT = 4
 VERSION = version("tilewright")
+
+PACKAGES = ("model", "solver")
+ROOT = Path(__file__).parents[2]
 
 LEFTOVER_S = 3600
 """Age at which a file that is being written belongs to no run that lives."""
 
 
 def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
-    """Return the name under which the answer for a mapspace is kept.
+    """Return what stands for a question: the same problem under other names has the same key.
 
-    It stands for everything that decides the answer: the mapspace as the cost model sees it, the
-    objectives, and the version of this program.
+    That is the mapspace as the cost model sees it, the objectives, and the version of this program.
     """
     return canonical_sha256(
         {
-            "format": FORMAT,
             "version": VERSION,
             "objectives": list(objectives),
             "mapspace": canonical(mapspace, lists_sides=False),
@@ -42,11 +44,28 @@ def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
     )
 
 
+@cache
+def sources_digest() -> str:
+    """Return a digest of what answers questions: the sources of this program, as they lie on disk.
+
+    In a checkout they change from one version to the next; what was kept before is not asked again.
+    """
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        root = ROOT / package
+        for path in sorted(root.rglob("*.py")):
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(ROOT).as_posix()} {len(content)}\n".encode())
+            digest.update(content)
+    return digest.hexdigest()
+
+
 class ResultCache:
     """A directory of proven answers.
 
-    A file is written beside its place and then moved there, so that it is whole or absent whenever
-    the program is killed. It holds a checksum of its name and answer, and the mapping that is read
+    Its names stand for questions, and for the sources of the program that answers them. A file is
+    written beside its place and then moved there, so that it is whole or absent whenever the program
+    is killed. It holds a checksum of its name and answer, and the mapping that is read
     is priced again: a file that is damaged or does not say the truth counts as absent.
 
     Parameters
@@ -90,7 +109,7 @@ class ResultCache:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.replace(name, self._path(key))  # noqa: PTH105 (both are plain strings here)
+            os.replace(name, self.path_of(key))  # noqa: PTH105 (both are plain strings here)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(name)  # noqa: PTH108
@@ -98,7 +117,7 @@ class ResultCache:
 
     def find(self, key: str, mapspace: Mapspace) -> Result | None:
         """Return the answer kept under a key, None where there is none that can be used."""
-        path = self._path(key)
+        path = self.path_of(key)
         if not path.is_file():  # nor a pipe, which would be waited for
             return None
         try:
@@ -108,8 +127,9 @@ class ResultCache:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
-    def _path(self, key: str) -> Path:
-        return self.directory / f"{key}.json"
+    def path_of(self, key: str) -> Path:
+        """Return the file of a question's answer."""
+        return self.directory / f"{canonical_sha256([key, sources_digest()])}.json"
 
 
 def _remove_if_left(path: Path) -> None:

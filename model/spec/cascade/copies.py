@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from model.cascade import Layer
 from model.cost.copying import Transfer, backing_levels, transfer_of
-from model.cost.tiles import tile_words
 from model.mapspace import Mapspace
 from model.spec.cascade.naming import dataspace_names, place_of
 from model.spec.source import SpecError
-from model.wording import listing
 from model.workload import Einsum, Workload
 
 
@@ -63,25 +61,3 @@ def _notes_of_copy(copy: Einsum, stored: Mapping[str, Mapping[str, str]]) -> Ite
                 f"{place_of(copy)}: for the copy `{copy.name}`, `{tensor}` is stored at `{own}`, but "
                 f"at `{stored[tensor][other]}` for Einsum `{other}`"
             )
-
-
-def overfull_notes(workload: Workload, layers: Sequence[Layer]) -> Iterator[str]:
-    """Yield notes on inner levels that do not hold, as a whole, what they store while an Einsum runs."""
-    for einsum, layer in zip(workload.einsums, layers, strict=True):
-        for level, names in () if layer.is_copy else _overfull(layer.mapspace):
-            yield (
-                f"{place_of(einsum)}: `{level}` does not hold as a whole what it stores for Einsum "
-                f"`{einsum.name}`, {listing(names)}: what is not there comes and goes at no cost"
-            )
-
-
-def _overfull(mapspace: Mapspace) -> Iterator[tuple[str, list[str]]]:
-    """Yield the names of inner levels that are too small for what they store, and of the dataspaces."""
-    problem, architecture, homes = mapspace.problem, mapspace.architecture, backing_levels(mapspace)
-    for number in sorted(set(homes.values()) - {0}):
-        level, usable = architecture.levels[number], architecture.levels[number].usable_words
-        stored = [space for space in problem.dataspaces if homes[space.name] == number]
-        sizes = (tile_words(own, problem.bound) * level.packing_of(own.name).size_per_value for own in stored)
-        count = architecture.instances_above(architecture.storage_indices[number])
-        if usable is not None and sum(sizes) > usable * count:
-            yield level.name, [space.name for space in stored]

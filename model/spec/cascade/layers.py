@@ -13,12 +13,14 @@ from model.cascade import Layer, Network
 from model.cost.copying import backing_levels
 from model.mapspace import Mapspace
 from model.spec.cascade.constraints import Resolver
-from model.spec.cascade.copies import overfull_notes, read_transfer, stray_notes
+from model.spec.cascade.copies import read_transfer, stray_notes
+from model.spec.cascade.homes import stored_as_a_whole
 from model.spec.cascade.naming import Naming, dataspace_names, place_of, problem_of
 from model.spec.cascade.reservations import Stored, persistent_bits, reserved_bits
 from model.spec.cascade.words import fit, in_values, word_rows
+from model.spec.places import places_of
 from model.spec.sizes import check_problem
-from model.spec.source import MappingNode, SpecError
+from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.loader import LoadOptions, holds_constraints, load_node
 from model.spec.timeloop.problem import LoadedProblem
 from model.workload import Einsum, Workload
@@ -58,7 +60,7 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
     for own in reversed(read):
         homes |= {tensor: level for tensor, level in own.homes.items() if tensor in reserved}
     layers = tuple(_layer(own, reserved, homes | own.homes, top) for own in read)
-    notes += [*stray_notes(workload, layers), *overfull_notes(workload, layers)]
+    notes += stray_notes(workload, layers)
     return Network(workload.name, layers, tuple(dict.fromkeys(notes)))
 
 
@@ -111,9 +113,9 @@ def _layer(read: _Read, reserved: dict[str, Stored], homes: dict[str, int], top:
     for level, written in enumerate(read.written):
         stored = [tensor for tensor, home in homes.items() if home == level]
         mapspace = _with_reservation(mapspace, einsum, reserved_bits(einsum, reserved, stored), written, top)
-    layer = Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances)
     if not einsum.is_copy_operation:
-        return layer
+        return Layer(einsum.name, stored_as_a_whole(replace(mapspace, notes=())), einsum.n_instances)
+    layer = Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances)
     return replace(layer, is_copy=True, transfer=read_transfer(mapspace, einsum))
 
 
@@ -139,6 +141,11 @@ def _bits(einsum: Einsum) -> dict[str, int]:
     """Return the bits per value of each dataspace."""
     pairs = zip(dataspace_names(einsum), einsum.accesses, strict=True)
     return {name: access.bits_per_value for name, access in pairs}
+
+
+def _place_of_size(level: StorageLevel, top: MappingNode) -> Span:
+    """Return where the size of a level is written, or the spec where nothing says so."""
+    return top.span if level.size_source is None else places_of(top).get(level.size_source, top.span)
 
 
 def _with_reservation(
@@ -172,7 +179,7 @@ def _with_reservation(
             f"while Einsum `{einsum.name}` runs, persistent tensors take {words:,} words of "
             f"`{level.name}`, which holds {capacity}"
         )
-        raise SpecError(message, top.span)
+        raise SpecError(message, _place_of_size(written, top))
     left = replace(level, size_words=level.size_words - words, reserved_words=words)
     nodes = (*architecture.nodes[:position], left, *architecture.nodes[position + 1 :])
     return replace(mapspace, architecture=replace(architecture, nodes=nodes))

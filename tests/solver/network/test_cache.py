@@ -12,7 +12,7 @@ from model.mapping import Mapping as LoopNest
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.network import ResultCache, map_network
-from solver.network.cache import cache_key
+from solver.network.cache import cache_key, sources_digest
 from solver.network.naming import by_position
 from solver.result import Options, Result, Status, Termination
 from solver.search import map_einsum
@@ -91,7 +91,7 @@ def test_a_damaged_file_counts_as_absent(kept, damage):
 def test_a_file_under_another_name_counts_as_absent(kept):
     cache, _, space, _ = kept
     path = next(cache.directory.glob("*.json"))
-    path.rename(path.with_name(f"{'0' * 64}.json"))
+    path.rename(cache.path_of("0" * 64))
     assert cache.find("0" * 64, space) is None
 
 
@@ -118,6 +118,31 @@ def test_another_version_has_other_keys(network: Network, monkeypatch: pytest.Mo
     assert cache_key(space, ("energy",)) != own
 
 
+def test_what_other_sources_answered_is_not_found(kept, monkeypatch: pytest.MonkeyPatch):
+    cache, key, space, result = kept
+    monkeypatch.setattr("solver.network.cache.sources_digest", lambda: "0" * 64)
+    assert cache.find(key, space) is None
+    monkeypatch.undo()
+    assert cache.find(key, space) == result
+
+
+def test_any_change_of_the_sources_changes_their_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("solver.network.cache.ROOT", tmp_path)
+    (tmp_path / "model" / "cost").mkdir(parents=True)
+    (tmp_path / "solver").mkdir()
+    found = set()
+    for name, text in [("a", "1"), ("a", "2"), ("b", ""), ("cost/a", ""), ("cost/a", "1"), ("b", "1")]:
+        (tmp_path / "model" / f"{name}.py").write_text(text, encoding="utf-8")
+        found.add(sources_digest.__wrapped__())
+    assert len(found) == 6
+    assert sources_digest.__wrapped__() in found
+
+
+def test_a_plan_needs_no_digest(network: Network, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("solver.network.cache.sources_digest", pytest.fail)
+    assert map_network(network, ENERGY).status is Status.OPTIMAL
+
+
 def test_infeasibility_is_kept(network: Network, tmp_path: Path):
     space = network.layers[1].mapspace
     cache = ResultCache(tmp_path)
@@ -130,7 +155,7 @@ def test_infeasibility_is_kept(network: Network, tmp_path: Path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
 def test_a_pipe_in_place_of_an_answer_is_not_waited_for(kept: tuple[ResultCache, str, Mapspace, Result]):
     cache, key, own, _ = kept
-    path = cache.directory / f"{key}.json"
+    path = cache.path_of(key)
     path.unlink()
     os.mkfifo(path)
     assert cache.find(key, own) is None

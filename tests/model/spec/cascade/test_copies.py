@@ -76,13 +76,6 @@ def test_a_buffer_that_is_too_small(load: Load):
     )
 
 
-def test_a_buffer_that_does_not_hold_what_an_einsum_stores_there_is_noted(load: Load):
-    note = "`buffer` does not hold as a whole what it stores for Einsum `Z`, `A`"
-    assert not any(note in own for own in load("[Intermediates]", depth=6).notes)
-    assert sum(note in own for own in load("[Intermediates]", depth=5).notes) == 1
-    assert not any(note in own for own in load("[]", depth=5).notes)
-
-
 def test_a_copy_into_several_instances_is_refused(load: Load):
     with pytest.raises(SpecError, match="`A` is stored at `register`, which exists 8 times") as caught:
         load("[A]", "[A]")

@@ -256,8 +256,12 @@ def test_persistent_tensors_take_their_part_of_the_outermost_level(load: Load):
     words = [layer.mapspace.architecture.levels[0].size_words for layer in network.layers]
     weights = 24
     assert words == [800 - 3 * weights, 800 - 3 * weights, 800 - 4 * weights, 800 - 4 * weights]
-    with pytest.raises(SpecError, match="persistent tensors take 72 words of `DRAM`"):
+    with pytest.raises(SpecError, match="persistent tensors take 72 words of `DRAM`") as caught:
         load(dram="depth: 8, block_size: 8")
+    assert str(caught.value).startswith("a.yaml:7:50: ")
+    with pytest.raises(SpecError, match="persistent tensors take 72 words of `DRAM`") as caught:
+        load(dram="sizeKB: 0.0625, block_size: 8")
+    assert str(caught.value).startswith("a.yaml:7:51: ")
 
 
 def test_persistent_tensors_take_room_where_they_are_stored(load: Load):
