@@ -163,8 +163,8 @@ class Branching:
         orders = self.orders[node.level]
         idle = candidates.loops[:, list(orders.useful)].prod(axis=1) == 1
         for number, order in enumerate(orders.classes):
-            keep = self._possible(candidates.loops, order, orders.fixed) | (idle & (number == 0))
-            family = self._ordered(node, candidates, order, keep)
+            possible = self._possible(candidates.loops, order, orders.fixed) | (idle & (number == 0))
+            family = self._ordered(node, candidates.only(possible), order) if possible.any() else None
             if family is not None:
                 yield family
 
@@ -197,21 +197,19 @@ class Branching:
                 found = found.only(np.isin(found.loops[:, d], sorted(allowed)))
         return found
 
-    def _ordered(
-        self, node: Node, candidates: Candidates, order: OrderClass, keep: BoolArray
-    ) -> Family | None:
+    def _ordered(self, node: Node, candidates: Candidates, order: OrderClass) -> Family | None:
         """Children of `node` whose loops are in an order of this class; None if there are none."""
         level = node.level + 1
         walk = Walk(self.space, node, candidates, order)
-        energy = np.full(len(keep), node.energy, dtype=np.int64)
-        loads = np.repeat(node.loads[None, :], len(keep), axis=0)
+        energy = np.full(len(candidates.tiles), node.energy, dtype=np.int64)
+        loads = np.repeat(node.loads[None, :], len(candidates.tiles), axis=0)
         delivered = tuple((boundary, walk.delivered(boundary)) for boundary in self.bounds.boundaries[level])
         for boundary, words in delivered:
             energy += boundary.extra(words)
             boundary.price.add_loads(words, loads)
         least = np.minimum(energy + walk.inside(self.bounds, level, candidates.places), INFINITY)
         busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=self._busiest)
-        keep = keep & (least < self._limit())
+        keep = least < self._limit()
         for own in self.loads:
             parts = own.with_inside(walk, level, loads) * SLACK
             keep &= parts < float(own.limit(self.goal))
