@@ -22,6 +22,9 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
 
+SHORT_ROW, MANY_ROWS = 8, 500
+"""Entries up to which the rows of an array are short, and rows from which on it has many."""
+
 PAIRS_PER_STATE = 4
 """Up to this many pairs per lattice state, comparing pairs is faster than sweeping the lattice."""
 
@@ -244,13 +247,19 @@ class Slot:
         return result
 
     def _sweep_free(self, table: IntArray, dim: int) -> None:
-        shape = self.lattice.shape
-        for a, (d, _, exponent) in enumerate(self.lattice.axes):
-            if d != dim:
-                continue
-            view = table.reshape(math.prod(shape[:a]), exponent + 1, -1)
-            for e in range(1, exponent + 1):
+        for view in self._along(table, dim):
+            for e in range(1, view.shape[1]):
                 np.minimum(view[:, e], view[:, e - 1], out=view[:, e])
+
+    def _along(self, table: IntArray, dim: int) -> Iterator[IntArray]:
+        """Views of `table` whose second axis has the powers of one of the primes of `dim`."""
+        shape = self.lattice.shape
+        for a in (a for a, (d, _, _) in enumerate(self.lattice.axes) if d == dim):
+            view = table.reshape(math.prod(shape[:a]), shape[a], -1)
+            rows, _, columns = view.shape
+            # Arrays of many short rows are slow: columns one by one are not.
+            split = columns <= SHORT_ROW and rows >= MANY_ROWS
+            yield from (view[:, :, n] for n in range(columns)) if split else (view,)
 
     def _sweep_listed(self, table: IntArray, dim: int) -> IntArray:
         places = self.lattice.position[dim]
