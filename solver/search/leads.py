@@ -27,16 +27,15 @@ class Lead:
 
     Parameters
     ----------
-    dim, partners, apart
-        The loop's dimension, those along which it may be returned to, and those of other ranks: once a
-        loop over one of these has moved the dataspace, nothing returns.
+    partners, apart
+        Dimensions along which it may be returned to, and those of other ranks: once a loop over one of
+        these has moved the dataspace, nothing returns.
     straight, may_be_straight
         Words of all deliveries if no loop returns inside of the slot, and the pairs where that may be.
     returning, may_return
         Words if one does, before any loop over `apart`, and the pairs where that may be.
     """
 
-    dim: int
     partners: Sequence[int]
     apart: Sequence[int]
     straight: IntArray
@@ -204,7 +203,7 @@ class SlotPairs:
             least = self.space.sliding_words(place, c, unrolling)[self.tiles]
             may_lead = self._leads(view, d)
             if component.step(d) is None:
-                yield Lead(d, (), (), least, may_lead, least, np.zeros_like(may_lead))
+                yield Lead((), (), least, may_lead, least, np.zeros_like(may_lead))
                 continue
             box, move = own.boxes[c][self.tiles], self._move(component, d)
             apart, partners = view.apart(component), [other for other in component.dims if other != d]
@@ -213,7 +212,7 @@ class SlotPairs:
             some = self._led(view, component, d, plain, box, least)
             farther = Returns(farther=np.where(outside, OFTEN, 1))
             straight = led_words(plain, box, self.loops(d), move, farther, least)
-            yield Lead(d, partners, apart, straight, may_lead & (away | ~returns), some, may_lead & returns)
+            yield Lead(partners, apart, straight, may_lead & (away | ~returns), some, may_lead & returns)
 
     def grown(self, dims: Sequence[int]) -> IntArray:
         """Lattice indices of the tiles that the loops over `dims` make of those inside."""
