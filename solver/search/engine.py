@@ -17,6 +17,7 @@ from solver.search.candidates import Candidate, tightened
 from solver.search.completion import Priced, Skeleton, SkeletonKey
 from solver.search.core import Core, fits_core
 from solver.search.goal import Goal
+from solver.search.lattice import FloatArray, IntArray
 from solver.search.ledger import Ledger
 from solver.search.loads import LoadBounds, loaded
 from solver.search.orders import slot_orders
@@ -150,14 +151,15 @@ class Search:
         subs = [candidate.sub for candidate in candidates]
         found = self.bounder.bound(subs, [sub.limit(self.goal) for sub in subs], self.stop)
         # When stopped, the rest has no bounds: the one of the round's first candidate holds for all.
+        left = []
         for candidate, bounds in zip(candidates, found, strict=False):
             self.counters.states += bounds.states
             self.counters.subproblems += 1
             self.ledger.surveyed(candidate.sub)
             self.ledger.bounded(bounds)
-            if bounds.empty:
-                continue
-            self._follow(replace(candidate, bounds=bounds))
+            if not bounds.empty:
+                left.append(replace(candidate, bounds=bounds))
+        self._follow(left)
 
     def _refine_loads(self, candidates: list[Candidate]) -> None:
         """The same where only cycles count: by the load of one resource after the other."""
@@ -177,35 +179,52 @@ class Search:
                 known[number] = None if bounds.empty else [*(known[number] or ()), LoadBounds(sub, bounds)]
             if self.stop():
                 return
-        for candidate, loads in zip(candidates, known, strict=True):
+        for candidate in candidates:
             self.ledger.surveyed(candidate.sub)
-            if loads is not None:
-                self._follow(candidate.decided_by(loads))
+        pairs = zip(candidates, known, strict=True)
+        self._follow([candidate.decided_by(loads) for candidate, loads in pairs if loads is not None])
 
-    def _follow(self, candidate: Candidate) -> None:
-        """Queue a bounded candidate; look for a mapping at once in the best so far."""
-        value = candidate.value(self.goal)
-        if candidate.bounds is not None and (self._lowest is None or value < self._lowest):
-            self._lowest = value
-            self._dive(value, candidate.bounds, candidate.loads)
-        # Tables of many subproblems take memory, and loads are bounded anew when it is the candidate's turn.
-        self._push(value, replace(candidate, loads=()))
+    def _follow(self, candidates: Sequence[Candidate]) -> None:
+        """Queue bounded candidates; look for mappings at once in the best of them, and in the best so far."""
+        values = [candidate.value(self.goal) for candidate in candidates]
+        for candidate, value in zip(candidates, values, strict=True):
+            best_so_far = self._lowest is None or value < self._lowest
+            if best_so_far or value == min(values):
+                self._dive(value, candidate, FIRST_NODES if best_so_far else MORE_NODES)
+            if best_so_far:
+                self._lowest = value
+            # Tables of many subproblems take memory; loads are bounded anew when it is the candidate's turn.
+            self._push(value, replace(candidate, loads=()))
 
     def _surveyed(self, mask: KeepMask) -> Iterator[tuple[int, Subproblem]]:
-        """Subproblems of `mask` in order of a first bound on the objective."""
-        grid = self.survey.grid
+        """Subproblems of `mask` in order of the survey's bounds, of closer ones where they are many."""
         values = self.goal.values(*self.survey.bounds(mask))
-        for number in np.argsort(values, kind="stable"):
-            if not np.isfinite(values[number]):
-                return
-            sub = Subproblem(self.space, mask, grid.spatial(int(number)), self.quantum)
+        self.ledger.judged(mask, values)
+        order = np.argsort(values, kind="stable")
+        yield from self._ascending(mask, order[:ROUND], values)
+        rest = order[ROUND:]
+        if self.goal.incumbent is not None:
+            rest = rest[values[rest] < float(self.goal.incumbent)]
+        # When stopped, nothing more is looked at: any bound that holds will do.
+        with suppress(Stopped):
+            closer = self.goal.values(*self.survey.closer(mask, rest))
+            values[rest] = np.maximum(values[rest], closer)
+        yield from self._ascending(mask, rest[np.argsort(values[rest], kind="stable")], values)
+
+    def _ascending(
+        self, mask: KeepMask, numbers: IntArray, values: FloatArray
+    ) -> Iterator[tuple[int, Subproblem]]:
+        """Subproblems of `mask` by rising bounds on the objective, as far as those are finite."""
+        for number in numbers[np.isfinite(values[numbers])].tolist():
+            sub = Subproblem(self.space, mask, self.survey.grid.spatial(number), self.quantum)
             yield max(0, int(values[number])), sub
 
-    def _dive(self, value: int, bounds: LatticeBounds, loads: Sequence[LoadBounds]) -> None:
+    def _dive(self, value: int, candidate: Candidate, most_nodes: int) -> None:
         """Follow the bounds, `value` or more, to a few mappings: a good incumbent makes tables small."""
+        assert candidate.bounds is not None  # a surveyed candidate is bounded first
         nodes = self.options.branch_nodes
-        budget = nodes if self.goal.incumbent is None else min(FIRST_NODES, nodes)
-        branching = Branching(bounds, self.goal, self.orders, self.stop, budget, loads)
+        budget = nodes if self.goal.incumbent is None else min(most_nodes, nodes)
+        branching = Branching(candidate.bounds, self.goal, self.orders, self.stop, budget, candidate.loads)
         for skeleton in islice(branching.skeletons(), FIRST_SKELETONS):
             self._complete(skeleton)
             if self.goal.incumbent is not None and value >= self.goal.incumbent:

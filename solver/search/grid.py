@@ -34,7 +34,11 @@ class SpatialGrid:
     def parts(self, size: int) -> Iterator[SpatialGrid]:
         """The combinations in order, `size` at a time; one part without any if there are none."""
         for start in range(0, max(1, len(self)), size):
-            yield SpatialGrid(self.space, tuple(own[start : start + size] for own in self.choices))
+            yield self.chosen(slice(start, start + size))
+
+    def chosen(self, numbers: IntArray | slice) -> SpatialGrid:
+        """Some of the combinations."""
+        return SpatialGrid(self.space, tuple(own[numbers] for own in self.choices))
 
     def spatial(self, number: int) -> tuple[StageClass, ...]:
         """The classes of one combination."""
@@ -47,6 +51,15 @@ class SpatialGrid:
         result = [np.ones(len(self))]
         for stage, index in zip(self.space.stages, self.choices, strict=True):
             result.append(result[-1] * np.array([float(c.units) for c in stage])[index])
+        return tuple(result)
+
+    @cached_property
+    def unrolled_above(self) -> tuple[IntArray, ...]:
+        """Lattice indices of what is unrolled above each level in any case, whichever members are chosen."""
+        result = [np.zeros(len(self), dtype=np.int64)]
+        for stage, index in zip(self.space.stages, self.choices, strict=True):
+            own = np.array([_common(self.space, c) for c in stage], dtype=np.int64)
+            result.append(result[-1] + own[index])
         return tuple(result)
 
     @cached_property

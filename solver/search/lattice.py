@@ -140,6 +140,10 @@ class Lattice:
         """The exponents of every vector, packed."""
         return packed(self.exponents, self.limits.tolist())
 
+    def least_of_divisors(self, table: IntArray) -> IntArray:
+        """Minimum of `table` over all divisors of each vector."""
+        return Slot(self, tuple(frozenset(self.divisors_of(d)) for d in range(len(self.bounds)))).sweep(table)
+
     def dividing(self, first: IntArray, second: IntArray, most: int) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the places of pairs of vectors whose product divides the bounds.
 

@@ -10,6 +10,7 @@ from solver.result import Evidence, MaskEvidence
 from solver.search.bounds import LatticeBounds
 from solver.search.core import Core
 from solver.search.goal import Goal
+from solver.search.lattice import FloatArray
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
@@ -17,9 +18,10 @@ from solver.search.survey import Survey
 
 @dataclass
 class _Entry:
-    """What was done for one keep mask."""
+    """What was done for one keep mask; ``values`` are the survey's bounds on the objective."""
 
     tiles_left: list[int]
+    values: FloatArray
     bounded: int = 0
     states: int = 0
     nodes: int = 0
@@ -35,7 +37,11 @@ class Ledger:
     def __init__(self, survey: Survey) -> None:
         self._survey = survey
         inner = len(survey.space.levels) - 1
-        self._entries = {mask: _Entry([0] * inner) for mask in survey.space.keep_masks}
+        self._entries = {mask: _Entry([0] * inner, np.empty(0)) for mask in survey.space.keep_masks}
+
+    def judged(self, mask: KeepMask, values: FloatArray) -> None:
+        """Note the survey's bounds on the objective, which decide when it is a subproblem's turn."""
+        self._entries[mask].values = values
 
     def surveyed(self, sub: Subproblem) -> None:
         """Note that the survey does not settle a subproblem, so that its lattice was bounded."""
@@ -63,11 +69,11 @@ class Ledger:
 
     def evidence(self, goal: Goal) -> Evidence:
         """What the bound on the goal's objective rests on."""
-        masks = (self._of_mask(mask, entry, goal) for mask, entry in self._entries.items())
+        masks = (self._of_mask(mask, entry) for mask, entry in self._entries.items())
         return Evidence(goal.objective, tuple(masks))
 
-    def _of_mask(self, mask: KeepMask, entry: _Entry, goal: Goal) -> MaskEvidence:
-        surveyed = np.sort(goal.values(*self._survey.bounds(mask)))[entry.bounded :]
+    def _of_mask(self, mask: KeepMask, entry: _Entry) -> MaskEvidence:
+        surveyed = np.sort(entry.values)[entry.bounded :]
         least = float(np.min(surveyed, initial=np.inf))
         return MaskEvidence(
             keep=self._survey.space.chains(mask),

@@ -28,6 +28,9 @@ LARGEST_EXACT = 2.0**53
 ROUNDING_UP = 1 + 1e-9
 """For what is subtracted: little may be left of large numbers."""
 
+NO_TILE = np.iinfo(np.int64).max
+"""Stands for the words of no tile."""
+
 CHUNK = 4_000_000
 """Entries of a product that are looked at together."""
 
@@ -66,18 +69,27 @@ class Survey:
             self._bounds[mask] = energies, cycles
         return self._bounds[mask]
 
-    def _bounded(self, part: SpatialGrid, mask: KeepMask) -> tuple[FloatArray, FloatArray]:
+    def closer(self, mask: KeepMask, numbers: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Higher bounds on some combinations: tiles of windows leave room for what is unrolled above."""
+        parts = self.grid.chosen(numbers).parts(PART)
+        energies, cycles = zip(*(self._bounded(part, mask, closely=True) for part in parts), strict=True)
+        return np.concatenate(energies), np.concatenate(cycles)
+
+    def _bounded(
+        self, part: SpatialGrid, mask: KeepMask, closely: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
         if self._stop():
             raise Stopped
-        return _PartSurvey(self.space, part, self._fronts).bounds(mask)
+        return _PartSurvey(self.space, part, self._fronts, closely).bounds(mask)
 
 
 class _PartSurvey:
-    """The survey of some of the combinations."""
+    """The survey of some of the combinations; `closely` if it looks at what is unrolled above each tile."""
 
-    def __init__(self, space: SearchSpace, grid: SpatialGrid, fronts: Fronts) -> None:
+    def __init__(self, space: SearchSpace, grid: SpatialGrid, fronts: Fronts, closely: bool) -> None:
         self.space = space
         self.grid = grid
+        self._closely = closely
         self._fronts = fronts
         steps = space.problem.computes / grid.above[-1]
         self._steps = np.where(steps < LARGEST_EXACT, steps, steps * ROUNDING)
@@ -157,16 +169,14 @@ class _PartSurvey:
     def _least(self, mask: KeepMask, level: int, weights: dict[int, FloatArray]) -> FloatArray:
         """Least cost of the boundary of `level` over tiles and classes."""
         space = self.space
-        tiles = space.feasible(level, space.tenants(mask, level))
-        if len(tiles) == 0:
+        tenants = space.tenants(mask, level)
+        if len(space.feasible(level, tenants)) == 0:
             return np.full(len(self.grid), np.inf)
         if not weights:
             return np.zeros(len(self.grid))
+        fewest = {place: self._fewest(place, level, tenants) for place in weights}
         once = {
-            place: weight
-            * self._least_relevant(place, level, mask)
-            * self.grid.unused_above[place][level]
-            / self.grid.above[level]
+            place: weight * fewest[place] * self.grid.unused_above[place][level] / self.grid.above[level]
             for place, weight in weights.items()
         }
         best = np.full(len(self.grid), np.inf)
@@ -175,13 +185,14 @@ class _PartSurvey:
             loose = sorted(p for p in weights if p not in reused)
             fixed = sum((once[p] for p in reused), np.zeros(len(self.grid)))
             if loose:
-                front = self._front(level, space.tenants(mask, level), frozenset(loose))
+                front = self._front(level, tenants, frozenset(loose))
                 matrix = np.stack([weights[p] / self.grid.above[level] for p in loose], axis=1)
                 fixed += _least_product(matrix, front)
             np.minimum(best, fixed, out=best)
         # The front has tiles that are too large for what is unrolled above: they seem to be delivered less.
         least: FloatArray = np.maximum(best, sum(once.values()))
-        return least
+        exists = np.logical_and.reduce([words < NO_TILE for words in fewest.values()])
+        return np.where(exists, least, np.inf)
 
     def _relevant(self, place: int, level: int) -> IntArray:
         return self.space.relevant_words(place, level, self.space.no_unrolling)
@@ -190,9 +201,24 @@ class _PartSurvey:
         irrelevant = self.space.tables[place].irrelevant_tiles
         return (self._relevant(place, level) * irrelevant).astype(np.float64)
 
-    def _least_relevant(self, place: int, level: int, mask: KeepMask) -> int:
-        tiles = self.space.feasible(level, self.space.tenants(mask, level))
-        return int(self._relevant(place, level)[tiles].min())
+    def _fewest(self, place: int, level: int, tenants: frozenset[int]) -> IntArray:
+        """Fewest words of all instances that deliver a dataspace once, over the tiles that fit."""
+        if not self._closely:
+            least: IntArray = self._relevant(place, level)[self.space.feasible(level, tenants)].min(
+                keepdims=True
+            )
+            return least
+        key = ("fewest", place, level, tenants)
+        table = self.space.memo(key, lambda: self._fewest_within(place, level, tenants))
+        largest = self.space.lattice.size - 1 - self.grid.unrolled_above[level]
+        return table[largest]
+
+    def _fewest_within(self, place: int, level: int, tenants: frozenset[int]) -> IntArray:
+        """The same per lattice vector that the tiles have to divide; `NO_TILE` where none does."""
+        tiles = self.space.feasible(level, tenants)
+        table = np.full(self.space.lattice.size, NO_TILE, dtype=np.int64)
+        table[tiles] = self._relevant(place, level)[tiles]
+        return self.space.lattice.least_of_divisors(table)
 
     def _front(self, level: int, tenants: frozenset[int], places: frozenset[int]) -> FloatArray:
         """Traffic of the tiles that fit and that no other tile undercuts, shape (places, tiles)."""

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from model.mapspace import Mapspace
 from model.problem import Dataspace
 from solver.result import Status
 from solver.search import bounds, engine, leads
@@ -33,6 +34,16 @@ def start_below(monkeypatch: pytest.MonkeyPatch, value: int) -> None:
     monkeypatch.setattr(engine.Search, "__init__", started)
 
 
+def hold_search(mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that no mapping hides what a bound rules out: the only ones that are good enough are the best."""
+    every = zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True)
+    for objective, best in ((objective, best) for objective, best in every if best is not None):
+        with monkeypatch.context() as patch:
+            start_below(patch, best[0] + 1)
+            result = solve(mapspace, objective)
+        assert (result.status, result.value) == (Status.OPTIMAL, best[0])
+
+
 @pytest.mark.parametrize("einsums", [CONVOLUTIONS, (unusual_einsum, convolution_2d)])
 @pytest.mark.parametrize(
     ("seed", "first_nodes", "most_pairs"),
@@ -45,15 +56,20 @@ def test_the_best_order_is_not_ruled_out(
     most_pairs: int,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """No mapping hides what a bound rules out: the only ones that are good enough are the best ones."""
     monkeypatch.setattr(strategies, "EINSUMS", einsums)
     monkeypatch.setattr(engine, "FIRST_NODES", first_nodes)
     for module in (bounds, leads):
         monkeypatch.setattr(module, "MOST_PAIRS", most_pairs)
     for mapspace in fixed_mapspaces(seed, 40, 3000):
-        every = zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True)
-        for objective, best in ((objective, best) for objective, best in every if best is not None):
-            with monkeypatch.context() as patch:
-                start_below(patch, best[0] + 1)
-                result = solve(mapspace, objective)
-            assert (result.status, result.value) == (Status.OPTIMAL, best[0])
+        hold_search(mapspace, monkeypatch)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_mapping_is_not_ruled_out_where_there_are_many_subproblems(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+):
+    """All subproblems but the first of each keep mask are surveyed closely."""
+    monkeypatch.setattr(strategies, "EINSUMS", CONVOLUTIONS)
+    monkeypatch.setattr(engine, "ROUND", 1)
+    for mapspace in strategies.random_mapspaces(330 + seed, 10, 600):
+        hold_search(mapspace, monkeypatch)

@@ -14,6 +14,7 @@ from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.cost import evaluate
 from model.mapping import FanoutMapping, StorageMapping
 from model.mapspace import KeepRules, Mapspace
+from model.problem import Dataspace, Problem, Term
 from model.spec.timeloop import load_timeloop
 from solver.result import Options, Status, Termination
 from solver.search import map_einsum
@@ -94,6 +95,7 @@ def hold_bounds(mapspace: Mapspace) -> int:
     covered = set()
     for mask in space.keep_masks:
         energies, cycles = survey.bounds(mask)
+        closer = survey.closer(mask, np.arange(len(survey.grid)))
         for number in range(len(survey.grid)):
             classes = survey.grid.spatial(number)
             members = [key for key in least if key[0] == mask and belongs(space, key[1], classes)]
@@ -111,6 +113,8 @@ def hold_bounds(mapspace: Mapspace) -> int:
                 assert energies[number] <= lattice.least * (1 + 1e-9)
             assert cycles[number] <= fastest
             assert lattice.least_cycles <= fastest
+            assert energies[number] * (1 - 1e-12) <= closer[0][number] <= energy
+            assert cycles[number] * (1 - 1e-12) <= closer[1][number] <= fastest
             checked += 1
     assert covered == set(least)
     return checked
@@ -180,6 +184,25 @@ def test_no_boundary_costs_less_than_one_delivery_each():
         for number, energy in enumerate(energies):
             bounds = unlimited_bounds(Subproblem(space, mask, survey.grid.spatial(number)))
             assert energy >= bounds.constant * (1 - 1e-6)
+
+
+def test_closer_bounds_leave_room_for_what_is_unrolled_above():
+    """A buffer could hold all of the input, but no child of a mesh that unrolls it along both axes."""
+    spaces = (
+        Dataspace("W", ((Term("R"),), (Term("S"),))),
+        Dataspace("I", ((Term("P"), Term("R")), (Term("Q"), Term("S")))),
+        Dataspace("O", ((Term("P"),), (Term("Q"),)), read_write=True),
+    )
+    dram = StorageLevel("dram", energy=AccessEnergy(200, 200, 200))
+    problem = Problem("convolution", ("P", "Q", "R", "S"), (12, 12, 4, 4), spaces)
+    space = SearchSpace(free_mapspace(problem, dram, Fanout("mesh", 16), StorageLevel("buffer")))
+    survey = Survey(space)
+    (mask,) = space.keep_masks
+    unrolled = {survey.grid.spatial(n)[0].windows: n for n in range(len(survey.grid))}
+    numbers = np.array([unrolled[windows] for windows in ((1, 1, 1, 1), (4, 1, 1, 1), (4, 4, 1, 1))])
+    energies, closer = survey.bounds(mask)[0][numbers], survey.closer(mask, numbers)[0]
+    # Windows slide along one axis: along the other one there are four tiles of 3 + 3 words, and not 15 words.
+    assert closer - energies == pytest.approx([0, 0, (4 * 6 - 15) * 15 * 200])
 
 
 def test_spatial_choices_are_mostly_ruled_out_at_once():
