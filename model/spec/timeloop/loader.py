@@ -119,6 +119,8 @@ class LoadedSpec:
         The files that were named.
     document
         The joined text as nodes; `model.spec.places` finds the places of the mapspace in it.
+    problem
+        The section of that name as it was understood; see `LoadedProblem.section`.
     """
 
     mapspace: Mapspace
@@ -127,6 +129,7 @@ class LoadedSpec:
     hierarchy: tuple[HierarchyNode, ...]
     files: tuple[Path, ...]
     document: MappingNode
+    problem: MappingNode | None
 
     def noted(self, further: Iterable[str]) -> LoadedSpec:
         """Return the spec with further notes."""
@@ -225,6 +228,7 @@ def load_node(
         hierarchy=flattened(context.tree),
         files=tuple(files),
         document=top,
+        problem=context.loaded.section,
     )
 
 
