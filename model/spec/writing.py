@@ -96,7 +96,9 @@ class _Events:
         if mark is not None:
             raise SpecError(f"`{mark}` in a value would make a template of the text", node.span)
         if node.quoted:
-            return yaml.ScalarEvent(None, node.tag, (False, node.tag is None), node.text, style=_quotes(node))
+            # Not as a block of lines: Accelergy takes only what stands in quotes for text.
+            quotes = '"' if _BREAKS.search(node.text) else "'"
+            return yaml.ScalarEvent(None, node.tag, (False, node.tag is None), node.text, style=quotes)
         if isinstance(node.value, float) and not isinstance(plain_value(node.text), float):
             return yaml.ScalarEvent(None, f"{CORE_TAGS}float", (False, False), node.text, style="'")
         # A line break within a plain value is a space; the emitter would begin a new paragraph.
@@ -126,13 +128,6 @@ def _shared_collections(root: Node) -> Iterator[int]:
             continue
         seen.add(id(node))
         waiting.extend(node.items if isinstance(node, SequenceNode) else (value for _, value in node.entries))
-
-
-def _quotes(node: ScalarNode) -> str:
-    """Return the style of a quoted value: a block of lines where there are some."""
-    if not _BREAKS.search(node.text):
-        return "'"
-    return "|" if set(_BREAKS.findall(node.text)) <= {"\n"} else '"'
 
 
 def _flows(node: ScalarNode) -> bool:
