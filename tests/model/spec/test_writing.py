@@ -77,7 +77,7 @@ def test_values_read_as_before(value):
 def test_blocks_of_lines_read_as_text():
     node = read("a: |\n  first\n   second\nb: >-\n  one\n  two\n")
     text = spec_text(node)
-    assert text == 'a: "first\\n second\\n"\nb: \'one two\'\n'
+    assert text == "a: \"first\\n second\\n\"\nb: 'one two'\n"
     assert read(text) == node
 
 
@@ -98,7 +98,9 @@ def test_merge_keys_are_carried_out():
 
 def test_what_aliases_share_is_written_once():
     shared = "[" + ", ".join(["'" + "x" * 9_000 + "'"] * 3) + "]"
-    node = read(f"a0: &a0 {shared}\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 12)))
+    node = read(
+        f"a0: &a0 {shared}\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 12))
+    )
     text = spec_text(node)
     assert len(text) < 30_000
     assert read(text) == node
