@@ -11,7 +11,7 @@ from yaml.emitter import Emitter
 from model.spec.scalars import CORE_TAGS, plain_value
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError
 
-MOST_CHARACTERS = 1 << 25
+MOST_CHARACTERS = 1 << 23
 """Of all values together: keys that were merged into many mappings stand in each of them."""
 
 _TEMPLATE_MARKS = ("{{", "{%", "{#")
