@@ -6,7 +6,7 @@ from collections.abc import Callable, Container
 
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode
 
-LEAF_TAGS = ("!Component", "!Container")
+_LEAF_TAGS = ("!Component", "!Container")
 
 
 def with_entry(node: MappingNode, name: str, value: Node) -> MappingNode:
@@ -31,7 +31,7 @@ def with_leaves(node: Node, change: Callable[[MappingNode], MappingNode]) -> Nod
         return SequenceNode(items, node.span, node.tag)
     if not isinstance(node, MappingNode):
         return node
-    if node.tag in LEAF_TAGS:
+    if node.tag in _LEAF_TAGS:
         return change(node)
     inner = node.get("nodes")
     return node if inner is None else with_entry(node, "nodes", with_leaves(inner, change))
