@@ -14,6 +14,7 @@ from solver.cli.assign_arguments import add_assign
 from solver.cli.certify_arguments import add_certificate, add_prove
 from solver.cli.compare_arguments import add_compare
 from solver.cli.explain_arguments import add_explain
+from solver.cli.mapped import add_mapping
 from solver.cli.network_arguments import add_network
 from solver.cli.options import (
     EXIT_CODES,
@@ -123,9 +124,7 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "map", "find the best mapping and prove it")
     add_search_options(parser)
     add_json(parser)
-    parser.add_argument(
-        "--mapping", type=file_path, metavar="OUT", help="write the mapping as Timeloop v4 YAML (- is stdout)"
-    )
+    add_mapping(parser)
     add_certificate(parser)
     parser.add_argument(
         "--sensitivity",

@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
 from model.spec.places import places_of
+from solver.cli.mapped import mapping_steps, settled_text
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
-from solver.cli.output import (
-    NO_MAPPING,
-    STDOUT,
-    OutputError,
-    check_outputs,
-    deliver,
-    write_output,
-    write_stderr,
-)
+from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, write_output
 from solver.cli.running import load_mapped, load_mapspace, load_unmapped, search, sensitivities
 from solver.result import Result
 
@@ -38,9 +31,10 @@ def map_command(arguments: argparse.Namespace) -> int:
         return pareto_command(arguments)
     if arguments.plot is not None:
         raise OutputError("--plot draws what --pareto finds: it needs --pareto")
-    outputs = (arguments.json, arguments.mapping, arguments.certificate)
+    outputs = (arguments.json, arguments.mapping, arguments.mapped_spec, arguments.certificate)
     check_outputs(outputs, arguments.specs)
     loaded = load_unmapped(arguments)
+    settled = settled_text(loaded, arguments)
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
     effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
@@ -49,8 +43,7 @@ def map_command(arguments: argparse.Namespace) -> int:
         steps.append(partial(_print_result, loaded, result, effects or ()))
     if arguments.json is not None:
         steps.append(partial(_write_document, arguments.json, mapspace, result, effects))
-    if arguments.mapping is not None:
-        steps.append(partial(_write_mapping, arguments.mapping, mapspace, result))
+    steps += mapping_steps(loaded, result.mapping, settled, arguments)
     if arguments.certificate is not None:
         steps.append(partial(_write_certificate, mapspace, result, arguments))
     deliver(steps)
@@ -76,16 +69,6 @@ def _write_certificate(mapspace: Mapspace, result: Result, arguments: argparse.N
     from solver.cli.certify import write_certificate  # noqa: PLC0415 (only when asked for)
 
     write_certificate(arguments.certificate, mapspace, result, arguments)
-
-
-def _write_mapping(path: Path, mapspace: Mapspace, result: Result) -> None:
-    if result.mapping is None:
-        write_stderr(NO_MAPPING)
-        return
-    from solver.report.timeloop_mapping import mapping_targets, mapping_yaml  # noqa: PLC0415
-
-    targets = mapping_targets(mapspace.problem, mapspace.architecture, result.mapping)
-    write_output(path, mapping_yaml(targets))
 
 
 def evaluate_command(arguments: argparse.Namespace) -> int:

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from model.spec.timeloop import LoadedSpec
     from solver.pareto import Front
 
-SINGLE = ("objective", "mapping", "certificate", "sensitivity")
-"""Arguments that speak of one best mapping."""
+SINGLE = ("objective", "mapping", "mapped-spec", "certificate", "sensitivity")
+"""Options that speak of one best mapping."""
 
 
 def pareto_command(arguments: argparse.Namespace) -> int:
     """Find the front, print and write it; return the exit code."""
     for name in SINGLE:
-        if getattr(arguments, name):
+        if getattr(arguments, name.replace("-", "_")):
             raise OutputError(f"--{name} is of one best mapping, --pareto finds all that are best in a way")
     check_outputs((arguments.json, arguments.plot), arguments.specs)
     check_plot(arguments.plot)

@@ -8,28 +8,29 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from solver.cli.mapped import mapping_steps, settled_text
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OPTIMAL
-from solver.cli.output import NO_MAPPING, STDOUT, check_outputs, deliver, write_output, write_stderr
+from solver.cli.output import STDOUT, check_outputs, deliver, write_output
 from solver.cli.tile_arguments import check_tile_arguments, described_operator
 
 if TYPE_CHECKING:
+    from model.mapspace import Mapspace
+    from model.tiling.backend import Backend
     from solver.report.tiling import TilingReport
 
 
 def tile_command(arguments: argparse.Namespace) -> int:
     """Tile an operator, or a spec's problem, as the arguments say; write and print the tiling."""
     check_tile_arguments(arguments)
-    outputs = (arguments.json, arguments.mapping)
+    outputs = (arguments.json, arguments.mapping, arguments.mapped_spec)
     check_outputs(outputs, (*(arguments.specs or ()), Path(arguments.backend)))
-    report = _tiled(arguments) if arguments.specs is None else _tiled_onto(arguments)
+    report, writing = (_tiled(arguments), []) if arguments.specs is None else _tiled_onto(arguments)
     steps: list[Callable[[], None]] = []
     if STDOUT not in outputs:
         steps.append(partial(_print, report))
     if arguments.json is not None:
         steps.append(partial(_write_document, arguments.json, report))
-    if arguments.mapping is not None:
-        steps.append(partial(_write_mapping, arguments.mapping, report))
-    deliver(steps)
+    deliver([*steps, *writing])
     return EXIT_INFEASIBLE if report.tiling is None else EXIT_OPTIMAL
 
 
@@ -48,15 +49,6 @@ def _write_document(path: Path, report: TilingReport) -> None:
     write_output(path, json_text(tiling_document(report)))
 
 
-def _write_mapping(path: Path, report: TilingReport) -> None:
-    if report.mapped is None:
-        write_stderr(NO_MAPPING)
-        return
-    from solver.report.timeloop_mapping import mapping_yaml  # noqa: PLC0415 (only when asked for)
-
-    write_output(path, mapping_yaml(report.mapped.targets))
-
-
 def _tiled(arguments: argparse.Namespace) -> TilingReport:
     operator = described_operator(arguments)
     from model.spec.backends import load_backend  # noqa: PLC0415 (wrong arguments answer without it)
@@ -71,12 +63,19 @@ def _tiled(arguments: argparse.Namespace) -> TilingReport:
         return TilingReport(operator.name, backend.name, reason=str(error))
 
 
-def _tiled_onto(arguments: argparse.Namespace) -> TilingReport:
+def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Callable[[], None]]]:
+    """Return how a spec's problem is tiled, and the steps that write the mapping."""
     from model.spec.backends import load_backend  # noqa: PLC0415 (wrong arguments answer without it)
-    from solver.cli.running import load_mapspace  # noqa: PLC0415
+    from solver.cli.running import load_unmapped  # noqa: PLC0415
 
-    mapspace = load_mapspace(arguments)
-    backend = load_backend(arguments.backend)
+    loaded = load_unmapped(arguments)
+    settled = settled_text(loaded, arguments)
+    report = _tiled_problem(loaded.mapspace, load_backend(arguments.backend))
+    mapping = None if report.mapped is None else report.mapped.mapping
+    return report, mapping_steps(loaded, mapping, settled, arguments)
+
+
+def _tiled_problem(mapspace: Mapspace, backend: Backend) -> TilingReport:
     from solver.heuristics.interface import MapperError  # noqa: PLC0415 (spec errors answer without numpy)
     from solver.heuristics.pricing import Pricing  # noqa: PLC0415
     from solver.heuristics.smaug.mapper import SmaugTiling  # noqa: PLC0415

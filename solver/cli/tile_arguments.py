@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from solver.cli.mapped import add_mapping
 from solver.cli.options import Commands, add_command, add_json, add_reading, file_path, positive
 
 if TYPE_CHECKING:
@@ -83,9 +84,7 @@ def add_tile(commands: Commands) -> argparse.ArgumentParser:
         help="instead of an operator: YAML specs with a problem, which is tiled for the scratchpads of their "
         "architecture (of the backend only the PEs count) and mapped",
     )
-    parser.add_argument(
-        "--mapping", type=file_path, metavar="OUT", help="with --onto: write the mapping as Timeloop v4 YAML"
-    )
+    add_mapping(parser, "with --onto: ")
     add_json(parser)
     add_reading(parser)
     parser.set_defaults(refuse=parser.error)
@@ -104,8 +103,9 @@ def check_tile_arguments(arguments: argparse.Namespace) -> None:
         return
     if name is None or arguments.input is None:
         arguments.refuse("either --operator and --input are needed, or --onto")
-    if arguments.mapping is not None:
-        arguments.refuse("--mapping needs --onto: an operator alone has no architecture to map onto")
+    for option in ("mapping", "mapped-spec"):
+        if getattr(arguments, option.replace("-", "_")) is not None:
+            arguments.refuse(f"--{option} needs --onto: an operator alone has no architecture to map onto")
     for option, target in READING.items():
         if getattr(arguments, target):
             arguments.refuse(f"{option} needs --onto: an operator alone reads no specs")

@@ -18,7 +18,7 @@ Kind = Literal["temporal", "spatial", "dataspace", "overbooked", "parallelism"]
 
 ADDRESS_KEYS = ("target", "name", "type", "version")
 
-_TYPES: dict[str, Kind] = {
+KINDS: dict[str, Kind] = {
     "temporal": "temporal",
     "spatial": "spatial",
     "dataspace": "dataspace",
@@ -69,7 +69,7 @@ def _clauses_at(leaf: Leaf, constraints: MappingNode) -> Iterator[Clause]:
     for key, value in constraints.entries:
         if given(constraints, key.text) is None:
             continue
-        kind = _TYPES.get(key.text, "parallelism")
+        kind = KINDS.get(key.text, "parallelism")
         _check_place(kind, leaf, key.span)
         if key.text == SHORT_PARALLELISM:
             yield _short_parallelism(leaf, value)
@@ -104,10 +104,10 @@ def _kind_of(node: Node) -> Kind:
     name = as_name(node, "`type`")
     if name == UPPER_UTILIZATION:
         raise no_upper_utilization(node.span)
-    if name not in _TYPES:
-        hint = did_you_mean(name, _TYPES) or f"known are {listing(_TYPES)}"
+    if name not in KINDS:
+        hint = did_you_mean(name, KINDS) or f"known are {listing(KINDS)}"
         raise SpecError(f"unknown constraint type `{name}`", node.span, hint=hint)
-    return _TYPES[name]
+    return KINDS[name]
 
 
 def _short_parallelism(leaf: Leaf, value: Node) -> Clause:

@@ -30,6 +30,7 @@ from model.spec.timeloop.attributes import read_variables
 from model.spec.timeloop.clauses import Clause, node_clauses, target_clauses
 from model.spec.timeloop.conformity import check_coalescing, check_parallelism
 from model.spec.timeloop.context import Context
+from model.spec.timeloop.editing import without
 from model.spec.timeloop.feasibility import check_feasible
 from model.spec.timeloop.hierarchy import HierarchyNode, flattened
 from model.spec.timeloop.mapper import read_mapper
@@ -118,6 +119,8 @@ class LoadedSpec:
         The files that were named.
     document
         The joined text as nodes; `model.spec.places` finds the places of the mapspace in it.
+    problem
+        The section of that name as it was understood; see `LoadedProblem.section`.
     """
 
     mapspace: Mapspace
@@ -126,6 +129,7 @@ class LoadedSpec:
     hierarchy: tuple[HierarchyNode, ...]
     files: tuple[Path, ...]
     document: MappingNode
+    problem: MappingNode | None
 
     def noted(self, further: Iterable[str]) -> LoadedSpec:
         """Return the spec with further notes."""
@@ -174,12 +178,8 @@ def load_timeloop(
     notes = unused_notes(variables or {}, names)
     if options.mapping_file is not None:
         notes.extend(_unpriced(parts[:-1], parts[-1]))
-        parts[:-1] = map(_without_mapping, parts[:-1])
+        parts[:-1] = [without(part, ("mapping",)) for part in parts[:-1]]
     return load_node(reduce(join_specs, parts), files, options).noted(notes)
-
-
-def _without_mapping(top: MappingNode) -> MappingNode:
-    return MappingNode(tuple(entry for entry in top.entries if entry[0].text != "mapping"), top.span, top.tag)
 
 
 def _unpriced(others: Iterable[MappingNode], last: MappingNode) -> Iterator[str]:
@@ -228,6 +228,7 @@ def load_node(
         hierarchy=flattened(context.tree),
         files=tuple(files),
         document=top,
+        problem=context.loaded.section,
     )
 
 

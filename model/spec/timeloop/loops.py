@@ -17,10 +17,10 @@ from model.spec.timeloop.permutation import Permutation, read_permutation
 from model.spec.timeloop.shrinking import irreducible
 from model.spec.timeloop.tree import Leaf
 
-_ITERATION_KEYS = (
+CHOICES = (
     "factors",
     "permutation",
-    "no_reuse",
+    "split",
     "default_max_factor",
     "default_min_factor",
     "remainders",
@@ -30,13 +30,16 @@ _ITERATION_KEYS = (
     "maximize_dims",
     "maximize_dims_capacity",
 )
+"""Constraints on what a mapping says in full; the others say what is counted."""
+
+_TEMPORAL_CHOICES = tuple(key for key in CHOICES if key != "split")
 _OLD_NO_REUSE: dict[Kind, tuple[str, ...]] = {
     "temporal": ("no_temporal_reuse",),
     "spatial": ("no_multicast_no_reduction",),
 }
 _KEYS: dict[Kind, tuple[str, ...]] = {
-    "temporal": (*_ITERATION_KEYS, *_OLD_NO_REUSE["temporal"], "rmw_first_update"),
-    "spatial": (*_ITERATION_KEYS, *_OLD_NO_REUSE["spatial"], "split", "no_link_transfer"),
+    "temporal": (*_TEMPORAL_CHOICES, "no_reuse", *_OLD_NO_REUSE["temporal"], "rmw_first_update"),
+    "spatial": (*CHOICES, "no_reuse", *_OLD_NO_REUSE["spatial"], "no_link_transfer"),
 }
 
 

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from model.spec.documents import Document
 from model.spec.limits import Limits
 from model.spec.scalars import scalar_node
-from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.spec.source import MappingNode, ScalarNode, Span, SpecError, did_you_mean
+from model.spec.timeloop.editing import with_entry, with_leaves
 from model.spec.timeloop.storage import MODELLED_ATTRIBUTES
 from model.sweep import MESHES
 from model.wording import listing
 
 OPTION = "--set-attribute"
-
-_COMPONENT = "!Component"
-_LEAVES = (_COMPONENT, "!Container")
 
 
 @dataclass(frozen=True)
@@ -105,46 +103,30 @@ def with_settings(top: MappingNode, settings: Iterable[AttributeSetting]) -> Map
 
 
 def _with_setting(top: MappingNode, setting: AttributeSetting) -> MappingNode:
-    architecture = top.get("architecture")
     names: list[str] = []
-    changed = None if architecture is None else _walked(architecture, setting, names)
-    if changed is None or setting.node not in names:
+
+    def changed(leaf: MappingNode) -> MappingNode:
+        name = leaf.get("name")
+        if not isinstance(name, ScalarNode):
+            return leaf
+        names.append(name.text)
+        return _set(leaf, setting) if name.text == setting.node else leaf
+
+    architecture = top.get("architecture")
+    edited = None if architecture is None else with_leaves(architecture, changed)
+    if edited is None or setting.node not in names:
         hint = did_you_mean(setting.node, names) or f"its nodes are {listing(names)}"
         raise SpecError(f"the architecture has no node `{setting.node}`", setting.span, hint=hint)
-    return _with_entry(top, "architecture", changed)
-
-
-def _walked(node: Node, setting: AttributeSetting, names: list[str]) -> Node:
-    """Return a part of the architecture with the attribute set; `names` collects those of its nodes."""
-    if isinstance(node, SequenceNode):
-        items = tuple(_walked(item, setting, names) for item in node.items)
-        return SequenceNode(items, node.span, node.tag)
-    if not isinstance(node, MappingNode):
-        return node
-    name = node.get("name")
-    if node.tag in _LEAVES and isinstance(name, ScalarNode):
-        names.append(name.text)
-        return _set(node, setting) if name.text == setting.node else node
-    inner = node.get("nodes")
-    return node if inner is None else _with_entry(node, "nodes", _walked(inner, setting, names))
+    return with_entry(top, "architecture", edited)
 
 
 def _set(node: MappingNode, setting: AttributeSetting) -> MappingNode:
     section = "spatial" if setting.attribute in MESHES else "attributes"
     own = node.get(section)
     own = own if isinstance(own, MappingNode) else MappingNode((), setting.span)
-    is_free = section == "spatial" or (node.tag == _COMPONENT and setting.attribute in MODELLED_ATTRIBUTES)
+    is_free = section == "spatial" or (node.tag == "!Component" and setting.attribute in MODELLED_ATTRIBUTES)
     if setting.attribute not in own and not is_free:
         hint = did_you_mean(setting.attribute, own.keys()) or f"it writes {listing(own.keys())}"
         message = f"`{setting.node}` writes no attribute `{setting.attribute}`"
         raise SpecError(message, setting.span, ((node.span, "the node"),), hint)
-    return _with_entry(node, section, _with_entry(own, setting.attribute, setting.value))
-
-
-def _with_entry(node: MappingNode, name: str, value: Node) -> MappingNode:
-    """Return a mapping with a value replaced, or added."""
-    if name in node:
-        entries = tuple((key, value if key.text == name else old) for key, old in node.entries)
-    else:
-        entries = (*node.entries, (ScalarNode(name, name, False, value.span), value))
-    return MappingNode(entries, node.span, node.tag)
+    return with_entry(node, section, with_entry(own, setting.attribute, setting.value))

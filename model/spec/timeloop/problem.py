@@ -25,6 +25,7 @@ from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.sizes import check_count, check_problem
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.sparsity import check_density
+from model.spec.timeloop.editing import with_entry
 from model.spec.timeloop.version import check_version
 from model.wording import listing
 
@@ -62,12 +63,16 @@ class LoadedProblem:
         What a user should know about the reading.
     instance_keys
         The keys of the instance.
+    section
+        The section as it was understood, with its shape written out and all keys spelt right; None of an
+        Einsum that comes from elsewhere.
     """
 
     problem: Problem
     bound_spans: dict[str, Span]
     notes: tuple[str, ...]
     instance_keys: tuple[str, ...] = ()
+    section: MappingNode | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,8 @@ def read_problem(
     section = as_mapping(node, "`problem`")
     check_keys(section, _PROBLEM_KEYS, "`problem`", ("shape", "instance"))
     check_version(section)
-    shape = _read_shape(section.require("shape", "`problem`"), find_shape, limits)
+    written = _shape_node(section.require("shape", "`problem`"), find_shape)
+    shape = _read_shape(written, limits)
     instance = as_mapping(section.require("instance", "`problem`"), "`instance`")
     check_version(instance)
     notes = [
@@ -137,7 +143,9 @@ def read_problem(
     name = _problem_name(section, instance, shape)
     problem = Problem(name, tuple(shape.dims), tuple(bounds.values()), dataspaces)
     check_problem(problem, limits, instance.span)
-    return LoadedProblem(problem, spans, tuple(notes), tuple(instance.keys()))
+    understood = with_entry(section, "shape", written)
+    understood = with_entry(understood, "instance", _respelt_instance(instance, fields))
+    return LoadedProblem(problem, spans, tuple(notes), tuple(instance.keys()), understood)
 
 
 def _problem_name(section: MappingNode, instance: MappingNode, shape: _Shape) -> str:
@@ -148,10 +156,14 @@ def _problem_name(section: MappingNode, instance: MappingNode, shape: _Shape) ->
     return shape.name or Path(instance.span.file).stem
 
 
-def _read_shape(node: Node, find_shape: ShapeLookup, limits: Limits) -> _Shape:
+def _shape_node(node: Node, find_shape: ShapeLookup) -> MappingNode:
+    """Return the shape that stands in the section, or that it names."""
     if isinstance(node, ScalarNode):
-        node = find_shape(as_name(node, "`shape`"), node.span)
-    shape = as_mapping(node, "`shape`")
+        return find_shape(as_name(node, "`shape`"), node.span)
+    return as_mapping(node, "`shape`")
+
+
+def _read_shape(shape: MappingNode, limits: Limits) -> _Shape:
     own_spaces = next((key for key in _SPACES if key in shape), _SPACES[0])
     check_keys(shape, _SHAPE_KEYS, "`shape`", ("dimensions", own_spaces))
     check_version(shape)
@@ -232,6 +244,13 @@ def _instance_fields(
     if derived:
         notes.append(f"instance {_keys(derived)} not part of the shape: they follow from the others, unused")
     return fields
+
+
+def _respelt_instance(instance: MappingNode, fields: dict[str, Node]) -> MappingNode:
+    """Return the instance with the values that count, and without the spellings that were mended."""
+    kept = (*fields, *SPARSE_KEYS, *DERIVED_KEYS, "name", "version")
+    entries = [(key, fields.get(key.text, value)) for key, value in instance.entries if key.text in kept]
+    return MappingNode(tuple(entries), instance.span, instance.tag)
 
 
 def _respelling_note(key: ScalarNode, name: str, default: Node) -> str:

@@ -208,6 +208,7 @@ def test_the_keys_do_not_depend_on_the_status():
     [
         (["--pareto", "--objective", "edp"], "--objective is of one best mapping"),
         (["--pareto", "--mapping", "-"], "--mapping is of one best mapping"),
+        (["--pareto", "--mapped-spec", "-"], "--mapped-spec is of one best mapping"),
         (["--pareto", "--sensitivity"], "--sensitivity is of one best mapping"),
         (["--pareto", "--certificate", "out.json"], "--certificate is of one best mapping"),
         (["--plot", "out.svg"], "it needs --pareto"),

@@ -128,6 +128,7 @@ def test_what_cannot_be_tiled_ends_with_four(capsys):
         ("--operator unary --input 1,0", "'0' is not a positive integer"),
         ("--operator pooling --input 1,8,8,8 --kernel 1,2,3", "is not one number or two"),
         ("--operator unary --input 1,2 --mapping m.yaml", "--mapping needs --onto"),
+        ("--operator unary --input 1,2 --mapped-spec m.yaml", "--mapped-spec needs --onto"),
         ("--operator unary --input 1,2 --set a=1", "--set needs --onto"),
         ("--operator unary --input 1,2 --ignore-sparse", "--ignore-sparse needs --onto"),
         ("--onto a.yaml --operator unary", "--operator has no meaning with --onto"),
@@ -170,6 +171,16 @@ def test_onto_an_architecture(tmp_path, capsys):
     assert main(["evaluate", *specs, "--mapping", str(path)]) == 0
     evaluated = capsys.readouterr().out
     assert evaluated.split("Totals")[1].split("VALID")[0] in text
+
+
+@pytest.mark.parametrize("architecture", ["smv_like", "tpu_like"])
+def test_the_specs_with_the_mapping_price_the_same(architecture, tmp_path, capsys):
+    """Also where the mapping breaks constraints: those that it settles are not in the file."""
+    path = tmp_path / "mapped.yaml"
+    code, text = _run(_onto(architecture), capsys, "--mapped-spec", str(path))
+    assert code == 0
+    main(["evaluate", str(path)])
+    assert capsys.readouterr().out.split("Totals")[1].split("VALID")[0] in text
 
 
 def test_onto_an_architecture_as_json(capsys):

@@ -1,9 +1,12 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from model.architecture import Fanout
 from model.spec.timeloop import LoadedSpec, load_timeloop
+from model.spec.timeloop.settled import settled_spec
+from model.spec.writing import spec_text
 from tests.conftest import SHARED
 
 DESIGNS = SHARED / "reference" / "designs"
@@ -63,3 +66,20 @@ def test_all_layers_load(architecture):
 def test_the_stride_is_the_one_that_the_author_meant():
     problem = load_design("eyeriss_like", "../layer_shapes/resnet18/00.yaml").mapspace.problem
     assert {t.dim: t.coefficient for t in problem.dataspace("Inputs").ranks[2]} == {"R": 1, "P": 2}
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_one_file_says_the_same(architecture, tmp_path):
+    """Also where the stride that was meant has a name that Timeloop does not read."""
+    loaded = load_design(architecture, "../layer_shapes/resnet18/00.yaml")
+    path = tmp_path / "design.yaml"
+    path.write_text(spec_text(settled_spec(loaded)), encoding="utf-8")
+    again = load_timeloop([path])
+    assert not any("is read as" in note for note in again.notes)
+    # A shape without a name is called as its file is.
+    assert replace(again.mapspace.problem, name="") == replace(loaded.mapspace.problem, name="")
+    first, second = loaded.mapspace.architecture, again.mapspace.architecture
+    assert first.compute_instances == second.compute_instances
+    for before, after in zip(first.levels, second.levels, strict=True):
+        assert (before.name, before.size_words) == (after.name, after.size_words)
+        assert (before.energy.read, before.energy.fill) == (after.energy.read, after.energy.fill)

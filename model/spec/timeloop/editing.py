@@ -1,0 +1,37 @@
+"""Spec nodes with parts replaced or left out; nodes are never changed, so all of it returns new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode
+
+_LEAF_TAGS = ("!Component", "!Container")
+
+
+def with_entry(node: MappingNode, name: str, value: Node) -> MappingNode:
+    """Return a mapping with a value replaced, or added."""
+    if name in node:
+        entries = tuple((key, value if key.text == name else old) for key, old in node.entries)
+    else:
+        entries = (*node.entries, (ScalarNode(name, name, False, value.span), value))
+    return MappingNode(entries, node.span, node.tag)
+
+
+def without(node: MappingNode, names: Container[str]) -> MappingNode:
+    """Return a mapping without the entries of these names."""
+    entries = tuple((key, value) for key, value in node.entries if key.text not in names)
+    return MappingNode(entries, node.span, node.tag)
+
+
+def with_leaves(node: Node, change: Callable[[MappingNode], MappingNode]) -> Node:
+    """Return a part of the architecture with its components and containers changed."""
+    if isinstance(node, SequenceNode):
+        items = tuple(with_leaves(item, change) for item in node.items)
+        return SequenceNode(items, node.span, node.tag)
+    if not isinstance(node, MappingNode):
+        return node
+    if node.tag in _LEAF_TAGS:
+        return change(node)
+    inner = node.get("nodes")
+    return node if inner is None else with_entry(node, "nodes", with_leaves(inner, change))

@@ -1,0 +1,77 @@
+"""The files that hold a mapping: the mapping alone, and the specs with it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from solver.cli.options import file_path
+from solver.cli.output import NO_MAPPING, write_output, write_stderr
+
+if TYPE_CHECKING:
+    from model.mapping import Mapping
+    from model.spec.timeloop import LoadedSpec
+
+
+def add_mapping(parser: argparse.ArgumentParser, condition: str = "") -> None:
+    """Add ``--mapping OUT`` and ``--mapped-spec OUT``; `condition` says what they need."""
+    parser.add_argument(
+        "--mapping",
+        type=file_path,
+        metavar="OUT",
+        help=f"{condition}write the mapping as Timeloop v4 YAML (- is stdout)",
+    )
+    parser.add_argument(
+        "--mapped-spec",
+        type=file_path,
+        metavar="OUT",
+        help=f"{condition}write all specs as one Timeloop v4 YAML file, with the mapping in place of the "
+        "constraints that it settles (- is stdout)",
+    )
+
+
+def settled_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
+    """Return what ``--mapped-spec`` writes before the mapping; nothing where it is not asked for.
+
+    Raises
+    ------
+    SpecError
+        The specs cannot be written; to be called before a search takes its time.
+    """
+    if arguments.mapped_spec is None:
+        return ""
+    from model.spec.timeloop.settled import settled_spec  # noqa: PLC0415 (only when asked for)
+    from model.spec.writing import spec_text  # noqa: PLC0415
+
+    return spec_text(settled_spec(loaded))
+
+
+def mapping_steps(
+    loaded: LoadedSpec, mapping: Mapping | None, settled: str, arguments: argparse.Namespace
+) -> list[Callable[[], None]]:
+    """Return the steps that write a mapping where it is asked for; without one, that say so.
+
+    Parameters
+    ----------
+    loaded
+        The specs.
+    mapping
+        A mapping of them, if one was found.
+    settled
+        The text of `settled_text`.
+    arguments
+        Where to write.
+    """
+    prefixes = ((arguments.mapping, ""), (arguments.mapped_spec, settled))
+    asked = [(path, prefix) for path, prefix in prefixes if path is not None]
+    if not asked:
+        return []
+    if mapping is None:
+        return [partial(write_stderr, NO_MAPPING)]
+    from solver.report.timeloop_mapping import mapping_targets, mapping_yaml  # noqa: PLC0415
+
+    mapspace = loaded.mapspace
+    text = mapping_yaml(mapping_targets(mapspace.problem, mapspace.architecture, mapping))
+    return [partial(write_output, path, prefix + text) for path, prefix in asked]

@@ -1,0 +1,201 @@
+"""The specs with a mapping in them: they price as the search did, and take the mapping as it is."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from model.spec.source import to_plain
+from model.spec.timeloop import load_timeloop
+from solver.cli.main import main
+from tests.conftest import REPOSITORY
+
+DATA = Path(__file__).parent / "data"
+ROW = (DATA / "row.yaml").read_text()
+ARCHITECTURES = sorted((REPOSITORY / "specs" / "architectures").glob("*.yaml"))
+SMALL = """\
+problem: {version: 0.4, shape: cnn-layer, instance: {R: 3, S: 1, P: 4, Q: 2, C: 8, K: 16, N: 1, Wstride: 2}}
+"""
+TEMPLATE = """\
+{% set sizes = [64, 8] %}
+variables: {WIDTH: 8, COLUMNS: WIDTH // 2}
+ignore_bounds: &bounds {R: 3, P: 1, C: 4, K: {{ k }}, N: 1, Wstride: 1}
+problem:
+  shape: conv1d
+  instance: {<<: *bounds, P: 4, WSTRIDE: 2}
+architecture:
+  version: 0.4
+  nodes:
+  - !Component
+    name: DRAM
+    class: DRAM
+    attributes: {width: WIDTH * 4, datawidth: WIDTH}
+    energy: &energy {read: 512, write: 512, leak: 0}
+  - !Container
+    name: chip
+    attributes: {has_power_gating: true, technology: "45nm"}
+  - !Hierarchical
+    nodes:
+    - !Component
+      <<: &storage
+        class: SRAM
+        attributes: &attributes {width: WIDTH, depth: depth_of_all, datawidth: WIDTH}
+      name: buffer
+      attributes: {<<: *attributes, depth_of_all: {{ sizes[0] }}}
+      energy: {<<: *energy, read: 6.25, leak: 0.04}
+      constraints:
+        dataspace: {keep: [Inputs, Outputs]}
+        temporal: &temporal {permutation: [C, R], no_reuse: [Inputs]}
+  - !Container
+    name: PE
+    spatial: {meshX: COLUMNS, meshY: 3}
+    constraints:
+      spatial:
+        factors: [R=1, N=1, ('P=' + str(WIDTH // 8))]
+        permutation: [C, K]
+        split: 1
+        no_reuse: [Inputs]
+  - !Parallel
+    nodes:
+    - !Component
+      <<: *storage
+      name: weight_spad
+      attributes: {<<: *attributes, depth_of_all: {{ sizes[1] }}}
+      energy: *energy
+      constraints: {dataspace: {keep: [Weights]}, temporal: {factors_only: [C=0]}}
+    - !Component
+      <<: *storage
+      name: output_spad
+      attributes: {<<: *attributes, depth_of_all: {{ sizes[1] }}}
+      energy: {<<: *energy, update: 2}
+      constraints: {dataspace: {keep: [Outputs]}}
+    - !Nothing
+      constraints: {dataspace: {keep: [Inputs]}}
+  - !Component {name: mac, class: intmac, energy: 1.15}
+architecture_constraints:
+  targets:
+  - {target: output_spad, type: temporal, factors: [C=1, R=1], permutation: [P, K]}
+  - {target: output_spad, type: temporal, rmw_first_update: [Outputs]}
+constraints_II:
+- {target: mac, type: utilization, min: 0.05}
+"""
+
+
+def round_trip(words, tmp_path):
+    """Map, price what was written, and return the written file."""
+    found, priced, out = tmp_path / "found.json", tmp_path / "priced.json", tmp_path / "out" / "mapped.yaml"
+    out.parent.mkdir()
+    assert main(["map", *words, "--quiet", "--json", str(found), "--mapped-spec", str(out)]) == 0
+    assert main(["evaluate", str(out), "--quiet", "--json", str(priced)]) == 0
+    first, second = json.loads(found.read_text()), json.loads(priced.read_text())
+    for key in ("energy_pj", "cycles", "edp_pj_cycles", "utilization", "levels", "mapping"):
+        assert first[key] == second[key]
+    return out
+
+
+@pytest.fixture
+def template(tmp_path):
+    path = tmp_path / "spec.yaml.jinja2"
+    path.write_text(TEMPLATE)
+    return str(path)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda path: path.stem)
+def test_shipped_architectures_price_the_same(architecture, tmp_path):
+    layer = tmp_path / "layer.yaml"
+    layer.write_text(SMALL)
+    round_trip([str(architecture), str(layer)], tmp_path)
+
+
+@pytest.mark.parametrize("options", [[], ["--timeloop-padding"]])
+def test_a_template_with_all_that_specs_may_hold_prices_the_same(options, template, tmp_path):
+    out = round_trip([template, "--set", "k=6", *options], tmp_path)
+    text = out.read_text()
+    assert [mark for mark in ("{{", "{%", "<<", "permutation: [C, R]", "utilization") if mark in text] == []
+    assert "depth: depth_of_all" in text
+    assert "technology: '45nm'" in text
+
+
+def test_what_the_front_end_joins_does_not_collide(template, tmp_path):
+    """Constraints and mapping share no key but those whose dataspaces are joined one by one."""
+    document = load_timeloop([round_trip([template, "--set", "k=6"], tmp_path)]).document
+    constrained = {}
+    for node in _leaves(to_plain(document.get("architecture"))):
+        for kind, keys in node.get("constraints", {}).items():
+            constrained.setdefault((node.get("name"), kind), set()).update(keys)
+    for target in to_plain(document.get("architecture_constraints"))["targets"]:
+        constrained.setdefault((target["target"], target["type"]), set()).update(target)
+    mapping = to_plain(document.get("mapping"))
+    kinds = {(target["target"], target["type"]) for target in mapping}
+    assert len(kinds) == len(mapping)
+    shared = [constrained.get((own["target"], own["type"]), set()) & set(own) for own in mapping]
+    assert set().union(*shared) == {"keep", "target", "type"}
+
+
+def _leaves(part):
+    for node in part.get("nodes", ()):
+        yield node
+        yield from _leaves(node)
+
+
+def test_the_file_is_written_beside_the_mapping(tmp_path):
+    whole, mapping = tmp_path / "whole.yaml", tmp_path / "mapping.yaml"
+    words = ["map", str(DATA / "row.yaml"), "--quiet", "--mapped-spec", str(whole), "--mapping", str(mapping)]
+    assert main(words) == 0
+    assert whole.read_text().endswith(mapping.read_text())
+
+
+def test_stdout_holds_the_file_alone(capsys, tmp_path):
+    assert main(["map", str(DATA / "row.yaml"), "--mapped-spec", "-"]) == 0
+    path = tmp_path / "out.yaml"
+    path.write_text(capsys.readouterr().out)
+    assert load_timeloop([path]).mapping is not None
+
+
+def test_without_a_mapping_nothing_is_written_and_that_is_said_once(tmp_path, capsys):
+    out = tmp_path / "out.yaml"
+    words = ["--quiet", "--time-limit", "0", "--mapped-spec", str(out), "--mapping", str(tmp_path / "m.yaml")]
+    assert main(["map", str(DATA / "row.yaml"), *words]) == 5
+    assert capsys.readouterr().err == "note: no mapping is written: none was found\n"
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--mapped-spec", "{spec}"], "it is one of the inputs"),
+        (["--mapped-spec", "-", "--mapping", "-"], "two outputs are to be written to the same place"),
+        (["--mapped-spec", "{spec}.out", "--json", "{spec}.out"], "two outputs"),
+        (["--mapped-spec", "no/such/out.yaml"], "there is no directory"),
+    ],
+)
+def test_files_that_cannot_be_written_are_refused_before_the_search(words, message, tmp_path, capsys):
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(ROW)
+    assert main(["map", str(spec), *(word.format(spec=spec) for word in words)]) == 2
+    assert message in capsys.readouterr().err
+    assert spec.read_text() == ROW
+
+
+def test_specs_that_cannot_be_written_are_refused_before_the_search(tmp_path, capsys, monkeypatch):
+    spec = tmp_path / "spec.yaml.jinja2"
+    spec.write_text(ROW.replace("name: conv1d", "name: \"{{ '{' }}{ x\""))
+    monkeypatch.setattr("solver.guided.map_or_explain", None)
+    assert main(["map", str(spec), "--mapped-spec", str(tmp_path / "out.yaml")]) == 2
+    assert "would make a template" in capsys.readouterr().err
+
+
+def test_an_output_that_fails_does_not_take_the_other_along(tmp_path, capsys, monkeypatch):
+    out, mapping = tmp_path / "out.yaml", tmp_path / "mapping.yaml"
+    write = Path.write_text
+
+    def failing(path, *args, **options):
+        if path == mapping:
+            raise OSError(28, "No space left on device")
+        return write(path, *args, **options)
+
+    monkeypatch.setattr(Path, "write_text", failing)
+    words = ["--quiet", "--mapping", str(mapping), "--mapped-spec", str(out)]
+    assert main(["map", str(DATA / "row.yaml"), *words]) == 2
+    assert f"cannot write {mapping}: No space left" in capsys.readouterr().err
+    assert load_timeloop([out]).mapping is not None
