@@ -200,10 +200,14 @@ class Walk:
             least = self.space.sliding_words(place, c, boundary.unrolling)[tiles]
             carried = self._carried(place, c, least)
             words = np.where(self.alive[place], np.minimum(words, carried), words)
-            for d in (d for d in component.dims if (place, d) in self.leads):
+            for d in (d for d in component.dims if self._leads_anywhere(place, d)):
                 led = self._led(place, c, self._lead(place, c, d), least)
                 words = np.where(self.leads[place, d], np.minimum(words, led), words)
         return -(-(words * tables.irrelevant_tiles[tiles]) // (instances * self.runs[place]))
+
+    def _leads_anywhere(self, place: int, dim: int) -> bool:
+        """Whether the loop over `dim` may be the innermost one that moves some candidate's tile."""
+        return (place, dim) in self.leads and bool(self.leads[place, dim].any())
 
     def _lead(self, place: int, c: int, dim: int) -> _Lead:
         """The loop over `dim` in this slot as the innermost one that moves component `c`."""
