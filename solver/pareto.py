@@ -26,8 +26,9 @@ from solver.result import (
     Termination,
 )
 from solver.search.completion import Priced
+from solver.search.floor import floor
 from solver.search.goal import NO_CAPS, Caps
-from solver.search.mapper import SharedSearch, floor
+from solver.search.mapper import SharedSearch
 
 DEFAULTS = Options()
 

@@ -60,7 +60,7 @@ class Options:
         Nodes that are branched in one subproblem before the CP-SAT core takes over.
     memory_limit_mib
         Budget for the tables of the search, by an estimate, in each worker: if they do not fit, dimensions
-        are tiled coarsely, and nothing is proven.
+        have fewer tiles, and nothing is proven.
     """
 
     objectives: tuple[str, ...] | None = None

@@ -25,6 +25,9 @@ FloatArray = npt.NDArray[np.float64]
 SHORT_ROW, MANY_ROWS = 8, 500
 """Entries up to which the rows of an array are short, and rows from which on it has many."""
 
+FEW_BASES, MANY_POWERS = 2, 4
+"""Bases up to which those with so many powers get fewer of them, when a lattice is made coarser."""
+
 PAIRS_PER_STATE = 4
 """Up to this many pairs per lattice state, comparing pairs is faster than sweeping the lattice."""
 
@@ -32,20 +35,35 @@ INFINITY = 1 << 59
 """Stands for "impossible" in tables; a dozen of them still add up without overflow."""
 
 
+Steps = tuple[tuple[int, int], ...]
+"""Bases and largest exponents: the products of their powers are the extents of a dimension."""
+
+
+def coarsened(steps: Steps) -> Steps:
+    """Fewer extents of the same bound: a base with half as many powers, or one instead of two."""
+    base, exponent = max(steps, key=lambda own: own[1])
+    if len(steps) <= FEW_BASES and exponent >= MANY_POWERS:
+        half = exponent // 2
+        halves = ((base**half, 2),) if exponent % 2 == 0 else ((base**half, 1), (base ** (half + 1), 1))
+        return (*halves, *(own for own in steps if own != (base, exponent)))
+    whole = (math.prod(base**exponent for base, exponent in steps[-2:]), 1)
+    return (*steps[:-2], whole)
+
+
 @dataclass(frozen=True)
 class Lattice:
     """The lattice of divisor vectors of `bounds` (all greater than 1).
 
-    Dimensions in `coarse` have only the extents 1 and their bound: a part of the lattice, for when the
-    whole one does not fit into memory.
+    Dimensions in `coarse` have the extents that their own steps make up: a part of the lattice, for when
+    the whole one does not fit into memory.
     """
 
     bounds: tuple[int, ...]
-    coarse: frozenset[int] = frozenset()
+    coarse: tuple[tuple[int, Steps], ...] = ()
 
-    def steps(self, dim: int) -> tuple[tuple[int, int], ...]:
-        """Bases and largest exponents that make up the extents of a dimension: its primes."""
-        return ((self.bounds[dim], 1),) if dim in self.coarse else prime_factors(self.bounds[dim])
+    def steps(self, dim: int) -> Steps:
+        """Bases and largest exponents that make up the extents of a dimension: as a rule its primes."""
+        return dict(self.coarse).get(dim) or prime_factors(self.bounds[dim])
 
     @cached_property
     def axes(self) -> tuple[tuple[int, int, int], ...]:
@@ -275,7 +293,7 @@ class Slot:
             (place, places[value // factor])
             for factor in self.allowed[dim]
             for place, value in enumerate(values)
-            if value % factor == 0
+            if value % factor == 0 and value // factor in places
         )
         for target, source in steps:
             np.minimum(new[:, target], old[:, source], out=new[:, target])

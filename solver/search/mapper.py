@@ -27,7 +27,9 @@ from solver.result import (
 )
 from solver.search.completion import Priced
 from solver.search.engine import Counters, Search
-from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal, objective_value
+from solver.search.floor import floor
+from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
+from solver.search.lattice import coarsened
 from solver.search.ledger import unsearched
 from solver.search.space import SearchSpace
 from solver.search.stopping import Stopped
@@ -39,6 +41,9 @@ HEADROOM = 1 << 58
 
 LARGEST_INCUMBENT = 1 << 59
 """Quanta above which an incumbent may have been compared with capped prices."""
+
+COARSEST = 2
+"""Extents that a dimension has at the least: 1 and its bound."""
 
 PROGRESS_PERIOD_S = 0.1
 
@@ -249,21 +254,16 @@ class SharedSearch:
 
 
 def _affordable(mapspace: Mapspace, most_bytes: int, stop: StopCallback) -> SearchSpace:
-    """The whole search space, or as much of it as fits: without the finest dimensions' extents."""
+    """The whole search space, or as much of it as fits: with fewer extents of the finest dimensions."""
     space = SearchSpace(mapspace, stop=stop)
-    while space.estimated_bytes > most_bytes and len(space.coarse) < len(space.active):
-        fine = [d for d, dim in enumerate(space.active) if dim not in space.coarse]
-        finest = max(fine, key=lambda d: len(space.lattice.divisors_of(d)))
-        space = SearchSpace(mapspace, space.coarse | {space.active[finest]}, stop)
+    while space.estimated_bytes > most_bytes:
+        lattice = space.lattice
+        finest = max(range(len(space.active)), key=lambda d: lattice.counts[d], default=None)
+        if finest is None or lattice.counts[finest] <= COARSEST:
+            return space
+        coarser = {**dict(space.coarse), space.active[finest]: coarsened(lattice.steps(finest))}
+        space = SearchSpace(mapspace, tuple(coarser.items()), stop)
     return space
-
-
-def floor(mapspace: Mapspace, objective: str) -> int:
-    """Bound that holds for any mapping: all arithmetic units busy, and no access counted."""
-    architecture, computes = mapspace.architecture, mapspace.problem.computes
-    return objective_value(
-        objective, computes * architecture.compute.energy, -(-computes // architecture.compute_instances)
-    )
 
 
 def _quantum(survey: Survey) -> int:

@@ -14,7 +14,7 @@ from model.choices import keep_options
 from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
 from solver.search.dataspaces import DataspaceView, Tables, tables, view
-from solver.search.lattice import BoolArray, IntArray, Lattice, Slot
+from solver.search.lattice import BoolArray, IntArray, Lattice, Slot, Steps
 from solver.search.spatial import Factors, StageClass, fanout_choices
 from solver.search.stages import StageRules
 from solver.search.stopping import Stop, Stopped, never
@@ -40,12 +40,12 @@ class SearchSpace:
 
     Levels are storage levels, outermost first. Stage l is what lies between the tile of level l and
     the tile of level l + 1 (or the compute): the temporal loops of level l, then the fanouts below.
-    Dimensions of bound 1 are left out. Those in `coarse` are tiled not at all or in full. Where there
-    may be very many keep masks or spatial choices, `stop` is asked, and `Stopped` is raised.
+    Dimensions of bound 1 are left out. Those in `coarse` have the tiles that their own steps make up. Where
+    there may be very many keep masks or spatial choices, `stop` is asked, and `Stopped` is raised.
     """
 
     mapspace: Mapspace
-    coarse: frozenset[str] = frozenset()
+    coarse: tuple[tuple[str, Steps], ...] = ()
     stop: Stop = field(default=never, compare=False, repr=False)
 
     @property
@@ -71,7 +71,7 @@ class SearchSpace:
     @cached_property
     def lattice(self) -> Lattice:
         """All vectors of tile extents."""
-        coarse = frozenset(d for d, dim in enumerate(self.active) if dim in self.coarse)
+        coarse = tuple((self.active.index(dim), steps) for dim, steps in self.coarse)
         return Lattice(tuple(self.problem.bound[dim] for dim in self.active), coarse)
 
     @property

@@ -13,6 +13,7 @@ from types import TracebackType
 from model.mapspace import Mapspace
 from solver.processes import Workers
 from solver.search.bounds import BoundTables, LatticeBounds, Survivors
+from solver.search.lattice import Steps
 from solver.search.loads import LoadSubproblem
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.stopping import Stopped, never
@@ -129,7 +130,7 @@ _SPACES: list[SearchSpace] = []
 """The worker's own search space."""
 
 
-def _prepare(mapspace: Mapspace, coarse: frozenset[str]) -> None:
+def _prepare(mapspace: Mapspace, coarse: tuple[tuple[str, Steps], ...]) -> None:
     _SPACES[:] = [SearchSpace(mapspace, coarse)]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from model.numbers import divisors, prime_factors
-from solver.search.lattice import INFINITY, Lattice, Slot
+from solver.search.lattice import INFINITY, Lattice, Slot, coarsened
 from tests.solver.search.unusual import random_slot
 
 BOUNDS = ((), (2,), (12,), (7, 4), (6, 30), (8, 9, 5), (2, 3, 2, 6))
@@ -116,3 +116,16 @@ def test_reach_by_pairs_and_by_sweep(seed: int, pairs: int, monkeypatch: pytest.
 def test_infinities_of_all_tables_add_up():
     assert sum([np.int64(INFINITY)] * 12) == 12 * INFINITY
     assert math.log2(12 * INFINITY) < 63
+
+
+@pytest.mark.parametrize("bound", [2, 7, 12, 49, 64, 128, 210, 360, 960, 1024, 5040, 3**5 * 4])
+def test_coarsened_steps_make_up_fewer_divisors(bound: int):
+    lattice = Lattice((bound,))
+    assert lattice.divisors_of(0)[-1] == bound
+    while lattice.size > 2:
+        coarser = Lattice((bound,), ((0, coarsened(lattice.steps(0))),))
+        extents = coarser.divisors_of(0)
+        assert {1, bound} <= {*extents} < {*lattice.divisors_of(0)}
+        assert len({*extents}) == coarser.size >= lattice.size // 6
+        lattice = coarser
+    assert lattice.divisors_of(0) == (1, bound)

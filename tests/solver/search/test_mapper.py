@@ -9,10 +9,14 @@ import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.numbers import divisors, prime_factors
 from model.problem import Dataspace, Problem, Term
 from model.spec.timeloop import load_timeloop
 from solver.result import Options, Progress, Status, Termination
-from solver.search import map_einsum
+from solver.search import map_einsum, mapper
+from solver.search import space as space_module
+from solver.search.lattice import coarsened
+from solver.search.space import SearchSpace
 from tests.bruteforce import enumerate_mappings, optima, optimum
 from tests.conftest import REPOSITORY
 from tests.strategies import random_mapspaces
@@ -295,12 +299,47 @@ def test_tiny_bounds_need_no_search():
 
 
 def test_a_part_of_the_space_proves_nothing():
-    """With too little memory for all tiles a mapping is found, and never called optimal."""
+    """With too little memory for all tiles a mapping is found, not called optimal if some are left out."""
     for mapspace in random_mapspaces(31, 12, 500):
         best = optimum(mapspace, "energy")
         result = map_einsum(mapspace, Options(objectives=("energy",), memory_limit_mib=1))
+        if all(len(divisors(bound)) <= 2 for bound in mapspace.problem.bounds):
+            assert best is not None
+            assert (result.status, result.value) == (Status.OPTIMAL, best[0])
+            continue
         assert result.status in (Status.FEASIBLE, Status.UNKNOWN)
         assert result.termination is Termination.MEMORY_LIMIT
         if result.value is not None:
             assert best is not None
             assert result.bound <= best[0] <= result.value
+
+
+def test_as_much_of_the_space_is_searched_as_fits(monkeypatch: pytest.MonkeyPatch):
+    """With a part of the memory that all tiles take, the mapping is nearly as good as the best one."""
+    best = map_einsum(LARGE, Options(objectives=("energy",)))
+    monkeypatch.setattr(space_module, "MEMO_BYTES", 0)
+    assert 8 << 20 < SearchSpace(LARGE).estimated_bytes < 16 << 20
+    states = [best.statistics.states]
+    for memory_limit_mib in (8, 4, 2, 1):
+        result = map_einsum(LARGE, Options(objectives=("energy",), memory_limit_mib=memory_limit_mib))
+        assert (result.status, result.termination) == (Status.FEASIBLE, Termination.MEMORY_LIMIT)
+        assert result.bound <= best.value <= result.value <= best.value * 1.1
+        states.append(result.statistics.states)
+    assert states == sorted(states, reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_coarse_spaces_have_mappings_of_the_whole_one(seed: int, monkeypatch: pytest.MonkeyPatch):
+    found = 0
+    for mapspace in random_mapspaces(350 + seed, 12, 600):
+        best = optimum(mapspace, "energy")
+        dims = [dim for dim in mapspace.problem.dims if mapspace.problem.bound[dim] > 1]
+        coarse = tuple((dim, coarsened(prime_factors(mapspace.problem.bound[dim]))) for dim in dims[::2])
+        monkeypatch.setattr(mapper, "_affordable", lambda m, _, stop, c=coarse: SearchSpace(m, c, stop))
+        result = map_einsum(mapspace, Options(objectives=("energy",)))
+        assert result.status in (Status.FEASIBLE, Status.UNKNOWN)
+        if result.value is not None:
+            assert best is not None
+            assert result.bound <= best[0] <= result.value
+            found += 1
+    assert found > 3

@@ -1,0 +1,56 @@
+"""Bounds that hold for all mappings, without a look at any tile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from model.architecture import Fanout, Node, StorageLevel
+from model.choices import keep_options
+from model.mapspace import Mapspace
+from model.problem import Dataspace
+from solver.search.goal import objective_value
+
+
+def floor(mapspace: Mapspace, objective: str) -> int:
+    """Bound on an objective of any mapping.
+
+    All arithmetic units are busy, and every dataspace is read or updated by the level that does it for
+    the least energy, for all children at once; no other access counts.
+    """
+    architecture, computes = mapspace.architecture, mapspace.problem.computes
+    energy = computes * architecture.compute.energy + math.floor(computes * _operands(mapspace))
+    return objective_value(objective, energy, -(-computes // architecture.compute_instances))
+
+
+def _operands(mapspace: Mapspace) -> Fraction:
+    """Energy of the operands of one compute at the least."""
+    return sum((_operand(mapspace, space) for space in mapspace.problem.dataspaces), Fraction(0))
+
+
+def _operand(mapspace: Mapspace, space: Dataspace) -> Fraction:
+    """The same of one dataspace: by any level that may be the innermost one to keep it."""
+    nodes, found = mapspace.architecture.nodes, list[Fraction]()
+    for level, position in enumerate(mapspace.architecture.storage_indices):
+        node, options = nodes[position], keep_options(mapspace.keep[level], level, space.name)
+        assert isinstance(node, StorageLevel)  # its position says so
+        own = _word_energy(node, space) / _most_served(nodes[position:], space)
+        if options == (True,) and space.name not in node.no_coalesce:
+            found = [own]
+        elif any(options):
+            found.append(own)
+    return min(found, default=Fraction(0))
+
+
+def _word_energy(level: StorageLevel, space: Dataspace) -> Fraction:
+    """Energy of one word of a full vector, which as many instances share as may."""
+    packing = level.packing_of(space.name)
+    action = level.energy.update if space.read_write else level.energy.read
+    return Fraction(action * packing.accesses_per_block, packing.block_size * level.cluster_size)
+
+
+def _most_served(nodes: Sequence[Node], space: Dataspace) -> int:
+    """Computes inside of `nodes` that one word may serve at a time."""
+    fanouts = (node for node in nodes if isinstance(node, Fanout))
+    return math.prod(fanout.size for fanout in fanouts if space.name not in fanout.no_multicast)

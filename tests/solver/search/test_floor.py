@@ -1,0 +1,73 @@
+"""The bound that holds without a look at any tile: below the optimum, and near it where little is open."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from model.architecture import AccessEnergy, Compute, Fanout, Packing, StorageLevel
+from model.mapspace import KeepRules, Mapspace
+from solver.search.floor import floor
+from tests.bruteforce import optima
+from tests.reference_optima import OBJECTIVES
+from tests.strategies import random_mapspaces
+from tests.test_bruteforce import free_mapspace, matmul
+
+MAC = 7
+
+DRAM = StorageLevel("dram", energy=AccessEnergy(100, 100, 100))
+REGISTERS = StorageLevel("registers", energy=AccessEnergy(3, 1, 2))
+
+
+def mapspace_of(*nodes: StorageLevel | Fanout, keep: bool = True) -> Mapspace:
+    """A matrix product of 4 x 3 x 2, all of whose levels keep everything, or what they like."""
+    mapspace = free_mapspace(matmul(4, 3, 2), *nodes, keep=keep)
+    return replace(mapspace, architecture=replace(mapspace.architecture, compute=Compute("mac", energy=MAC)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_mapping_is_below(seed: int):
+    for mapspace in random_mapspaces(340 + seed, 20, 500):
+        for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
+            assert best is None or floor(mapspace, objective) <= best[0]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "keep", "operands"),
+    [
+        ((DRAM,), True, 100 + 100 + 100),
+        ((DRAM, REGISTERS), True, 3 + 3 + 2),
+        ((DRAM, Fanout("mesh", 4), REGISTERS), True, 3 + 3 + 2),
+        # One read of the DRAM may serve a thousand computes.
+        ((DRAM, Fanout("mesh", 1000), REGISTERS), False, Fraction(3, 10)),
+        ((DRAM, Fanout("mesh", 1000, no_multicast=frozenset("A")), REGISTERS), False, 3 + Fraction(2, 10)),
+        ((DRAM, replace(REGISTERS, block_size=4, cluster_size=2)), True, Fraction(3 + 3 + 2, 8)),
+        (
+            (DRAM, replace(REGISTERS, packing=(Packing("A", 2, accesses_per_block=5),))),
+            True,
+            Fraction(15, 2) + 3 + 2,
+        ),
+    ],
+)
+def test_every_operand_counts(nodes: tuple[StorageLevel | Fanout, ...], keep: bool, operands: int | Fraction):
+    computes = 4 * 3 * 2
+    assert floor(mapspace_of(*nodes, keep=keep), "energy") == int(computes * (MAC + operands))
+
+
+def test_levels_outside_of_one_that_keeps_do_not_count():
+    mapspace = mapspace_of(DRAM, REGISTERS)
+    free = replace(mapspace, keep=(mapspace.keep[0], KeepRules(frozenset("A"), frozenset("B"))))
+    # Z, read and updated, is kept by the registers or not.
+    assert floor(free, "energy") == 24 * (MAC + 3 + 100 + 2)
+
+
+def test_streams_that_pass_through_do_not_count_as_kept():
+    """Where nothing is kept farther out, a level that does not coalesce keeps nothing."""
+    level = replace(DRAM, no_coalesce=frozenset("Z"))
+    assert floor(mapspace_of(REGISTERS, level), "energy") == 24 * (MAC + 100 + 100 + 2)
+
+
+def test_latency_and_edp():
+    mapspace = mapspace_of(DRAM, Fanout("mesh", 5))
+    assert floor(mapspace, "latency") == 5
+    assert floor(mapspace, "edp") == 5 * floor(mapspace, "energy")
