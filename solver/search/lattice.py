@@ -28,8 +28,8 @@ SHORT_ROW, MANY_ROWS = 8, 500
 FEW_BASES, MANY_POWERS = 2, 4
 """Bases up to which those with so many powers get fewer of them, when a lattice is made coarser."""
 
-PAIRS_PER_STATE = 4
-"""Up to this many pairs per lattice state, comparing pairs is faster than sweeping the lattice."""
+PAIRS_PER_STATE = 0.1
+"""Up to this many pairs per lattice state and axis, comparing them is faster than sweeping along the axes."""
 
 INFINITY = 1 << 59
 """Stands for "impossible" in tables; a dozen of them still add up without overflow."""
@@ -310,7 +310,6 @@ class Reach:
         self._slot = slot
         self._sources = sources
         self._targets = targets
-        self._pairs = len(sources) * len(targets) <= PAIRS_PER_STATE * slot.lattice.size
         self._leads: dict[tuple[int, ...] | None, BoolArray] = {}
 
     def least(self, values: IntArray, dims: tuple[int, ...] | None = None) -> IntArray:
@@ -318,7 +317,7 @@ class Reach:
 
         Sources and targets are equal in the dimensions that are not in `dims` (default: all are in).
         """
-        if not self._pairs:
+        if self._are_many(dims):
             table = np.full(self._slot.lattice.size, INFINITY, dtype=np.int64)
             np.minimum.at(table, self._sources, values)
             return self._slot.sweep(table, dims)[self._targets]
@@ -326,3 +325,10 @@ class Reach:
             self._leads[dims] = self._slot.leads(self._sources, self._targets, dims)
         least: IntArray = np.where(self._leads[dims], values, INFINITY).min(axis=1, initial=INFINITY)
         return least
+
+    def _are_many(self, dims: tuple[int, ...] | None) -> bool:
+        """Whether there are so many pairs that sweeping the lattice along `dims` is faster."""
+        lattice, trivial = self._slot.lattice, self._slot.trivial
+        axes = [d for d, _, _ in lattice.axes if not trivial[d] and (dims is None or d in dims)]
+        pairs = len(self._sources) * len(self._targets)
+        return pairs > PAIRS_PER_STATE * (1 + len(axes)) * lattice.size
