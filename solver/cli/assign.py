@@ -192,7 +192,4 @@ def _write_graph(network: Network, choice: Sequence[int] | None, path: Path) -> 
         return
     from solver.report.layered_plot import draw  # noqa: PLC0415
 
-    try:
-        draw(graph, path)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+    draw(graph, path)

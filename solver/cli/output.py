@@ -11,6 +11,7 @@ from typing import TextIO
 from model.spec.files import SPEC_SUFFIXES
 from model.spec.source import printable
 from solver.report.picture import PlotError
+from solver.saving import save
 
 STDOUT = Path("-")
 
@@ -49,7 +50,7 @@ def write_output(path: Path, text: str) -> None:
         write_stdout(text)
         return
     try:
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        save(path, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
 
