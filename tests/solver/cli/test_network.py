@@ -17,8 +17,7 @@ SPECS = REPOSITORY / "specs"
 
 
 @pytest.fixture
-def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.chdir(tmp_path)
+def arguments(working_directory: Path) -> list[str]:
     write_specs()
     return ["network", "w.yaml", "a.yaml", "--cache", "cache", "--jobs", "1"]
 
