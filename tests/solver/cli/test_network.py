@@ -278,7 +278,7 @@ def test_a_cache_that_is_full_takes_no_answer_away(arguments, capsys, monkeypatc
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("solver.network.cache.os.fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     assert main([*arguments, "--json", "-"]) == 0
     output = capsys.readouterr()
     assert json.loads(output.out)["status"] == "OPTIMAL"
