@@ -78,7 +78,7 @@ def _checked(path: Path, time_limit_s: float | None) -> tuple[int, str]:
         interruptible() as stop,
         _leash() as leash,
         subprocess.Popen(
-            [sys.executable, "-P", "-c", LEASHED, str(checker_path()), str(path), *limit],
+            [sys.executable, "-P", "-c", LEASHED, str(checker_path()), *limit, "--", str(path)],
             stdin=leash,
             stdout=subprocess.PIPE,
             encoding="utf-8",

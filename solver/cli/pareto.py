@@ -74,7 +74,7 @@ def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
 def _draw(front: Front, mapspace: Mapspace, arguments: argparse.Namespace) -> None:
     """Draw the points, if there are any."""
     if not front.points:
-        write_stderr(f"there is no point to draw, {printable(str(arguments.plot))} is not written\n")
+        write_stderr(f"note: {printable(str(arguments.plot))} is not written: there is no point to draw\n")
         return
     from solver.report.front_plot import draw_front  # noqa: PLC0415 (an optional extra)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,7 +58,10 @@ def verbatim(name: str) -> str:
 def save_figure(figure: Figure, path: Path, dots_per_inch: int = DOTS_PER_INCH) -> None:
     """Write a figure once all of it is drawn, which takes its time; `PlotError` where that fails."""
     drawn = BytesIO()
-    figure.savefig(drawn, format=path.suffix[1:].lower(), dpi=dots_per_inch)
+    with warnings.catch_warnings():
+        # Names in scripts that the font lacks are seen as boxes; the lines of this program say nothing to users.
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        figure.savefig(drawn, format=path.suffix[1:].lower(), dpi=dots_per_inch)
     try:
         save(path, drawn.getvalue())
     except OSError as error:

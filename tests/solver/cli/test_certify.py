@@ -47,6 +47,12 @@ def test_prove_gives_a_check_up(capfd):
     assert "CANNOT CHECK: it is not decided within the time limit" in capfd.readouterr().out
 
 
+def test_a_certificate_may_be_named_like_an_option(working_directory, capfd):
+    words = ["--objective", "energy", "--jobs", "1", "--certificate=-x.json", "--check-time-limit", "60"]
+    assert main(["prove", *FILES, *words]) == 0
+    assert "VALID: -x.json: no mapping is below energy " in capfd.readouterr().out
+
+
 def test_prove_names_no_file_that_is_gone(capfd):
     assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1"]) == 0
     assert "VALID: no mapping is below energy " in capfd.readouterr().out
@@ -64,9 +70,9 @@ def test_certificates_may_have_any_name(name, tmp_path):
 
 SLOW_CHECKER = """
 import os, pathlib, sys, time
-written = pathlib.Path(sys.argv[1] + ".new")
+written = pathlib.Path(sys.argv[-1] + ".new")
 written.write_text(str(os.getpid()))
-written.rename(sys.argv[1])
+written.rename(sys.argv[-1])
 time.sleep(60)
 """
 

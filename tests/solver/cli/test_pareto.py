@@ -150,7 +150,7 @@ def test_a_picture_without_points_is_not_written_and_says_so(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "out.svg"
     assert main(["map", SPEC, "--pareto", "--time-limit", "0", "--quiet", "--plot", str(picture)]) == 5
-    assert capsys.readouterr().err == f"there is no point to draw, {picture} is not written\n"
+    assert capsys.readouterr().err == f"note: {picture} is not written: there is no point to draw\n"
     assert not picture.exists()
 
 
