@@ -59,7 +59,7 @@ def save_figure(figure: Figure, path: Path, dots_per_inch: int = DOTS_PER_INCH) 
     """Write a figure once all of it is drawn, which takes its time; `PlotError` where that fails."""
     drawn = BytesIO()
     with warnings.catch_warnings():
-        # Names in scripts that the font lacks are seen as boxes; the lines of this program say nothing to users.
+        # Names in scripts that the font lacks are seen as boxes, and the warning shows lines of this program.
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         figure.savefig(drawn, format=path.suffix[1:].lower(), dpi=dots_per_inch)
     try:
