@@ -116,6 +116,11 @@ def write_stderr(text: str) -> None:
         _give_up(sys.stderr)
 
 
+def say_undrawn(path: Path, lack: str) -> None:
+    """Say that a picture is not written, as there is no `lack`: an older one could be taken for it."""
+    write_stderr(f"note: {printable(str(path))} is not written: there is no {lack} to draw\n")
+
+
 def write_error(error: Exception) -> None:
     """Write the message of an error to stderr; the names of files in it may hold anything."""
     write_stderr(f"error: {printable(str(error))}\n")
