@@ -125,9 +125,10 @@ def add_module(graph: Graph, name: str, before: str, carries_branch: bool) -> st
         ): five,
         graph.conv(f"{name}_pool_proj", (inputs, pool), side, after=before): pool,
     }
-    concat = graph.tensor(f"{name}_concat", sum(ends.values()), side)
+    whole = sum(ends.values())
+    concat = graph.tensor(f"{name}_concat", whole, side)
     for branch, channels in ends.items():
-        graph.edge(branch, concat, channels if carries_branch else None)
+        graph.edge(branch, concat, channels if carries_branch else whole)
     return concat
 
 

@@ -22,6 +22,8 @@ from math import inf, prod
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))  # which `python -P` leaves out
 from prove_space import EXACT, SLACK, CannotCheckError, InvalidError, Space, divisors, natural, need
 
 FORMAT = "tilewright certificate 4"

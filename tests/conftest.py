@@ -2,8 +2,17 @@
 
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
+
+
+@pytest.fixture
+def working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, for this test."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def pytest_terminal_summary(terminalreporter):

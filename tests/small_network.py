@@ -41,8 +41,8 @@ renames:
 """.replace("A[m, j]", "A[m, K: j]")
 
 
-def write_specs() -> list[Path]:
-    """Write the workload and the architecture into the working directory; return their names."""
-    Path("a.yaml").write_text(ARCHITECTURE, encoding="utf-8")
-    Path("w.yaml").write_text(WORKLOAD, encoding="utf-8")
+def write_specs(workload: str = WORKLOAD, architecture: str = ARCHITECTURE) -> list[Path]:
+    """Write a workload and an architecture into the working directory; return their names."""
+    Path("a.yaml").write_text(architecture, encoding="utf-8")
+    Path("w.yaml").write_text(workload, encoding="utf-8")
     return [Path("w.yaml"), Path("a.yaml")]

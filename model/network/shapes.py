@@ -86,6 +86,11 @@ class ShapedLayer:
         """Channels that go in."""
         return self.shape.in_channels if isinstance(self.shape, Convolution) else self.shape.channels
 
+    @property
+    def out_channels(self) -> int:
+        """Channels that come out."""
+        return self.shape.out_channels if isinstance(self.shape, Convolution) else self.shape.channels
+
 
 @dataclass(frozen=True)
 class ShapedEdge:

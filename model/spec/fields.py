@@ -18,6 +18,7 @@ NO_NAMES: Names = MappingProxyType({})
 
 MAX_INTEGER = 10**15
 MAX_NAME = 200
+IDENTIFIER_HINT = "use letters, digits and `_`, and begin with no digit"
 
 
 def source_ref(span: Span) -> SourceRef:

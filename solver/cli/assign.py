@@ -17,7 +17,7 @@ from solver.cli.assign_arguments import ADDITIVE, CRITERIA, PICTURES
 from solver.cli.interrupt import interruptible
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, write_output
+from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, say_undrawn, write_output
 from solver.cli.running import load_options
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ def assign_command(arguments: argparse.Namespace) -> int:
     choice = None if result.best is None else result.best.choice
     if arguments.show_graph is not None:
         steps.append(partial(_write_graph, result.network, None, arguments.show_graph))
-    if arguments.plot is not None and choice is not None:
+    if arguments.plot is not None and choice is None:
+        steps.append(partial(say_undrawn, arguments.plot, "assignment"))
+    elif arguments.plot is not None:
         steps.append(partial(_write_graph, result.network, choice, arguments.plot))
     deliver(steps)
     return EXIT_OF_STATUS[result.status]
@@ -192,7 +194,4 @@ def _write_graph(network: Network, choice: Sequence[int] | None, path: Path) -> 
         return
     from solver.report.layered_plot import draw  # noqa: PLC0415
 
-    try:
-        draw(graph, path)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+    draw(graph, path)

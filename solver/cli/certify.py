@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from model.mapspace import Mapspace
@@ -22,6 +23,14 @@ from solver.result import Result, Status
 
 POLL_S = 0.1
 """How often the checker's parent looks whether it is to stop."""
+
+LEASHED = """
+import os, runpy, sys, threading
+threading.Thread(target=lambda: os.read(0, 1) or os._exit(1), daemon=True).start()
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs a script that ends once nobody holds the other end of stdin, as where its parent was killed."""
 
 
 def prove_command(arguments: argparse.Namespace) -> int:
@@ -67,13 +76,14 @@ def _checked(path: Path, time_limit_s: float | None) -> tuple[int, str]:
     limit = [] if time_limit_s is None else ["--time-limit", str(time_limit_s)]
     with (
         interruptible() as stop,
+        _leash() as leash,
         subprocess.Popen(
-            [sys.executable, str(checker_path()), str(path), *limit],
+            [sys.executable, "-P", "-c", LEASHED, str(checker_path()), *limit, "--", str(path)],
+            stdin=leash,
             stdout=subprocess.PIPE,
             encoding="utf-8",
             errors="surrogateescape",
-            # Where the user wants a safe path, the checker still finds its other half beside itself.
-            env={**os.environ, "PYTHONIOENCODING": "utf-8:surrogateescape", "PYTHONSAFEPATH": ""},
+            env={**os.environ, "PYTHONIOENCODING": "utf-8:surrogateescape"},
             start_new_session=True,
         ) as checker,
     ):
@@ -84,6 +94,17 @@ def _checked(path: Path, time_limit_s: float | None) -> tuple[int, str]:
     if checker.returncode < 0:
         printed += f"CANNOT CHECK: {path}: the checker was ended by signal {-checker.returncode}\n"
     return checker.returncode, printed
+
+
+@contextmanager
+def _leash() -> Iterator[int]:
+    """Yield the end of a pipe whose other end this process alone holds."""
+    held, holding = os.pipe()
+    try:
+        yield held
+    finally:
+        os.close(held)
+        os.close(holding)
 
 
 def _printed(process: subprocess.Popen[str], stop: threading.Event) -> str:

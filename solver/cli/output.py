@@ -11,6 +11,7 @@ from typing import TextIO
 from model.spec.files import SPEC_SUFFIXES
 from model.spec.source import printable
 from solver.report.picture import PlotError
+from solver.saving import save
 
 STDOUT = Path("-")
 
@@ -49,7 +50,7 @@ def write_output(path: Path, text: str) -> None:
         write_stdout(text)
         return
     try:
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        save(path, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
 
@@ -113,6 +114,11 @@ def write_stderr(text: str) -> None:
         sys.stderr.flush()
     except OSError:
         _give_up(sys.stderr)
+
+
+def say_undrawn(path: Path, lack: str) -> None:
+    """Say that a picture is not written, as there is no `lack`: an older one could be taken for it."""
+    write_stderr(f"note: {printable(str(path))} is not written: there is no {lack} to draw\n")
 
 
 def write_error(error: Exception) -> None:

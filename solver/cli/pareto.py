@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
 from model.spec.places import places_of
-from model.spec.source import printable
 from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, write_output, write_stderr
+from solver.cli.output import (
+    STDOUT,
+    OutputError,
+    check_outputs,
+    deliver,
+    say_undrawn,
+    write_output,
+)
 from solver.cli.progress import live_progress
 from solver.cli.running import load_unmapped, search_options
 from solver.report.picture import check_plot
@@ -74,7 +80,7 @@ def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
 def _draw(front: Front, mapspace: Mapspace, arguments: argparse.Namespace) -> None:
     """Draw the points, if there are any."""
     if not front.points:
-        write_stderr(f"there is no point to draw, {printable(str(arguments.plot))} is not written\n")
+        say_undrawn(arguments.plot, "point")
         return
     from solver.report.front_plot import draw_front  # noqa: PLC0415 (an optional extra)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -20,6 +18,7 @@ from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from solver.certificate.canonical import canonical, canonical_sha256
 from solver.result import Result, Statistics, Status, Termination
+from solver.saving import SUFFIX, replacing
 
 VERSION = version("tilewright")
 
@@ -85,7 +84,7 @@ class ResultCache:
 
     def remove_leftovers(self) -> None:
         """Remove what runs left that were killed while they wrote."""
-        for path in self.directory.glob(".*.tmp"):
+        for path in self.directory.glob(f".*{SUFFIX}"):
             with contextlib.suppress(OSError):
                 _remove_if_left(path)
 
@@ -103,17 +102,8 @@ class ResultCache:
         self.directory.mkdir(parents=True, exist_ok=True)
         answer = _document(result)
         text = json.dumps({"sha256": _checksum(key, answer), "answer": answer}, indent=1, allow_nan=False)
-        handle, name = tempfile.mkstemp(prefix=f".{key[:16]}-", suffix=".tmp", dir=self.directory)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(name, self.path_of(key))  # noqa: PTH105 (both are plain strings here)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)  # noqa: PTH108
-            raise
+        with replacing(self.path_of(key), f".{key[:16]}-") as stream:
+            stream.write(text.encode())
 
     def find(self, key: str, mapspace: Mapspace) -> Result | None:
         """Return the answer kept under a key, None where there is none that can be used."""

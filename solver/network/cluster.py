@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from model.mapspace import Mapspace
-from solver.network.cache import VERSION
+from solver.network.cache import VERSION, sources_digest
 from solver.network.executors import (
     MOST_LOSSES,
     POLL_S,
@@ -27,6 +27,8 @@ from solver.result import Options, Result, StopCallback
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+Program = tuple[str, str]
 
 EXTRA = "cluster"
 CONNECT_S = 10
@@ -63,7 +65,7 @@ class Cluster:
         with self._connected() as client:
             waiting = {}
             for task in largest_first(tasks):
-                call = pickle.dumps(_Call((task.mapspace, own, VERSION)))
+                call = pickle.dumps(_Call((task.mapspace, own, _program())))
                 waiting[client.submit(pickle.loads, call, key=_key(task, own), retries=MOST_LOSSES)] = task
             report(next(iter(waiting.values())), None)
             try:
@@ -124,8 +126,16 @@ class Cluster:
 
 
 def _key(task: Task, options: Options) -> str:
-    """Return a name that runs share which ask for the same search, so that the cluster does it once."""
-    return f"tilewright-{task.key}-{sha256(repr(options).encode()).hexdigest()[:16]}"
+    """Return a name that runs share which ask for the same search, so that the cluster does it once.
+
+    Runs of other sources ask for other answers.
+    """
+    return f"tilewright-{task.key}-{sha256(repr((options, _program())).encode()).hexdigest()[:16]}"
+
+
+def _program() -> Program:
+    """Return the version of this program, and the digest of its sources."""
+    return VERSION, sources_digest()
 
 
 def silence_logs() -> None:
@@ -151,20 +161,26 @@ class _Call:
     where it would end if it met unknown classes in a message.
     """
 
-    arguments: tuple[Mapspace, Options, str]
+    arguments: tuple[Mapspace, Options, Program]
 
-    def __reduce__(self) -> tuple[Callable[..., bytes], tuple[Mapspace, Options, str]]:
+    def __reduce__(self) -> tuple[Callable[..., bytes], tuple[Mapspace, Options, Program]]:
         return _search, self.arguments
 
 
-def _search(mapspace: Mapspace, options: Options, asked_by: str) -> bytes:
-    """Search on a worker; `ExecutorError` if that has another version, whose answers may differ.
+def _search(mapspace: Mapspace, options: Options, asked_by: Program) -> bytes:
+    """Search on a worker; `ExecutorError` if that is another program, whose answers may differ.
 
     Returns
     -------
     bytes
         The pickled result, which passes through the scheduler.
     """
-    if asked_by != VERSION:
-        raise ExecutorError(f"a worker of the cluster has version {VERSION}, this program {asked_by}")
+    own = _program()
+    if asked_by[0] != own[0]:
+        raise ExecutorError(f"a worker of the cluster has version {own[0]}, this program {asked_by[0]}")
+    if asked_by != own:
+        raise ExecutorError(
+            f"a worker of the cluster has other sources of version {own[0]} than this program: "
+            f"sha256 {own[1][:12]}... there, {asked_by[1][:12]}... here; install the same, start it anew"
+        )
     return pickle.dumps(search_task(mapspace, options))

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from solver.report.figures import cost_text
 from solver.report.layered_graph import LayeredGraph, Place
-from solver.report.picture import verbatim
+from solver.report.picture import save_figure, verbatim
 
 LARGEST_PICTURE = 20_000
 """Arcs up to which a picture shows more than a grey area."""
 
 INCHES_PER_COLUMN, INCHES_PER_ROW = 1.6, 0.55
 LARGEST_SIDE_INCHES = 200.0
+DOTS_PER_INCH = 100
 CHOSEN, OTHER = "tab:red", "0.8"
 
 Point = tuple[float, float]
@@ -31,7 +32,7 @@ def draw(graph: LayeredGraph, path: Path) -> None:
 
     Raises
     ------
-    OSError
+    PlotError
         The file cannot be written.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an optional extra)
@@ -64,7 +65,7 @@ def draw(graph: LayeredGraph, path: Path) -> None:
     total = "" if graph.choice is None else f": {_total_text(graph)}"
     title = verbatim(f"{graph.network.name} ({graph.network.unit}){total}")
     axes.text(-1.4, 1.2, title, va="center", fontsize=9)
-    figure.savefig(path)
+    save_figure(figure, path, DOTS_PER_INCH)
 
 
 def _points(graph: LayeredGraph) -> dict[Place, Point]:

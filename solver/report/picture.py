@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from solver.saving import save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,11 +55,14 @@ def verbatim(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode("utf-8").replace("$", r"\$")
 
 
-def save_figure(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path, dots_per_inch: int = DOTS_PER_INCH) -> None:
     """Write a figure once all of it is drawn, which takes its time; `PlotError` where that fails."""
     drawn = BytesIO()
-    figure.savefig(drawn, format=path.suffix[1:].lower(), dpi=DOTS_PER_INCH)
+    with warnings.catch_warnings():
+        # Names in scripts that the font lacks are seen as boxes, and the warning shows lines of this program.
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        figure.savefig(drawn, format=path.suffix[1:].lower(), dpi=dots_per_inch)
     try:
-        path.write_bytes(drawn.getvalue())
+        save(path, drawn.getvalue())
     except OSError as error:
         raise PlotError(f"cannot write {path}: {error.strerror}") from error

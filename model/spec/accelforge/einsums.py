@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from model.spec.accelforge.affine import Affine, read_affine
 from model.spec.fields import (
+    IDENTIFIER_HINT,
     as_bool,
     as_mapping,
     as_name,
@@ -266,7 +267,7 @@ def _add(indices: dict[str, WrittenIndex], index: WrittenIndex) -> None:
 def _read_access(node: Node) -> WrittenAccess:
     entry, name, span = _access_entry(node)
     if not _NAME.match(name):
-        raise SpecError(f"`{name}` cannot name a tensor", span, hint="use letters, digits and `_`")
+        raise SpecError(f"`{name}` cannot name a tensor", span, hint=IDENTIFIER_HINT)
     output = given(entry, "output")
     return WrittenAccess(
         tensor=name,

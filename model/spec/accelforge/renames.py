@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from model.spec.accelforge.sets import Kind
 from model.spec.fields import (
+    IDENTIFIER_HINT,
     as_mapping,
     as_name,
     as_scalar,
@@ -83,7 +84,7 @@ def read_renames(node: Node | None, kind: Kind | None = None) -> Renames:
 def _rename(key: Node, source: Node, expected: Node | None, kind: Kind | None) -> Rename:
     name = as_name(key, "`name` of a rename")
     if not _NAME.match(name):
-        raise SpecError(f"`{name}` cannot be a name", key.span, hint="use letters, digits and `_`")
+        raise SpecError(f"`{name}` cannot be a name", key.span, hint=IDENTIFIER_HINT)
     return Rename(
         name=name,
         span=key.span,

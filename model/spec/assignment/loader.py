@@ -12,8 +12,9 @@ from model.spec.assignment.tables import read_tables
 from model.spec.fields import as_mapping, check_keys
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.reader import read_files, unused_notes
+from model.spec.source import SpecError
 
-SECTION = "network"
+SECTION, ARCHITECTURE = "network", "architecture"
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,12 @@ def load_network(
     names: set[str] = set()
     top = read_files(paths, variables, limits, allow_include, names=names)
     unused = tuple(unused_notes(variables or {}, names))
+    if ARCHITECTURE in top:
+        raise SpecError(
+            "a network with costs of its own needs no architecture",
+            top.key(ARCHITECTURE).span,
+            hint="`--methods FILE` lets the mapper find what each method of FILE costs on it",
+        )
     check_keys(top, (SECTION,), "a network file", (SECTION,))
     section = as_mapping(top.require(SECTION, "the file"), f"`{SECTION}`")
     if "cost_model" not in section:

@@ -12,11 +12,10 @@ from model.mapspace import Mapspace
 from model.network.lowering import KN2ROW, lower, run_outermost
 from model.network.methods import Method, MethodNetwork
 from model.network.shapes import Convolution, ShapedLayer, ShapedNetwork, Tensor
-from model.spec.assignment.graph import NamedLayer, read_edges, read_layers
+from model.spec.assignment.graph import NamedLayer, read_layers
 from model.spec.assignment.loader import SECTION
 from model.spec.assignment.methods import MethodFile, read_methods
-from model.spec.assignment.shapes import EDGE_KEYS, LAYER_KEYS, NETWORK_KEYS, read_edge, read_shape
-from model.spec.assignment.tables import network_name
+from model.spec.assignment.shapes import LAYER_KEYS, NETWORK_KEYS, read_shape, shaped_network
 from model.spec.cascade.loader import without_mapping
 from model.spec.fields import as_mapping, check_keys, name_list, source_ref
 from model.spec.merging import join_specs
@@ -97,8 +96,9 @@ def _shaped(
         if key in section:
             notes.append(f"{section.key(key).span}: `{key}` is not used; the mapper finds the costs")
     layers = tuple(_layer(layer, offered) for layer in named)
-    edges = tuple(read_edge(edge, layers) for edge in read_edges(section, named, EDGE_KEYS))
-    return ShapedNetwork(network_name(section), layers, edges)
+    shaped = shaped_network(section, named, layers)
+    notes.extend(shaped.notes)
+    return shaped
 
 
 def _layer(layer: NamedLayer, offered: MethodFile) -> ShapedLayer:

@@ -17,6 +17,7 @@ from model.network.shapes import (
     Tensor,
 )
 from model.network.systolic import DATAFLOWS, Hardware, SystolicModel
+from model.spec.assignment.channels import channel_notes
 from model.spec.assignment.costs import read_figure
 from model.spec.assignment.graph import NamedEdge, NamedLayer, read_edges, read_layers
 from model.spec.assignment.tables import network_name
@@ -68,12 +69,20 @@ def read_shapes(section: MappingNode) -> tuple[ShapedNetwork, Hardware]:
     hardware = _read_hardware(as_mapping(section.require("cost_model"), "`cost_model`"))
     named = read_layers(section, LAYER_KEYS)
     layers = tuple(map(_read_layer, named))
-    edges = tuple(read_edge(edge, layers) for edge in read_edges(section, named, EDGE_KEYS))
-    return ShapedNetwork(network_name(section), layers, edges), hardware
+    return shaped_network(section, named, layers), hardware
 
 
-def read_edge(edge: NamedEdge, layers: Sequence[ShapedLayer]) -> ShapedEdge:
-    """Read an edge between layers with shapes."""
+def shaped_network(
+    section: MappingNode, named: Sequence[NamedLayer], layers: tuple[ShapedLayer, ...]
+) -> ShapedNetwork:
+    """Read the edges between layers with shapes, and return the network with notes on them."""
+    joined = read_edges(section, named, EDGE_KEYS)
+    edges = tuple(_read_edge(edge, layers) for edge in joined)
+    notes = tuple(channel_notes(joined, edges, layers))
+    return ShapedNetwork(network_name(section), layers, edges, notes)
+
+
+def _read_edge(edge: NamedEdge, layers: Sequence[ShapedLayer]) -> ShapedEdge:
     given, target = None if edge.node is None else edge.node.get("channels"), layers[edge.target]
     channels = None if given is None else _extent(given, "`channels` of an edge")
     if given is not None and channels is not None and channels > target.channels:

@@ -204,7 +204,9 @@ def load_node(
     clauses = _clauses(top, context)
     given = _section(top, "mapping")
     if given is None and options.require_mapping:
-        named = ", ".join(map(display_name, files))
+        named = ", ".join(
+            map(display_name, files if options.mapping_file is None else [options.mapping_file])
+        )
         raise SpecError(f"there is no key `mapping` in {named}")
     targets = [] if given is None else target_clauses(given, "`mapping`", context)
     assembly = assemble(clauses, context, options.ignore_sparse)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from model.problem import Dataspace, Problem, Term
 from model.spec.fields import (
+    IDENTIFIER_HINT,
     NO_NAMES,
     Names,
     as_bool,
@@ -197,7 +198,7 @@ def _is_blank(node: Node) -> bool:
 def _identifier(node: Node, what: str) -> str:
     name = as_name(node, f"name of a {what}")
     if not _IDENTIFIER.match(name):
-        raise SpecError(f"`{name}` cannot name a {what}", node.span, hint="use letters, digits and `_`")
+        raise SpecError(f"`{name}` cannot name a {what}", node.span, hint=IDENTIFIER_HINT)
     return name
 
 

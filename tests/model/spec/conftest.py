@@ -10,9 +10,8 @@ from model.spec.source import MappingNode, SpecError, to_plain
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def write(working_directory: Path) -> Callable[..., Path]:
     """Return a function that writes a file into an empty working directory."""
-    monkeypatch.chdir(tmp_path)
 
     def written(name: str, text: str | bytes) -> Path:
         path = Path(name)

@@ -6,8 +6,8 @@ import sys
 from tests.solver.certificate.checker import SCRIPTS
 
 
-def run(*words):
-    command = [sys.executable, str(SCRIPTS / "prove.py"), *words]
+def run(*words, options=()):
+    command = [sys.executable, *options, str(SCRIPTS / "prove.py"), *words]
     return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
 
 
@@ -24,3 +24,9 @@ def test_a_name_of_no_case_is_an_error():
     ended = run("--suite", "--only", "no such layer")
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith("error: no case's name contains 'no such layer'")
+
+
+def test_a_safe_path_leaves_the_halves_of_the_checker_together(tmp_path):
+    ended = run(str(tmp_path / "missing.json"), options=["-P"])
+    assert (ended.returncode, ended.stderr) == (2, "")
+    assert ended.stdout.startswith("UNREADABLE: ")

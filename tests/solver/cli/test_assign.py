@@ -110,8 +110,10 @@ def test_graph_as_dot(tmp_path, capsys):
 
 def test_no_picture_without_an_assignment(tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    run(capsys, CONFLICT, "--plot", tmp_path / "out.png")
-    assert not (tmp_path / "out.png").exists()
+    picture = tmp_path / "out.png"
+    assert main(["assign", str(CONFLICT), "--plot", str(picture)]) == 4
+    assert capsys.readouterr().err == f"note: {picture} is not written: there is no assignment to draw\n"
+    assert not picture.exists()
 
 
 @pytest.mark.parametrize(

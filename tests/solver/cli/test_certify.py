@@ -47,6 +47,12 @@ def test_prove_gives_a_check_up(capfd):
     assert "CANNOT CHECK: it is not decided within the time limit" in capfd.readouterr().out
 
 
+def test_a_certificate_may_be_named_like_an_option(working_directory, capfd):
+    words = ["--objective", "energy", "--jobs", "1", "--certificate=-x.json", "--check-time-limit", "60"]
+    assert main(["prove", *FILES, *words]) == 0
+    assert "VALID: -x.json: no mapping is below energy " in capfd.readouterr().out
+
+
 def test_prove_names_no_file_that_is_gone(capfd):
     assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1"]) == 0
     assert "VALID: no mapping is below energy " in capfd.readouterr().out
@@ -64,9 +70,9 @@ def test_certificates_may_have_any_name(name, tmp_path):
 
 SLOW_CHECKER = """
 import os, pathlib, sys, time
-written = pathlib.Path(sys.argv[1] + ".new")
+written = pathlib.Path(sys.argv[-1] + ".new")
 written.write_text(str(os.getpid()))
-written.rename(sys.argv[1])
+written.rename(sys.argv[-1])
 time.sleep(60)
 """
 
@@ -91,6 +97,41 @@ def test_a_signal_ends_the_check_and_the_checker(number, tmp_path, monkeypatch):
     assert time.monotonic() - start < 20
     with pytest.raises(ProcessLookupError):
         os.kill(int(begun.read_text()), 0)
+
+
+def test_the_checker_ends_with_a_parent_that_is_killed(tmp_path):
+    (tmp_path / "checker.py").write_text(SLOW_CHECKER, encoding="utf-8")
+    code = (
+        "import sys; from pathlib import Path; from solver.cli import certify; "
+        "certify.checker_path = lambda: Path(sys.argv[1]); certify._checked(Path(sys.argv[2]), None)"
+    )
+    begun = tmp_path / "begun"
+    words = [sys.executable, "-c", code, str(tmp_path / "checker.py"), str(begun)]
+    with subprocess.Popen(words, cwd=REPOSITORY) as parent:
+        within(20, begun.exists)
+        parent.kill()
+    checker = int(begun.read_text())
+    within(20, lambda: has_ended(checker))
+
+
+def within(seconds, happens):
+    end = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def has_ended(process):
+    """Whether a process of another parent has ended; where none collects it, its state is left."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        pass
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    return False
 
 
 def test_signals_of_the_terminal_do_not_reach_the_checker(tmp_path, monkeypatch):

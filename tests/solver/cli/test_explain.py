@@ -11,9 +11,9 @@ import pytest
 from solver.cli.main import main
 from solver.search import map_einsum
 from tests.conftest import REPOSITORY
+from tests.solver.explain.row import edited
 from tests.solver.golden import assert_golden
 
-ROW = (Path(__file__).parent / "data" / "row.yaml").read_text(encoding="utf-8")
 TIGHT = (("P=1]}\n        - !Component", "P=1, C=4, R=3]}\n        - !Component"),)
 IDLE = (
     ("spatial: {factors: [P=1]}", "spatial: {factors: [P=1, M=1, C=1]}"),
@@ -22,16 +22,11 @@ IDLE = (
 
 
 @pytest.fixture
-def row(tmp_path, monkeypatch):
+def row(working_directory):
     """Write the row of PEs with some of its text replaced, and return its name."""
-    monkeypatch.chdir(tmp_path)
 
     def write(*edits):
-        text = ROW
-        for old, new in edits:
-            assert old in text
-            text = text.replace(old, new)
-        Path("row.yaml").write_text(text, encoding="utf-8")
+        Path("row.yaml").write_text(edited(*edits), encoding="utf-8")
         return "row.yaml"
 
     return write

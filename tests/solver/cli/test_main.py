@@ -186,6 +186,13 @@ def test_bad_input_is_one_message_and_exit_code_two(words, message, capsys):
     assert captured.out == ""
 
 
+def test_a_file_without_the_mapping_is_named_alone(working_directory, capsys):
+    Path("spec.yaml").write_text(f"{Path(SPEC).read_text()}\n{Path(MAPPING).read_text()}")
+    Path("other.yaml").write_text("variables: {a: 1}\n")
+    assert main(["evaluate", "spec.yaml", "--mapping", "other.yaml"]) == 2
+    assert capsys.readouterr().err == "error: there is no key `mapping` in other.yaml\n"
+
+
 def test_a_mapping_in_the_specs_is_not_passed_over_in_silence(answer, capsys):
     answer(UNKNOWN)
     main(["map", SPEC, MAPPING])

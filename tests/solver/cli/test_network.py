@@ -17,8 +17,7 @@ SPECS = REPOSITORY / "specs"
 
 
 @pytest.fixture
-def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.chdir(tmp_path)
+def arguments(working_directory: Path) -> list[str]:
     write_specs()
     return ["network", "w.yaml", "a.yaml", "--cache", "cache", "--jobs", "1"]
 
@@ -279,7 +278,7 @@ def test_a_cache_that_is_full_takes_no_answer_away(arguments, capsys, monkeypatc
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("solver.network.cache.os.fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     assert main([*arguments, "--json", "-"]) == 0
     output = capsys.readouterr()
     assert json.loads(output.out)["status"] == "OPTIMAL"

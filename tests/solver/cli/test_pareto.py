@@ -19,6 +19,7 @@ from solver.report.front_plot import draw_front
 from solver.result import Options, Status, Termination
 from tests.conftest import REPOSITORY
 from tests.solver.cli.test_explain import IDLE
+from tests.solver.explain.row import edited
 from tests.solver.golden import FOLDER as GOLDEN
 from tests.solver.golden import assert_golden
 from tests.solver.report.test_text import printed
@@ -38,14 +39,6 @@ def small(tmp_path) -> str:
     spec = tmp_path / "small.yaml"
     spec.write_text(edited(("depth: 64", "depth: 8")))
     return str(spec)
-
-
-def edited(*edits: tuple[str, str]) -> str:
-    text = Path(SPEC).read_text()
-    for old, new in edits:
-        assert old in text
-        text = text.replace(old, new)
-    return text
 
 
 def without_effort(text: str) -> str:
@@ -150,7 +143,7 @@ def test_a_picture_without_points_is_not_written_and_says_so(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "out.svg"
     assert main(["map", SPEC, "--pareto", "--time-limit", "0", "--quiet", "--plot", str(picture)]) == 5
-    assert capsys.readouterr().err == f"there is no point to draw, {picture} is not written\n"
+    assert capsys.readouterr().err == f"note: {picture} is not written: there is no point to draw\n"
     assert not picture.exists()
 
 

@@ -18,8 +18,7 @@ from tests.small_network import ARCHITECTURE, WORKLOAD, write_specs
 
 
 @pytest.fixture
-def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.chdir(tmp_path)
+def arguments(working_directory: Path) -> list[str]:
     write_specs()
     Path("v.yaml").write_text(WORKLOAD.replace("L: 2", "L: 1"), encoding="utf-8")
     Path("b.yaml").write_text(ARCHITECTURE.replace("read: 100", "read: 50"), encoding="utf-8")

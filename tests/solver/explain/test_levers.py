@@ -1,56 +1,18 @@
 """Levers are applied to the spec's own text: the change suffices, and one step less does not."""
 
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
 from model.mapspace import FactorRule
-from model.spec.composer import compose
-from model.spec.documents import Document
-from model.spec.limits import Limits
-from model.spec.timeloop import LoadOptions
-from model.spec.timeloop.loader import load_node
 from solver.explain import Verdict, conflict, diagnose
 from solver.explain.conflict import Conflict, find_conflicts
 from solver.explain.constraints import Capacity, Parallelism, constraints_of
 from solver.explain.feasibility import Feasibility
 from solver.explain.nearest import nearest
 from solver.explain.wording import change_text
-from tests.conftest import REPOSITORY
+from tests.solver.explain.row import PE_FACTORS, SPAD, factors, mapspace_of, pe, share, spad
 from tests.solver.explain.test_feasibility import copies
-
-ROW = (REPOSITORY / "tests" / "solver" / "cli" / "data" / "row.yaml").read_text(encoding="utf-8")
-SPAD = "attributes: {depth: 8, width: 8, datawidth: 8}\n          actions: &spad"
-PE_FACTORS = "spatial: {factors: [P=1]}"
-MAC = "class: intmac"
-
-
-def mapspace_of(*edits):
-    """The row of PEs with some of its text replaced."""
-    text = ROW
-    for old, new in edits:
-        assert old in text
-        text = text.replace(old, new)
-    top = compose(Document.of("row.yaml", text), Limits())
-    return load_node(top, (Path("row.yaml"),), LoadOptions(refuse_infeasible=False)).mapspace
-
-
-def spad(depth, more=""):
-    return SPAD, SPAD.replace("depth: 8", f"depth: {depth}").replace("datawidth: 8", f"datawidth: 8{more}")
-
-
-def pe(text):
-    return PE_FACTORS, f"spatial: {{{text}}}"
-
-
-def factors(text):
-    return pe(f"factors: [P=1, {text}]")
-
-
-def share(value):
-    return MAC, f"{MAC}\n      constraints: {{min_parallelism: {value}}}"
-
 
 ALL_IN_PE = ("temporal: {factors: [P=1]}", "temporal: {factors: [P=1, M=6, C=4, R=3]}")
 C_AND_R = ("temporal: {factors: [P=1]}", "temporal: {factors: [P=1, C=4, R=3]}")
@@ -123,56 +85,6 @@ def test_a_lever_suffices_and_less_does_not(edits, lever, change, less):
     kept = [edit for edit in edits if edit[0] != change[0]]
     assert diagnose(mapspace_of(*kept, change)).verdict is Verdict.FEASIBLE
     assert diagnose(mapspace_of(*kept, less)).verdict is Verdict.INFEASIBLE
-
-
-BOTH = "depth: 8, width: 8, datawidth: 8}\n          actions: "
-OUTPUT_TEMPORAL = "temporal: {factors: [C=1, R=1, P=1]}"
-
-
-def shared_factor(value):
-    """One rule for the temporal loops of both scratchpads."""
-    return [
-        ("temporal: {factors: [P=1]}", f"temporal: &loops {{factors: [P=1, C={value}]}}"),
-        (OUTPUT_TEMPORAL, "temporal: *loops"),
-    ]
-
-
-def shared_capacity(depth):
-    return [
-        (SPAD, f"attributes: &size {{depth: {depth}, width: 8, datawidth: 8}}\n          actions: &spad"),
-        (f"attributes: {{{BOTH}*spad", "attributes: *size\n          actions: *spad"),
-    ]
-
-
-def test_what_one_line_asks_of_two_nodes_changes_for_both():
-    found = diagnose(mapspace_of(*shared_factor(4)))
-    (reason,) = found.reasons
-    (lever,) = reason.levers
-    assert lever.text == (
-        "C=2 instead of C=4 in the temporal loops of `weight_spad`; the line holds for `output_spad` as well"
-    )
-    assert diagnose(mapspace_of(*shared_factor(2))).verdict is Verdict.FEASIBLE
-
-
-def test_a_capacity_of_two_levels_grows_until_both_tiles_fit():
-    # Of M=6 and P=4 the one takes 6 words, the other 24.
-    tiles = [
-        ("temporal: {factors: [P=1]}", "temporal: {factors: [M=1]}"),
-        (OUTPUT_TEMPORAL, "temporal: {factors: [M=6, P=4]}"),
-    ]
-    found = diagnose(mapspace_of(*shared_capacity(8), *tiles))
-    texts = [lever.text for reason in found.reasons for lever in reason.levers]
-    assert "`output_spad` with 24 words instead of 8; the line holds for `weight_spad` as well" in texts
-    assert diagnose(mapspace_of(*shared_capacity(24), *tiles)).verdict is Verdict.FEASIBLE
-    assert diagnose(mapspace_of(*shared_capacity(23), *tiles)).verdict is Verdict.INFEASIBLE
-
-
-def test_of_a_shared_line_only_what_matters_is_blamed():
-    tiles = (OUTPUT_TEMPORAL, "temporal: {factors: [M=6, P=4]}")
-    (reason,) = diagnose(mapspace_of(*shared_capacity(8), tiles)).reasons
-    texts = [statement.text for statement in reason.constraints]
-    assert [text for text in texts if "holds" in text] == ["`output_spad` holds 8 words"]
-    assert reason.irreducible
 
 
 @pytest.mark.parametrize(("depth", "places"), [(11, 1), (12, 2), (17, 2)])
@@ -305,59 +217,6 @@ def test_a_stopped_search_for_a_value_says_that_it_is_not_exact():
     assert (found.value, found.exact) == (2**11, False)
 
 
-TWO_LEVELS = [
-    # C=4 stands in one line for the buffer and weight_spad, which is one C too many by itself.
-    ("keep: [Inputs, Outputs]}", "keep: [Inputs, Outputs]}\n        temporal: &loops {factors: [C=4]}"),
-    ("temporal: {factors: [P=1]}", "temporal: *loops"),
-    (OUTPUT_TEMPORAL, "temporal: {factors: [C=4, R=1, P=1]}"),
-]
-
-
-def test_a_line_that_serves_two_nodes_is_blamed_alone_if_it_contradicts_itself():
-    # Of three rules any two conflict; without the one of output_spad nothing would be gained.
-    (reason,) = diagnose(mapspace_of(*TWO_LEVELS)).reasons
-    texts = [f"C=4 in the temporal loops of `{level}`" for level in ("buffer", "weight_spad")]
-    assert [statement.text for statement in reason.constraints] == texts
-    assert reason.irreducible
-    assert [lever.needed for lever in reason.levers] == [1]
-
-
-def test_another_conflict_is_resolved_for_all_nodes_of_its_line():
-    # M=6 in each spad is one M too many, and the line of their capacity holds for both.
-    tiles = [
-        ("temporal: {factors: [P=1]}", "temporal: {factors: [M=6, C=4, R=3]}"),
-        (OUTPUT_TEMPORAL, "temporal: {factors: [M=6, P=4]}"),
-    ]
-    reasons = diagnose(mapspace_of(*shared_capacity(5), *tiles)).reasons
-    found = {lever.text for reason in reasons for lever in reason.levers}
-    assert "M=1 instead of M=6 in the temporal loops of `weight_spad`" in found
-    assert any("instead of 5; the line holds for" in text for text in found)
-    assert {reason.irreducible for reason in reasons} == {True}
-
-
-def filled(depth, output_tile):
-    """Scratchpads of one capacity, to be filled to three quarters: one weight against some outputs."""
-    return [
-        *shared_capacity(f"{depth}, min_utilization: 0.75"),
-        ("temporal: {factors: [P=1]}", "temporal: {factors: [M=1, C=1, R=1, P=1]}"),
-        (OUTPUT_TEMPORAL, f"temporal: {{factors: [{output_tile}]}}"),
-        ("dataspace: {keep: [Inputs, Outputs]}", "dataspace: {keep: [Inputs]}"),
-    ]
-
-
-def test_a_capacity_of_two_levels_shrinks_only_as_far_as_both_tiles_fit():
-    # output_spad's two words are too many for the one that weight_spad can fill.
-    found = diagnose(mapspace_of(*filled(8, "M=2, P=1")))
-    assert found.reasons
-    assert not any("with 1 word " in lever.text for reason in found.reasons for lever in reason.levers)
-    assert diagnose(mapspace_of(*filled(1, "M=2, P=1"))).verdict is Verdict.INFEASIBLE
-    (reason,) = diagnose(mapspace_of(*filled(8, "M=1, P=1"))).reasons
-    assert "`weight_spad` with 1 word instead of 8; the line holds for `output_spad` as well" in {
-        lever.text for lever in reason.levers
-    }
-    assert diagnose(mapspace_of(*filled(1, "M=1, P=1"))).verdict is Verdict.FEASIBLE
-
-
 def test_a_smaller_mesh_is_proposed_where_a_share_of_it_is_to_be_in_use():
     # M=3 and C=2 fill 3 x 2 children, which are all units if there are no more columns than two.
     edits = [factors("C<=2, R=1"), share(1)]
@@ -379,21 +238,6 @@ def test_no_value_is_proposed_for_a_dimension_that_would_leave_or_enter_an_order
     }[rule]
     (reason,) = diagnose(mapspace_of(*edits)).reasons
     assert [lever.needed for lever in reason.levers if rule in lever.text] == [None]
-
-
-def test_a_dataspace_is_not_bypassed_where_another_node_of_the_line_needs_it():
-    # The buffer's line holds for output_spad as well, which has nothing else to fill it.
-    edits = [
-        ("dataspace: {keep: [Inputs, Outputs]}", "dataspace: &kept {keep: [Outputs]}"),
-        ("dataspace: {keep: [Outputs]}", "dataspace: *kept"),
-        ("depth: 64, width: 8, datawidth: 8", "depth: 1, width: 8, datawidth: 8"),
-        (f"attributes: {{{BOTH}*spad", f"attributes: {{min_utilization: 0.5, {BOTH}*spad"),
-        (OUTPUT_TEMPORAL, "temporal: {factors: [C=1, R=1, P=4]}"),
-    ]
-    (reason,) = diagnose(mapspace_of(*edits)).reasons
-    texts = [lever.text for lever in reason.levers]
-    assert "without this: `buffer` keeps Outputs; the line holds for `output_spad` as well" in texts
-    assert not any("bypassing" in text for text in texts)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from tests.small_network import write_specs
 
 
 @pytest.fixture
-def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    monkeypatch.chdir(tmp_path)
+def spec(working_directory: Path) -> list[Path]:
     return write_specs()
 
 

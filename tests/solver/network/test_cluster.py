@@ -17,9 +17,11 @@ from model.spec.cascade import load_network
 from model.spec.cascade.variants import load_variants
 from model.spec.timeloop.overrides import parse_setting
 from solver.network import ResultCache, Run, map_network
-from solver.network.cluster import Cluster
+from solver.network.cache import sources_digest
+from solver.network.cluster import Cluster, _key
 from solver.network.executors import ExecutorError
 from solver.network.sweep import sweep
+from solver.network.tasks import Task
 from solver.result import Options, Status
 from tests.conftest import REPOSITORY
 
@@ -95,6 +97,21 @@ def test_workers_of_another_version_are_refused(scheduler, network: Network, mon
     monkeypatch.setattr("solver.network.cluster.VERSION", "0.0.0")
     with pytest.raises(ExecutorError, match=r"this program 0\.0\.0"):
         map_network(network, ENERGY, Run(executor=Cluster(scheduler.scheduler_address)))
+
+
+def test_workers_of_other_sources_are_refused(scheduler, network: Network, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("solver.network.cluster.sources_digest", lambda: "0" * 64)
+    message = rf"other sources .* sha256 {sources_digest()[:12]}\.\.\. there, 0{{12}}\.\.\. here"
+    with pytest.raises(ExecutorError, match=message):
+        map_network(network, ENERGY, Run(executor=Cluster(scheduler.scheduler_address)))
+
+
+def test_runs_of_other_sources_share_no_search(network: Network, monkeypatch: pytest.MonkeyPatch):
+    task = Task("key", network.layers[0].mapspace, network.layers[0])
+    own = _key(task, ENERGY)
+    assert _key(task, ENERGY) == own
+    monkeypatch.setattr("solver.network.cluster.sources_digest", lambda: "0" * 64)
+    assert _key(task, ENERGY) != own
 
 
 def test_workers_without_this_program_are_named(network: Network, tmp_path: Path):

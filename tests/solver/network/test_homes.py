@@ -4,7 +4,6 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -20,6 +19,9 @@ from solver.network import NetworkResult, map_network
 from solver.result import Options, Reason, Status
 from solver.search import map_einsum
 from tests.bruteforce import count_mappings, enumerate_mappings, optimum
+from tests.small_network import write_specs
+
+pytestmark = pytest.mark.usefixtures("working_directory")
 
 ENERGY = Options(objectives=("energy",))
 ARCHITECTURE = """
@@ -57,11 +59,6 @@ workload:
 PAIR = CHAIN.replace('  - "U[m, l] = T[m, n] * V[n, l]"\n', "").replace("U[m, l] * X[l", "T[m, n] * X[n")
 
 
-@pytest.fixture(autouse=True)
-def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def loaded(
     workload: str = PAIR,
     outer: str = "[Intermediates]",
@@ -73,9 +70,7 @@ def loaded(
     text = ARCHITECTURE.replace(*more) if more[0] else ARCHITECTURE
     for name, value in {"OUTER": outer, "INNER": inner, "DEPTH": depth, "WIDTH": width}.items():
         text = text.replace(name, str(value))
-    Path("a.yaml").write_text(text, encoding="utf-8")
-    Path("w.yaml").write_text(workload, encoding="utf-8")
-    return load_network(["w.yaml", "a.yaml"])
+    return load_network(write_specs(workload, text))
 
 
 def mapped(*args: object, **options: object) -> NetworkResult:

@@ -20,6 +20,7 @@ from solver.network.naming import by_position
 from solver.result import Options, Status
 from solver.search import map_einsum
 from tests.bruteforce import optimum
+from tests.small_network import write_specs
 
 ARCHITECTURE = """
 architecture:
@@ -70,13 +71,10 @@ Load = Callable[..., Network]
 
 
 @pytest.fixture
-def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
-    monkeypatch.chdir(tmp_path)
-
+def load(working_directory: Path) -> Load:
     def loaded(depth: int = 16, bits: str = "{Z: 32, Other: 8}", workload: str = WORKLOAD) -> Network:
-        Path("a.yaml").write_text(ARCHITECTURE.replace("DEPTH", str(depth)), encoding="utf-8")
-        Path("w.yaml").write_text(workload.replace("BITS", bits), encoding="utf-8")
-        return load_network(["w.yaml", "a.yaml"])
+        own = workload.replace("BITS", bits), ARCHITECTURE.replace("DEPTH", str(depth))
+        return load_network(write_specs(*own))
 
     return loaded
 

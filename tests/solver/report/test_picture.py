@@ -9,14 +9,16 @@ from solver.report.picture import PlotError, blank_figure, check_plot, save_figu
 
 @pytest.mark.parametrize(
     ("name", "shown"),
-    [("a $x$ b", r"a \$x\$ b"), ("q\udcff", r"q\udcff"), ("ü ł", "ü ł")],
+    [("a $x$ b", r"a \$x\$ b"), ("q\udcff", r"q\udcff"), ("ü ł", "ü ł"), ("日本", "日本")],
 )
+@pytest.mark.filterwarnings("error")
 def test_names_are_drawn_as_they_are(name, shown, tmp_path):
     pytest.importorskip("matplotlib")
     assert verbatim(name) == shown
     figure, [[axes]] = blank_figure()
     axes.set_title(verbatim(name))
     save_figure(figure, tmp_path / "out.svg")
+    save_figure(figure, tmp_path / "out.png")
 
 
 @pytest.mark.parametrize(

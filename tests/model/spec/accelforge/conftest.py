@@ -10,9 +10,8 @@ from model.spec.source import SpecError
 
 
 @pytest.fixture
-def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., LoadedWorkload]:
+def load(working_directory: Path) -> Callable[..., LoadedWorkload]:
     """Return a function that loads a text as the file ``w.yaml``."""
-    monkeypatch.chdir(tmp_path)
 
     def loaded(text: str, ignore_sparse: bool = False, **variables: object) -> LoadedWorkload:
         Path("w.yaml").write_text(text, encoding="utf-8")

@@ -28,9 +28,7 @@ ALONE = TOP + '  - "Y[m, n] = A[m, k] * B[k, n]"\n'
 
 
 @pytest.fixture
-def load_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadAt:
-    monkeypatch.chdir(tmp_path)
-
+def load_at(working_directory: Path) -> LoadAt:
     def loaded(path: str, text: str) -> LoadedWorkload:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(text, encoding="utf-8")

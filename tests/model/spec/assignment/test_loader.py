@@ -81,6 +81,13 @@ def test_chains_and_layers_without_edges(load):
     assert (edge.source, edge.target, edge.transition) == (0, 1, None)
 
 
+def test_an_architecture_asks_for_methods(load):
+    with pytest.raises(SpecError) as caught:
+        load(f"{TINY}architecture: {{nodes: []}}\n")
+    assert caught.value.message == "a network with costs of its own needs no architecture"
+    assert caught.value.hint.startswith("`--methods FILE`")
+
+
 def test_shapes(load):
     loaded = load(SHAPED)
     assert loaded.network is None

@@ -19,9 +19,7 @@ ARCHITECTURE, METHODS, NETWORK = (
 
 
 @pytest.fixture
-def load(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
+def load(working_directory):
     def load_texts(architecture=ARCHITECTURE, methods=METHODS, network=NETWORK):
         texts = {"a.yaml": architecture, "m.yaml": methods, "n.yaml": network}
         for name, text in texts.items():

@@ -9,6 +9,7 @@ from model.cascade import Network
 from model.spec.cascade import load_network
 from model.spec.source import SpecError
 from tests.model.spec.cascade.test_loader import ARCHITECTURE
+from tests.small_network import write_specs
 
 Load = Callable[..., Network]
 
@@ -23,17 +24,13 @@ workload:
 
 
 @pytest.fixture
-def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
-    monkeypatch.chdir(tmp_path)
-
+def load(working_directory: Path) -> Load:
     def loaded(bypass: str, inner: str = "[]", depth: int = 64, bits: str = "A_in: 8") -> Network:
         outer = f"block_size: 8}}\n    constraints: {{dataspace: {{bypass: {bypass}}}"
         text = ARCHITECTURE.replace("DRAM_ATTRIBUTES", outer).replace("SPATIAL", "{}")
         text = text.replace("CONSTRAINTS", f"{{dataspace: {{bypass: {inner}}}}}")
         text = text.replace("depth: 64", f"depth: {depth}, write_bandwidth: 4")
-        Path("a.yaml").write_text(text, encoding="utf-8")
-        Path("w.yaml").write_text(WORKLOAD.replace("BITS", bits), encoding="utf-8")
-        return load_network(["w.yaml", "a.yaml"])
+        return load_network(write_specs(WORKLOAD.replace("BITS", bits), text))
 
     return loaded
 

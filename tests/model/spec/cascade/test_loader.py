@@ -15,6 +15,7 @@ from model.spec.cascade import layers, load_network
 from model.spec.source import SpecError
 from model.spec.timeloop import LoadOptions, load_timeloop
 from tests.conftest import REPOSITORY
+from tests.small_network import write_specs
 
 SPECS = REPOSITORY / "specs"
 EYERISS = SPECS / "architectures" / "eyeriss_like.yaml"
@@ -63,16 +64,12 @@ workload:
 
 
 @pytest.fixture
-def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
-    monkeypatch.chdir(tmp_path)
-
+def load(working_directory: Path) -> Load:
     def loaded(
         constraints: str = "{}", spatial: str = "{}", workload: str = WORKLOAD, dram: str = "block_size: 8"
     ) -> Network:
         text = ARCHITECTURE.replace("CONSTRAINTS", constraints).replace("SPATIAL", spatial)
-        Path("a.yaml").write_text(text.replace("DRAM_ATTRIBUTES", dram), encoding="utf-8")
-        Path("w.yaml").write_text(workload, encoding="utf-8")
-        return load_network(["w.yaml", "a.yaml"])
+        return load_network(write_specs(workload, text.replace("DRAM_ATTRIBUTES", dram)))
 
     return loaded
 

@@ -173,6 +173,11 @@ def test_mistakes_are_marked(old, new, message, mark):
     assert_fails(changed(old, new), message, mark)
 
 
+def test_a_name_that_begins_with_a_digit_is_told_so():
+    error = failure(changed("dimensions: [R, P, C, K]", "dimensions: [R, P, C, K, 1e3]"))
+    assert error.hint == "use letters, digits and `_`, and begin with no digit"
+
+
 def test_an_unknown_shape_names_the_shipped_ones():
     error = failure(spec(problem="problem:\n  shape: cnn-lyer\n  instance: {}\n"))
     assert (marked(error), error.hint) == ("cnn-lyer", "did you mean `cnn-layer`?")
