@@ -8,6 +8,7 @@ import pytest
 from model.spec.source import to_plain
 from model.spec.timeloop import load_timeloop
 from solver.cli.main import main
+from solver.saving import save
 from tests.conftest import REPOSITORY
 
 DATA = Path(__file__).parent / "data"
@@ -187,14 +188,13 @@ def test_specs_that_cannot_be_written_are_refused_before_the_search(tmp_path, ca
 
 def test_an_output_that_fails_does_not_take_the_other_along(tmp_path, capsys, monkeypatch):
     out, mapping = tmp_path / "out.yaml", tmp_path / "mapping.yaml"
-    write = Path.write_text
 
-    def failing(path, *args, **options):
+    def failing(path, content):
         if path == mapping:
             raise OSError(28, "No space left on device")
-        return write(path, *args, **options)
+        save(path, content)
 
-    monkeypatch.setattr(Path, "write_text", failing)
+    monkeypatch.setattr("solver.cli.output.save", failing)
     words = ["--quiet", "--mapping", str(mapping), "--mapped-spec", str(out)]
     assert main(["map", str(DATA / "row.yaml"), *words]) == 2
     assert f"cannot write {mapping}: No space left" in capsys.readouterr().err
