@@ -50,14 +50,31 @@ class _Lead:
 class Node:
     """A partial mapping: everything outside of the tile of `level` is decided.
 
-    ``value`` is a lower bound on the objective, rounded, ``least`` one on the energy, and ``busiest`` one on
-    the load of any resource, in cycles. ``energy``
-    counts the boundaries of `level` and outside, exactly but for sliding windows; both leave out the
-    subproblem's constant. ``in_place[v]`` is the product of the loops directly outside of the tile that
-    leave dataspace v in place, ``reuse_class`` the class of the innermost of them (None: no loop yet).
-    ``extents[l]`` is what one iteration of the loops of level l spans: the tile inside, times the spatial
-    factors between. ``leads[v]`` are the loops that may be the innermost ones that move dataspace v
-    outside of the tile.
+    Parameters
+    ----------
+    level, tile
+        The level, and the lattice index of its tile.
+    energy, least
+        Energy of the boundaries of `level` and outside, exactly but for sliding windows, and a lower bound
+        on that of all boundaries; both in quanta beyond what `LatticeBounds.constant` counts.
+    value, busiest
+        Lower bounds on the objective, rounded, and on the load of any resource, in cycles.
+    loads
+        Load of each resource by the boundaries of `level` and outside, and by the compute, in cycles.
+    delivered
+        (dataspace, level, words of one instance) of each of these boundaries, a lower bound like `energy`.
+    in_place, signature
+        Per dataspace, the product of the loops directly outside of the tile that leave it in place; and the
+        dataspaces that the innermost of these loops leaves in place (None: no loop yet).
+    path, orders, spatial
+        Per level outside, iterations of its loops per dimension, the class of their orders, and the
+        spatial choice below it.
+    extents
+        Per level outside, what one iteration of its loops spans: the tile inside, times the spatial factors
+        between.
+    leads
+        Per dataspace, the loops that may be the innermost ones that move it outside of the tile; None if no
+        loop moves it so far, or if its windows are not known to overlap.
     """
 
     level: int
@@ -109,17 +126,27 @@ def loose_dims(view: DataspaceView, apart: Sequence[int], order: OrderClass) -> 
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """Tiles one level inside a node: places in the stage's tables, lattice indices, loops between."""
+class InnerTiles:
+    """Tiles one level inside a node that may come next, with one spatial choice.
+
+    Parameters
+    ----------
+    places, tiles
+        Places in the stage's tables and lattice indices, shape (tiles,).
+    loops
+        Iterations of the loops between the node's tile and each of them, shape (tiles, dimensions).
+    member
+        The spatial choice.
+    """
 
     places: IntArray
     tiles: IntArray
     loops: IntArray
     member: StageChoice
 
-    def only(self, chosen: BoolArray) -> Candidates:
-        """The candidates where `chosen` is true."""
-        return Candidates(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
+    def only(self, chosen: BoolArray) -> InnerTiles:
+        """The tiles where `chosen` is true."""
+        return InnerTiles(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
 
 
 def _subset_sums(moves: _SlotMoves) -> set[int]:
@@ -148,7 +175,7 @@ class Walk:
     moves v, and ``first`` numbers the group of the innermost loop, -1 for none.
     """
 
-    def __init__(self, space: SearchSpace, node: Node, candidates: Candidates, order: OrderClass) -> None:
+    def __init__(self, space: SearchSpace, node: Node, candidates: InnerTiles, order: OrderClass) -> None:
         count = len(candidates.tiles)
         self.space = space
         self.node = node
@@ -333,7 +360,7 @@ class Walk:
         return least
 
     def _applies(self, row: Row) -> BoolArray:
-        """Candidates whose innermost loop outside goes on as a row has it."""
+        """Tiles whose innermost loop outside goes on as a row has it."""
         applies = np.ones(len(self.first), dtype=np.bool_) if row.place is None else self._stays(row.place)
         unmoved = (self.first < 0) & (self.node.signature is None)
         for own in row.waiting:
@@ -371,7 +398,7 @@ class Walk:
         return self._returning(view, component, lead, overlapping, component.dims, 1)
 
     def _stays(self, place: int) -> BoolArray:
-        """Candidates whose innermost loop outside leaves dataspace `place` as it is."""
+        """Tiles whose innermost loop outside leaves dataspace `place` as it is."""
         stays = np.zeros(len(self.first), dtype=np.bool_)
         for number in range(-1, len(self.order.groups)):
             signature = self._signature(number)
