@@ -14,11 +14,12 @@ from solver.search.family import Family, best_first
 from solver.search.goal import SLACK, Goal
 from solver.search.lattice import INFINITY, BoolArray, IntArray
 from solver.search.loads import LoadBounds
+from solver.search.node import Node, NodeState
 from solver.search.orders import OrderClass, SlotOrders
 from solver.search.rows import CLOSED
 from solver.search.spatial import StageChoice
 from solver.search.stopping import Stop
-from solver.search.walk import InnerTiles, Node, NodeState, Walk
+from solver.search.walk import InnerTiles, Walk
 
 
 class Branching:

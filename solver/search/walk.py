@@ -1,8 +1,8 @@
-"""Partial mappings, and the loops of one slot seen by each dataspace for many tiles at once."""
+"""The loops of one slot inside a node, seen by each dataspace for many tiles at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,119 +10,15 @@ import numpy as np
 from solver.search.boundary import Boundary, ceil_div
 from solver.search.bounds import LatticeBounds
 from solver.search.dataspaces import Component, DataspaceView
-from solver.search.lattice import INFINITY, BoolArray, FloatArray, IntArray
+from solver.search.lattice import INFINITY, BoolArray, IntArray
 from solver.search.leads import component_of, tiles_inside
+from solver.search.node import Mover, Node, SlotMoves, loose_dims
 from solver.search.orders import Group, OrderClass
 from solver.search.rows import Row, Waiting
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageChoice
 from solver.search.steps import led_surcharge
 from solver.search.windows import Returns, led_words
-
-_SlotMoves = tuple[tuple[int, int], ...]
-"""Words per iteration by which each loop of a slot moves a component, and its iterations, in no order."""
-
-
-@dataclass(frozen=True)
-class _Lead:
-    """A loop as the innermost one that moves a component: iterations, and words per iteration.
-
-    ``returns`` are those of loops farther out. Without a ``move`` the component moves in several ranks.
-    Arrays run along candidates; or all are scalars.
-    """
-
-    component: int
-    count: IntArray | int
-    move: IntArray | int | None
-    returns: Returns | None
-
-    def only(self, candidate: int) -> _Lead:
-        """The loop of one candidate."""
-        if not isinstance(self.count, np.ndarray):
-            return self
-        count = int(self.count[candidate])
-        if not isinstance(self.move, np.ndarray) or self.returns is None:
-            return _Lead(self.component, count, None, None)
-        return _Lead(self.component, count, int(self.move[candidate]), self.returns.only(candidate))
-
-
-@dataclass(frozen=True)
-class Node:
-    """A partial mapping: everything outside of the tile of `level` is decided.
-
-    Parameters
-    ----------
-    level, tile
-        The level, and the lattice index of its tile.
-    energy, least
-        Energy of the boundaries of `level` and outside, exactly but for sliding windows, and a lower bound
-        on that of all boundaries; both in quanta beyond what `LatticeBounds.constant` counts.
-    value, busiest
-        Lower bounds on the objective, rounded, and on the load of any resource, in cycles.
-    loads
-        Load of each resource by the boundaries of `level` and outside, and by the compute, in cycles.
-    delivered
-        (dataspace, level, words of one instance) of each of these boundaries, a lower bound like `energy`.
-    in_place, signature
-        Per dataspace, the product of the loops directly outside of the tile that leave it in place; and the
-        dataspaces that the innermost of these loops leaves in place (None: no loop yet).
-    path, orders, spatial
-        Per level outside, iterations of its loops per dimension, the class of their orders, and the
-        spatial choice below it.
-    extents
-        Per level outside, what one iteration of its loops spans: the tile inside, times the spatial factors
-        between.
-    leads
-        Per dataspace, the loops that may be the innermost ones that move it outside of the tile; None if no
-        loop moves it so far, or if its windows are not known to overlap.
-    """
-
-    level: int
-    tile: int
-    energy: int
-    least: int
-    value: float
-    busiest: float
-    loads: FloatArray
-    delivered: tuple[tuple[int, int, int], ...]
-    in_place: tuple[int, ...]
-    signature: frozenset[int] | None
-    path: tuple[tuple[int, ...], ...]
-    orders: tuple[OrderClass, ...]
-    spatial: tuple[StageChoice, ...]
-    extents: tuple[tuple[int, ...], ...]
-    leads: tuple[tuple[_Lead, ...] | None, ...]
-
-    def state(self, views: Sequence[DataspaceView]) -> NodeState:
-        """All that the bounds of what lies inside depend on."""
-        moves = tuple(
-            tuple(self.moves_outside(view, c)) for view in views for c in view.components if c.sliding
-        )
-        return (self.level, self.tile, self.in_place, self.signature, self.leads, moves)
-
-    def no_better_than(self, other: Node) -> bool:
-        """Whether `other`, in the same state, spent no more on anything."""
-        return other.energy <= self.energy and bool((other.loads <= self.loads).all())
-
-    def moves_outside(self, view: DataspaceView, component: Component) -> Iterator[_SlotMoves]:
-        """How far the loops outside of the tile move `component`, slot by slot outwards.
-
-        It ends with the first slot that also moves the dataspace in other ranks.
-        """
-        apart = view.apart(component)
-        slots = zip(reversed(self.path), reversed(self.orders), reversed(self.extents), strict=True)
-        for loops, order, inner in slots:
-            moving = [d for d in component.dims if loops[d] > 1]
-            free = any(loops[d] > 1 for d in loose_dims(view, apart, order))
-            near = [d for d in moving if free or all(loops[a] == 1 for a in order.inside(d, apart))]
-            yield tuple((inner[d] * (component.step(d) or 0), loops[d]) for d in near)
-            if any(loops[d] > 1 for d in apart):
-                return
-
-
-def loose_dims(view: DataspaceView, apart: Sequence[int], order: OrderClass) -> list[int]:
-    """Dimensions that may move a dataspace anywhere in a class of orders, but not in ranks `apart`."""
-    return sorted((order.anywhere & view.relevant) - frozenset(apart))
 
 
 @dataclass(frozen=True)
@@ -149,22 +45,12 @@ class InnerTiles:
         return InnerTiles(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
 
 
-def _subset_sums(moves: _SlotMoves) -> set[int]:
+def _subset_sums(moves: SlotMoves) -> set[int]:
     """Sums of the movements of any of some loops."""
     sums = {0}
     for move, _ in moves:
         sums |= {total + move for total in sums}
     return sums
-
-
-NodeState = tuple[
-    int,
-    int,
-    tuple[int, ...],
-    frozenset[int] | None,
-    tuple[tuple[_Lead, ...] | None, ...],
-    tuple[tuple[_SlotMoves, ...], ...],
-]
 
 
 class Walk:
@@ -185,7 +71,7 @@ class Walk:
         self.alive = [np.ones(count, dtype=np.bool_) for _ in space.views]
         self.first = np.full(count, -1, dtype=np.int64)
         self.leads: dict[tuple[int, int], BoolArray] = {}
-        self._known_leads: dict[tuple[int, int], _Lead] = {}
+        self._known_leads: dict[tuple[int, int], Mover] = {}
         for number, group in enumerate(order.groups):
             moving = self._product(group.dims) > 1
             self.first[(self.first < 0) & moving] = number
@@ -236,13 +122,13 @@ class Walk:
         """Whether the loop over `dim` may be the innermost one that moves some candidate's tile."""
         return (place, dim) in self.leads and bool(self.leads[place, dim].any())
 
-    def _lead(self, place: int, c: int, dim: int) -> _Lead:
+    def _lead(self, place: int, c: int, dim: int) -> Mover:
         """The loop over `dim` in this slot as the innermost one that moves component `c`."""
         if (place, dim) not in self._known_leads:
             component, count = self.space.views[place].components[c], self.candidates.loops[:, dim]
-            lead = _Lead(c, count, None, None)
+            lead = Mover(c, count, None, None)
             if component.step(dim) is not None:
-                lead = _Lead(c, count, self._move(component, dim), self._returns(place, c, dim))
+                lead = Mover(c, count, self._move(component, dim), self._returns(place, c, dim))
             self._known_leads[place, dim] = lead
         return self._known_leads[place, dim]
 
@@ -257,7 +143,7 @@ class Walk:
                 words = np.minimum(words, self._led(place, c, lead, least))
         return words
 
-    def _led(self, place: int, c: int, lead: _Lead, least: IntArray) -> IntArray:
+    def _led(self, place: int, c: int, lead: Mover, least: IntArray) -> IntArray:
         """Words of all deliveries when `lead` is the innermost loop that moves the dataspace."""
         if lead.move is None or lead.returns is None:
             return least
@@ -265,14 +151,14 @@ class Walk:
         plain, box = tables.plain_words[tiles], tables.boxes[c][tiles]
         return led_words(plain, box, lead.count, lead.move, lead.returns, least)
 
-    def leading(self, candidate: int) -> tuple[tuple[_Lead, ...] | None, ...]:
+    def leading(self, candidate: int) -> tuple[tuple[Mover, ...] | None, ...]:
         """Per dataspace, the loops that may be the innermost ones moving a candidate's tile.
 
         None if no loop outside moves it, or its windows are not known to overlap.
         """
         return tuple(self._leading(view, candidate) for view in self.space.views)
 
-    def _leading(self, view: DataspaceView, candidate: int) -> tuple[_Lead, ...] | None:
+    def _leading(self, view: DataspaceView, candidate: int) -> tuple[Mover, ...] | None:
         place = view.place
         if not view.window_dims:
             return None
