@@ -28,6 +28,7 @@ ROUNDING = 1e-6
 """CP-SAT tells objectives in floating point, though they are whole."""
 
 POLL_S = 0.02
+"""How often it is asked whether to stop, while CP-SAT is at work."""
 
 
 class ModelError(RuntimeError):

@@ -32,6 +32,7 @@ PATIENCE_S = 5.0
 """Seconds without any mapping, once all keep masks are surveyed, after which the second opinion is asked."""
 
 MOST_ADVICE_S = 60.0
+"""Seconds that the second opinion may take."""
 
 DEFAULTS = Options()
 

@@ -26,9 +26,9 @@ from solver.result import (
     Termination,
 )
 from solver.search.completion import Priced
-from solver.search.floor import floor
 from solver.search.goal import NO_CAPS, Caps
 from solver.search.mapper import SharedSearch
+from solver.search.trivial import trivial_bound
 
 DEFAULTS = Options()
 
@@ -164,8 +164,8 @@ class _Walk:
         Where the least energy is proven, a mapping that takes longer than the one found is dominated.
         """
         mapspace = self._search.mapspace
-        least_cycles = max(least_cycles, floor(mapspace, "latency"))
-        least_energy = max(least_energy, floor(mapspace, "energy"), bounded.bound or 0)
+        least_cycles = max(least_cycles, trivial_bound(mapspace, "latency"))
+        least_energy = max(least_energy, trivial_bound(mapspace, "energy"), bounded.bound or 0)
         if bounded.evaluation is not None and bounded.bound == bounded.value:
             faster = bounded.evaluation.cycles - 1
             most_cycles = faster if most_cycles is None else min(most_cycles, faster)

@@ -94,9 +94,13 @@ class Statistics:
     seconds
         Wall-clock time of the search.
     states
-        States of the divisor lattice that were bounded, over all boundaries and runs.
-    masks, spatial_classes, subproblems
-        Keep masks looked at, classes of spatial splits, and lattice runs (caps and masks).
+        Tiles that fit, over all storage levels but the outermost one and all lattices that were bounded.
+    masks
+        Keep masks looked at, for each objective anew.
+    spatial_classes
+        Combinations of spatial classes, one class per stage.
+    subproblems
+        Pairs of both that the survey did not settle, so that they were bounded by their lattice.
     core_variables, core_calls
         Variables of the largest CP-SAT core, and the number of times CP-SAT was called.
     mappings_priced

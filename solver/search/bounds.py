@@ -247,6 +247,7 @@ class LatticeBounds:
 
     def _innermost(self, tiles: IntArray) -> IntArray:
         members = self.sub.spatial[-1].members
+        # No other class of the innermost stage has the same first member.
         return self.space.memo(("innermost", members[0]), lambda: self._fillable(members))[tiles]
 
     def _fillable(self, members: Sequence[StageChoice]) -> IntArray:

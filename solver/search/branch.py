@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -14,10 +14,12 @@ from solver.search.family import Family, best_first
 from solver.search.goal import SLACK, Goal
 from solver.search.lattice import INFINITY, BoolArray, IntArray
 from solver.search.loads import LoadBounds
+from solver.search.node import Node, NodeState
 from solver.search.orders import OrderClass, SlotOrders
 from solver.search.rows import CLOSED
 from solver.search.spatial import StageChoice
-from solver.search.walk import Candidates, Node, NodeState, Walk
+from solver.search.stopping import Stop
+from solver.search.walk import InnerTiles, Walk
 
 
 class Branching:
@@ -28,7 +30,7 @@ class Branching:
         bounds: LatticeBounds,
         goal: Goal,
         orders: tuple[SlotOrders, ...],
-        stop: Callable[[], bool],
+        stop: Stop,
         budget: int | None,
         loads: Sequence[LoadBounds] = (),
     ) -> None:
@@ -185,19 +187,19 @@ class Branching:
 
     def _candidates(
         self, node: Node, stage: StageTables, places: IntArray, member: StageChoice
-    ) -> Candidates:
+    ) -> InnerTiles:
         lattice, slot = self.space.lattice, self.space.slots[node.level]
         tiles = stage.tiles[places]
         fits = lattice.fitting(tiles, lattice.index(member.factors), node.tile)
         places, tiles = places[fits], tiles[fits]
         inner = lattice.extents[tiles] * np.array(member.factors, dtype=np.int64)
-        found = Candidates(places, tiles, lattice.extents[node.tile] // inner, member)
+        found = InnerTiles(places, tiles, lattice.extents[node.tile] // inner, member)
         for d, allowed in enumerate(slot.allowed):
             if not slot.free[d]:
                 found = found.only(np.isin(found.loops[:, d], sorted(allowed)))
         return found
 
-    def _ordered(self, node: Node, candidates: Candidates, order: OrderClass) -> Family | None:
+    def _ordered(self, node: Node, candidates: InnerTiles, order: OrderClass) -> Family | None:
         """Children of `node` whose loops are in an order of this class; None if there are none."""
         level = node.level + 1
         walk = Walk(self.space, node, candidates, order)

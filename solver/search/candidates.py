@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from solver.search.bounds import LatticeBounds, Survivors
@@ -10,9 +10,8 @@ from solver.search.goal import UNLIMITED, Goal
 from solver.search.loads import LoadBounds, loaded
 from solver.search.mixes import Cost, sift
 from solver.search.prices import resources
+from solver.search.stopping import Stop
 from solver.search.subproblem import Subproblem
-
-Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True)

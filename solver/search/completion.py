@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -27,6 +27,7 @@ from solver.search.orders import allowed_orders
 from solver.search.prices import BoundaryPrice, DataspaceFlow, PriceList, Resource, resources
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.spatial import Factors, StageChoice
+from solver.search.stopping import Stop
 
 Order = tuple[str, ...]
 
@@ -269,7 +270,7 @@ class Skeleton:
         unused = math.prod(view.unused(stage.factors) for stage in self.spatial[:level])
         return -(-relevant * unused // instances), plain
 
-    def complete(self, goal: Goal, stop: Callable[[], bool]) -> Iterator[Priced]:
+    def complete(self, goal: Goal, stop: Stop) -> Iterator[Priced]:
         """Complete mappings, best first, as long as they can improve on the incumbent.
 
         What the levels cost that are ordered so far, plus a floor for those inside, is a lower bound: so

@@ -8,7 +8,7 @@ the model solved again, until nothing below the incumbent is left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from solver.cpsat import Answer, CheckedModel, Expression, ModelError, Outcome, 
 from solver.search.bounds import LatticeBounds
 from solver.search.completion import Skeleton
 from solver.search.lattice import IntArray
+from solver.search.stopping import Stop
 
 LARGEST_TOTAL = 1 << 30
 """What all coefficients of the objective add up to, at most."""
@@ -25,6 +26,7 @@ LARGEST_CORE = 20_000
 """Pairs of a tile and a class up to which a core is worth building."""
 
 SLICE_DETERMINISTIC_S = 0.5
+"""CP-SAT's deterministic seconds of a first attempt, each of which takes twice as long as the one before."""
 
 
 def fits_core(bounds: LatticeBounds) -> bool:
@@ -80,7 +82,7 @@ class Core:
         """Number of variables of the model."""
         return self._checked.variables
 
-    def skeletons(self, stop: Callable[[], bool]) -> Iterator[Skeleton | None]:
+    def skeletons(self, stop: Stop) -> Iterator[Skeleton | None]:
         """All factor choices that the model leaves below the limit, cheapest first.
 
         Ends when there are none left; yields None last when `stop` cut it short.
@@ -219,7 +221,7 @@ class Core:
             self.model.add(total <= most)
             self.model.minimize(total)
 
-    def _solve(self, stop: Callable[[], bool]) -> Outcome:
+    def _solve(self, stop: Stop) -> Outcome:
         """Solve with a growing limit: once one is reached, any assignment found by then will do."""
         slice_s = SLICE_DETERMINISTIC_S
         while True:

@@ -15,6 +15,7 @@ from model.problem import Dataspace, Problem
 from solver.search.lattice import IntArray, Lattice
 
 MAX_WINDOW_POINTS = 2_000_000
+"""Points of a window up to which its words are counted one by one."""
 
 RankTerms = tuple[tuple[int, int], ...]
 """Pairs (active dimension, coefficient)."""

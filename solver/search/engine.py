@@ -23,7 +23,7 @@ from solver.search.loads import LoadBounds, loaded
 from solver.search.orders import slot_orders
 from solver.search.prices import resources
 from solver.search.space import KeepMask
-from solver.search.stopping import Stopped
+from solver.search.stopping import Stop, Stopped
 from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
 from solver.search.workers import Bounder
@@ -46,7 +46,10 @@ ROUND = 32
 """Subproblems that are bounded at a time, against the same incumbent, however many workers there are."""
 
 FIRST_NODES = 200
-"""Nodes that are branched before a subproblem's bounds are sharpened."""
+"""Nodes that are branched before a subproblem's bounds are sharpened, at most."""
+
+MOST_HALVINGS = 4
+"""How often these are halved at most, as they settle nothing."""
 
 FIRST_SKELETONS = 10
 """Skeletons that are completed at once in the most promising subproblem so far."""
@@ -67,7 +70,7 @@ class Search:
         self,
         survey: Survey,
         goal: Goal,
-        stop: Callable[[], bool],
+        stop: Stop,
         quantum: int,
         options: Options,
         counters: Counters,
@@ -274,7 +277,7 @@ class Search:
         enough = self._branch(bounds, min(self._first_nodes, self.options.branch_nodes), loads)
         # Where windows leave wide gaps, few nodes settle nothing: it is better to sharpen bounds at once.
         doubled = min(2 * self._first_nodes, FIRST_NODES)
-        self._first_nodes = doubled if enough else max(self._first_nodes // 2, FIRST_NODES // 16)
+        self._first_nodes = doubled if enough else max(self._first_nodes // 2, FIRST_NODES >> MOST_HALVINGS)
         if enough or self.stop():
             return
         sharp = tightened(candidate, self.goal, sharp=True, stop=self.stop)

@@ -9,7 +9,8 @@ import numpy as np
 
 from solver.search.boundary import Boundary
 from solver.search.lattice import FloatArray, IntArray
-from solver.search.walk import Node, Walk
+from solver.search.node import Node
+from solver.search.walk import Walk
 
 
 @dataclass(frozen=True, eq=False)

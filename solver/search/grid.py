@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,9 +11,9 @@ import numpy as np
 from solver.search.lattice import BoolArray, FloatArray, IntArray
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageClass
-from solver.search.stopping import Stopped, never
+from solver.search.stopping import Stop, Stopped, never
 
-PAIRS = 1 << 20
+PAIRS_AT_ONCE = 1 << 20
 """Pairs of a class and a combination of the stages inside that are looked at together."""
 
 
@@ -85,7 +85,7 @@ class SpatialGrid:
         )
 
 
-def spatial_grid(space: SearchSpace, stop: Callable[[], bool] = never) -> SpatialGrid:
+def spatial_grid(space: SearchSpace, stop: Stop = never) -> SpatialGrid:
     """All combinations that the bounds and the levels may have room for, stage by stage outwards.
 
     A level holds at least what is unrolled below it, of the dataspaces that it has to keep.
@@ -119,12 +119,12 @@ def _common(space: SearchSpace, stage: StageClass) -> int:
 
 
 def _pairs(
-    space: SearchSpace, level: int, spans: IntArray, own: IntArray, stop: Callable[[], bool]
+    space: SearchSpace, level: int, spans: IntArray, own: IntArray, stop: Stop
 ) -> tuple[IntArray, IntArray]:
     """Pairs of one of `spans`, what is unrolled inside, and one of `own` that `level` may have room for."""
     roomy = _roomy(space, level)
     inner, outer = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    for first, second in space.lattice.dividing(spans, own, PAIRS):
+    for first, second in space.lattice.dividing(spans, own, PAIRS_AT_ONCE):
         if stop():
             raise Stopped
         held = roomy[spans[first] + own[second]]

@@ -216,11 +216,14 @@ class Slot:
         return tuple(allowed == {1} for allowed in self.allowed)
 
     def reach(self, sources: IntArray, targets: IntArray) -> Reach:
-        """Look at minima over the `sources` from which this slot leads to each of the `targets`."""
+        """Look at minima over the `sources` that this slot connects with each of the `targets`."""
         return Reach(self, sources, targets)
 
-    def leads(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
-        """Which targets (rows) this slot reaches from which sources (columns)."""
+    def connects(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
+        """Which targets (rows) loops of this slot make of which sources (columns).
+
+        Only loops over `dims` (None: any).
+        """
         lattice = self.lattice
         every = range(len(self.allowed))
         moving = [d for d in (every if dims is None else dims) if not self.trivial[d]]
@@ -229,13 +232,13 @@ class Slot:
             return np.zeros((len(targets), len(sources)), dtype=np.bool_)
         strides = np.array([lattice.dim_strides[d] for d in still], dtype=np.int64)
         rows, columns = lattice.places[targets], lattice.places[sources]
-        leads: BoolArray = (rows[:, still] @ strides)[:, None] == (columns[:, still] @ strides)[None, :]
+        connects: BoolArray = (rows[:, still] @ strides)[:, None] == (columns[:, still] @ strides)[None, :]
         for d in (d for d in moving if not self.free[d]):
-            leads &= self._steps[d][rows[:, d]][:, columns[:, d]]
+            connects &= self._steps[d][rows[:, d]][:, columns[:, d]]
         axes = [a for a, (d, _, _) in enumerate(lattice.axes) if d in moving and self.free[d]]
         for part in lattice.packed if axes else ():
-            leads &= part.covers(part.codes[targets][:, None], part.codes[sources][None, :], axes)
-        return leads
+            connects &= part.covers(part.codes[targets][:, None], part.codes[sources][None, :], axes)
+        return connects
 
     @cached_property
     def _steps(self) -> tuple[BoolArray, ...]:
@@ -251,7 +254,7 @@ class Slot:
         )
 
     def sweep(self, table: IntArray, dims: Sequence[int] | None = None) -> IntArray:
-        """Minimum of `table` over all vectors from which this slot leads to each vector.
+        """Minimum of `table` over all vectors which this slot connects with each vector.
 
         ``result[x] = min(table[y] for y | x if x / y is allowed here)``, with x and y equal in the
         dimensions that are not in `dims` (default: all).
@@ -310,7 +313,7 @@ class Reach:
         self._slot = slot
         self._sources = sources
         self._targets = targets
-        self._leads: dict[tuple[int, ...] | None, BoolArray] = {}
+        self._connects: dict[tuple[int, ...] | None, BoolArray] = {}
 
     def least(self, values: IntArray, dims: tuple[int, ...] | None = None) -> IntArray:
         """Per target, the minimum of `values` (one per source).
@@ -321,9 +324,9 @@ class Reach:
             table = np.full(self._slot.lattice.size, INFINITY, dtype=np.int64)
             np.minimum.at(table, self._sources, values)
             return self._slot.sweep(table, dims)[self._targets]
-        if dims not in self._leads:
-            self._leads[dims] = self._slot.leads(self._sources, self._targets, dims)
-        least: IntArray = np.where(self._leads[dims], values, INFINITY).min(axis=1, initial=INFINITY)
+        if dims not in self._connects:
+            self._connects[dims] = self._slot.connects(self._sources, self._targets, dims)
+        least: IntArray = np.where(self._connects[dims], values, INFINITY).min(axis=1, initial=INFINITY)
         return least
 
     def _are_many(self, dims: tuple[int, ...] | None) -> bool:

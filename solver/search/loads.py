@@ -28,7 +28,7 @@ from solver.search.walk import Walk
 LARGEST_LOAD = INFINITY >> 2
 """Parts of a cycle up to which loads are told apart."""
 
-ROUNDING = 1 + Fraction(1, 10**12)
+MODEL_ROUNDING = 1 + Fraction(1, 10**12)
 """Cycles by the cost model are doubles before they are rounded up, and err by far less than this."""
 
 PARTS = 4
@@ -136,7 +136,7 @@ class LoadSubproblem(Subproblem):
 
     def _largest_load(self, cycles: int) -> int:
         """Load beyond which the cost model always says more than `cycles`."""
-        parts = math.floor(max(0, cycles) * self.scale * ROUNDING)
+        parts = math.floor(max(0, cycles) * self.scale * MODEL_ROUNDING)
         unit = self._only_unit
         if unit is None or parts >= LARGEST_LOAD:
             return parts

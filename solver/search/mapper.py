@@ -27,13 +27,13 @@ from solver.result import (
 )
 from solver.search.completion import Priced
 from solver.search.engine import Counters, Search
-from solver.search.floor import floor
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.lattice import coarsened
 from solver.search.ledger import unsearched
 from solver.search.space import SearchSpace
 from solver.search.stopping import Stopped
 from solver.search.survey import Survey
+from solver.search.trivial import trivial_bound
 from solver.search.workers import Bounder
 
 HEADROOM = 1 << 58
@@ -46,6 +46,10 @@ COARSEST = 2
 """Extents that a dimension has at the least: 1 and its bound."""
 
 PROGRESS_PERIOD_S = 0.1
+"""Progress is reported no more often."""
+
+FIRST_GROWTH = 4
+"""By how much the quantum grows first if the cap hides all mappings; each time by the square of the last."""
 
 
 class _Clock:
@@ -180,7 +184,7 @@ class SharedSearch:
         if self._survey.space.coarse:
             # Only a part of the mapspace was searched: what was found stands, what was proven does not.
             self._clock.termination = self._clock.termination or Termination.MEMORY_LIMIT
-            bounds, evidence = [floor(self.mapspace, objectives[0])], []
+            bounds, evidence = [trivial_bound(self.mapspace, objectives[0])], []
         result = _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._counters)
         return replace(result, evidence=tuple(evidence))
 
@@ -189,7 +193,7 @@ class SharedSearch:
         if best is not None:
             goal.incumbent = goal.value(best.evaluation.energy, best.evaluation.cycles)
         space, clock = self._survey.space, self._clock
-        proven = floor(space.mapspace, goal.objective)
+        proven = trivial_bound(space.mapspace, goal.objective)
         try:
             if space.excluded:
                 return _Found(best, None, (unsearched(space, goal),))
@@ -199,7 +203,7 @@ class SharedSearch:
                 self._survey.bounds(mask)
         except Stopped:
             return _Found(best, proven)
-        quantum, growth = self._quantum, 4
+        quantum, growth = self._quantum, FIRST_GROWTH
         while True:
             search = Search(
                 self._survey,
@@ -223,11 +227,14 @@ class SharedSearch:
             proven = max(proven, hidden if bound is None else min(bound, hidden))
             if clock.stop():
                 return _Found(best, proven, grounds)
-            if goal.incumbent is None:
-                # Step by step: coarse prices prove little, and the dearest mapping is far from the best.
-                quantum, growth = quantum * growth, growth * growth
-            else:
-                quantum = max(2 * quantum, self._most_energy(goal) // LARGEST_INCUMBENT + 1)
+            quantum, growth = self._coarser(goal, quantum, growth)
+
+    def _coarser(self, goal: Goal, quantum: int, growth: int) -> tuple[int, int]:
+        """The next quantum, and by how much the one after that grows where there is no incumbent."""
+        if goal.incumbent is None:
+            # Step by step: coarse prices prove little, and the dearest mapping is far from the best.
+            return quantum * growth, growth * growth
+        return max(2 * quantum, self._most_energy(goal) // LARGEST_INCUMBENT + 1), growth
 
     def _capped(self, goal: Goal, quantum: int) -> bool:
         """Whether a mapping that improves may take more quanta than tables tell apart."""
@@ -292,6 +299,7 @@ def _most_energy(space: SearchSpace, goal: Goal, fewest_cycles: int) -> int:
     )
     largest = max(int(own.tile_words[-1]) for own in space.tables)
     computes = space.problem.computes
+    # A read, a fill and an update of a whole tile in every step of the arithmetic, at every level.
     accesses = 3 * largest * computes * len(space.views) * len(space.levels)
     return min(dearest * accesses, goal.energy_limit(fewest_cycles))
 

@@ -8,7 +8,7 @@ of one level small makes that of another large. So tiles go that no cost rules o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,8 +18,9 @@ from model.cost.prices import network_latency
 from solver.search.bounds import LatticeBounds, Survivors
 from solver.search.goal import Goal
 from solver.search.lattice import INFINITY
-from solver.search.loads import ROUNDING, LoadSubproblem
+from solver.search.loads import MODEL_ROUNDING, LoadSubproblem
 from solver.search.prices import LARGEST_ENERGY, BoundaryPrice, EnergyTerm
+from solver.search.stopping import Stop
 from solver.search.subproblem import Subproblem
 
 WHOLE = INFINITY >> 5
@@ -102,7 +103,7 @@ class MixedSubproblem(Subproblem):
             own = share / cost.sub.quantum
             needed += own * cost.sub.constant
             if isinstance(cost.sub, LoadSubproblem):
-                per_cycle += own * cost.sub.scale * ROUNDING
+                per_cycle += own * cost.sub.scale * MODEL_ROUNDING
             else:
                 per_energy += own
         needed += per_cycle * network_latency(self.space.architecture)
@@ -129,9 +130,7 @@ class Sifted:
     sums: tuple[tuple[MixedSubproblem, int], ...]
 
 
-def sift(
-    costs: Sequence[Cost], leading: int, within: Survivors, sharp: bool, stop: Callable[[], bool]
-) -> Sifted | None:
+def sift(costs: Sequence[Cost], leading: int, within: Survivors, sharp: bool, stop: Stop) -> Sifted | None:
     """Tiles out of `within` that several costs together leave; None if they leave no mapping.
 
     Parameters

@@ -27,8 +27,10 @@ MEMO_BYTES = 1 << 28
 """What they take together, at most (but for the four that are always remembered)."""
 
 TABLES_PER_DATASPACE = 8
+"""Tables over the whole lattice that are held for each dataspace, for the estimate of the memory."""
+
 WORKING_TABLES = 24
-"""Tables over the whole lattice that a search holds at a time, for the estimate of its memory."""
+"""Those that are held besides, at a time."""
 
 KeepMask = tuple[frozenset[int], ...]
 """Per storage level (outermost first), the places of the dataspaces it keeps."""
@@ -76,7 +78,11 @@ class SearchSpace:
 
     @property
     def estimated_bytes(self) -> int:
-        """Memory that the tables of a search take, roughly, before any of them is made."""
+        """Memory that the tables of a search take, roughly, before any of them is made.
+
+        Words of 8 bytes, among them each vector's extents and their places; exponents of 1 byte, and as much
+        again where they are packed.
+        """
         dims, words = len(self.active), TABLES_PER_DATASPACE * len(self.problem.dataspaces) + WORKING_TABLES
         return self.lattice.size * (8 * (words + 2 * dims) + 2 * len(self.lattice.axes)) + MEMO_BYTES
 

@@ -16,7 +16,7 @@ from solver.search.lattice import IntArray, Lattice
 from solver.search.spatial import Factors, FanoutChoice, StageChoice, StageClass
 from solver.search.stopping import Stop, Stopped
 
-PAIRS = 1 << 18
+PAIRS_AT_ONCE = 1 << 18
 """Pairs of choices that are looked at together."""
 
 NOTHING = np.empty(0, dtype=np.int64)
@@ -139,7 +139,7 @@ class StageRules:
         """One of all pairs of choices that have the same product within the bounds, and the same mark."""
         numbers: dict[_Mark, int] = {}
         rows, columns, kinds, known = [NOTHING], [NOTHING], [NOTHING], NOTHING
-        for first, second in self.lattice.dividing(outer.indices, inner.indices, PAIRS):
+        for first, second in self.lattice.dividing(outer.indices, inner.indices, PAIRS_AT_ONCE):
             if stop():
                 raise Stopped
             together = self._together(outer, inner, outer.kinds[first], inner.kinds[second], numbers)

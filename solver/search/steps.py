@@ -53,7 +53,7 @@ class SlotStep:
     @cached_property
     def _places(self) -> tuple[IntArray, IntArray]:
         """Places among the tiles outside and inside of all pairs that the slot's loops connect."""
-        rows, columns = np.nonzero(self._slot.leads(self._sources, self.outer, None))
+        rows, columns = np.nonzero(self._slot.connects(self._sources, self.outer, None))
         return rows, columns
 
     @cached_property

@@ -7,7 +7,7 @@ there are few of those; so thousands of spatial choices are bounded by a few mat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -17,15 +17,15 @@ from solver.search.grid import SpatialGrid, spatial_grid
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.prices import Action, DataspaceFlow, actions, cycles_per_word, resources
 from solver.search.space import KeepMask, SearchSpace
-from solver.search.stopping import Stopped, never
+from solver.search.stopping import Stop, Stopped, never
 
-ROUNDING = 1 - 1e-9
+ROUNDED_DOWN = 1 - 1e-9
 """Floating-point sums here err by far less than this share."""
 
 LARGEST_EXACT = 2.0**53
 """Quotients of whole numbers are rounded from here on."""
 
-ROUNDING_UP = 1 + 1e-9
+ROUNDED_UP = 1 + 1e-9
 """For what is subtracted: little may be left of large numbers."""
 
 NO_TILE = np.iinfo(np.int64).max
@@ -50,7 +50,7 @@ class Survey:
         Where `stop` answers True before what is asked for is known.
     """
 
-    def __init__(self, space: SearchSpace, stop: Callable[[], bool] = never) -> None:
+    def __init__(self, space: SearchSpace, stop: Stop = never) -> None:
         self.space = space
         self._stop = stop
         self._fronts: Fronts = {}
@@ -92,7 +92,7 @@ class _PartSurvey:
         self._closely = closely
         self._fronts = fronts
         steps = space.problem.computes / grid.above[-1]
-        self._steps = np.where(steps < LARGEST_EXACT, steps, steps * ROUNDING)
+        self._steps = np.where(steps < LARGEST_EXACT, steps, steps * ROUNDED_DOWN)
 
     def bounds(self, mask: KeepMask) -> tuple[FloatArray, FloatArray]:
         """Lower bounds per combination on energy and cycles."""
@@ -105,7 +105,7 @@ class _PartSurvey:
         priced = [(place, action, self._price(place, action)) for place, action in found]
         energies = self._fixed(np.where(np.isfinite(busy), busy, 0.0)) + self._total(mask, priced)
         cycles = busy + float(network_latency(self.space.architecture))
-        return energies * np.where(energies > 0, ROUNDING, 1.0), cycles
+        return energies * np.where(energies > 0, ROUNDED_DOWN, 1.0), cycles
 
     def _busy(self, mask: KeepMask, found: Sequence[tuple[int, Action]]) -> FloatArray:
         """Cycles at least, but for latencies of networks."""
@@ -116,7 +116,7 @@ class _PartSurvey:
                 for place, action in found
                 if (share := cycles_per_word(self.space.levels, resource, action, self._name(place)))
             ]
-            busy = np.maximum(busy, self._total(mask, loads) * ROUNDING)
+            busy = np.maximum(busy, self._total(mask, loads) * ROUNDED_DOWN)
         return busy
 
     def _name(self, place: int) -> str:
@@ -128,7 +128,7 @@ class _PartSurvey:
         total = np.zeros(len(self.grid))
         weights: dict[tuple[int, int], FloatArray] = {}
         for place, action, weight in weighed:
-            total = total - weight * action.minus * ROUNDING_UP
+            total = total - weight * action.minus * ROUNDED_UP
             if action.boundary == depth:
                 total = total + weight * action.multiplier * self._steps
                 continue

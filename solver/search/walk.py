@@ -1,8 +1,8 @@
-"""Partial mappings, and the loops of one slot seen by each dataspace for many tiles at once."""
+"""The loops of one slot inside a node, seen by each dataspace for many tiles at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,9 @@ import numpy as np
 from solver.search.boundary import Boundary, ceil_div
 from solver.search.bounds import LatticeBounds
 from solver.search.dataspaces import Component, DataspaceView
-from solver.search.lattice import INFINITY, BoolArray, FloatArray, IntArray
+from solver.search.lattice import INFINITY, BoolArray, IntArray
 from solver.search.leads import component_of, tiles_inside
+from solver.search.node import Mover, Node, SlotMoves, loose_dims
 from solver.search.orders import Group, OrderClass
 from solver.search.rows import Row, Waiting
 from solver.search.space import SearchSpace
@@ -19,125 +20,37 @@ from solver.search.spatial import StageChoice
 from solver.search.steps import led_surcharge
 from solver.search.windows import Returns, led_words
 
-_SlotMoves = tuple[tuple[int, int], ...]
-"""Words per iteration by which each loop of a slot moves a component, and its iterations, in no order."""
-
 
 @dataclass(frozen=True)
-class _Lead:
-    """A loop as the innermost one that moves a component: iterations, and words per iteration.
+class InnerTiles:
+    """Tiles one level inside a node that may come next, with one spatial choice.
 
-    ``returns`` are those of loops farther out. Without a ``move`` the component moves in several ranks.
-    Arrays run along candidates; or all are scalars.
+    Parameters
+    ----------
+    places, tiles
+        Places in the stage's tables and lattice indices, shape (tiles,).
+    loops
+        Iterations of the loops between the node's tile and each of them, shape (tiles, dimensions).
+    member
+        The spatial choice.
     """
-
-    component: int
-    count: IntArray | int
-    move: IntArray | int | None
-    returns: Returns | None
-
-    def only(self, candidate: int) -> _Lead:
-        """The loop of one candidate."""
-        if not isinstance(self.count, np.ndarray):
-            return self
-        count = int(self.count[candidate])
-        if not isinstance(self.move, np.ndarray) or self.returns is None:
-            return _Lead(self.component, count, None, None)
-        return _Lead(self.component, count, int(self.move[candidate]), self.returns.only(candidate))
-
-
-@dataclass(frozen=True)
-class Node:
-    """A partial mapping: everything outside of the tile of `level` is decided.
-
-    ``value`` is a lower bound on the objective, rounded, ``least`` one on the energy, and ``busiest`` one on
-    the load of any resource, in cycles. ``energy``
-    counts the boundaries of `level` and outside, exactly but for sliding windows; both leave out the
-    subproblem's constant. ``in_place[v]`` is the product of the loops directly outside of the tile that
-    leave dataspace v in place, ``reuse_class`` the class of the innermost of them (None: no loop yet).
-    ``extents[l]`` is what one iteration of the loops of level l spans: the tile inside, times the spatial
-    factors between. ``leads[v]`` are the loops that may be the innermost ones that move dataspace v
-    outside of the tile.
-    """
-
-    level: int
-    tile: int
-    energy: int
-    least: int
-    value: float
-    busiest: float
-    loads: FloatArray
-    delivered: tuple[tuple[int, int, int], ...]
-    in_place: tuple[int, ...]
-    signature: frozenset[int] | None
-    path: tuple[tuple[int, ...], ...]
-    orders: tuple[OrderClass, ...]
-    spatial: tuple[StageChoice, ...]
-    extents: tuple[tuple[int, ...], ...]
-    leads: tuple[tuple[_Lead, ...] | None, ...]
-
-    def state(self, views: Sequence[DataspaceView]) -> NodeState:
-        """All that the bounds of what lies inside depend on."""
-        moves = tuple(
-            tuple(self.moves_outside(view, c)) for view in views for c in view.components if c.sliding
-        )
-        return (self.level, self.tile, self.in_place, self.signature, self.leads, moves)
-
-    def no_better_than(self, other: Node) -> bool:
-        """Whether `other`, in the same state, spent no more on anything."""
-        return other.energy <= self.energy and bool((other.loads <= self.loads).all())
-
-    def moves_outside(self, view: DataspaceView, component: Component) -> Iterator[_SlotMoves]:
-        """How far the loops outside of the tile move `component`, slot by slot outwards.
-
-        It ends with the first slot that also moves the dataspace in other ranks.
-        """
-        apart = view.apart(component)
-        slots = zip(reversed(self.path), reversed(self.orders), reversed(self.extents), strict=True)
-        for loops, order, inner in slots:
-            moving = [d for d in component.dims if loops[d] > 1]
-            free = any(loops[d] > 1 for d in loose_dims(view, apart, order))
-            near = [d for d in moving if free or all(loops[a] == 1 for a in order.inside(d, apart))]
-            yield tuple((inner[d] * (component.step(d) or 0), loops[d]) for d in near)
-            if any(loops[d] > 1 for d in apart):
-                return
-
-
-def loose_dims(view: DataspaceView, apart: Sequence[int], order: OrderClass) -> list[int]:
-    """Dimensions that may move a dataspace anywhere in a class of orders, but not in ranks `apart`."""
-    return sorted((order.anywhere & view.relevant) - frozenset(apart))
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Tiles one level inside a node: places in the stage's tables, lattice indices, loops between."""
 
     places: IntArray
     tiles: IntArray
     loops: IntArray
     member: StageChoice
 
-    def only(self, chosen: BoolArray) -> Candidates:
-        """The candidates where `chosen` is true."""
-        return Candidates(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
+    def only(self, chosen: BoolArray) -> InnerTiles:
+        """The tiles where `chosen` is true."""
+        return InnerTiles(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
 
 
-def _subset_sums(moves: _SlotMoves) -> set[int]:
+def _subset_sums(moves: SlotMoves) -> set[int]:
     """Sums of the movements of any of some loops."""
     sums = {0}
     for move, _ in moves:
         sums |= {total + move for total in sums}
     return sums
-
-
-NodeState = tuple[
-    int,
-    int,
-    tuple[int, ...],
-    frozenset[int] | None,
-    tuple[tuple[_Lead, ...] | None, ...],
-    tuple[tuple[_SlotMoves, ...], ...],
-]
 
 
 class Walk:
@@ -148,7 +61,7 @@ class Walk:
     moves v, and ``first`` numbers the group of the innermost loop, -1 for none.
     """
 
-    def __init__(self, space: SearchSpace, node: Node, candidates: Candidates, order: OrderClass) -> None:
+    def __init__(self, space: SearchSpace, node: Node, candidates: InnerTiles, order: OrderClass) -> None:
         count = len(candidates.tiles)
         self.space = space
         self.node = node
@@ -158,7 +71,7 @@ class Walk:
         self.alive = [np.ones(count, dtype=np.bool_) for _ in space.views]
         self.first = np.full(count, -1, dtype=np.int64)
         self.leads: dict[tuple[int, int], BoolArray] = {}
-        self._known_leads: dict[tuple[int, int], _Lead] = {}
+        self._known_leads: dict[tuple[int, int], Mover] = {}
         for number, group in enumerate(order.groups):
             moving = self._product(group.dims) > 1
             self.first[(self.first < 0) & moving] = number
@@ -209,13 +122,13 @@ class Walk:
         """Whether the loop over `dim` may be the innermost one that moves some candidate's tile."""
         return (place, dim) in self.leads and bool(self.leads[place, dim].any())
 
-    def _lead(self, place: int, c: int, dim: int) -> _Lead:
+    def _lead(self, place: int, c: int, dim: int) -> Mover:
         """The loop over `dim` in this slot as the innermost one that moves component `c`."""
         if (place, dim) not in self._known_leads:
             component, count = self.space.views[place].components[c], self.candidates.loops[:, dim]
-            lead = _Lead(c, count, None, None)
+            lead = Mover(c, count, None, None)
             if component.step(dim) is not None:
-                lead = _Lead(c, count, self._move(component, dim), self._returns(place, c, dim))
+                lead = Mover(c, count, self._move(component, dim), self._returns(place, c, dim))
             self._known_leads[place, dim] = lead
         return self._known_leads[place, dim]
 
@@ -230,7 +143,7 @@ class Walk:
                 words = np.minimum(words, self._led(place, c, lead, least))
         return words
 
-    def _led(self, place: int, c: int, lead: _Lead, least: IntArray) -> IntArray:
+    def _led(self, place: int, c: int, lead: Mover, least: IntArray) -> IntArray:
         """Words of all deliveries when `lead` is the innermost loop that moves the dataspace."""
         if lead.move is None or lead.returns is None:
             return least
@@ -238,14 +151,14 @@ class Walk:
         plain, box = tables.plain_words[tiles], tables.boxes[c][tiles]
         return led_words(plain, box, lead.count, lead.move, lead.returns, least)
 
-    def leading(self, candidate: int) -> tuple[tuple[_Lead, ...] | None, ...]:
+    def leading(self, candidate: int) -> tuple[tuple[Mover, ...] | None, ...]:
         """Per dataspace, the loops that may be the innermost ones moving a candidate's tile.
 
         None if no loop outside moves it, or its windows are not known to overlap.
         """
         return tuple(self._leading(view, candidate) for view in self.space.views)
 
-    def _leading(self, view: DataspaceView, candidate: int) -> tuple[_Lead, ...] | None:
+    def _leading(self, view: DataspaceView, candidate: int) -> tuple[Mover, ...] | None:
         place = view.place
         if not view.window_dims:
             return None
@@ -333,7 +246,7 @@ class Walk:
         return least
 
     def _applies(self, row: Row) -> BoolArray:
-        """Candidates whose innermost loop outside goes on as a row has it."""
+        """Tiles whose innermost loop outside goes on as a row has it."""
         applies = np.ones(len(self.first), dtype=np.bool_) if row.place is None else self._stays(row.place)
         unmoved = (self.first < 0) & (self.node.signature is None)
         for own in row.waiting:
@@ -371,7 +284,7 @@ class Walk:
         return self._returning(view, component, lead, overlapping, component.dims, 1)
 
     def _stays(self, place: int) -> BoolArray:
-        """Candidates whose innermost loop outside leaves dataspace `place` as it is."""
+        """Tiles whose innermost loop outside leaves dataspace `place` as it is."""
         stays = np.zeros(len(self.first), dtype=np.bool_)
         for number in range(-1, len(self.order.groups)):
             signature = self._signature(number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -16,7 +16,7 @@ from solver.search.bounds import BoundTables, LatticeBounds, Survivors
 from solver.search.lattice import Steps
 from solver.search.loads import LoadSubproblem
 from solver.search.space import KeepMask, SearchSpace
-from solver.search.stopping import Stopped, never
+from solver.search.stopping import Stop, Stopped, never
 from solver.search.subproblem import Subproblem
 
 MIN_TASKS = 8
@@ -67,7 +67,7 @@ class Bounder:
         self,
         subs: Sequence[Subproblem],
         limits: Sequence[int],
-        stop: Callable[[], bool] = never,
+        stop: Stop = never,
         within: Sequence[Survivors | None] | None = None,
     ) -> Iterator[LatticeBounds]:
         """Bound each of `subs` for costs below its limit, in order; end early when `stop` says so."""
@@ -87,14 +87,14 @@ class Bounder:
         many = self._jobs > 1 and len(works) >= MIN_TASKS
         return many and self._seconds >= START_AFTER_S and self._losses < MOST_LOSSES
 
-    def _here(self, works: Sequence[Work], stop: Callable[[], bool]) -> Iterator[LatticeBounds]:
+    def _here(self, works: Sequence[Work], stop: Stop) -> Iterator[LatticeBounds]:
         for sub, limit, tiles in works:
             begin = time.monotonic()
             bounds = LatticeBounds(sub, limit, stop=stop, within=tiles)
             self._seconds += time.monotonic() - begin
             yield bounds
 
-    def _elsewhere(self, works: Sequence[Work], stop: Callable[[], bool]) -> Iterator[LatticeBounds]:
+    def _elsewhere(self, works: Sequence[Work], stop: Stop) -> Iterator[LatticeBounds]:
         if self._workers is None:
             # What is sent is the mapspace: each worker builds its own tables from it, once.
             self._workers = Workers(self._jobs, _prepare, self._space.mapspace, self._space.coarse)
@@ -118,7 +118,7 @@ class Bounder:
         return tuple(next(i for i, own in enumerate(stage) if own is chosen) for stage, chosen in stages)
 
 
-def _is_answered(future: Future[BoundTables], stop: Callable[[], bool]) -> bool:
+def _is_answered(future: Future[BoundTables], stop: Stop) -> bool:
     """Wait for an answer; False if `stop` says so before it is there."""
     while not wait((future,), POLL_S).done:
         if stop():

@@ -13,8 +13,8 @@ from model.problem import Dataspace
 from solver.search.goal import objective_value
 
 
-def floor(mapspace: Mapspace, objective: str) -> int:
-    """Bound on an objective of any mapping.
+def trivial_bound(mapspace: Mapspace, objective: str) -> int:
+    """Bound on an objective of any mapping: in energy units, cycles, or their product.
 
     All arithmetic units are busy, and every dataspace is read or updated by the level that does it for
     the least energy, for all children at once; no other access counts.
