@@ -38,6 +38,11 @@ class Component:
         """Whether several dimensions index these ranks together."""
         return len(self.dims) > 1
 
+    @property
+    def turns(self) -> bool:
+        """Whether its dimensions move a rank in both directions."""
+        return any(min(c for _, c in rank) * max(c for _, c in rank) < 0 for rank in self.ranks)
+
     def distinct_tiles(self, factors: tuple[int, ...], bounds: tuple[int, ...]) -> int:
         """Lower bound on the distinct tiles among children unrolled by `factors`, one per dimension.
 

@@ -31,9 +31,9 @@ def sliding_words(
 ) -> IntArray:
     """Least words of all deliveries of tiles that cover the dataspace once, if `component` slides.
 
-    Only one component slides: as soon as a loop moves another one, tiles are delivered whole. What an
-    instance receives is at least the union of its tiles. It is also no less than what the innermost
-    moving loop brings each time it advances, whatever the loops outside of it do.
+    Only one component slides: as soon as a loop moves another one, tiles are delivered whole (docs/search.md
+    has the argument). What an instance receives is at least the union of its tiles. It is also no less than
+    what the innermost moving loop brings each time it advances, whatever the loops outside of it do.
 
     Returns
     -------
@@ -43,9 +43,14 @@ def sliding_words(
     part = view.components[component]
     ratios = {d: lattice.bounds[d] // lattice.side(d) for d in part.dims}
     box = lattice.across(tables.boxes[component], part.dims)
-    covered = box * math.prod(ratios.values())
+    covered = _covered(tables, lattice, view, component)
     plain = lattice.across(tables.plain_words, sorted(view.relevant))
-    others = lattice.across(tables.plain_words, sorted(view.relevant - {*part.dims})) // covered.flat[0]
+    others = math.prod(
+        # Loops in both directions may lead back: then it is not certain that tiles elsewhere count apart.
+        own.window_words if part.turns and own.sliding else _covered(tables, lattice, view, number)
+        for number, own in enumerate(view.components)
+        if number != component
+    )
     instances = math.prod(unrolling.above[d] for d in part.dims)
     union = -(-part.window_words // instances)
     words: IntArray = others * np.minimum(covered, union * instances)
@@ -54,6 +59,14 @@ def sliding_words(
         led = [_led_words(plain, box, lattice, part, d, positions, unrolling) for d in part.dims]
         words = np.maximum(words, np.minimum(reduce(np.minimum, led), plain))
     return lattice.spread(words)
+
+
+def _covered(tables: Tables, lattice: Lattice, view: DataspaceView, component: int) -> IntArray:
+    """Words of all tiles in a component, an axis per dimension."""
+    dims = view.components[component].dims
+    box = lattice.across(tables.boxes[component], dims)
+    covered: IntArray = box * math.prod(lattice.bounds[d] // lattice.side(d) for d in dims)
+    return covered
 
 
 def _led_words(

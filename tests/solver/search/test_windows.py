@@ -251,3 +251,16 @@ def test_sharp_bounds_begin_with_the_tiles_that_the_incumbent_leaves():
     )
     result = map_einsum(mapspace, Options(objectives=("energy",), time_limit_s=60))
     assert result.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_where_loops_turn_back_only_the_union_is_certain(sign: int):
+    """Tiles of another window count apart only if no loops lead back to where the first one was."""
+    space = Dataspace("I", ((Term("P"), Term("R", sign)), (Term("Q"), Term("S"))))
+    dims, bounds = ("P", "Q", "R", "S"), (4, 4, 2, 2)
+    seen, lattice = view(space, 0, Problem("p", dims, bounds, (space,)), dims), Lattice(bounds)
+    ones = (1,) * len(dims)
+    words = sliding_words(seen, tables(seen, lattice), lattice, 0, Unrolling(ones, ones))
+    # A tile of one position has two words along Q and S, of which the next one has one as well.
+    place = lattice.index((4, 1, 2, 2))
+    assert words[place] == (4 + 1) * (4 * 2 if sign > 0 else 4 + 1)
