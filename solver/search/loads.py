@@ -14,10 +14,10 @@ from solver.search.bounds import LatticeBounds
 from solver.search.goal import UNLIMITED, Goal
 from solver.search.lattice import INFINITY, BoolArray, FloatArray, IntArray
 from solver.search.prices import (
-    LARGEST_ENERGY,
+    LARGEST_COST,
     BoundaryPrice,
-    EnergyTerm,
     LoadTerm,
+    PriceTerm,
     actions,
     cycles_per_word,
     resources,
@@ -60,7 +60,7 @@ class LoadSubproblem(Subproblem):
 
     def _loading(self, price: BoundaryPrice) -> BoundaryPrice:
         terms = [
-            EnergyTerm(min(int(t.share * self.scale), LARGEST_ENERGY), t.multiplier, t.minus, 1)
+            PriceTerm(min(int(t.share * self.scale), LARGEST_COST), t.multiplier, t.minus, 1)
             for t in price.loads
             if t.resource == self.resource
         ]

@@ -19,7 +19,7 @@ from solver.search.bounds import LatticeBounds, Survivors
 from solver.search.goal import Goal
 from solver.search.lattice import INFINITY
 from solver.search.loads import MODEL_ROUNDING, LoadSubproblem
-from solver.search.prices import LARGEST_ENERGY, BoundaryPrice, EnergyTerm
+from solver.search.prices import LARGEST_COST, BoundaryPrice, PriceTerm
 from solver.search.stopping import Stop
 from solver.search.subproblem import Subproblem
 
@@ -69,11 +69,11 @@ class MixedSubproblem(Subproblem):
     @staticmethod
     def _mixed(place: int, level: int, shares: Sequence[tuple[Cost, Fraction]]) -> BoundaryPrice:
         terms = (
-            EnergyTerm(
-                min(math.floor(term.price * share), LARGEST_ENERGY), term.multiplier, term.minus, term.block
+            PriceTerm(
+                min(math.floor(term.price * share), LARGEST_COST), term.multiplier, term.minus, term.block
             )
             for cost, share in shares
-            for term in cost.sub.prices[place][level].energy
+            for term in cost.sub.prices[place][level].terms
         )
         return BoundaryPrice(tuple(term for term in terms if term.price), ())
 

@@ -17,15 +17,15 @@ import numpy as np
 from model.architecture import StorageLevel
 from solver.search.lattice import FloatArray, IntArray
 
-LARGEST_ENERGY = 1 << 60
-"""Quanta at which the energy of one action is cut off."""
+LARGEST_COST = 1 << 60
+"""Quanta at which the cost of one action is cut off."""
 
-LARGEST_TOTAL = 3 * LARGEST_ENERGY
+LARGEST_TOTAL = 3 * LARGEST_COST
 """Quanta at which that of all actions is: one more action still fits an integer."""
 
 
 @dataclass(frozen=True, slots=True)
-class EnergyTerm:
+class PriceTerm:
     """``price * ceil((F * multiplier - minus) / block)``, never below 0."""
 
     price: int
@@ -34,9 +34,9 @@ class EnergyTerm:
     block: int
 
 
-def _most_words(term: EnergyTerm) -> int:
-    """Words at which the energy of an action is cut off: they, and what they cost, fit an integer."""
-    return min(LARGEST_ENERGY // term.price * term.block, LARGEST_ENERGY)
+def _most_words(term: PriceTerm) -> int:
+    """Words at which the cost of an action is cut off: they, and what they cost, fit an integer."""
+    return min(LARGEST_COST // term.price * term.block, LARGEST_COST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +51,23 @@ class LoadTerm:
 
 @dataclass(frozen=True)
 class BoundaryPrice:
-    """What the words F cost that are delivered across one boundary of one dataspace."""
+    """What the words F cost that are delivered across one boundary of one dataspace.
 
-    energy: tuple[EnergyTerm, ...]
+    The cost is their energy, as a rule; bounds on other costs price words by a load of a bandwidth
+    (`LoadSubproblem`) or by a weighted sum (`MixedSubproblem`). ``loads`` are those of all bandwidths.
+    """
+
+    terms: tuple[PriceTerm, ...]
     loads: tuple[LoadTerm, ...]
 
     def exact(self, delivered: int) -> int:
-        """Energy of `delivered` words per instance, in whole units."""
-        return sum(t.price * -(-max(0, delivered * t.multiplier - t.minus) // t.block) for t in self.energy)
+        """Cost of `delivered` words per instance, in quanta."""
+        return sum(t.price * -(-max(0, delivered * t.multiplier - t.minus) // t.block) for t in self.terms)
 
     def price(self, delivered: IntArray) -> IntArray:
-        """Energy of each entry of `delivered`; no action counts for more than `LARGEST_ENERGY`."""
+        """Cost of each entry of `delivered`, in quanta; no action counts for more than `LARGEST_COST`."""
         total = np.zeros_like(delivered)
-        for term in self.energy:
+        for term in self.terms:
             ceiling = (_most_words(term) + term.minus) // term.multiplier
             words = np.maximum(np.minimum(delivered, ceiling) * term.multiplier - term.minus, 0)
             if term.block > 1:
@@ -72,9 +76,9 @@ class BoundaryPrice:
         return total
 
     def increment(self, more: IntArray) -> IntArray:
-        """Least energy that `more` words add to any number of words."""
+        """Least cost that `more` words add to any number of words."""
         total = np.zeros_like(more)
-        for term in self.energy:
+        for term in self.terms:
             ceiling = _most_words(term) // term.multiplier
             added = np.minimum(more, ceiling) * term.multiplier // term.block * term.price
             total = np.minimum(total + added, LARGEST_TOTAL)
@@ -193,7 +197,7 @@ class PriceList:
 
     def boundaries(self, flow: DataspaceFlow) -> dict[int, BoundaryPrice]:
         """Price of each boundary of a dataspace, by the level below it."""
-        energy: dict[int, list[EnergyTerm]] = {}
+        energy: dict[int, list[PriceTerm]] = {}
         loads: dict[int, list[LoadTerm]] = {}
         for action in actions(self.levels, flow):
             energy.setdefault(action.boundary, []).extend(self._energy(action, flow.name))
@@ -203,12 +207,12 @@ class PriceList:
             for boundary, terms in energy.items()
         }
 
-    def _energy(self, action: Action, name: str) -> Iterator[EnergyTerm]:
+    def _energy(self, action: Action, name: str) -> Iterator[PriceTerm]:
         level = self.levels[action.level]
         packing = level.packing_of(name)
         paid = getattr(level.energy, action.name) * packing.accesses_per_block * self.paying[action.level]
         if price := paid // self.quantum:
-            yield EnergyTerm(price, int(action.multiplier), int(action.minus), packing.block_size)
+            yield PriceTerm(price, int(action.multiplier), int(action.minus), packing.block_size)
 
     def _loads(self, action: Action, name: str) -> Iterator[LoadTerm]:
         for place, resource in enumerate(self.resources):

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from model.architecture import AccessEnergy, StorageLevel
-from solver.search.prices import LARGEST_ENERGY, BoundaryPrice, EnergyTerm, LoadTerm, resources
+from solver.search.prices import LARGEST_COST, BoundaryPrice, LoadTerm, PriceTerm, resources
 
 
 def random_price(random: Random) -> BoundaryPrice:
     terms = tuple(
-        EnergyTerm(
+        PriceTerm(
             random.randint(1, 10 ** random.randint(1, 9)),
             random.randint(1, 20),
             random.choice((0, 0, random.randint(1, 200))),
@@ -27,7 +27,7 @@ def random_price(random: Random) -> BoundaryPrice:
 def test_arrays_are_priced_like_single_figures(seed: int):
     random = Random(seed)
     price = random_price(random)
-    least = max((-(-term.minus // term.multiplier) for term in price.energy), default=0)
+    least = max((-(-term.minus // term.multiplier) for term in price.terms), default=0)
     words = [least + random.randint(0, 10 ** random.randint(1, 6)) for _ in range(50)]
     expected = [price.exact(count) for count in words]
     assert price.price(np.array(words)).tolist() == expected
@@ -37,17 +37,17 @@ def test_arrays_are_priced_like_single_figures(seed: int):
 
 
 def test_exact_rounds_up_to_blocks():
-    price = BoundaryPrice((EnergyTerm(10, 3, 2, 4), EnergyTerm(1, 1, 0, 1)), ())
+    price = BoundaryPrice((PriceTerm(10, 3, 2, 4), PriceTerm(1, 1, 0, 1)), ())
     assert price.exact(5) == 10 * 4 + 5
     assert price.exact(2) == 10 * 1 + 2
 
 
 @pytest.mark.parametrize("words", [1, 10**6, 10**12, 1 << 59])
 def test_dear_actions_are_cut_off_and_never_wrap_around(words: int):
-    price = BoundaryPrice(tuple(EnergyTerm(10**12 + 7, 3, 0, block) for block in (1, 2, 4)), ())
+    price = BoundaryPrice(tuple(PriceTerm(10**12 + 7, 3, 0, block) for block in (1, 2, 4)), ())
     found = int(price.price(np.array([words]))[0])
     assert 0 < found <= price.exact(words)
-    assert found == price.exact(words) or found > LARGEST_ENERGY
+    assert found == price.exact(words) or found > LARGEST_COST
     assert 0 <= int(price.increment(np.array([words]))[0]) <= price.exact(words)
 
 
@@ -75,6 +75,6 @@ def test_every_limited_bandwidth_is_a_resource():
 
 def test_few_words_of_large_blocks_are_priced_at_the_lowest_price():
     """What an action is cut off at stays a 64-bit integer, however cheap it is."""
-    price = BoundaryPrice((EnergyTerm(1, 3, 2, 64),), ())
+    price = BoundaryPrice((PriceTerm(1, 3, 2, 64),), ())
     assert price.price(np.array([100])).tolist() == [price.exact(100)]
     assert price.increment(np.array([100])).tolist() == [300 // 64]
