@@ -55,6 +55,10 @@ class Boundary:
         """Per lattice vector, least words that deliver the dataspace once, in all instances."""
         return self.sub.space.relevant_words(self.place, self.level, self.unrolling)
 
+    def led_words(self, members: frozenset[int]) -> IntArray:
+        """`relevant_words` if the innermost loop above is one of a reuse class, and moves the dataspace."""
+        return self.sub.space.relevant_words(self.place, self.level, self.unrolling, members)
+
     @cached_property
     def once_words(self) -> int:
         """Least words delivered per instance when all loops above reuse the dataspace."""

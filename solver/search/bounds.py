@@ -214,18 +214,28 @@ class LatticeBounds:
         if self.sub.above[level] > 1:
             return self._own(level, tiles)
         prices = tuple((b.place, b.price) for b in self.boundaries[level])
-        key = ("own", level, self.space.tenants(self.sub.mask, level), prices)
+        key = ("own", self.sharp, level, self.space.tenants(self.sub.mask, level), prices)
         return self.space.memo(key, lambda: self._own(level, tiles))
 
     def _own(self, level: int, tiles: IntArray) -> IntArray:
         """Energy at the boundary of `level` per class and tile, but for what the class reuses."""
         costs = np.zeros((len(self.classes), len(tiles)), dtype=np.int64)
         for b in self.boundaries[level]:
-            loose = b.extra(b.unreused_words(tiles))
-            surplus = b.surplus(tiles)
+            surplus, loose = b.surplus(tiles), [b.extra(words) for words in self._unreused(b, tiles)]
             for k, members in enumerate(self.classes):
-                costs[k] += surplus if b.counts_in(members) else loose
+                costs[k] += surplus if b.counts_in(members) else loose[k % len(loose)]
         return np.minimum(costs, INFINITY)
+
+    def _unreused(self, boundary: Boundary, tiles: IntArray) -> list[IntArray]:
+        """Least words delivered without reuse, for every class, or once if they are the same for all.
+
+        The innermost loop above is the one that leads a window, and one of the class. Sharp runs look at the
+        loops themselves, and add what these cost beyond the least in any case.
+        """
+        if self.sharp or not boundary.sliding:
+            return [boundary.unreused_words(tiles)]
+        led = (boundary.led_words(members)[tiles] for members in self.classes)
+        return [boundary.unreused_words(tiles, words) for words in led]
 
     def _least_loads(self, level: int, tiles: IntArray) -> FloatArray:
         """Least load of each resource at the boundary of `level`, over tiles and classes.
@@ -236,12 +246,15 @@ class LatticeBounds:
         best = np.full(count, np.inf)
         if count == 0:
             return best
-        fewest = {b.place: b.unreused_words(tiles).min(keepdims=True) for b in self.boundaries[level]}
-        for members in self.classes:
+        fewest = {
+            b.place: [words.min(keepdims=True) for words in self._unreused(b, tiles)]
+            for b in self.boundaries[level]
+        }
+        for k, members in enumerate(self.classes):
             loads = np.zeros((1, count))
             for b in self.boundaries[level]:
-                words = np.array([b.once_words]) if b.counts_in(members) else fewest[b.place]
-                b.price.add_loads(words, loads)
+                loose = fewest[b.place][k % len(fewest[b.place])]
+                b.price.add_loads(np.array([b.once_words]) if b.counts_in(members) else loose, loads)
             best = np.minimum(best, loads[0])
         return best
 

@@ -182,8 +182,8 @@ class Branching:
         possible: BoolArray = _any_loop(loops, order.groups[fixed].dims)
         if order.turns:
             turns = [_any_loop(loops, own.leads) & _any_loop(loops, own.partners) for own in order.turns]
-            possible &= np.any(turns, axis=0) & _any_loop(loops, order.late)
-        return possible
+            possible &= np.any(turns, axis=0)
+        return possible & _any_loop(loops, order.late) if order.late else possible
 
     def _candidates(
         self, node: Node, stage: StageTables, places: IntArray, member: StageChoice

@@ -144,19 +144,14 @@ class SlotPairs:
         return beyond
 
     def leaving(self, members: frozenset[int]) -> BoolArray:
-        """Pairs whose innermost loop may leave `members`, and no other dataspace, in place."""
+        """Pairs whose innermost loop may be one of those that a reuse class is about."""
         key = tuple(sorted(members))
         if key not in self._leaving:
             self._leaving[key] = self._leaves(members)
         return self._leaving[key]
 
-    def fitting(self, members: frozenset[int]) -> list[int]:
-        """Dimensions whose loops may leave `members`, and no other dataspace, in place."""
-        moved = [view.relevant for view in self.space.views if view.place not in members]
-        return [d for d in range(len(self.space.active)) if all(d in relevant for relevant in moved)]
-
     def _leaves(self, members: frozenset[int]) -> BoolArray:
-        dims, fitting = range(len(self.space.active)), self.fitting(members)
+        dims, fitting = range(len(self.space.active)), self.space.leading(members)
         possible = self.moving(fitting) | ~self.moving(dims)
         settled = np.zeros_like(possible)
         for d in self.inner:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import permutations
+from itertools import combinations, permutations
 
 from model.mapspace import TemporalRules
 from solver.search.dataspaces import DataspaceView
@@ -18,8 +18,7 @@ Signature = frozenset[int]
 class Group:
     """Loops that follow each other, in any order; ``signature`` holds for each of them.
 
-    Loops over the dimensions ``before`` may lie farther in as well: no dataspace that the groups inside
-    leave in place stays in place under them. They shorten the reuse, but windows may slide along them.
+    Loops over the dimensions ``before`` may lie farther in as well.
     """
 
     dims: tuple[int, ...]
@@ -42,7 +41,8 @@ class Turn:
 class OrderClass:
     """Orders of the loops of one slot: `groups`, innermost first.
 
-    With `turns` the class is there for orders in which one of them takes place, and then a loop over `late`.
+    With `turns` the class is there for orders in which one of them takes place, with `late` for those with a
+    loop over one of these dimensions, which comes after a turn or ends the reuse.
     """
 
     groups: tuple[Group, ...]
@@ -83,7 +83,8 @@ def slot_orders(rules: TemporalRules, active: Sequence[str], views: Sequence[Dat
 
     Loops that leave the same dataspaces in place belong together: moving one inwards to the other
     keeps them in place for longer and costs nothing, unless a window returned before. A group matters
-    only while some dataspace is in place; the loops outside of that form one last group.
+    only while some dataspace is in place; the loops outside of that form one last group. It begins earlier
+    where a loop moves all that is in place, and some of it along a window.
     """
     number = {dim: i for i, dim in enumerate(active)}
 
@@ -104,34 +105,41 @@ def slot_orders(rules: TemporalRules, active: Sequence[str], views: Sequence[Dat
     everything = frozenset(v.place for v in views)
     chains = list(_chains(groups, everything))
     classes = [OrderClass((*inner, *chain, *outer)) for chain in chains]
-    turning = dict.fromkeys(own for chain in chains for own in _turning(chain, views))
-    turned = [replace(own, groups=(*inner, *own.groups, *outer)) for own in turning]
+    cut = [OrderClass((*inner, *chain, *outer), late=late) for chain, late in _cut_short(groups, views)]
+    turning = dict.fromkeys(own for chain in chains for own in _turning(inner, chain, views))
+    turned = [replace(own, groups=(*own.groups, *outer)) for own in turning]
     useful = tuple(dim for group in groups if group.signature for dim in group.dims)
-    return SlotOrders(len(inner), useful, (*classes, *turned))
+    return SlotOrders(len(inner), useful, (*classes, *cut, *turned))
 
 
-def _turning(chain: Sequence[Group], views: Sequence[DataspaceView]) -> Iterator[OrderClass]:
-    """Classes in which a window returns before loops that a chain has farther in.
+def _turning(
+    inner: Sequence[Group], chain: Sequence[Group], views: Sequence[DataspaceView]
+) -> Iterator[OrderClass]:
+    """Classes in which a window returns before loops that a chain has farther in, outside of `inner`.
 
     A loop that returns lies inside of all that move the dataspace in other ranks. Some of these may belong
-    to the group of the window's innermost loop, or to one that follows it.
+    to the group of the window's innermost loop, or to one that follows it. So may loops that leave the
+    dataspace in place: outside of the one that returns they repeat it, inside of it they do not.
     """
     for number, group in enumerate(chain):
         if group.signature:
-            yield from _turning_in(chain, number, views)
+            yield from _turning_in(inner, chain, number, views)
 
 
-def _turning_in(chain: Sequence[Group], number: int, views: Sequence[DataspaceView]) -> Iterator[OrderClass]:
-    """Those in which the loops inside of the one that returns are of the group at `number`."""
+def _turning_in(
+    inner: Sequence[Group], chain: Sequence[Group], number: int, views: Sequence[DataspaceView]
+) -> Iterator[OrderClass]:
+    """Those in which the loops inside of the one that returns end with some of the group at `number`."""
     group, outside = chain[number], chain[number + 1 :]
     rest = tuple(d for other in outside for d in other.dims)
     skipped = frozenset(d for other in outside if other.signature for d in other.dims)
-    for dims, turns in _turns(group, views):
+    farther_in = frozenset(d for own in (*inner, *chain[:number]) for d in own.dims)
+    for dims, turns in _turns(group, farther_in, views):
         late = frozenset(group.dims) - dims
         first = replace(group, dims=tuple(d for d in group.dims if d in dims))
-        groups = (*chain[:number], first, *_turned(rest, late, _all_move(turns, group.signature, views)))
+        turned = _turned(rest, late, _all_move(turns, group.signature, views))
         if late or skipped:
-            yield OrderClass(groups, turns, late or skipped)
+            yield OrderClass((*inner, *chain[:number], first, *turned), turns, late or skipped)
 
 
 def _turned(rest: tuple[int, ...], late: Dims, reuse_ends: bool) -> tuple[Group, ...]:
@@ -147,32 +155,88 @@ def _all_move(turns: Sequence[Turn], places: Signature, views: Sequence[Dataspac
     return all(turn.partners <= views[place].relevant for turn in turns for place in places)
 
 
-def _turns(group: Group, views: Sequence[DataspaceView]) -> Iterator[tuple[Dims, tuple[Turn, ...]]]:
-    """What the loops of a group run over that lie inside of a loop that returns, and its turns."""
-    dims = frozenset(group.dims)
-    windows = [(view, c) for view in views if dims <= view.relevant for c in view.components if c.sliding]
-    inside = [(dims - frozenset(view.apart(c)), frozenset(c.dims)) for view, c in windows]
+def _turns(
+    group: Group, farther_in: Dims, views: Sequence[DataspaceView]
+) -> Iterator[tuple[Dims, tuple[Turn, ...]]]:
+    """What the loops of a group run over that lie inside of a loop that returns, and its turns.
+
+    Loops over the dimensions `farther_in` lie inside of the group.
+    """
+    inside = list(dict.fromkeys(_splits(group, farther_in, views)))
     closed: set[Dims] = set()
-    for own, _ in inside:
+    for own, _, _ in inside:
         closed |= {own, *(own & other for other in closed)}
     for first in sorted(closed, key=sorted):
-        turns = {Turn(window & first, window - first) for own, window in inside if first <= own}
+        turns = dict.fromkeys(
+            Turn(window & (first | farther_in if leads_farther_in else first), window - first - farther_in)
+            for own, window, leads_farther_in in inside
+            if first <= own
+        )
         possible = tuple(turn for turn in turns if turn.leads and turn.partners)
         if possible:
             yield first, possible
 
 
+def _splits(
+    group: Group, farther_in: Dims, views: Sequence[DataspaceView]
+) -> Iterator[tuple[Dims, Dims, bool]]:
+    """Per window, dimensions of a group whose loops may lie inside of one that returns, without the others.
+
+    With them come those of the window, and whether its innermost loop lies inside of the whole group.
+    """
+    dims = frozenset(group.dims)
+    windows = ((view, c, frozenset(c.dims)) for view in views for c in view.components if c.sliding)
+    for view, component, window in windows:
+        if dims <= view.relevant:
+            own = dims - frozenset(view.apart(component))
+            # If a partner lies elsewhere, loops of the group over the same window may follow it.
+            several = own & window if window - dims else frozenset[int]()
+            yield from (
+                (own - left, window, False) for left in _parts(several) if left != several or not several
+            )
+        elif dims.isdisjoint(view.relevant) and window & farther_in and window - farther_in:
+            yield from ((dims - left, window, True) for left in _parts(dims) if left != dims)
+
+
+def _parts(dims: Dims) -> Iterator[Dims]:
+    """All subsets."""
+    for size in range(len(dims) + 1):
+        yield from map(frozenset, combinations(sorted(dims), size))
+
+
 def _chains(groups: Sequence[Group], in_place: Signature) -> Iterator[tuple[Group, ...]]:
     useful = [group for group in groups if group.signature & in_place]
     if not useful:
-        rest = tuple(dim for group in groups for dim in group.dims)
-        yield (Group(rest, frozenset()),) if rest else ()
+        yield _rest(groups)
         return
-    useless = tuple(dim for group in groups if group not in useful for dim in group.dims)
     for group in useful:
         others = [other for other in groups if other is not group]
         for chain in _chains(others, in_place & group.signature):
-            yield (Group(group.dims, group.signature, useless), *chain)
+            yield (group, *chain)
+
+
+def _cut_short(
+    groups: Sequence[Group], views: Sequence[DataspaceView], inside: tuple[Group, ...] = ()
+) -> Iterator[tuple[tuple[Group, ...], Dims]]:
+    """Chains that a loop ends which moves all that is in place, and what it runs over.
+
+    That shortens the reuse, but what was in place may slide along such a loop.
+    """
+    in_place = [view for view in views if all(view.place in group.signature for group in inside)]
+    kept = frozenset(view.place for view in in_place)
+    moving = frozenset(d for group in groups if not group.signature & kept for d in group.dims)
+    sliding = frozenset(d for view in in_place for d in view.window_dims)
+    useful = [group for group in groups if group.signature & kept]
+    for dim in sorted(moving & sliding if useful else ()):
+        rest = [replace(group, dims=tuple(d for d in group.dims if d != dim)) for group in groups]
+        yield (*inside, Group((dim,), frozenset()), *_rest(rest)), frozenset((dim,))
+    for group in useful:
+        yield from _cut_short([other for other in groups if other is not group], views, (*inside, group))
+
+
+def _rest(groups: Sequence[Group]) -> tuple[Group, ...]:
+    rest = tuple(dim for group in groups for dim in group.dims)
+    return (Group(rest, frozenset()),) if rest else ()
 
 
 def allowed_orders(rules: TemporalRules, dims: Sequence[str]) -> Iterator[tuple[str, ...]]:

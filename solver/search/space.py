@@ -149,17 +149,31 @@ class SearchSpace:
 
     @cached_property
     def reuse_classes(self) -> tuple[frozenset[int], ...]:
-        """Maximal sets of dataspaces that one innermost loop can leave in place.
+        """Sets of dataspaces that one innermost loop can leave in place.
 
-        The innermost temporal loop above a boundary decides which dataspaces are reused there:
-        those that it does not index.
+        The innermost temporal loop above a boundary decides which dataspaces are reused there: those that it
+        does not index. Of sets within others only those count that loops along windows leave: such a loop may
+        cost less than one that leaves more in place.
         """
-        signatures = {
-            frozenset(space.place for space in self.views if d in space.irrelevant)
-            for d in range(len(self.active))
-        }
-        maximal = [s for s in signatures if not any(s < other for other in signatures)]
-        return tuple(sorted(maximal, key=sorted)) or (frozenset(),)
+        signatures = {self.left_in_place(d) for d in range(len(self.active))}
+        maximal = {s for s in signatures if not any(s < other for other in signatures)}
+        sliding = {self.left_in_place(d) for d in self.window_dims}
+        return tuple(sorted(maximal | sliding, key=sorted)) or (frozenset(),)
+
+    def left_in_place(self, dim: int) -> frozenset[int]:
+        """Places of the dataspaces that a loop over `dim` leaves in place."""
+        return frozenset(view.place for view in self.views if dim in view.irrelevant)
+
+    def leading(self, members: frozenset[int]) -> tuple[int, ...]:
+        """Dimensions of the innermost loops that one of `reuse_classes` is about.
+
+        They leave `members` in place and nothing else, or less where no other class has just that.
+        """
+        signatures = [self.left_in_place(d) for d in range(len(self.active))]
+        classes = self.reuse_classes
+        return tuple(
+            d for d, own in enumerate(signatures) if own == members or (own < members and own not in classes)
+        )
 
     @cached_property
     def instances(self) -> tuple[int, ...]:
@@ -216,18 +230,29 @@ class SearchSpace:
         """Active dimensions along which tiles of some dataspace overlap."""
         return frozenset(d for view in self.views for d in view.window_dims)
 
-    def relevant_words(self, place: int, level: int, unrolling: Unrolling) -> IntArray:
-        """Per lattice vector, least words that deliver the dataspace to `level` once, in all instances."""
+    def relevant_words(
+        self, place: int, level: int, unrolling: Unrolling, members: frozenset[int] | None = None
+    ) -> IntArray:
+        """Per lattice vector, least words that deliver the dataspace to `level` once, in all instances.
+
+        With `members` the innermost loop above is one of this reuse class, and moves the dataspace.
+        """
         view, own = self.views[place], self.tables[place]
         if not view.window_dims or not self.reuses(place, level):
             return own.plain_words
-        return self.memo((place, unrolling), lambda: relevant_words(view, own, self.lattice, unrolling))
+        leading = view.window_dims
+        if members is not None:
+            leading = leading.intersection(self.leading(members))
+        key = (place, unrolling, leading)
+        return self.memo(key, lambda: relevant_words(view, own, self.lattice, unrolling, leading))
 
     def sliding_words(self, place: int, component: int, unrolling: Unrolling) -> IntArray:
-        """The same when it is known that tiles overlap in `component` only."""
+        """The same when it is known that tiles overlap in `component` only, whichever loop is innermost."""
         view, own = self.views[place], self.tables[place]
         key = (place, component, unrolling)
-        return self.memo(key, lambda: sliding_words(view, own, self.lattice, component, unrolling))
+        return self.memo(
+            key, lambda: sliding_words(view, own, self.lattice, component, unrolling, view.window_dims)
+        )
 
     @cached_property
     def _known(self) -> dict[object, IntArray]:

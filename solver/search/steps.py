@@ -210,7 +210,7 @@ class SlotStep:
 
         That loop is one of those that leave `members` in place, and it leads.
         """
-        words = self.pairs.words(boundary.place, boundary.unrolling, self.pairs.fitting(members))
+        words = self.pairs.words(boundary.place, boundary.unrolling, self.bounds.space.leading(members))
         moved = self._moved(boundary.place)
         # If no loop moves the tile the slot is empty, for its innermost loop would.
         unmoved = np.where(self.pairs.only_over(()), 0, INFINITY)
@@ -246,7 +246,7 @@ class SlotStep:
         charges = self._charges(ended)[self._places[0]]
         plain = self.bounds.space.tables[own.place].plain_words[self.pairs.tiles]
         together = self._slid(boundary, plain) + charges
-        for lead in self.pairs.leads(own.place, boundary.unrolling, self.pairs.fitting(members)):
+        for lead in self.pairs.leads(own.place, boundary.unrolling, self.bounds.space.leading(members)):
             straight = self._slid(boundary, lead.straight) + charges
             short = self._cut_short(lead.partners, lead.apart, ended)
             returning = self._slid(boundary, lead.returning) + short

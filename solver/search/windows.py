@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -27,13 +27,19 @@ class Unrolling:
 
 
 def sliding_words(
-    view: DataspaceView, tables: Tables, lattice: Lattice, component: int, unrolling: Unrolling
+    view: DataspaceView,
+    tables: Tables,
+    lattice: Lattice,
+    component: int,
+    unrolling: Unrolling,
+    leading: Collection[int],
 ) -> IntArray:
     """Least words of all deliveries of tiles that cover the dataspace once, if `component` slides.
 
     Only one component slides: as soon as a loop moves another one, tiles are delivered whole (docs/search.md
     has the argument). What an instance receives is at least the union of its tiles. It is also no less than
-    what the innermost moving loop brings each time it advances, whatever the loops outside of it do.
+    what the innermost moving loop brings each time it advances, whatever the loops outside of it do. It runs
+    over one of the dimensions `leading`.
 
     Returns
     -------
@@ -56,8 +62,9 @@ def sliding_words(
     words: IntArray = others * np.minimum(covered, union * instances)
     if len(part.ranks) == 1 and part.step(part.dims[0]) is not None:
         positions = {d: -(-ratios[d] // unrolling.above[d]) for d in part.dims}
-        led = [_led_words(plain, box, lattice, part, d, positions, unrolling) for d in part.dims]
-        words = np.maximum(words, np.minimum(reduce(np.minimum, led), plain))
+        leads = [d for d in part.dims if d in leading]
+        led = [_led_words(plain, box, lattice, part, d, positions, unrolling) for d in leads]
+        words = np.maximum(words, reduce(np.minimum, led, plain))
     return lattice.spread(words)
 
 
@@ -184,10 +191,15 @@ def led_words(
     return words
 
 
-def relevant_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling) -> IntArray:
-    """Least words of all deliveries of tiles that cover the dataspace once, shape (lattice size,)."""
+def relevant_words(
+    view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling, leading: Collection[int]
+) -> IntArray:
+    """Least words of all deliveries of tiles that cover the dataspace once, shape (lattice size,).
+
+    The innermost loop that moves the tile, if there is one, runs over one of the dimensions `leading`.
+    """
     words = tables.plain_words
     for number, component in enumerate(view.components):
-        if component.sliding:
-            words = np.minimum(words, sliding_words(view, tables, lattice, number, unrolling))
+        if component.sliding and not frozenset(component.dims).isdisjoint(leading):
+            words = np.minimum(words, sliding_words(view, tables, lattice, number, unrolling, leading))
     return words

@@ -84,8 +84,8 @@ def test_cpsat_settles_what_may_not_be_branched():
 
 def test_branching_settles_what_the_lattice_leaves():
     specs = REPOSITORY / "specs"
-    files = [specs / "architectures" / "eyeriss_like.yaml", *(specs / "layers" / "resnet18").glob("02_*")]
-    result = map_einsum(load_timeloop(files).mapspace, Options(objectives=("edp",)))
+    files = [specs / "architectures" / "simba_like.yaml", *(specs / "layers" / "resnet18").glob("01_*")]
+    result = map_einsum(load_timeloop(files).mapspace, Options(objectives=("energy",)))
     (mask,) = result.evidence[0].masks
     assert mask.by_branching > 0
     assert mask.nodes >= mask.by_branching

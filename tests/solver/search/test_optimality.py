@@ -22,6 +22,7 @@ from tests.solver.search.unusual import (
     register_mapspaces,
     unusual_einsum,
     unusual_mapspaces,
+    windows_anywhere,
     with_signs,
 )
 from tests.strategies import convolution_2d, mapspaces, random_mapspaces
@@ -94,6 +95,13 @@ def test_sharp_bounds_lose_nothing(seed: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(engine, "FIRST_NODES", 0)
     results = compare(sliding(seed, 20, 1500), (*OBJECTIVES, ("latency", "energy")))
     assert Status.OPTIMAL in {result.status for result in results}
+
+
+@pytest.mark.parametrize("seed", range(80, 84))
+def test_windows_along_what_other_dataspaces_use(seed: int, monkeypatch: pytest.MonkeyPatch):
+    """A loop that leaves nothing in place may lead a window."""
+    monkeypatch.setattr(strategies, "EINSUMS", (windows_anywhere,))
+    compare(random_mapspaces(seed, 12, 1500), OBJECTIVES)
 
 
 @pytest.mark.parametrize("first_nodes", [0, 200])

@@ -13,7 +13,7 @@ from model.problem import Dataspace, Problem, Term
 from solver.search.dataspaces import view
 from solver.search.orders import OrderClass, allowed_orders, slot_orders
 from tests.bruteforce import temporal_orders
-from tests.solver.search.unusual import unusual_einsum
+from tests.solver.search.unusual import unusual_einsum, windows_anywhere
 from tests.strategies import (
     convolution_1d,
     convolution_2d,
@@ -68,7 +68,8 @@ def slide_along_what_all_use(random: Random) -> tuple[Dataspace, ...]:
 
 
 CONVOLUTIONS = (convolution_1d, convolution_2d, depthwise, grouped_convolution)
-EINSUMS = (gemm, mttkrp, two_outputs, simple_einsum, unusual_einsum, slide_along_what_all_use, *CONVOLUTIONS)
+UNUSUAL = (unusual_einsum, slide_along_what_all_use, windows_anywhere)
+EINSUMS = (gemm, mttkrp, two_outputs, simple_einsum, *UNUSUAL, *CONVOLUTIONS)
 
 
 @pytest.mark.parametrize("einsum", EINSUMS)
@@ -79,14 +80,47 @@ def test_classes_cover_every_useful_order(einsum: Einsum, seed: int):
     spaces = einsum(random)
     dims = tuple(sorted({dim for space in spaces for dim in space.dims}))
     rules = random.choice((TemporalRules(), random_rules(random, dims)))
+    assert_covered(spaces, rules, {dim: random.choice((2, 3)) for dim in dims})
+
+
+def assert_covered(spaces: tuple[Dataspace, ...], rules: TemporalRules, loops: dict[str, int]) -> None:
+    dims = tuple(loops)
     problem = Problem("p", dims, (24,) * len(dims), spaces)
     views = [view(space, place, problem, dims) for place, space in enumerate(spaces)]
-    loops = {dim: random.choice((2, 3)) for dim in dims}
     classes = slot_orders(rules, dims, views).classes
     reached = {words(spaces, order, loops) for members in classes for order in orders_of(members, dims)}
     for order in allowed_orders(rules, dims):
         wanted = words(spaces, order, loops)
         assert any(all(a <= b for a, b in zip(have, wanted, strict=True)) for have in reached), order
+
+
+def test_a_loop_may_return_between_two_along_the_same_window():
+    """P and R leave A in place, and Z slides along both; the loop over Q may return between them."""
+    spaces = (
+        Dataspace("A", ((Term("Q"),),)),
+        Dataspace("B", ((Term("R"),), (Term("P", 2),))),
+        Dataspace("Z", ((Term("R"), Term("P"), Term("Q")),)),
+    )
+    assert_covered(spaces, TemporalRules(), {"P": 2, "Q": 3, "R": 2})
+
+
+def test_a_loop_may_return_between_two_that_leave_the_window_in_place():
+    """The user has P innermost; Q and S leave B and Z in place, and R may return between them."""
+    spaces = (
+        Dataspace("A", ((Term("Q"),), (Term("S", 3),))),
+        Dataspace("B", ((Term("P"), Term("R")),)),
+        Dataspace("Z", ((Term("R", 2),),)),
+    )
+    assert_covered(spaces, TemporalRules(inner=("P",)), {"P": 2, "Q": 2, "R": 2, "S": 3})
+
+
+def test_a_loop_that_moves_all_may_return_between_others():
+    """Both dataspaces use Q; it lies between R and S, which leave A in place."""
+    spaces = (
+        Dataspace("A", ((Term("Q", 2),),)),
+        Dataspace("Z", ((Term("S", 2), Term("R"), Term("Q")), (Term("P"),))),
+    )
+    assert_covered(spaces, TemporalRules(), {"P": 3, "Q": 2, "R": 3, "S": 3})
 
 
 def orders_of(members: OrderClass, dims: tuple[str, ...]) -> list[tuple[str, ...]]:

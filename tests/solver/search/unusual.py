@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
@@ -43,6 +43,19 @@ def unusual_einsum(random: Random) -> tuple[Dataspace, ...]:
         ranks.append(tuple(Term(dim, random.choice((1, 1, -1))) for dim in loose[:size]))
         loose = loose[size:]
     return (*operands, Dataspace("Z", tuple(ranks), read_write=True))
+
+
+def windows_anywhere(random: Random) -> tuple[Dataspace, ...]:
+    """Any dataspace may slide along any dimensions, up to three of them together."""
+    return tuple(Dataspace(name, tuple(_sliding_ranks(random)), name == "Z") for name in "ABZ")
+
+
+def _sliding_ranks(random: Random) -> Iterator[tuple[Term, ...]]:
+    dims = [dim for dim in random.sample("PQRS", 4) if random.random() < 0.7] or ["P"]
+    while dims:
+        together = random.choice((1, 2, 3))
+        yield tuple(Term(dim, random.choice((1, 1, 2, 3))) for dim in dims[:together])
+        dims = dims[together:]
 
 
 def unusual_mapspaces(
