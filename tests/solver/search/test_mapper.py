@@ -345,6 +345,18 @@ def test_coarse_spaces_have_mappings_of_the_whole_one(seed: int, monkeypatch: py
     assert found > 3
 
 
+@pytest.mark.parametrize("price", [10**18, 10**19, 10**30])
+def test_an_action_that_costs_more_than_64_bits_is_avoided(price: int):
+    """Sums that stay in the buffer until they are complete need no read of the outermost level."""
+    sums = Dataspace("Z", ((Term("M"),),), read_write=True)
+    dram = StorageLevel("dram", energy=AccessEnergy(price, 0, 1))
+    buffer = StorageLevel("buffer", size_words=2, energy=AccessEnergy(1, 1, 1))
+    mapspace = free_mapspace(Problem("sums", ("M", "K"), (4, 4), (sums,)), dram, buffer)
+    result = map_einsum(mapspace, Options(objectives=("energy",)))
+    assert result.status is Status.OPTIMAL
+    assert result.value == optimum(mapspace, "energy")[0] < price
+
+
 @pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
 def test_as_many_words_as_64_bits_count(objective: str):
     dram, registers = StorageLevel("dram", energy=ENERGIES[0]), StorageLevel("registers", energy=ENERGIES[2])
