@@ -24,6 +24,7 @@ from solver import Options, map_einsum
 from solver.assignment import AssignOptions, assign
 from solver.heuristics.smaug import CannotTile, tile
 from solver.report.text import print_check
+from solver.result import TooLargeError
 
 ARCHITECTURE = SPECS / "architectures" / "free_three_level.yaml"
 SEARCH_S = 0.2
@@ -157,7 +158,10 @@ def use_backend(path: Path, _search: bool) -> str:
 
 
 def _searched(mapspace: Mapspace) -> str:
-    result = map_einsum(mapspace, Options(time_limit_s=SEARCH_S))
+    try:
+        result = map_einsum(mapspace, Options(time_limit_s=SEARCH_S))
+    except TooLargeError:
+        return "loaded, too large"
     return f"loaded, searched: {result.status.value}"
 
 

@@ -19,6 +19,10 @@ class ContradictionError(RuntimeError):
     """Two parts of the product disagree on a fact: a defect, never an answer."""
 
 
+class TooLargeError(Exception):
+    """A problem whose counts of words are beyond what the search's tables hold."""
+
+
 class Status(Enum):
     """What is known about the mapspace when a search ends."""
 

@@ -17,6 +17,7 @@ MOST_CHARACTERS = 1 << 23
 _TEMPLATE_MARKS = ("{{", "{%", "{#")
 _BREAKS = re.compile("[\t\n\r\x85\u2028\u2029]+")
 _FLOWING = re.compile(r"[\w .+\-/*()=<>]+")
+_DASH = "-"  # in a list of lines, it would begin another list
 _FLOW_WIDTH = 80
 _WIDTH = 1 << 30
 
@@ -95,7 +96,7 @@ class _Events:
         mark = next((mark for mark in _TEMPLATE_MARKS if mark in node.text), None)
         if mark is not None:
             raise SpecError(f"`{mark}` in a value would make a template of the text", node.span)
-        if node.quoted:
+        if node.quoted or node.text == _DASH:
             # Not as a block of lines: Accelergy takes only what stands in quotes for text.
             quotes = '"' if _BREAKS.search(node.text) else "'"
             return yaml.ScalarEvent(None, node.tag, (False, node.tag is None), node.text, style=quotes)

@@ -11,6 +11,7 @@ from solver.cli.arguments import parse_arguments
 from solver.cli.options import EXIT_BROKEN_PIPE, EXIT_INFEASIBLE, EXIT_INVALID
 from solver.cli.output import OutputError, write_error, write_stderr
 from solver.report.picture import PlotError
+from solver.result import TooLargeError
 
 MODULES = {
     "compare": "compare",
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; wrong arguments raise ``SystemExit`` with 2."""
     try:
         return _run(parse_arguments(sys.argv[1:] if arguments is None else arguments))
-    except (OutputError, PlotError) as error:
+    except (OutputError, PlotError, TooLargeError) as error:
         write_error(error)
         return EXIT_INVALID
     except BrokenPipeError:

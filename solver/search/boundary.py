@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from solver.search.lattice import INFINITY, IntArray
-from solver.search.prices import BoundaryPrice
+from solver.search.prices import LARGEST_TOTAL, BoundaryPrice
 from solver.search.subproblem import Subproblem
 from solver.search.windows import Unrolling
 
@@ -66,8 +66,8 @@ class Boundary:
 
     @cached_property
     def once(self) -> int:
-        """Least energy when all loops above reuse the dataspace."""
-        return self.price.exact(self.once_words)
+        """Least energy when all loops above reuse the dataspace, as far as tables tell it apart."""
+        return min(self.price.exact(self.once_words), LARGEST_TOTAL)
 
     def extra(self, words: IntArray) -> IntArray:
         """Energy by which delivering `words` exceeds the least there can be, at most `INFINITY`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,12 @@ def objective_value(objective: str, energy: int, cycles: int) -> int:
     if objective == "energy":
         return energy
     return cycles if objective == "latency" else energy * cycles
+
+
+def rounded_down(number: int) -> float:
+    """The largest double that is no more than `number`."""
+    nearest = float(number)
+    return nearest if nearest <= number else math.nextafter(nearest, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

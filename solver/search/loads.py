@@ -245,6 +245,6 @@ class LoadBounds:
             return np.zeros(len(loads))
         known, tiles = self.bounds.stages[level - 1].tiles, walk.candidates.tiles
         places = np.minimum(np.searchsorted(known, tiles), len(known) - 1)
-        inside = walk.inside(self.bounds, level, places) + self._once[level + 1]
+        inside = walk.inside(self.bounds, level, places) + float(self._once[level + 1])
         outside = loads[:, self.sub.resource] * float(self.sub.scale)
         return np.where(known[places] == tiles, outside + inside, float(INFINITY))

@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from model.cost.batch.space import most_words
 from model.mapspace import Mapspace
+from model.problem import Problem
 from solver.result import (
     Evidence,
     Options,
@@ -24,6 +26,7 @@ from solver.result import (
     Status,
     StopCallback,
     Termination,
+    TooLargeError,
 )
 from solver.search.completion import Priced
 from solver.search.engine import Counters, Search
@@ -41,6 +44,9 @@ HEADROOM = 1 << 58
 
 LARGEST_INCUMBENT = 1 << 59
 """Quanta above which an incumbent may have been compared with capped prices."""
+
+LARGEST_COUNT = 1 << 62
+"""Words up to which 64 bits hold the counts of all dataspaces together."""
 
 COARSEST = 2
 """Extents that a dimension has at the least: 1 and its bound."""
@@ -109,6 +115,11 @@ def map_einsum(
     -------
     Result
         OPTIMAL only if the bound meets the value of the mapping by the plain cost model, in integers.
+
+    Raises
+    ------
+    TooLargeError
+        Words are too many to be counted in 64 bits.
     """
     with SharedSearch(mapspace, options, on_progress, should_stop) as search:
         return search.minimise(options.objectives or mapspace.objectives)
@@ -132,6 +143,7 @@ class SharedSearch:
         on_progress: ProgressCallback | None = None,
         should_stop: StopCallback | None = None,
     ) -> None:
+        _check_size(mapspace.problem)
         self.mapspace = mapspace
         self._options = options
         self._clock = _Clock(options, on_progress, should_stop)
@@ -258,6 +270,14 @@ class SharedSearch:
     def _quantum(self) -> int:
         """Energy units per step of the integer tables, to begin with."""
         return _quantum(self._survey)
+
+
+def _check_size(problem: Problem) -> None:
+    """Refuse a problem whose words the tables would count wrong."""
+    words = sum(most_words(problem, space) for space in problem.dataspaces)
+    if words >= LARGEST_COUNT:
+        size = math.floor(math.log10(words))
+        raise TooLargeError(f"the words of all tensors come to about 1e{size}, too many for a search")
 
 
 def _affordable(mapspace: Mapspace, most_bytes: int, stop: StopCallback) -> SearchSpace:

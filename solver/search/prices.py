@@ -34,9 +34,10 @@ class PriceTerm:
     block: int
 
 
-def _most_words(term: PriceTerm) -> int:
-    """Words at which the cost of an action is cut off: they, and what they cost, fit an integer."""
-    return min(LARGEST_COST // term.price * term.block, LARGEST_COST)
+def _cut_off(term: PriceTerm) -> tuple[int, int]:
+    """Price of an action, and words at which its cost is cut off: both, and their product, fit an integer."""
+    price = min(term.price, LARGEST_COST)
+    return price, min(LARGEST_COST // price * term.block, LARGEST_COST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +69,20 @@ class BoundaryPrice:
         """Cost of each entry of `delivered`, in quanta; no action counts for more than `LARGEST_COST`."""
         total = np.zeros_like(delivered)
         for term in self.terms:
-            ceiling = (_most_words(term) + term.minus) // term.multiplier
+            price, most = _cut_off(term)
+            ceiling = (most + term.minus) // term.multiplier
             words = np.maximum(np.minimum(delivered, ceiling) * term.multiplier - term.minus, 0)
             if term.block > 1:
                 words = -(-words // term.block)
-            total = np.minimum(total + words * term.price, LARGEST_TOTAL)
+            total = np.minimum(total + words * price, LARGEST_TOTAL)
         return total
 
     def increment(self, more: IntArray) -> IntArray:
         """Least cost that `more` words add to any number of words."""
         total = np.zeros_like(more)
         for term in self.terms:
-            ceiling = _most_words(term) // term.multiplier
-            added = np.minimum(more, ceiling) * term.multiplier // term.block * term.price
+            price, most = _cut_off(term)
+            added = np.minimum(more, most // term.multiplier) * term.multiplier // term.block * price
             total = np.minimum(total + added, LARGEST_TOTAL)
         return total
 

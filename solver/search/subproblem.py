@@ -11,7 +11,7 @@ import numpy as np
 
 from model.architecture import StorageLevel
 from model.cost.prices import level_cycles, network_latency, paying_instances
-from solver.search.goal import SLACK, Goal
+from solver.search.goal import SLACK, Goal, rounded_down
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.prices import Action, BoundaryPrice, DataspaceFlow, PriceList, actions, resources
 from solver.search.space import KeepMask, SearchSpace
@@ -106,9 +106,13 @@ class Subproblem:
         busiest
             Bounds on the load of the busiest resource, in cycles.
         """
-        latency = float(network_latency(self.space.architecture))
-        cycles = np.maximum(np.ceil(busiest * SLACK) + latency, float(self.least_cycles))
-        waiting = (cycles - float(self.least_cycles)) * float(self.leak_per_cycle)
+        latency = network_latency(self.space.architecture)
+        least_busy = float(self.least_cycles - latency)
+        busy = np.ceil(busiest * SLACK)
+        # Beside long latencies nothing is left of the difference.
+        waiting = np.maximum(busy - least_busy, 0.0) * float(self.leak_per_cycle)
+        # Each is rounded once: then it is not above the double of any number of cycles that it bounds.
+        cycles = np.maximum(busy + rounded_down(latency), float(self.least_cycles))
         return least * float(self.quantum) + float(constant) + waiting, cycles
 
     def improves(self, goal: Goal, least: int, cycles: int) -> bool:

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from model.cost.prices import network_latency
+from solver.search.goal import rounded_down
 from solver.search.grid import SpatialGrid, spatial_grid
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.prices import Action, DataspaceFlow, actions, cycles_per_word, resources
@@ -104,7 +105,8 @@ class _PartSurvey:
         busy = self._busy(mask, found)
         priced = [(place, action, self._price(place, action)) for place, action in found]
         energies = self._fixed(np.where(np.isfinite(busy), busy, 0.0)) + self._total(mask, priced)
-        cycles = busy + float(network_latency(self.space.architecture))
+        cycles = busy + rounded_down(network_latency(self.space.architecture))
+        cycles = np.where(cycles < LARGEST_EXACT, cycles, np.nextafter(cycles, 0.0))
         return energies * np.where(energies > 0, ROUNDED_DOWN, 1.0), cycles
 
     def _busy(self, mask: KeepMask, found: Sequence[tuple[int, Action]]) -> FloatArray:

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from model.architecture import Fanout, Node, StorageLevel
 from model.choices import keep_options
+from model.cost.prices import paying_instances
 from model.mapspace import Mapspace
 from model.problem import Dataspace
 from solver.search.goal import objective_value
@@ -35,7 +36,8 @@ def _operand(mapspace: Mapspace, space: Dataspace) -> Fraction:
     for level, position in enumerate(mapspace.architecture.storage_indices):
         node, options = nodes[position], keep_options(mapspace.keep[level], level, space.name)
         assert isinstance(node, StorageLevel)  # its position says so
-        own = _word_energy(node, space) / _most_served(nodes[position:], space)
+        instances = mapspace.architecture.instances_above(position)
+        own = _word_energy(node, instances, space) / _most_served(nodes[position:], space)
         if options == (True,) and space.name not in node.no_coalesce:
             found = [own]
         elif any(options):
@@ -43,11 +45,13 @@ def _operand(mapspace: Mapspace, space: Dataspace) -> Fraction:
     return min(found, default=Fraction(0))
 
 
-def _word_energy(level: StorageLevel, space: Dataspace) -> Fraction:
-    """Energy of one word of a full vector, which as many instances share as may."""
+def _word_energy(level: StorageLevel, instances: int, space: Dataspace) -> Fraction:
+    """Energy of one word of a full vector, which as many of all `instances` share as may."""
     packing = level.packing_of(space.name)
     action = level.energy.update if space.read_write else level.energy.read
-    return Fraction(action * packing.accesses_per_block, packing.block_size * level.cluster_size)
+    # Where clusters do not divide the instances, one that pays does so for more than its cluster.
+    paying = paying_instances(level, instances, instances)
+    return Fraction(action * packing.accesses_per_block * paying, packing.block_size * instances)
 
 
 def _most_served(nodes: Sequence[Node], space: Dataspace) -> int:

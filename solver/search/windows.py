@@ -126,7 +126,7 @@ def _never_meet(lattice: Lattice, part: Component, dim: int, other: int, unrolli
     return apart
 
 
-OFTEN = 1 << 40
+OFTEN = 1 << 62
 """Iterations of loops that are not known."""
 
 

@@ -10,7 +10,7 @@ from model.spec.composer import compose
 from model.spec.documents import Document
 from model.spec.limits import Limits
 from model.spec.reader import is_template, read_files
-from model.spec.source import MappingNode, SpecError
+from model.spec.source import MappingNode, SpecError, to_plain
 from model.spec.writing import spec_text
 from tests.conftest import REPOSITORY
 
@@ -79,6 +79,11 @@ def test_blocks_of_lines_read_as_text():
     text = spec_text(node)
     assert text == "a: \"first\\n second\\n\"\nb: 'one two'\n"
     assert read(text) == node
+
+
+def test_a_dash_begins_no_list():
+    node = read("a: [-, x, '" + "y" * 80 + "']")
+    assert to_plain(read(spec_text(node))) == to_plain(node)
 
 
 def test_a_plain_value_over_several_lines_stays_plain():

@@ -246,6 +246,16 @@ def test_names_of_outputs_move_no_cursor(capsys):
     assert "\x1b" not in captured
 
 
+@pytest.mark.parametrize("command", ["map", "explain"])
+def test_words_beyond_64_bits_are_refused(command, tmp_path, capsys):
+    text = Path(SPEC).read_text().replace("P: 4, C: 4, M: 6", "P: 2097152, C: 2097152, M: 2097152")
+    (tmp_path / "large.yaml").write_text(text)
+    assert main([command, str(tmp_path / "large.yaml")]) == 2
+    assert capsys.readouterr().err == (
+        "error: the words of all tensors come to about 1e20, too many for a search\n"
+    )
+
+
 @pytest.mark.parametrize("buffered", [True, False])
 @pytest.mark.parametrize("words", EVERY_KIND_OF_OUTPUT)
 def test_a_full_or_closed_stdout_takes_one_message_and_exit_code_2(words, buffered):

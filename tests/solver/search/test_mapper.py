@@ -12,7 +12,7 @@ from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, Tempor
 from model.numbers import divisors, prime_factors
 from model.problem import Dataspace, Problem, Term
 from model.spec.timeloop import load_timeloop
-from solver.result import Options, Progress, Status, Termination
+from solver.result import Options, Progress, Status, Termination, TooLargeError
 from solver.search import map_einsum, mapper
 from solver.search import space as space_module
 from solver.search.lattice import coarsened
@@ -223,14 +223,14 @@ def test_energies_scale_without_limit(scale: int, objective: str):
 
 @pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
 def test_the_dearest_arithmetic_that_specs_allow(objective: str):
-    """1e30 pJ, counted in units of 1e-12 pJ, for each of 2**64 multiplications."""
+    """1e30 pJ, counted in units of 1e-12 pJ, for each of 2**60 multiplications."""
     bound = (1 << 31) - 1
-    mapspace = free_mapspace(matmul(bound, bound, 4), StorageLevel("dram", energy=AccessEnergy(1, 1, 1)))
+    mapspace = free_mapspace(matmul(bound, bound >> 2, 1), StorageLevel("dram", energy=AccessEnergy(1, 1, 1)))
     compute = replace(mapspace.architecture.compute, energy=10**42)
     dear = replace(mapspace, architecture=replace(mapspace.architecture, compute=compute))
     result = map_einsum(dear, Options(objectives=(objective,)))
     assert result.status is Status.OPTIMAL
-    assert result.evaluation.energy > 10**42 * 4 * bound**2
+    assert result.evaluation.energy > 10**42 * bound * (bound >> 2)
 
 
 def coprime(mapspace: Mapspace, scale: int) -> Mapspace:
@@ -343,3 +343,34 @@ def test_coarse_spaces_have_mappings_of_the_whole_one(seed: int, monkeypatch: py
             assert result.bound <= best[0] <= result.value
             found += 1
     assert found > 3
+
+
+@pytest.mark.parametrize("price", [10**18, 10**19, 10**30])
+def test_an_action_that_costs_more_than_64_bits_is_avoided(price: int):
+    """Sums that stay in the buffer until they are complete need no read of the outermost level."""
+    sums = Dataspace("Z", ((Term("M"),),), read_write=True)
+    dram = StorageLevel("dram", energy=AccessEnergy(price, 0, 1))
+    buffer = StorageLevel("buffer", size_words=2, energy=AccessEnergy(1, 1, 1))
+    mapspace = free_mapspace(Problem("sums", ("M", "K"), (4, 4), (sums,)), dram, buffer)
+    result = map_einsum(mapspace, Options(objectives=("energy",)))
+    assert result.status is Status.OPTIMAL
+    assert result.value == optimum(mapspace, "energy")[0] < price
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
+def test_as_many_words_as_64_bits_count(objective: str):
+    dram, registers = StorageLevel("dram", energy=ENERGIES[0]), StorageLevel("registers", energy=ENERGIES[2])
+    mapspace = free_mapspace(matmul(1_000_003, 1_000_003, 1_000_003), dram, registers)
+    result = map_einsum(mapspace, Options(objectives=(objective,)))
+    assert result.status is Status.OPTIMAL
+    assert result.value == optimum(mapspace, objective)[0]
+
+
+def test_more_words_than_64_bits_count():
+    """Tables whose counts overflow may exclude every mapping."""
+    space = Dataspace("A", ((Term("M"),), (Term("N"),), (Term("K"),)))
+    output = Dataspace("Z", ((Term("M"),),), read_write=True)
+    problem = Problem("sums", ("M", "N", "K"), (1_000_003, 1_000_003, 10_000_019), (space, output))
+    mapspace = free_mapspace(problem, StorageLevel("dram"), StorageLevel("registers", size_words=2))
+    with pytest.raises(TooLargeError, match="come to about 1e19, too many for a search"):
+        map_einsum(mapspace)

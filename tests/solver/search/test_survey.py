@@ -211,3 +211,28 @@ def test_spatial_choices_are_mostly_ruled_out_at_once():
     result = map_einsum(load_timeloop(files).mapspace, Options(objectives=("energy",)))
     assert result.status is Status.OPTIMAL
     assert result.statistics.subproblems < 100
+
+
+def test_latencies_that_doubles_do_not_hold():
+    """Networks that take 2^53 cycles to fill: bounds on cycles and on what leaks are still no higher."""
+    energy = AccessEnergy(leak_per_cycle=10**30)
+    dram = StorageLevel("dram", network_fill_latency=2**53 + 1, energy=energy)
+    space = SearchSpace(free_mapspace(matmul(7, 1, 1), dram, StorageLevel("buffer")))
+    (mask,) = space.keep_masks
+    survey = Survey(space)
+    sub = Subproblem(space, mask, survey.grid.spatial(0))
+    energies, cycles = sub.costs(np.array([0]), sub.constant, np.array([7.5]))
+    assert int(survey.bounds(mask)[1][0]) <= 2**53 + 1 + 7
+    assert cycles[0] <= float(2**53 + 1 + 8)
+    assert energies[0] == pytest.approx(8e30)
+
+
+def test_steps_that_doubles_do_not_hold():
+    """Neither those nor the latency are rounded up by themselves, so that a limit of as many is kept."""
+    dram = StorageLevel("dram", network_drain_latency=3)
+    space = SearchSpace(free_mapspace(matmul(100_003, 100_003, 1_000_003), dram))
+    (mask,) = space.keep_masks
+    sub = Subproblem(space, mask, Survey(space).grid.spatial(0))
+    assert float(sub.steps) + 3.0 > float(sub.steps + 3)
+    _, cycles = sub.costs(np.array([0]), sub.constant, np.array([0.0]))
+    assert cycles[0] == float(sub.least_cycles)

@@ -7,6 +7,8 @@ import pytest
 
 from model.architecture import AccessEnergy, Compute, Fanout, Packing, StorageLevel
 from model.mapspace import KeepRules, Mapspace
+from solver.result import Options, Status
+from solver.search import map_einsum
 from solver.search.trivial import trivial_bound
 from tests.bruteforce import optima
 from tests.reference_optima import OBJECTIVES
@@ -41,7 +43,10 @@ def test_no_mapping_is_below(seed: int):
         # One read of the DRAM may serve a thousand computes.
         ((DRAM, Fanout("mesh", 1000), REGISTERS), False, Fraction(3, 10)),
         ((DRAM, Fanout("mesh", 1000, no_multicast=frozenset("A")), REGISTERS), False, 3 + Fraction(2, 10)),
-        ((DRAM, replace(REGISTERS, block_size=4, cluster_size=2)), True, Fraction(3 + 3 + 2, 8)),
+        ((DRAM, Fanout("mesh", 2), replace(REGISTERS, block_size=4, cluster_size=2)), True, Fraction(8, 8)),
+        # Seven instances are one whole cluster of four: one of them pays for all.
+        ((DRAM, Fanout("mesh", 7), replace(REGISTERS, cluster_size=4)), True, Fraction(8, 7)),
+        ((DRAM, replace(REGISTERS, cluster_size=4)), True, 3 + 3 + 2),
         (
             (DRAM, replace(REGISTERS, packing=(Packing("A", 2, accesses_per_block=5),))),
             True,
@@ -52,6 +57,15 @@ def test_no_mapping_is_below(seed: int):
 def test_every_operand_counts(nodes: tuple[StorageLevel | Fanout, ...], keep: bool, operands: int | Fraction):
     computes = 4 * 3 * 2
     assert trivial_bound(mapspace_of(*nodes, keep=keep), "energy") == int(computes * (MAC + operands))
+
+
+def test_clusters_that_do_not_divide_the_instances():
+    """Seven instances of a level whose clusters have four: one pays, for all seven."""
+    registers = StorageLevel("registers", cluster_size=4, energy=AccessEnergy(10, 10, 10))
+    mapspace = free_mapspace(matmul(7, 1, 1), StorageLevel("dram"), Fanout("mesh", 7), registers)
+    result = map_einsum(mapspace, Options(objectives=("energy",)))
+    assert result.status is Status.OPTIMAL
+    assert (result.value, result.bound) == (50, 50)
 
 
 def test_levels_outside_of_one_that_keeps_do_not_count():
