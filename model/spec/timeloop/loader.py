@@ -79,6 +79,8 @@ class LoadOptions:
         Complete spatial permutations as Timeloop's front end does.
     require_mapping
         Refuse specs without the key ``mapping``.
+    skip_mapping
+        Do not look at what is under the key ``mapping``.
     refuse_infeasible
         Refuse constraints that conflict plainly; otherwise the mapspace is empty.
     limits
@@ -94,6 +96,7 @@ class LoadOptions:
     ignore_sparse: bool = False
     timeloop_padding: bool = False
     require_mapping: bool = False
+    skip_mapping: bool = False
     refuse_infeasible: bool = True
     limits: Limits = field(default_factory=Limits)
     allow_include: tuple[Path, ...] = ()
@@ -110,7 +113,7 @@ class LoadedSpec:
     mapspace
         The canonical problem; its notes are those below.
     mapping
-        The mapping under the key ``mapping``, if there is one.
+        The mapping under the key ``mapping``, if there is one and it was not skipped.
     notes
         What the user should know about the reading.
     hierarchy
@@ -130,6 +133,11 @@ class LoadedSpec:
     files: tuple[Path, ...]
     document: MappingNode
     problem: MappingNode | None
+
+    @property
+    def has_mapping(self) -> bool:
+        """Whether there is a mapping under the key ``mapping``, skipped or not."""
+        return _section(self.document, "mapping") is not None
 
     def noted(self, further: Iterable[str]) -> LoadedSpec:
         """Return the spec with further notes."""
@@ -202,7 +210,7 @@ def load_node(
     _check_sections(top, options, notes, problem is not None)
     context = _context(top, files, options, notes, problem)
     clauses = _clauses(top, context)
-    given = _section(top, "mapping")
+    given = None if options.skip_mapping else _section(top, "mapping")
     if given is None and options.require_mapping:
         named = ", ".join(
             map(display_name, files if options.mapping_file is None else [options.mapping_file])
@@ -210,11 +218,11 @@ def load_node(
         raise SpecError(f"there is no key `mapping` in {named}")
     targets = [] if given is None else target_clauses(given, "`mapping`", context)
     assembly = assemble(clauses, context, options.ignore_sparse)
-    if options.refuse_infeasible:
-        check_feasible(assembly.slots, context)
     note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
     mapspace = _mapspace(top, assembly, parallelism, context)
+    if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
+        check_feasible(assembly.slots, context)
     mapping = None
     if given is not None:
         keeping = [clause for clause in targets if clause.kind == "dataspace"]
