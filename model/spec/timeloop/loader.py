@@ -10,7 +10,7 @@ from pathlib import Path
 
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
-from model.spec.fields import as_mapping, as_name, check_keys, source_ref
+from model.spec.fields import as_mapping, as_name, belongs, check_keys, source_ref
 from model.spec.files import display_name
 from model.spec.limits import Limits
 from model.spec.merging import join_specs
@@ -60,6 +60,7 @@ SECTIONS = (
     "ART",
     "sparse_optimizations",
 )
+ELSEWHERE = {"shape": "problem", "instance": "problem", "nodes": "architecture", "targets": "constraints"}
 NETWORK_SECTIONS = ("workload", "renames")
 ASSIGNED = "network"
 ASSIGNED_HINT = "the command `assign` reads a `network` of layers and methods"
@@ -253,6 +254,9 @@ def _check_sections(top: MappingNode, options: LoadOptions, notes: list[str], ha
         _check_key(key, lacking)
         if key.text == "sparse_optimizations" and not _is_empty(value):
             _refuse_sparse(key, options, notes)
+    if missing:
+        hint = f"give a file with `{missing[0]}:` as well"
+        raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
     if "globals" in top:
         notes.append(
             f"{top.key('globals').span}: `globals` steers Timeloop's own programs; nothing here reads it"
@@ -268,6 +272,8 @@ def _check_key(key: ScalarNode, lacking: str) -> None:
     if key.text in SECTIONS or holds_constraints(key.text) or holds_components(key.text):
         return
     hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
+    if key.text in ELSEWHERE:
+        hint = belongs(key.text, ELSEWHERE)
     if key.text in NETWORK_SECTIONS:
         hint = "the command `network` maps workloads"
     if key.text == ASSIGNED:
