@@ -15,7 +15,7 @@ LONGEST = 2_000
 """Characters of an expression."""
 
 _FLOW_HINT = "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"
-_WITH_UNIT = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)? ?[A-Za-zµ%][\w/%]*")
+_WITH_UNIT = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)? ?([A-Za-zµ%][\w/%]*)")
 _IN_GROUPS = re.compile(r"\d{1,3}(?:[ ,']\d{3})+")
 _QUOTES = ("'", '"')
 _BLOCKS = ("|", ">")
@@ -62,8 +62,10 @@ class ExpressionText:
 
     def _slip(self) -> SpecError | None:
         """Return the error for a number with something to it; Python speaks of something else there."""
-        if _WITH_UNIT.fullmatch(self.text):
-            problem, hint = "a number has no unit", "write the number alone"
+        followed = _WITH_UNIT.fullmatch(self.text)
+        if followed:
+            problem = f"a number is followed by `{followed[1]}`"
+            hint = "units are fixed, so that numbers have none: write the number alone"
         elif _IN_GROUPS.fullmatch(self.text):
             problem, hint = "digits are not grouped", f"write {re.sub('[^0-9]', '', self.text)}"
         else:

@@ -138,6 +138,16 @@ def test_errors_of_users_take_one_message_and_exit_code_2(arguments, capsys, wor
     assert not Path("cache").exists()
 
 
+def test_the_files_of_a_directory_are_one_alternative(arguments, capsys):
+    Path("designs").mkdir()
+    for name in ("a.yaml", "b.yaml"):
+        Path(name).rename(f"designs/{name}")
+    assert main([*arguments[:2], *arguments[3:], "--architectures", "designs"]) == 2
+    message = capsys.readouterr().err
+    assert "error: two nodes are named" in message
+    assert message.endswith("are one alternative together; name other alternatives one by one\n")
+
+
 def test_nothing_given(capsys):
     assert main(["sweep"]) == 2
     assert "no workload and no layers are given" in capsys.readouterr().err
