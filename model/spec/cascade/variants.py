@@ -18,7 +18,6 @@ from model.spec.timeloop import LoadOptions
 from model.spec.timeloop.overrides import AttributeSetting
 from model.sweep import Variant
 
-_FOLDER_HINT = "the files of a directory are one alternative together; name other alternatives one by one"
 MOST_VARIANTS = 10_000
 """Each is read and checked before the first search begins."""
 
@@ -130,9 +129,8 @@ def _variant(
     try:
         loaded = read_network(paths, variables, replace(options, settings=chosen), names)
     except SpecError as error:
-        hint = _FOLDER_HINT if any(path.is_dir() for path in (*workload[1], *architecture[1])) else None
         point = [name for name, _ in (workload, architecture) if name is not None]
-        raise _at(error, point, chosen, hint) from error
+        raise _at(error, point, chosen) from error
     return LoadedVariant(
         workload[0] or loaded.network.name,
         architecture[0] or next(_architecture_names(loaded.network), ""),
@@ -146,16 +144,11 @@ def _architecture_names(network: Network) -> Iterator[str]:
     return (layer.mapspace.architecture.name for layer in network.layers)
 
 
-def _at(
-    error: SpecError, names: Sequence[str], chosen: Sequence[AttributeSetting], hint: str | None
-) -> SpecError:
-    """Return an error with the point at which it is met, but for what it points at itself.
-
-    `hint` is given where the error has none of its own.
-    """
+def _at(error: SpecError, names: Sequence[str], chosen: Sequence[AttributeSetting]) -> SpecError:
+    """Return an error with the point at which it is met, but for what it points at itself."""
     message = f"{error.message} (at {', '.join(names)})" if names else error.message
     places = [
         setting.value.span for setting in chosen if error.span not in (setting.span, setting.value.span)
     ]
     related = tuple((place, "at this value") for place in places)
-    return SpecError(message, error.span, (*error.related, *related), error.hint or hint)
+    return SpecError(message, error.span, (*error.related, *related), error.hint)

@@ -39,6 +39,9 @@ _ELSEWHERE = {
 _NOTHING_KEYS = (*_LEAF_KEYS, "class", "subclass")
 
 
+_ALTERNATIVES = "the nodes of both files are joined; `sweep --architectures` takes alternatives, file by file"
+
+
 @dataclass(frozen=True, eq=False)
 class Leaf:
     """One leaf of the tree; leaves are told apart by identity.
@@ -374,5 +377,6 @@ def _check_names(leaves: list[Leaf]) -> None:
             continue
         if leaf.name in seen:
             related = ((seen[leaf.name], "the first"),)
-            raise SpecError(f"two nodes are named `{leaf.name}`", leaf.span, related)
+            hint = None if seen[leaf.name].file == leaf.span.file else _ALTERNATIVES
+            raise SpecError(f"two nodes are named `{leaf.name}`", leaf.span, related, hint)
         seen[leaf.name] = leaf.span

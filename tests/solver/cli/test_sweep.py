@@ -145,7 +145,7 @@ def test_the_files_of_a_directory_are_one_alternative(arguments, capsys):
     assert main([*arguments[:2], *arguments[3:], "--architectures", "designs"]) == 2
     message = capsys.readouterr().err
     assert "error: two nodes are named" in message
-    assert message.endswith("are one alternative together; name other alternatives one by one\n")
+    assert message.endswith("`sweep --architectures` takes alternatives, file by file\n")
 
 
 def test_nothing_given(capsys):
