@@ -191,7 +191,8 @@ def load_node(
         named = ", ".join(
             map(display_name, files if options.mapping_file is None else [options.mapping_file])
         )
-        raise SpecError(f"there is no key `mapping` in {named}")
+        lack = "nothing under the key" if "mapping" in top else "no key"
+        raise SpecError(f"there is {lack} `mapping` in {named}")
     targets = [] if given is None else target_clauses(given, "`mapping`", context)
     assembly = assemble(clauses, context, options.ignore_sparse)
     note_overbooking(clauses, context)
