@@ -7,8 +7,8 @@ The files are shipped; this script only says where their numbers come from.
 
 from __future__ import annotations
 
+import argparse
 import itertools
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,4 +210,6 @@ def main(directory: Path = LAYERS) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:2]))
+    parser = argparse.ArgumentParser(description="Write the shipped layers.")
+    parser.add_argument("directory", nargs="?", type=Path, default=LAYERS, help="default: specs/layers")
+    main(parser.parse_args().directory)

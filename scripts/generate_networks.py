@@ -7,7 +7,7 @@ The files are shipped; this script only says where their numbers come from.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -271,4 +271,6 @@ def main(directory: Path = NETWORKS) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:2]))
+    parser = argparse.ArgumentParser(description="Write the shipped networks.")
+    parser.add_argument("directory", nargs="?", type=Path, default=NETWORKS, help="default: specs/networks")
+    main(parser.parse_args().directory)

@@ -6,6 +6,7 @@ none, it may look for long. The feasibility model of `solver.explain` knows no c
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,6 +31,10 @@ from solver.search.mapper import SharedSearch, map_einsum
 
 PATIENCE_S = 5.0
 """Seconds without any mapping, once all keep masks are surveyed, after which the second opinion is asked."""
+
+RESERVE_S = 1.0
+"""Seconds before the time limit, half of a shorter one, that are kept for the second opinion: a survey that
+is not done by then comes to no mapping any more."""
 
 MOST_ADVICE_S = 60.0
 """Seconds that the second opinion may take."""
@@ -64,8 +69,8 @@ def map_or_explain(
 ) -> Result:
     """Find the best mapping as `solver.map_einsum` does, or say why there is none.
 
-    A search without any mapping after `PATIENCE_S` is interrupted for a second opinion: either nothing
-    fits, or it begins again with a mapping that does.
+    A search without any mapping after `PATIENCE_S`, or that still surveys shortly before the time limit, is
+    interrupted for a second opinion: either nothing fits, or it begins again with a mapping that does.
 
     Parameters
     ----------
@@ -119,7 +124,7 @@ def _helped(
     reasons: bool,
 ) -> Answer:
     """Search, with a second opinion where it is needed; add the `reasons` why nothing fits, if asked for."""
-    patience = _Patience(on_progress, should_stop)
+    patience = _Patience(on_progress, should_stop, options.time_limit_s)
     answer = search(mapspace, options, patience.hear, patience.stop, None)
     if patience.is_over and answer.termination is Termination.INTERRUPTED:
         answer = _advised(search, mapspace, answer, options, on_progress, should_stop, reasons)
@@ -133,7 +138,14 @@ def _helped(
 class _Patience:
     """Listens to a search, and stops it once it has looked for a mapping in vain for too long."""
 
-    def __init__(self, on_progress: ProgressCallback | None, should_stop: StopCallback | None) -> None:
+    def __init__(
+        self,
+        on_progress: ProgressCallback | None,
+        should_stop: StopCallback | None,
+        time_limit_s: float | None = None,
+    ) -> None:
+        limit_s = time_limit_s or math.inf
+        self._survey_ends = time.monotonic() + limit_s - min(RESERVE_S, limit_s / 2)
         self._on_progress = on_progress
         self._should_stop = should_stop
         self._looks_since: float | None = None
@@ -152,8 +164,9 @@ class _Patience:
         """Whether the search must end: as the caller wishes, or because it finds nothing."""
         if self._should_stop is not None and self._should_stop():
             return True
-        if not self._found and self._looks_since is not None:
-            self.is_over = time.monotonic() - self._looks_since > PATIENCE_S
+        if not self._found:
+            ends = self._survey_ends if self._looks_since is None else self._looks_since + PATIENCE_S
+            self.is_over = time.monotonic() > ends
         return self.is_over
 
 
@@ -178,7 +191,17 @@ def _advised(
             on_progress(replace(progress, seconds=progress.seconds + spent.seconds))
 
     answer = search(mapspace, _time_left(options, spent.seconds), report, should_stop, opinion)
-    return replace(answer, statistics=_together(spent, answer.statistics))
+    answer = replace(answer, statistics=_together(spent, answer.statistics))
+    return _bounded(answer, first)
+
+
+def _bounded(answer: Answer, first: Answer) -> Answer:
+    """Return an answer with the bound of the search before it, where that is the higher one."""
+    if not isinstance(answer, Result) or not isinstance(first, Result) or first.bound is None:
+        return answer
+    if answer.status not in (Status.FEASIBLE, Status.UNKNOWN):
+        return answer
+    return replace(answer, bound=max(first.bound, answer.bound or 0))
 
 
 def _opinion(

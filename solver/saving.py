@@ -15,7 +15,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """Writing in place would end the same way, after the older file is cut off."""
 
 SUFFIX = ".tmp"
-"""Of the hidden names that files have until they are whole."""
+"""Of the hidden names that files have until they are whole; who is killed meanwhile leaves one such file."""
 
 
 def save(path: Path, content: bytes) -> None:

@@ -16,6 +16,7 @@ from model.energy.tables import EnergyTable, EnergyTables
 from model.energy.technology import asks_for_placeholders, parse_node
 from model.numbers import EXACT
 from model.spec.source import Span, SpecError, did_you_mean
+from model.wording import listing
 
 DEFAULT_CYCLE_SECONDS = 1e-9
 
@@ -98,10 +99,22 @@ def price(
     try:
         return _price(_cleaned(request), tables, Library(compound_classes, _specified(variables)))
     except SpecError as error:
-        message = f"cannot price `{request.name}`: {error.message}"
+        message = f"cannot price {_unpriced(request)}: {error.message}"
         cause = () if error.span is None else ((error.span, "it is needed here"),)
         place = request.span if cause else _place_of(error, request, compound_classes)
         raise EnergyError(message, place, (*cause, *error.related), error.hint) from error
+
+
+def _unpriced(request: EnergyRequest) -> str:
+    """Return what has no price: the component, or the actions that the user gave no energy of."""
+    lacking = [
+        action
+        for action, names in _NAMES[request.kind].items()
+        if not any(name in request.given for name in names)
+    ]
+    if not request.given or not lacking:
+        return f"`{request.name}`"
+    return f"{listing(lacking)} of `{request.name}`, whose energy is not given"
 
 
 def _place_of(error: SpecError, request: EnergyRequest, classes: CompoundClasses) -> Span | None:

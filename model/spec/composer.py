@@ -36,6 +36,13 @@ Resolver = Callable[[ScalarNode], Node]
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLAIN_COLLECTION_TAGS = frozenset({"!", CORE_TAGS + "map", CORE_TAGS + "seq"})
 _UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|\ufeff")
+_NO_BREAK_SPACE = "\xa0"
+_UNALIGNED = "keys of one mapping begin in one column, each on its line; text that holds `: ` takes quotes"
+_SYNTAX_HINTS = {
+    "mapping values are not allowed in this context": _UNALIGNED,
+    "did not find expected key": _UNALIGNED,
+    "found unexpected ':'": "a space or the end of the line follows the `:` of a key",
+}
 _MISPLACED_INCLUDE = re.compile(re.escape(INCLUDED_TAG) + r" \d")
 
 
@@ -154,7 +161,9 @@ class _Composer:
         related: tuple[tuple[Span, str], ...] = ()
         if context is not None and context != span:
             related = ((context, f"{error.context} that begins here"),)
-        return SpecError(f"not YAML: {error.problem or error.context}", span, related, _syntax_hint(span))
+        return SpecError(
+            f"not YAML: {error.problem or error.context}", span, related, _syntax_hint(error, span, context)
+        )
 
     def _at(self, mark: _Mark | None) -> Span:
         """Return the span of one character; beyond the last text, of the place where that ends."""
@@ -270,10 +279,27 @@ class _Composer:
         return SpecError(f"lists and mappings are nested more than {self._limits.depth} deep", span)
 
 
-def _syntax_hint(span: Span) -> str | None:
-    text = (span.source.line(span.line) if span.source else None) or ""
-    indentation = text[: len(text) - len(text.lstrip())]
-    return "YAML is indented with spaces, not with tabs" if "\t" in indentation else None
+def _syntax_hint(error: yaml.MarkedYAMLError, span: Span, context: Span | None) -> str | None:
+    """Return what may be the matter, judged by the lines that the parser stopped at."""
+    lines = [_line(place) for place in (span, context) if place is not None]
+    if "\t" in _indentation(lines[0]):
+        return "YAML is indented with spaces, not with tabs"
+    if any(_NO_BREAK_SPACE in _indentation(line) for line in (lines[0], _line(span, -1))):
+        return "a no-break space stands where YAML is indented; it has to be a plain one"
+    starts = [line.lstrip() for line in (*lines, _line(span, -1))]
+    if any(start.startswith("!") for start in starts):
+        return "a tagged node is an item of a list: a dash and a space stand before its tag"
+    if any(start.startswith("-!") for start in starts):
+        return "a space stands between the dash of an item and its tag"
+    return _SYNTAX_HINTS.get(error.problem or "")
+
+
+def _line(span: Span, offset: int = 0) -> str:
+    return (span.source.line(span.line + offset) if span.source else None) or ""
+
+
+def _indentation(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
 
 
 def _position(mark: _Mark | None) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from model.wording import listing
 
 Names = Mapping[str, object]
 NO_NAMES: Names = MappingProxyType({})
+NOWHERE: Mapping[str, str] = MappingProxyType({})
 
 MAX_INTEGER = 10**15
 MAX_NAME = 200
@@ -100,16 +101,32 @@ def known_name(node: Node, known: Iterable[str], what: str) -> str:
     raise SpecError(f"unknown {what} `{name}`", node.span, hint=hint)
 
 
-def check_keys(node: MappingNode, known: Iterable[str], what: str, required: Iterable[str] = ()) -> None:
+def check_keys(
+    node: MappingNode,
+    known: Iterable[str],
+    what: str,
+    required: Iterable[str] = (),
+    elsewhere: Mapping[str, str] = NOWHERE,
+) -> None:
     """Raise a SpecError at the first key of `node` that is not in `known`.
 
     Where it resembles no known one, the message names those of `required` that are missing as well: one
-    of them may be what it was to be.
+    of them may be what it was to be. `elsewhere` has keys that belong under another one, and that one.
     """
     names = tuple(known)
     for key, _ in node.entries:
-        if key.text not in names:
-            raise _unknown_key(key, names, what, [name for name in required if name not in node])
+        if key.text in names:
+            continue
+        if key.text in elsewhere:
+            raise SpecError(
+                f"unknown key `{key.text}` in {what}", key.span, hint=belongs(key.text, elsewhere)
+            )
+        raise _unknown_key(key, names, what, [name for name in required if name not in node])
+
+
+def belongs(key: str, elsewhere: Mapping[str, str]) -> str:
+    """Return the hint for a key that belongs under another one."""
+    return f"`{key}` belongs under `{elsewhere[key]}`"
 
 
 def _unknown_key(key: ScalarNode, known: Sequence[str], what: str, missing: Sequence[str]) -> SpecError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,8 @@ LONGEST = 2_000
 """Characters of an expression."""
 
 _FLOW_HINT = "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"
+_WITH_UNIT = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)? ?([A-Za-zµ%][\w/%]*)")
+_IN_GROUPS = re.compile(r"\d{1,3}(?:[ ,']\d{3})+")
 _QUOTES = ("'", '"')
 _BLOCKS = ("|", ">")
 
@@ -44,9 +47,7 @@ class ExpressionText:
                 warnings.simplefilter("ignore")
                 return ast.parse(self.text, mode="eval").body
         except SyntaxError as error:
-            message = f"`{_shortened(self.text)}` is not an expression: {error.msg}"
-            hint = _FLOW_HINT if "never closed" in error.msg else None
-            raise SpecError(message, self._columns(error.offset, error.end_offset), hint=hint) from None
+            raise self._slip() or self._syntax_error(error) from None
         except ValueError as error:
             message = f"`{_shortened(self.text)}` is not an expression: {error}"
             raise SpecError(message, self.span) from None
@@ -58,6 +59,23 @@ class ExpressionText:
         before = self.text.encode()[: node.col_offset].decode()
         upto = self.text.encode()[: node.end_col_offset].decode()
         return part_of(self.span, self.text, len(before), len(upto))
+
+    def _slip(self) -> SpecError | None:
+        """Return the error for a number with something to it; Python speaks of something else there."""
+        followed = _WITH_UNIT.fullmatch(self.text)
+        if followed:
+            problem = f"a number is followed by `{followed[1]}`"
+            hint = "units are fixed, so that numbers have none: write the number alone"
+        elif _IN_GROUPS.fullmatch(self.text):
+            problem, hint = "digits are not grouped", f"write {re.sub('[^0-9]', '', self.text)}"
+        else:
+            return None
+        return SpecError(f"`{_shortened(self.text)}` is not an expression: {problem}", self.span, hint=hint)
+
+    def _syntax_error(self, error: SyntaxError) -> SpecError:
+        message = f"`{_shortened(self.text)}` is not an expression: {error.msg}"
+        hint = _FLOW_HINT if "never closed" in error.msg else None
+        return SpecError(message, self._columns(error.offset, error.end_offset), hint=hint)
 
     def _columns(self, start: int | None, end: int | None) -> Span | None:
         """Return the place of a part given by 1-based columns, as ``SyntaxError`` has them."""

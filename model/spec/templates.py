@@ -70,7 +70,7 @@ class TemplateEngine:
             raise SpecError(f"template: {error.message}", whole_line_span(source, error.lineno)) from None
         except UndefinedError as error:
             known = (*scope.variables, *functions.by_name, *self._environment.globals)
-            hint = _undefined_hint(str(error), known)
+            hint = _undefined_hint(str(error), tuple(scope.variables), known)
             raise SpecError(f"template: {error}", _failing_line(error, source), hint=hint) from None
         except NameError as error:
             # Jinja2 compiles an infinite constant to the name `inf`, which nothing defines.
@@ -114,9 +114,13 @@ def _failing_line(error: BaseException, source: SourceText) -> Span:
     return whole_line_span(source, line)
 
 
-def _undefined_hint(message: str, known: tuple[str, ...]) -> str | None:
+def _undefined_hint(message: str, given: tuple[str, ...], known: tuple[str, ...]) -> str | None:
+    """Return what may be meant by a name; the slip may lie where one is given."""
     found = _UNDEFINED_NAME.search(message)
     if found is None:
         return None
     name = found.group(1)
+    slip = did_you_mean(name, given)
+    if slip is not None:
+        return f"{slip} that is the name that has a value"
     return did_you_mean(name, known) or f"give it a value with `--set {name}=VALUE`"

@@ -114,6 +114,8 @@ def _refuse_misspelt_command(
     parser: argparse.ArgumentParser, commands: dict[str, argparse.ArgumentParser], word: str
 ) -> None:
     """Take a word that resembles a command, and names no file, for a slip."""
+    if word == "help" and not Path(word).exists():
+        parser.error("there is no command 'help'; did you mean --help?")
     close = difflib.get_close_matches(word, commands, n=1, cutoff=0.6)
     if word in commands or not close or Path(word).suffix or Path(word).exists():
         return

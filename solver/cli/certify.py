@@ -37,7 +37,7 @@ def prove_command(arguments: argparse.Namespace) -> int:
     """Map, certify and check; the exit code is that of `map` unless the certificate is not VALID, then 1."""
     check_outputs((arguments.certificate,), arguments.specs)
     _check_certificate(arguments.certificate)
-    loaded = load_unmapped(arguments)
+    loaded = load_unmapped(arguments, refuse_infeasible=False)
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
     from solver.report.figures import seconds_text  # noqa: PLC0415 (spec errors answer without rich)

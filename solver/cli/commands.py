@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
 from model.spec.places import places_of
+from model.spec.source import ConflictError
 from solver.cli.mapped import mapping_steps, settled_text
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
-from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, write_output
-from solver.cli.running import load_mapped, load_mapspace, load_unmapped, search, sensitivities
-from solver.result import Result
+from solver.cli.output import (
+    NO_MAPPING,
+    STDOUT,
+    OutputError,
+    check_outputs,
+    deliver,
+    write_output,
+    write_stderr,
+)
+from solver.cli.refusal import refuse, refused_reasons, refused_result
+from solver.cli.running import load_checked, load_empty, load_mapped, load_unmapped, search, sensitivities
+from solver.result import Reason, Result
 
 if TYPE_CHECKING:
     from model.cost import Evaluation
@@ -33,7 +43,10 @@ def map_command(arguments: argparse.Namespace) -> int:
         raise OutputError("--plot draws what --pareto finds: it needs --pareto")
     outputs = (arguments.json, arguments.mapping, arguments.mapped_spec, arguments.certificate)
     check_outputs(outputs, arguments.specs)
-    loaded = load_unmapped(arguments)
+    try:  # a certificate needs the search's evidence
+        loaded = load_unmapped(arguments, refuse_infeasible=arguments.certificate is None)
+    except ConflictError as conflict:
+        return refuse(conflict, _refusal(arguments))
     settled = settled_text(loaded, arguments)
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
@@ -48,6 +61,15 @@ def map_command(arguments: argparse.Namespace) -> int:
         steps.append(partial(_write_certificate, mapspace, result, arguments))
     deliver(steps)
     return EXIT_OF_STATUS[result.status]
+
+
+def _refusal(arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
+    """Yield what is written where constraints conflict plainly."""
+    if arguments.json is not None:
+        effects = () if arguments.sensitivity else None
+        yield partial(_write_document, arguments.json, *refused_result(arguments), effects)
+    if (arguments.mapping, arguments.mapped_spec) != (None, None):
+        yield partial(write_stderr, NO_MAPPING)
 
 
 def _print_result(loaded: LoadedSpec, result: Result, effects: Sequence[Effect]) -> None:
@@ -75,7 +97,10 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     """Price the mapping of a file, or that of the specs."""
     read = [path for path in (*arguments.specs, arguments.mapping) if path is not None]
     check_outputs((arguments.json,), read)
-    loaded = load_mapped(arguments)
+    try:
+        loaded = load_mapped(arguments)
+    except ConflictError as conflict:
+        return refuse(conflict, _refused_evaluation(arguments))
     mapspace, mapping = loaded.mapspace, loaded.mapping
     assert mapping is not None  # the loader was told to require it
     from model.cost import evaluate  # noqa: PLC0415 (spec errors answer without it)
@@ -88,6 +113,13 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         steps.append(partial(_write_evaluation, arguments.json, mapspace, mapping, evaluation))
     deliver(steps)
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
+
+
+def _refused_evaluation(arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
+    """Yield what is written where constraints conflict so plainly that no mapping is looked at."""
+    if arguments.json is not None:
+        mapspace = load_empty(arguments)
+        yield partial(_write_refused_evaluation, arguments.json, mapspace, refused_reasons(mapspace))
 
 
 def _print_evaluation(mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
@@ -104,9 +136,15 @@ def _write_evaluation(path: Path, mapspace: Mapspace, mapping: Mapping, evaluati
     write_output(path, json_text(evaluation_document(mapspace, mapping, evaluation)))
 
 
+def _write_refused_evaluation(path: Path, mapspace: Mapspace, reasons: Sequence[Reason]) -> None:
+    from solver.report.document import json_text, refused_document  # noqa: PLC0415 (only when asked for)
+
+    write_output(path, json_text(refused_document(mapspace, reasons)))
+
+
 def check_command(arguments: argparse.Namespace) -> int:
     """Validate a spec and print what it says."""
-    mapspace = load_mapspace(arguments)
+    mapspace = load_checked(arguments)
     from solver.cli.console import report_console  # noqa: PLC0415 (spec errors answer without it)
     from solver.report.text import print_check  # noqa: PLC0415
 

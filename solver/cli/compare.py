@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator
 
+from model.spec.source import ConflictError
 from solver.cli.output import check_outputs
+from solver.cli.refusal import refuse
 from solver.cli.running import load_mapspace
 from solver.report.picture import check_plot
 
@@ -13,7 +16,19 @@ def compare_command(arguments: argparse.Namespace) -> int:
     """Prove the optimum, run the mappers, print and write how they did."""
     check_outputs((arguments.json, arguments.csv, arguments.plot), arguments.specs)
     check_plot(arguments.plot)
-    mapspace = load_mapspace(arguments)
+    try:
+        mapspace = load_mapspace(arguments)
+    except ConflictError as conflict:
+        return refuse(conflict, _refusal(arguments))
     from solver.cli.comparing import run_comparison  # noqa: PLC0415 (spec errors answer without numpy)
 
     return run_comparison(mapspace, arguments)
+
+
+def _refusal(arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
+    """Yield what is written where constraints conflict plainly: no mapper is run."""
+    if (arguments.json, arguments.csv, arguments.plot) == (None, None, None):
+        return
+    from solver.cli.comparing import refused_comparison, writing_steps  # noqa: PLC0415
+
+    yield from writing_steps(refused_comparison(arguments), arguments)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from model.mapspace import Mapspace
 from solver.cli.console import report_console
 from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, deliver, write_output, write_stderr
+from solver.cli.output import STDOUT, OutputError, deliver, say_undrawn, write_output, write_stderr
 from solver.cli.progress import live_progress
+from solver.cli.refusal import refused_reasons, refused_result
 from solver.cli.running import search_options
 from solver.heuristics.comparison import Comparison, compare
 from solver.heuristics.interface import Budget, Mapper, MapperError
@@ -18,6 +20,7 @@ from solver.heuristics.registry import OptionValue, imported_mapper, known_mappe
 from solver.report.comparison import comparison_document, comparisons_csv, print_comparison
 from solver.report.convergence import draw_convergence
 from solver.report.document import json_text
+from solver.result import Status
 
 
 def run_comparison(mapspace: Mapspace, arguments: argparse.Namespace) -> int:
@@ -27,19 +30,31 @@ def run_comparison(mapspace: Mapspace, arguments: argparse.Namespace) -> int:
     except MapperError as error:
         raise OutputError(str(error)) from error
     comparison = compare_as_told(mapspace, mappers, arguments)
+    if comparison.result.status is Status.INFEASIBLE and arguments.json is not None:
+        result = replace(comparison.result, reasons=refused_reasons(mapspace))
+        comparison = replace(comparison, result=result)
     for outcome in comparison.outcomes:
         write_stderr(outcome.failure)
     steps: list[Callable[[], None]] = []
     if STDOUT not in (arguments.json, arguments.csv):
         steps.append(lambda: _print(comparison))
-    if arguments.json is not None:
-        steps.append(lambda: write_output(arguments.json, json_text(comparison_document(comparison))))
-    if arguments.csv is not None:
-        steps.append(lambda: write_output(arguments.csv, comparisons_csv([comparison])))
-    if arguments.plot is not None:
-        steps.append(lambda: draw_convergence(comparison, arguments.plot))
+    steps += writing_steps(comparison, arguments)
     deliver(steps)
     return EXIT_OF_STATUS[comparison.result.status]
+
+
+def writing_steps(comparison: Comparison, arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
+    """Yield the steps that write a comparison where it is asked for."""
+    if arguments.json is not None:
+        yield lambda: write_output(arguments.json, json_text(comparison_document(comparison)))
+    if arguments.csv is not None:
+        yield lambda: write_output(arguments.csv, comparisons_csv([comparison]))
+    if arguments.plot is None:
+        return
+    if comparison.trace or any(outcome.trace for outcome in comparison.outcomes):
+        yield lambda: draw_convergence(comparison, arguments.plot)
+    else:
+        yield lambda: say_undrawn(arguments.plot, "mapping")
 
 
 def _print(comparison: Comparison) -> None:
@@ -60,11 +75,24 @@ def compare_as_told(
     mapspace: Mapspace, mappers: Sequence[tuple[str, Mapper]], arguments: argparse.Namespace
 ) -> Comparison:
     """Compare as the arguments say, with live progress; an interrupt ends it early."""
-    case = " ".join(path.stem for path in arguments.specs)
-    budget = Budget(arguments.budget, arguments.evaluations)
+    case, budget = _case(arguments), _budget(arguments)
     units = mapspace.architecture.units_per_pj
     with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
         return compare(mapspace, mappers, search_options(arguments), budget, on_progress, stop.is_set, case)
+
+
+def refused_comparison(arguments: argparse.Namespace) -> Comparison:
+    """Return the comparison of specs that were refused for their constraints."""
+    mapspace, result = refused_result(arguments)
+    return Comparison(_case(arguments), mapspace, result, (), (), _budget(arguments), arguments.seed)
+
+
+def _case(arguments: argparse.Namespace) -> str:
+    return " ".join(path.stem for path in arguments.specs)
+
+
+def _budget(arguments: argparse.Namespace) -> Budget:
+    return Budget(arguments.budget, arguments.evaluations)
 
 
 def _options_by_mapper(

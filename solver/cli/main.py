@@ -24,8 +24,6 @@ MODULES = {
 }
 """Modules of `solver.cli` with commands of their own; the others are in ``commands``."""
 
-EXPLAIN = "`python -m solver explain` with the same specs lists the changes that suffice"
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; wrong arguments raise ``SystemExit`` with 2."""
@@ -45,10 +43,12 @@ def _run(options: argparse.Namespace) -> int:
     try:
         return _command(options.command)(options)
     except SpecError as error:
-        write_stderr(f"{error.render()}\n")
         if isinstance(error, ConflictError):
-            write_stderr(f"help: {EXPLAIN}\n")
+            from solver.cli.refusal import say_conflict  # noqa: PLC0415
+
+            say_conflict(error)
             return EXIT_INFEASIBLE
+        write_stderr(f"{error.render()}\n")
         return EXIT_INVALID
 
 

@@ -222,9 +222,9 @@ def seconds(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{_shown(text)} is not a number of seconds") from None
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not a number of seconds") from None
     if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{_shown(text)} is not a number of seconds")
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not a number of seconds")
     return seconds
 
 
@@ -232,7 +232,7 @@ def seed(text: str) -> int:
     """Read a seed."""
     value = _natural(text)
     if value is None or value > LARGEST_SEED:
-        raise argparse.ArgumentTypeError(f"{_shown(text)} is not an integer from 0 to {LARGEST_SEED}")
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not an integer from 0 to {LARGEST_SEED}")
     return value
 
 
@@ -240,9 +240,9 @@ def positive(text: str) -> int:
     """Read a positive integer."""
     value = _natural(text)
     if len(text) > MOST_DIGITS and text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{_shown(text)} has more than {MOST_DIGITS} digits")
+        raise argparse.ArgumentTypeError(f"{shown(text)} has more than {MOST_DIGITS} digits")
     if not value:
-        raise argparse.ArgumentTypeError(f"{_shown(text)} is not a positive integer")
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not a positive integer")
     return value
 
 
@@ -253,6 +253,6 @@ def _natural(text: str) -> int | None:
     return int(text)
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """Return a wrong argument for its message, the beginning of a long one."""
     return repr(text) if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]!r}..."

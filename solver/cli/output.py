@@ -33,7 +33,8 @@ def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
     """
     named = [path for path in paths if path is not None]
     places = [path if path == STDOUT else os.path.realpath(path) for path in named]
-    if len(places) != len(set(places)):
+    lasting = [place for place in places if not _is_device(place)]
+    if len(lasting) != len(set(lasting)):
         raise OutputError("two outputs are to be written to the same place")
     read = set(map(os.path.realpath, inputs))
     for path, place in zip(named, places, strict=True):
@@ -131,6 +132,14 @@ def _give_up(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
+
+
+def _is_device(place: Path | str) -> bool:
+    """Whether a place is a device such as /dev/null, which takes one output after the other."""
+    try:
+        return place != STDOUT and Path(place).is_char_device()
+    except OSError:  # such as a name that is too long
+        return False
 
 
 def _check_writable(path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
 from model.spec.places import places_of
+from model.spec.source import ConflictError
 from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
@@ -21,8 +22,10 @@ from solver.cli.output import (
     write_output,
 )
 from solver.cli.progress import live_progress
-from solver.cli.running import load_unmapped, search_options
+from solver.cli.refusal import refuse, refused_reasons
+from solver.cli.running import load_mapspace, load_unmapped, search_options
 from solver.report.picture import check_plot
+from solver.result import Status, Termination
 
 if TYPE_CHECKING:
     from model.spec.timeloop import LoadedSpec
@@ -39,7 +42,10 @@ def pareto_command(arguments: argparse.Namespace) -> int:
             raise OutputError(f"--{name} is of one best mapping, --pareto finds all that are best in a way")
     check_outputs((arguments.json, arguments.plot), arguments.specs)
     check_plot(arguments.plot)
-    loaded = load_unmapped(arguments)
+    try:
+        loaded = load_unmapped(arguments)
+    except ConflictError as conflict:
+        return refuse(conflict, _refusal(arguments))
     mapspace = loaded.mapspace
     front = search_front(mapspace, arguments)
     steps: list[Callable[[], None]] = []
@@ -51,6 +57,20 @@ def pareto_command(arguments: argparse.Namespace) -> int:
         steps.append(partial(_draw, front, mapspace, arguments))
     deliver(steps)
     return EXIT_OF_STATUS[front.status]
+
+
+def _refusal(arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
+    """Yield what is written where constraints conflict plainly."""
+    if arguments.json is not None:
+        mapspace = load_mapspace(arguments, refuse_infeasible=False)
+        reasons = refused_reasons(mapspace)
+        from solver.pareto import Front  # noqa: PLC0415 (spec errors answer without it)
+
+        units = mapspace.architecture.units_per_pj
+        front = Front(Status.INFEASIBLE, Termination.PROVEN, units, reasons=reasons)
+        yield partial(_write_document, arguments.json, mapspace, front)
+    if arguments.plot is not None:
+        yield partial(say_undrawn, arguments.plot, "point")
 
 
 def _print(loaded: LoadedSpec, front: Front) -> None:

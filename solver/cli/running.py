@@ -32,9 +32,26 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
 
 
 def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
-    """Load a spec for a command that does not price the spec's own mapping, and say so."""
-    loaded = _load(arguments, replace(load_options(arguments), refuse_infeasible=refuse_infeasible))
-    return loaded if loaded.mapping is None else loaded.noted([MAPPING_NOTE])
+    """Load a spec for a command that does not look at the spec's own mapping, and say so."""
+    options = replace(load_options(arguments), skip_mapping=True, refuse_infeasible=refuse_infeasible)
+    return _noted(_load(arguments, options))
+
+
+def load_checked(arguments: argparse.Namespace) -> Mapspace:
+    """Load the mapspace of a spec; a mapping in it has to keep to the constraints."""
+    return _noted(_load(arguments, load_options(arguments))).mapspace
+
+
+def _noted(loaded: LoadedSpec) -> LoadedSpec:
+    """Note that a mapping is not followed; one that says nothing needs no note."""
+    return loaded.noted([MAPPING_NOTE]) if loaded.has_mapping else loaded
+
+
+def load_empty(arguments: argparse.Namespace) -> Mapspace:
+    """Load the mapspace of a spec that `load_mapped` refused for its constraints."""
+    return _load(
+        arguments, replace(load_options(arguments), skip_mapping=True, refuse_infeasible=False)
+    ).mapspace
 
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
@@ -47,9 +64,9 @@ def _load(arguments: argparse.Namespace, options: LoadOptions) -> LoadedSpec:
     return load_timeloop(arguments.specs, parse_assignments(arguments.variables), options)
 
 
-def load_mapspace(arguments: argparse.Namespace) -> Mapspace:
+def load_mapspace(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> Mapspace:
     """Load the mapspace of a spec; see `load_unmapped`."""
-    return load_unmapped(arguments).mapspace
+    return load_unmapped(arguments, refuse_infeasible).mapspace
 
 
 def search_options(arguments: argparse.Namespace) -> Options:

@@ -15,7 +15,7 @@ from model.spec.timeloop.overrides import parse_setting
 from model.sweep import Variant
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, check_outputs, deliver, write_output
+from solver.cli.output import STDOUT, check_outputs, deliver, say_undrawn, write_output
 from solver.cli.running import load_options
 from solver.report.picture import check_plot
 
@@ -70,6 +70,10 @@ def _print(result: SweepResult, places: Callable[[Variant], Places]) -> None:
 
 
 def _draw(result: SweepResult, path: Path) -> None:
+    """Draw the points with a mapping of every Einsum, if there are any."""
+    if all(point.costs is None for point in result.points):
+        say_undrawn(path, "point")
+        return
     from solver.report.sweep_plot import draw_sweep  # noqa: PLC0415 (an optional extra)
 
     draw_sweep(result, path)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from model.spec.source import ConflictError
 from solver.cli.mapped import mapping_steps, settled_text
 from solver.cli.options import EXIT_INFEASIBLE, EXIT_OPTIMAL
-from solver.cli.output import STDOUT, check_outputs, deliver, write_output
+from solver.cli.output import NO_MAPPING, STDOUT, check_outputs, deliver, write_output, write_stderr
+from solver.cli.refusal import refuse
+from solver.cli.running import load_mapspace, load_unmapped
 from solver.cli.tile_arguments import check_tile_arguments, described_operator
 
 if TYPE_CHECKING:
@@ -24,7 +27,10 @@ def tile_command(arguments: argparse.Namespace) -> int:
     check_tile_arguments(arguments)
     outputs = (arguments.json, arguments.mapping, arguments.mapped_spec)
     check_outputs(outputs, (*(arguments.specs or ()), Path(arguments.backend)))
-    report, writing = (_tiled(arguments), []) if arguments.specs is None else _tiled_onto(arguments)
+    try:
+        report, writing = (_tiled(arguments), []) if arguments.specs is None else _tiled_onto(arguments)
+    except ConflictError as conflict:
+        return refuse(conflict, _refusal(arguments, conflict))
     steps: list[Callable[[], None]] = []
     if STDOUT not in outputs:
         steps.append(partial(_print, report))
@@ -32,6 +38,18 @@ def tile_command(arguments: argparse.Namespace) -> int:
         steps.append(partial(_write_document, arguments.json, report))
     deliver([*steps, *writing])
     return EXIT_INFEASIBLE if report.tiling is None else EXIT_OPTIMAL
+
+
+def _refusal(arguments: argparse.Namespace, conflict: ConflictError) -> Iterator[Callable[[], None]]:
+    """Yield what is written where constraints conflict plainly."""
+    if arguments.json is not None:
+        from solver.report.tiling import TilingReport  # noqa: PLC0415 (only when asked for)
+
+        mapspace = load_mapspace(arguments, refuse_infeasible=False)
+        names = mapspace.problem.name, mapspace.architecture.name
+        yield partial(_write_document, arguments.json, TilingReport(*names, reason=str(conflict)))
+    if (arguments.mapping, arguments.mapped_spec) != (None, None):
+        yield partial(write_stderr, NO_MAPPING)
 
 
 def _print(report: TilingReport) -> None:
@@ -66,7 +84,6 @@ def _tiled(arguments: argparse.Namespace) -> TilingReport:
 def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Callable[[], None]]]:
     """Return how a spec's problem is tiled, and the steps that write the mapping."""
     from model.spec.backends import load_backend  # noqa: PLC0415 (wrong arguments answer without it)
-    from solver.cli.running import load_unmapped  # noqa: PLC0415
 
     loaded = load_unmapped(arguments)
     settled = settled_text(loaded, arguments)

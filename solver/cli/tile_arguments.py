@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING
 
 from solver.cli.mapped import add_mapping
-from solver.cli.options import Commands, add_command, add_json, add_reading, file_path, positive
+from solver.cli.options import Commands, add_command, add_json, add_reading, file_path, positive, shown
 
 if TYPE_CHECKING:
     from model.tiling.operators import Operator, Padding
@@ -138,6 +139,10 @@ def described_operator(arguments: argparse.Namespace) -> Operator:
 
 def sizes(text: str) -> tuple[int, ...]:
     """Read positive integers with commas between."""
+    if re.search(r"\dx\d", text):
+        raise argparse.ArgumentTypeError(
+            f"{shown(text)} has `x` between its numbers, where commas are expected"
+        )
     return tuple(positive(part.strip()) for part in text.split(","))
 
 

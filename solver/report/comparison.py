@@ -14,6 +14,7 @@ from rich.text import Text
 from solver.heuristics.comparison import MILESTONES_PERCENT, Comparison, Outcome, Point, geometric_mean
 from solver.report.document import UNITS, Document
 from solver.report.figures import count_text, objective_text, percent, seconds_text
+from solver.report.reasons import reason_document
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import STYLES, status_parts
 from solver.report.timeloop_mapping import mapping_targets
@@ -127,6 +128,7 @@ def comparison_document(comparison: Comparison) -> Document:
         "mappers": [_outcome(comparison, outcome) for outcome in comparison.outcomes],
         "left_out": list(comparison.left_out),
         "notes": list(comparison.mapspace.notes),
+        "reasons": [reason_document(reason) for reason in result.reasons],
     }
 
 

@@ -15,7 +15,7 @@ from model.mapspace import Mapspace
 from solver.report.reasons import reason_document
 from solver.report.slack import effect_document, slack_document
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Result, in_reported_unit
+from solver.result import Reason, Result, in_reported_unit
 from solver.sensitivity import Effect
 
 Document = dict[str, object]
@@ -73,6 +73,21 @@ def evaluation_document(mapspace: Mapspace, mapping: Mapping, evaluation: Evalua
         **_cost(mapspace, mapping, evaluation),
         "energy_sources": energy_sources(mapspace.architecture),
         "notes": list(mapspace.notes),
+        "reasons": [],
+    }
+
+
+def refused_document(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
+    """Return the document of `evaluate` where no mapping keeps to the constraints, and so none is priced."""
+    return {
+        "version": version("tilewright"),
+        "problem": mapspace.problem.name,
+        "valid": False,
+        "violations": [],
+        **dict.fromkeys(COST_KEYS),
+        "energy_sources": energy_sources(mapspace.architecture),
+        "notes": list(mapspace.notes),
+        "reasons": [reason_document(reason) for reason in reasons],
     }
 
 

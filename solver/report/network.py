@@ -17,6 +17,7 @@ from solver.network.result import LayerResult, NetworkResult
 from solver.report.document import UNITS, Document, result_document, violation_document
 from solver.report.failures import failure_lines, failures
 from solver.report.figures import count_text, energy_text, objective_text, percent, seconds_text, significant
+from solver.report.notes import brief_notes
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import STYLES
 from solver.result import Result, Status
@@ -33,7 +34,7 @@ def print_network(console: Console, result: NetworkResult, places: Places | None
     console.print(layers_table(result))
     console.print(Text.assemble("\n", ("Totals", "bold")))
     console.print(totals_table(result))
-    for note in result.network.notes:
+    for note in brief_notes(result.network.notes):
         console.print(f"note: {note}")
     if result.status is Status.INFEASIBLE:
         console.print()

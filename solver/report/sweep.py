@@ -15,6 +15,7 @@ from solver.network.swept_energies import energy_remarks
 from solver.report.document import UNITS, Document
 from solver.report.failures import failure_document, failures
 from solver.report.figures import count_text, counted, energy_text, seconds_text, significant
+from solver.report.notes import brief_notes
 from solver.report.sweep_failures import PlacesOf, why_lines
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import STYLES
@@ -36,7 +37,7 @@ def print_sweep(console: Console, result: SweepResult, places: PlacesOf) -> None
         console.print(FRONT_NOTE)
     for remark in energy_remarks([point.variant for point in result.points]):
         console.print(f"note: {remark}")
-    for note in spec_notes(result):
+    for note in brief_notes(spec_notes(result)):
         console.print(f"note: {note}")
     lines = list(why_lines(result, places))
     for line in ["", *lines] if lines else []:

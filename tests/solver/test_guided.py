@@ -6,7 +6,7 @@ from solver import guided
 from solver.explain import Diagnosis, Verdict, diagnose
 from solver.guided import front_or_explain, map_from, map_or_explain
 from solver.pareto import pareto_front
-from solver.result import Options, Phase, Progress, Status, Termination
+from solver.result import Options, Phase, Progress, Result, Status, Termination
 from solver.search import map_einsum, mapper
 from solver.search.completion import Priced
 from tests.solver.explain.enumeration import allows_a_mapping, some_mapspaces
@@ -14,6 +14,7 @@ from tests.solver.explain.test_levers import mapspace_of
 
 SPACES = some_mapspaces(97, 60)
 ENERGY = Options(objectives=("energy",))
+SHORT = 2.0
 
 
 @pytest.fixture
@@ -115,6 +116,37 @@ def test_a_mapping_to_begin_with_is_kept_or_beaten():
         assert (found.status, found.value) == (Status.OPTIMAL, best.value)
     stopped = map_from(Priced(fastest.mapping, fastest.evaluation), mapspace, ENERGY, None, lambda: True)
     assert (stopped.status, stopped.mapping) == (Status.FEASIBLE, fastest.mapping)
+
+
+@pytest.mark.parametrize("mapspace", SPACES[:9])
+def test_a_survey_without_end_leaves_a_mapping_or_reasons(mapspace, monkeypatch):
+    """It is cut off before the time limit; its bound stays."""
+
+    def surveying(space, options, on_progress, should_stop, known):
+        if known is not None:
+            return map_from(known, space, options, on_progress, lambda: True)
+        while not should_stop():
+            pass
+        stopped = Termination.INTERRUPTED
+        return Result(Status.UNKNOWN, stopped, ("energy",), space.architecture.units_per_pj, bound=1)
+
+    monkeypatch.setattr(guided, "_best", surveying)
+    monkeypatch.setattr(guided, "RESERVE_S", 60.0)  # half of the limit
+    answer = map_or_explain(mapspace, Options(objectives=("energy",), time_limit_s=SHORT))
+    if allows_a_mapping(mapspace):
+        assert (answer.status, answer.mapping is None) == (Status.FEASIBLE, False)
+        assert answer.bound is not None
+        assert answer.bound >= 1
+    else:
+        assert answer.status is Status.INFEASIBLE
+        assert answer.reasons
+
+
+@pytest.mark.parametrize("time_limit_s", [None, 0.0])
+def test_without_a_time_limit_surveys_go_on(time_limit_s):
+    patience = guided._Patience(None, None, time_limit_s)
+    patience.hear(Progress(Phase.SURVEY, 0.0, "energy"))
+    assert not patience.stop()
 
 
 def test_a_stop_and_the_time_limit_are_heard(impatient):

@@ -61,7 +61,7 @@ def load_network(
     names: set[str] = set()
     top = read_files(paths, variables, limits, allow_include, names=names)
     unused = tuple(unused_notes(variables or {}, names))
-    if ARCHITECTURE in top:
+    if ARCHITECTURE in top and SECTION in top:
         raise SpecError(
             "a network with costs of its own needs no architecture",
             top.key(ARCHITECTURE).span,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from model.cascade import Network
 from model.spec.cascade.loader import read_network
+from model.spec.files import display_name
 from model.spec.reader import unused_notes
 from model.spec.source import Node, SpecError
 from model.spec.timeloop import LoadOptions
@@ -45,7 +47,8 @@ def load_variants(
     shared
         Spec files of all combinations, as `load_network` takes them.
     workloads, architectures
-        Alternatives, each a file or a directory; none if they are among the shared files.
+        Alternatives, each a file or a directory; none if they are among the shared files. What is
+        named again is left out, with a note.
     settings
         For each attribute, its values.
     variables, options
@@ -66,6 +69,9 @@ def load_variants(
     twice = next((values[0] for place, values in enumerate(settings) if names[place] in names[:place]), None)
     if twice is not None:
         raise SpecError(f"`{twice.name}` is set twice", twice.span, hint="give all values in one list")
+    notes: list[str] = []
+    workloads = _once(workloads, "workload", notes)
+    architectures = _once(architectures, "architecture", notes)
     alternatives = (max(1, len(workloads)), max(1, len(architectures)), *map(len, settings))
     if math.prod(alternatives) > MOST_VARIANTS:
         raise SpecError(f"a sweep over {math.prod(alternatives):,} points; at most {MOST_VARIANTS:,} are run")
@@ -81,11 +87,22 @@ def load_variants(
         values = tuple(setting.value for setting in chosen)
         variants.append(replace(variant, documents=(*text, *values)))
     # A variable may mean something for one of the alternatives only.
-    network = variants[0].network.noted(unused_notes(variables or {}, used))
+    network = variants[0].network.noted([*dict.fromkeys(notes), *unused_notes(variables or {}, used)])
     return (replace(variants[0], network=network), *variants[1:])
 
 
 _Alternative = tuple[str | None, tuple[Path, ...]]
+
+
+def _once(paths: Sequence[str | Path], what: str, notes: list[str]) -> list[str | Path]:
+    """Return the paths, each place once, and note those that are named again."""
+    found: dict[str, str | Path] = {}
+    for path in paths:
+        place = os.path.abspath(path)  # noqa: PTH100 (a link is a name of its own)
+        if place in found:
+            notes.append(f"the {what} {display_name(Path(path))} is named more than once, and counts once")
+        found.setdefault(place, path)
+    return list(found.values())
 
 
 def _alternatives(paths: Sequence[str | Path]) -> list[_Alternative]:
@@ -112,9 +129,8 @@ def _variant(
     try:
         loaded = read_network(paths, variables, replace(options, settings=chosen), names)
     except SpecError as error:
-        raise _at(
-            error, [name for name, _ in (workload, architecture) if name is not None], chosen
-        ) from error
+        point = [name for name, _ in (workload, architecture) if name is not None]
+        raise _at(error, point, chosen) from error
     return LoadedVariant(
         workload[0] or loaded.network.name,
         architecture[0] or next(_architecture_names(loaded.network), ""),

@@ -89,6 +89,8 @@ def note_split(loops: LoopConstraints, rules: SpatialRules, context: Context) ->
         return
     leaf, (written, span) = loops.leaf, loops.split
     counted = len(context.problem.dims) - len(rules.uncounted)
+    if counted == 0:  # not the split leaves both axes unused
+        return
     if written > counted:
         context.note(f"{span}: split {written} of `{leaf.name}` means that all dimensions lie along X")
     if rules.split == 0 and leaf.mesh_x > 1:

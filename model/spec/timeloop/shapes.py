@@ -36,7 +36,8 @@ def find_shape(
         included from.
     """
     if not _NAME.match(name):
-        raise SpecError(f"`{name}` cannot name a problem shape", span)
+        hint = "the name of a shipped shape, or of a file beside the spec without its `.yaml`"
+        raise SpecError(f"`{name}` cannot name a problem shape", span, hint=hint)
     beside = [folder for path in spec_files for folder in (path.parent / "problem-shapes", path.parent)]
     for folder in (shape_directory(), *beside):
         path = folder / f"{name}.yaml"

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from model.energy import AREA_SCALES, GIVEN_KEYS
+from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS
 from model.spec.fields import Names, as_bool, as_int, as_mapping, as_name, as_sequence, check_keys, given
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.sizes import check_count, check_points
@@ -28,7 +28,18 @@ _LEAF_KEYS = ("name", "attributes", "spatial", "constraints", "sparse_optimizati
 _CONTAINER_KEYS = (*_LEAF_KEYS, POWER_GATING)
 _SCALES = ("energy_scale", *AREA_SCALES)
 _COMPONENT_KEYS = (*_LEAF_KEYS, "class", "subclass", "required_actions", *_SCALES, *sorted(GIVEN_KEYS))
+_ELSEWHERE = {
+    **dict.fromkeys(ESTIMATED_ATTRIBUTES, "attributes"),
+    **dict.fromkeys(("read_bandwidth", "write_bandwidth", "shared_bandwidth"), "attributes"),
+    **dict.fromkeys(("block_size", "cluster_size", "multiple_buffering"), "attributes"),
+    **dict.fromkeys(("dataspace", "temporal", "parallelism", "utilization"), "constraints"),
+    **dict.fromkeys(("meshX", "meshY"), "spatial"),
+}
+"""What stands one level too far out, and where it is looked for."""
 _NOTHING_KEYS = (*_LEAF_KEYS, "class", "subclass")
+
+
+_ALTERNATIVES = "the nodes of both files are joined; `sweep --architectures` takes alternatives, file by file"
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +242,7 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
         return Leaf("nothing", text, (own or node).span, node, depth=scope.depth)
     known = _CONTAINER_KEYS if item.tag == "!Container" else _COMPONENT_KEYS
     required = ("name",) if item.tag == "!Container" else ("name", "class")
-    check_keys(node, known, f"this `{item.tag}`", required)
+    check_keys(node, known, f"this `{item.tag}`", required, _ELSEWHERE)
     enabled = node.get("enabled")
     if enabled is not None and not as_bool(enabled, "`enabled`", scope.variables):
         return None
@@ -366,5 +377,6 @@ def _check_names(leaves: list[Leaf]) -> None:
             continue
         if leaf.name in seen:
             related = ((seen[leaf.name], "the first"),)
-            raise SpecError(f"two nodes are named `{leaf.name}`", leaf.span, related)
+            hint = None if seen[leaf.name].file == leaf.span.file else _ALTERNATIVES
+            raise SpecError(f"two nodes are named `{leaf.name}`", leaf.span, related, hint)
         seen[leaf.name] = leaf.span

@@ -84,6 +84,26 @@ def test_tabs_get_a_hint(failure: Callable[..., SpecError]):
     assert failure("a:\n\tb: 2\n").hint == "YAML is indented with spaces, not with tabs"
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a:\n  b: 1\n    c: 2\n", "begin in one column"),
+        ("a:\n  b: 1\n c: 2\n", "begin in one column"),
+        ("a: b: c\n", "text that holds `: ` takes quotes"),
+        ("a: {b:, c: 1}\n", "follows the `:` of a key"),
+        ("a:\n  v: 1\n  !Component\n  nodes: 1\n", "item of a list"),
+        ("nodes:\n- name: y\n!Component\n  name: x\n", "item of a list"),
+        ("nodes:\n  - !A\n    name: y\n  -!B\n    name: x\n", "between the dash of an item and its tag"),
+        ("nodes:\n  -!Component\n    name: x\n", "between the dash of an item and its tag"),
+        ("a:\n  b: 1\n\xa0 c: 2\n  d: 3\n", "no-break space"),
+    ],
+)
+def test_other_slips_get_hints(failure: Callable[..., SpecError], text: str, hint: str):
+    error = failure(text)
+    assert error.message.startswith("not YAML: ")
+    assert hint in (error.hint or "")
+
+
 @pytest.mark.parametrize("character", ["\x00", "\x07", "\ufffe", "\ufeff"])
 def test_characters_that_yaml_does_not_have(failure: Callable[..., SpecError], character: str):
     error = failure(f"a: 1\nbc: {character}\n")

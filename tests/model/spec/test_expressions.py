@@ -106,6 +106,11 @@ def test_errors(text: str, message: str):
         ("min(4", "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"),
         ("widht", "did you mean `width`?"),
         ("1 / 0", None),
+        ("16KB", "units are fixed, so that numbers have none: write the number alone"),
+        ("1.5 GHz", "units are fixed, so that numbers have none: write the number alone"),
+        ("10%", "units are fixed, so that numbers have none: write the number alone"),
+        ("1,024", "write 1024"),
+        ("1 048 576", "write 1048576"),
     ],
 )
 def test_hints(text: str, hint: str | None):
@@ -189,7 +194,8 @@ def test_a_node_that_is_no_text_is_its_value(read: Callable[..., MappingNode]):
         ("a: &x ciel(3) + 1", "ciel"),
         ("a: {b: 1, c: width * 'é' * 2}", "width * 'é'"),
         ("a: 3 + 1 / (4 - 4)", "1 / (4 - 4)"),
-        ("a: 3 nm", "nm"),
+        ("a: 3 nm", "3 nm"),
+        ("a: width 3", "3"),
     ],
 )
 def test_the_caret_stands_under_the_part_that_is_wrong(

@@ -101,3 +101,10 @@ def test_a_misspelt_command_is_not_taken_for_a_file(capsys):
         parse_arguments(["evalute", "spec.yaml"])
     assert stopped.value.code == 2
     assert "did you mean the command 'evaluate'?" in capsys.readouterr().err
+
+
+def test_help_is_an_option(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        parse_arguments(["help"])
+    assert stopped.value.code == 2
+    assert "did you mean --help?" in capsys.readouterr().err

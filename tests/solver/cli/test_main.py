@@ -60,6 +60,22 @@ def test_evaluate(capsys):
     assert_golden("row_evaluate.txt", capsys.readouterr().out)
 
 
+def test_a_mapping_that_says_nothing_is_no_mapping(tmp_path, capsys):
+    empty = tmp_path / "empty.yaml"
+    empty.write_text("mapping: []\n", encoding="utf-8")
+    assert main(["evaluate", SPEC, "--mapping", str(empty)]) == 2
+    assert "error: there is nothing under the key `mapping` in " in capsys.readouterr().err
+
+
+def test_several_layers_are_a_network(tmp_path, capsys):
+    other = tmp_path / "other.yaml"
+    other.write_text("problem: {instance: {M: 12}}\n", encoding="utf-8")
+    assert main(["map", SPEC, str(other)]) == 2
+    message = capsys.readouterr().err
+    assert "`M` is given a second value (`12`)" in message
+    assert message.endswith("help: where these are several layers, the command `network` maps them\n")
+
+
 def test_evaluate_takes_the_mapping_of_the_specs_unless_told_otherwise(tmp_path, capsys):
     assert main(["evaluate", SPEC, MAPPING]) == 0
     assert_golden("row_evaluate.txt", capsys.readouterr().out)

@@ -15,6 +15,12 @@ def test_paths_that_can_be_written_pass(tmp_path):
     check_outputs([existing, tmp_path / "new.json", STDOUT, None, None], [tmp_path / "spec.yaml"])
 
 
+@pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="there is no such device here")
+def test_a_device_takes_several_outputs(tmp_path):
+    (tmp_path / "link").symlink_to("/dev/null")
+    check_outputs([Path("/dev/null"), Path("/dev/null"), tmp_path / "link"], [])
+
+
 @pytest.mark.parametrize(
     ("paths", "message"),
     [

@@ -61,6 +61,21 @@ def test_json_and_csv_say_the_same(arguments, capsys):
     assert document["searches"] == 12
 
 
+def test_alternatives_that_are_named_again_count_once(arguments, capsys):
+    given = [*arguments[:1], *arguments[3:], "--architectures", "b.yaml", "a.yaml", "./b.yaml", "b.yaml"]
+    assert main([*given, "--workloads", "w.yaml", "w.yaml", "--json", "-"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [(point["workload"], point["architecture"]) for point in document["points"]] == [
+        ("w", "b"),
+        ("w", "a"),
+    ]
+    repeated = [note for note in document["notes"] if "more than once" in note]
+    assert repeated == [
+        "the workload w.yaml is named more than once, and counts once",
+        "the architecture b.yaml is named more than once, and counts once",
+    ]
+
+
 def test_a_point_is_what_network_says_of_it(arguments, capsys):
     main([*arguments, *DEPTHS, "--json", "-"])
     point = json.loads(capsys.readouterr().out)["points"][1]
@@ -85,13 +100,14 @@ def test_the_picture(arguments, capsys, suffix):
     assert Path(f"out.{suffix}").stat().st_size > 1000
 
 
-def test_a_picture_of_nothing_that_can_be_mapped(arguments):
+def test_a_picture_of_nothing_that_can_be_mapped(arguments, capsys):
     pytest.importorskip("matplotlib")
     tight = ARCHITECTURE.replace("keep: [input], bypass: [weight]", "keep: [All]")
     Path("a.yaml").write_text(tight.replace("width: 16", "width: 8"), encoding="utf-8")
     given = [*arguments, "--set-attribute", "buffer.depth=1", "--quiet", "--plot", "out.svg"]
     assert main(given) == 4
-    assert Path("out.svg").exists()
+    assert not Path("out.svg").exists()
+    assert capsys.readouterr().err == "note: out.svg is not written: there is no point to draw\n"
 
 
 def test_a_time_limit_leaves_points_unproven(arguments, capsys):
@@ -120,6 +136,16 @@ def test_errors_of_users_take_one_message_and_exit_code_2(arguments, capsys, wor
     assert message in output.err
     assert "Traceback" not in output.err
     assert not Path("cache").exists()
+
+
+def test_the_files_of_a_directory_are_one_alternative(arguments, capsys):
+    Path("designs").mkdir()
+    for name in ("a.yaml", "b.yaml"):
+        Path(name).rename(f"designs/{name}")
+    assert main([*arguments[:2], *arguments[3:], "--architectures", "designs"]) == 2
+    message = capsys.readouterr().err
+    assert "error: two nodes are named" in message
+    assert message.endswith("`sweep --architectures` takes alternatives, file by file\n")
 
 
 def test_nothing_given(capsys):

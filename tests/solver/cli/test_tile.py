@@ -124,6 +124,7 @@ def test_what_cannot_be_tiled_ends_with_four(capsys):
         ("--operator pooling --input 1,8,8,8 --kernel 2 --padding same", "pooling has no padding"),
         ("--operator pooling --input 1,8,8,8 --kernel 9", "a window of 9 rows does not fit into 8"),
         ("--operator softmax --input 1,8,8,8", "softmax takes inputs N,C, not 4 numbers"),
+        ("--operator unary --input 1x4", "'1x4' has `x` between its numbers, where commas are expected"),
         ("--operator unary --input 1,x", "'x' is not a positive integer"),
         ("--operator unary --input 1,0", "'0' is not a positive integer"),
         ("--operator pooling --input 1,8,8,8 --kernel 1,2,3", "is not one number or two"),

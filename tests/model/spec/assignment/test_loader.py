@@ -88,6 +88,12 @@ def test_an_architecture_asks_for_methods(load):
     assert caught.value.hint.startswith("`--methods FILE`")
 
 
+def test_an_architecture_is_no_network(load):
+    with pytest.raises(SpecError) as caught:
+        load("architecture: {nodes: []}\n")
+    assert caught.value.message == "unknown key `architecture` in a network file, which lacks `network`"
+
+
 def test_shapes(load):
     loaded = load(SHAPED)
     assert loaded.network is None

@@ -41,6 +41,41 @@ def test_both_are_named_at_the_unknown_key(old, message):
 
 
 @pytest.mark.parametrize(
+    ("written", "moved", "message", "mark", "hint"),
+    [
+        ("  instance:", "instance:", "unknown top-level key `instance`", "instance", "problem"),
+        (
+            "  shape:",
+            "  dimensions: [C]\n  shape:",
+            "unknown key `dimensions` in `problem`",
+            "dimensions",
+            "shape",
+        ),
+        ("    class: DRAM", "    class: DRAM\n    depth: 8", "unknown key `depth` in", "depth", "attributes"),
+        (
+            "    class: DRAM",
+            "    class: DRAM\n    temporal: {}",
+            "unknown key `temporal` in",
+            "temporal",
+            "constraints",
+        ),
+        ("    class: DRAM", "    class: DRAM\n    meshX: 8", "unknown key `meshX` in", "meshX", "spatial"),
+    ],
+)
+def test_a_key_one_level_too_far_out(written, moved, message, mark, hint):
+    assert SPEC.count(f"{written}") > 0
+    error = failure(SPEC.replace(written, moved, 1))
+    assert message in error.message
+    assert error.hint == f"`{mark}` belongs under `{hint}`"
+
+
+def test_a_missing_section_may_stand_in_another_file():
+    error = failure(SPEC[SPEC.index("architecture:") :])
+    assert error.message == "the spec lacks the key `problem`"
+    assert error.hint == "give a file with `problem:` as well"
+
+
+@pytest.mark.parametrize(
     ("node", "message"),
     [
         (DRAM, "unknown key `zzqx` in this `!Component`, which lacks `name`"),

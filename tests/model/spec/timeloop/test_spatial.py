@@ -104,6 +104,12 @@ def test_an_axis_that_is_left_unused_is_noted(split, axis):
     assert f"leaves its {axis} axis" in load(text_with(f"{{split: {split}}}")).notes[0]
 
 
+def test_a_split_of_nothing_leaves_no_axis_unused():
+    """Nothing lies along either axis, whatever the split: that is the factors' doing."""
+    fixed = "[R=1, P=1, C=1, K=1]"
+    assert "axis" not in "".join(load(text_with(f"{{split: 0, factors: {fixed}}}")).notes)
+
+
 @pytest.mark.parametrize(
     ("spatial", "message", "mark"),
     [

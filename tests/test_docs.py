@@ -1,0 +1,52 @@
+"""The examples in Python of the documentation run; README.md and the tutorial have tests of their own."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+TUTORIAL = "writing-a-mapper.md"
+EXAMPLES = [
+    pytest.param(example, id=f"{page.stem}-{number}")
+    for page in sorted((REPOSITORY / "docs").glob("*.md"))
+    if page.name != TUTORIAL
+    for number, example in enumerate(
+        re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    )
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_runs(example, tmp_path):
+    (tmp_path / "specs").symlink_to(REPOSITORY / "specs")
+    script = tmp_path / "example.py"
+    script.write_text(example, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_links_lead_somewhere():
+    for page in (*(REPOSITORY / "docs").glob("*.md"), REPOSITORY / "CONTRIBUTING.md"):
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize(
+    "package", ["model", "model/spec", "model/spec/timeloop", "solver", "solver/search", "scripts"]
+)
+def test_the_map_of_the_house_names_every_room(package):
+    """Packages that are named as a whole, and benchmarks, need no more."""
+    text = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms = [path for path in (REPOSITORY / package).iterdir() if not path.name.startswith(("_", "."))]
+    rooms = [path for path in rooms if path.suffix == ".py" or (path / "__init__.py").exists()]
+    assert rooms
+    unnamed = [path.name for path in rooms if not re.search(rf"\b{path.stem}(\.py\b|[`/])", text)]
+    assert [name for name in unnamed if not name.startswith(("fuzz_", "generate_networks"))] == []
