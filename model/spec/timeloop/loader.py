@@ -32,7 +32,6 @@ from model.spec.timeloop.conformity import check_coalescing, check_parallelism
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.editing import without
 from model.spec.timeloop.feasibility import check_feasible
-from model.spec.timeloop.hierarchy import HierarchyNode, flattened
 from model.spec.timeloop.mapper import read_mapper
 from model.spec.timeloop.mapping import read_mapping
 from model.spec.timeloop.overrides import AttributeSetting, with_settings
@@ -113,8 +112,6 @@ class LoadedSpec:
         The mapping under the key ``mapping``, if there is one.
     notes
         What the user should know about the reading.
-    hierarchy
-        The tree's nodes in order, containers and branches included.
     files
         The files that were named.
     document
@@ -126,7 +123,6 @@ class LoadedSpec:
     mapspace: Mapspace
     mapping: LoopNest | None
     notes: tuple[str, ...]
-    hierarchy: tuple[HierarchyNode, ...]
     files: tuple[Path, ...]
     document: MappingNode
     problem: MappingNode | None
@@ -227,7 +223,6 @@ def load_node(
         mapspace=replace(mapspace, notes=loaded_notes),
         mapping=mapping,
         notes=loaded_notes,
-        hierarchy=flattened(context.tree),
         files=tuple(files),
         document=top,
         problem=context.loaded.section,
