@@ -177,11 +177,11 @@ def find_cycle(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     before = {target: source for source, target in edges if waiting[source] and waiting[target]}
     if not before:
         return []
-    node, walk = next(iter(before)), []
-    while node not in walk:
-        walk.append(node)
+    node, met = next(iter(before)), dict[int, int]()
+    while node not in met:
+        met[node] = len(met)
         node = before[node]
-    return [node, *reversed(walk[walk.index(node) :])]
+    return [node, *reversed(list(met)[met[node] :])]
 
 
 def _steps(cost: Any) -> int | None:
