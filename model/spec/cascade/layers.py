@@ -21,8 +21,9 @@ from model.spec.cascade.words import fit, in_values, word_rows
 from model.spec.places import places_of
 from model.spec.sizes import check_problem
 from model.spec.source import MappingNode, Span, SpecError
-from model.spec.timeloop.loader import LoadOptions, holds_constraints, load_node
+from model.spec.timeloop.loader import LoadOptions, load_node
 from model.spec.timeloop.problem import LoadedProblem
+from model.spec.timeloop.sections import holds_constraints
 from model.workload import Einsum, Workload
 
 MOST_EINSUMS = 10_000

@@ -17,16 +17,15 @@ from model.spec.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.spec.merging import join_specs
 from model.spec.reader import read_files, unused_notes
 from model.spec.source import MappingNode, SequenceNode, SpecError, did_you_mean
-from model.spec.timeloop.loader import (
+from model.spec.timeloop.loader import LoadOptions, load_node
+from model.spec.timeloop.sections import (
     ANCHOR_MARK,
     ASSIGNED,
     ASSIGNED_HINT,
     NETWORK_SECTIONS,
     SECTIONS,
-    LoadOptions,
     holds_components,
     holds_constraints,
-    load_node,
 )
 from model.wording import listing
 

@@ -10,21 +10,12 @@ from pathlib import Path
 
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
-from model.spec.fields import as_mapping, as_name, check_keys, source_ref
+from model.spec.fields import as_mapping, source_ref
 from model.spec.files import display_name
 from model.spec.limits import Limits
 from model.spec.merging import join_specs
 from model.spec.reader import read_each, unused_notes
-from model.spec.source import (
-    MappingNode,
-    Node,
-    ScalarNode,
-    SequenceNode,
-    Span,
-    SpecError,
-    did_you_mean,
-    printable,
-)
+from model.spec.source import MappingNode, Node, SequenceNode, Span, SpecError, printable
 from model.spec.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
 from model.spec.timeloop.attributes import read_variables
 from model.spec.timeloop.clauses import Clause, node_clauses, target_clauses
@@ -38,32 +29,18 @@ from model.spec.timeloop.overrides import AttributeSetting, with_settings
 from model.spec.timeloop.pricing import build_architecture, priced, read_price_lists, refuse_wires
 from model.spec.timeloop.problem import LoadedProblem, read_problem
 from model.spec.timeloop.rules import temporal_rules
+from model.spec.timeloop.sections import (
+    check_no_sparsity,
+    check_sections,
+    holds_components,
+    holds_constraints,
+    is_empty,
+    section_of,
+)
 from model.spec.timeloop.shapes import find_shape
-from model.spec.timeloop.tags import check_tags
 from model.spec.timeloop.tree import read_tree
 from model.spec.timeloop.unread import note_unread
 from model.spec.timeloop.version import check_version
-from model.wording import listing
-
-SECTIONS = (
-    "problem",
-    "architecture",
-    "constraints",
-    "components",
-    "variables",
-    "mapper",
-    "mapspace",
-    "mapping",
-    "globals",
-    "ERT",
-    "ART",
-    "sparse_optimizations",
-)
-NETWORK_SECTIONS = ("workload", "renames")
-ASSIGNED = "network"
-ASSIGNED_HINT = "the command `assign` reads a `network` of layers and methods"
-ANCHOR_MARK = "ignore"
-FLATTENED_MARK = "dumped_by_timeloop_front_end"
 
 
 @dataclass(frozen=True)
@@ -133,16 +110,6 @@ class LoadedSpec:
         return replace(self, notes=notes, mapspace=replace(self.mapspace, notes=notes))
 
 
-def holds_constraints(key: str) -> bool:
-    """Whether a top-level key holds constraints, as ``constraints`` and ``mapspace_constraints`` do."""
-    return "constraints" in key and ANCHOR_MARK not in key
-
-
-def holds_components(key: str) -> bool:
-    """Whether a top-level key holds component classes, as ``components`` and ``compound_components`` do."""
-    return "components" in key and ANCHOR_MARK not in key
-
-
 def load_timeloop(
     paths: Iterable[str | Path],
     variables: Mapping[str, object] | None = None,
@@ -195,10 +162,10 @@ def load_node(
     """
     notes: list[str] = []
     top = with_settings(top, options.settings)
-    _check_sections(top, options, notes, problem is not None)
+    check_sections(top, problem is not None, options.ignore_sparse, notes.append)
     context = _context(top, files, options, notes, problem)
     clauses = _clauses(top, context)
-    given = _section(top, "mapping")
+    given = section_of(top, "mapping")
     if given is None and options.require_mapping:
         named = ", ".join(
             map(display_name, files if options.mapping_file is None else [options.mapping_file])
@@ -229,74 +196,6 @@ def load_node(
     )
 
 
-def _check_sections(top: MappingNode, options: LoadOptions, notes: list[str], has_problem: bool) -> None:
-    required = ("architecture",) if has_problem else ("problem", "architecture")
-    missing = [key for key in required if key not in top]
-    lacking = f", and the spec lacks {listing(missing)}" if missing else ""
-    for key, value in top.entries:
-        if ANCHOR_MARK in key.text:
-            continue
-        check_tags(key.text, value)
-        _check_key(key, lacking)
-        if key.text == "sparse_optimizations" and not _is_empty(value):
-            _refuse_sparse(key, options, notes)
-    if "globals" in top:
-        notes.append(
-            f"{top.key('globals').span}: `globals` steers Timeloop's own programs; nothing here reads it"
-        )
-    _check_template(top)
-
-
-def _check_key(key: ScalarNode, lacking: str) -> None:
-    """Refuse a top-level key that is unknown; `lacking` says what the spec lacks."""
-    if key.text == FLATTENED_MARK:
-        hint = "give the files that it was made from; their architecture has `nodes`"
-        raise SpecError("this spec is one that Timeloop's front end flattened", key.span, hint=hint)
-    if key.text in SECTIONS or holds_constraints(key.text) or holds_components(key.text):
-        return
-    hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
-    if key.text in NETWORK_SECTIONS:
-        hint = "the command `network` maps workloads"
-    if key.text == ASSIGNED:
-        hint = ASSIGNED_HINT
-    raise SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
-
-
-def _is_empty(node: Node) -> bool:
-    """Whether a section says nothing: no value, no targets, or a version alone."""
-    if isinstance(node, ScalarNode):
-        return node.value is None
-    if isinstance(node, SequenceNode):
-        return not node.items
-    return all(key.text == "version" or _is_empty(value) for key, value in node.entries)
-
-
-def _section(top: MappingNode, name: str) -> Node | None:
-    """Return a section, None where there is none or it says nothing."""
-    value = top.get(name)
-    return None if value is None or _is_empty(value) else value
-
-
-def _refuse_sparse(key: ScalarNode, options: LoadOptions, notes: list[str]) -> None:
-    if not options.ignore_sparse:
-        hint = "--ignore-sparse maps the problem as if all data were dense"
-        raise SpecError("`sparse_optimizations` are not modelled", key.span, hint=hint)
-    notes.append(f"{key.span}: `sparse_optimizations` are ignored; all data is taken as dense")
-
-
-def _check_template(top: MappingNode) -> None:
-    """Check the ``mapspace`` section: only perfect factors are searched."""
-    node = _section(top, "mapspace")
-    if node is None:
-        return
-    section = as_mapping(node, "`mapspace`")
-    check_keys(section, ("version", "template"), "`mapspace`")
-    check_version(section)
-    template = section.get("template")
-    if template is not None and as_name(template, "`template`") != "uber":
-        raise SpecError("only the mapspace template `uber` (perfect factors) is modelled", template.span)
-
-
 def _context(
     top: MappingNode,
     files: Sequence[Path],
@@ -322,14 +221,12 @@ def _context(
         idle_levels=problem is not None,
     )
     for leaf in tree.leaves:
-        key = None if "sparse_optimizations" not in leaf.node else leaf.node.key("sparse_optimizations")
-        if key is not None and not _is_empty(leaf.node.require("sparse_optimizations")):
-            _refuse_sparse(key, options, notes)
+        check_no_sparsity(leaf.node, options.ignore_sparse, notes.append)
     return context
 
 
 def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:
-    node = _section(top, "variables")
+    node = section_of(top, "variables")
     if node is None:
         return {}
     section = as_mapping(_joined(node), "`variables`")
@@ -348,7 +245,7 @@ def _joined(node: Node) -> Node:
 def _clauses(top: MappingNode, context: Context) -> list[Clause]:
     clauses = node_clauses(context)
     for key, section in top.entries:
-        if holds_constraints(key.text) and not _is_empty(section):
+        if holds_constraints(key.text) and not is_empty(section):
             clauses += target_clauses(section, f"`{key.text}`", context)
     return clauses
 
@@ -357,8 +254,8 @@ def _mapspace(
     top: MappingNode, assembly: Assembly, parallelism: tuple[Fraction, Span | None], context: Context
 ) -> Mapspace:
     least, place = parallelism
-    components = [value for key, value in top.entries if holds_components(key.text) and not _is_empty(value)]
-    lists = read_price_lists(_section(top, "ERT"), _section(top, "ART"), components)
+    components = [value for key, value in top.entries if holds_components(key.text) and not is_empty(value)]
+    lists = read_price_lists(section_of(top, "ERT"), section_of(top, "ART"), components)
     refuse_wires(lists.tables, context)
     note_unread(top, lists.classes, context)
     leaves = [*(slot.loops.leaf for slot in assembly.storages), assembly.compute]
@@ -372,6 +269,6 @@ def _mapspace(
         keep=tuple(slot.keeping.rules() for slot in assembly.storages),
         parallel=assembly.parallel,
         min_parallelism=least,
-        objectives=read_mapper(_section(top, "mapper"), context),
+        objectives=read_mapper(section_of(top, "mapper"), context),
         min_parallelism_source=None if place is None else source_ref(place),
     )

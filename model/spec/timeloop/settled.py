@@ -6,8 +6,9 @@ from model.spec.fields import as_name
 from model.spec.source import MappingNode, Node, SequenceNode
 from model.spec.timeloop.clauses import ADDRESS_KEYS, KINDS, SHORT_PARALLELISM
 from model.spec.timeloop.editing import with_entry, with_leaves, without
-from model.spec.timeloop.loader import ANCHOR_MARK, LoadedSpec, holds_constraints
+from model.spec.timeloop.loader import LoadedSpec
 from model.spec.timeloop.loops import CHOICES
+from model.spec.timeloop.sections import ANCHOR_MARK, holds_constraints
 
 _COUNTED = ("temporal", "spatial", "dataspace")
 """Constraints that hold flags, or say which data is kept; Timeloop's mappings know no others."""
