@@ -13,12 +13,12 @@ from typing import TypeVar
 
 from model.mapspace import Mapspace
 from solver.pareto import Front, pareto_front
+from solver.reasons import Reason
 from solver.result import (
     Options,
     Phase,
     Progress,
     ProgressCallback,
-    Reason,
     Result,
     Statistics,
     Status,

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from model.mapspace import SourceRef
 from model.network.network import FORBIDDEN, CostArray, Edge, Layer, Network
+from model.source_ref import SourceRef
 
 Cost = int | Fraction | None
 """A cost in the network's unit; None is infinite and forbids the choice."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.mapspace import SourceRef
+from model.source_ref import SourceRef
 
 CostArray = NDArray[Any]
 """Exact costs in steps: 64-bit integers, or Python's own (dtype object) where those are too small."""

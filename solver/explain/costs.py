@@ -17,13 +17,13 @@ from solver.explain.constraints import (
 )
 from solver.explain.relaxing import without
 from solver.explain.wording import clause_text
+from solver.reasons import Statement
 from solver.result import (
     ContradictionError,
     Options,
     Progress,
     ProgressCallback,
     Result,
-    Statement,
     Status,
     StopCallback,
 )
