@@ -18,6 +18,9 @@ CostArray = NDArray[Any]
 FORBIDDEN = -1
 """Stands for an infinite cost."""
 
+LARGEST_TOTAL = 1 << 60
+"""Up to this sum of all costs, solvers may use 64 bits: three infinities still fit."""
+
 
 @dataclass(frozen=True, eq=False)
 class Layer:
