@@ -1,12 +1,19 @@
-"""The choices that the rules of a mapspace leave: sides of fanouts, and levels that keep dataspaces."""
+"""The choices that the rules of a mapspace leave: factors, sides of fanouts, levels that keep dataspaces."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 
-from model.mapspace import KeepRules, Mapspace, SpatialRules
+from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules
+from model.numbers import divisors
+
+
+def allowed_factors(rules: Iterable[FactorRule], dim: str, bound: int) -> tuple[int, ...]:
+    """Return the divisors of `bound` that the rules on `dim` allow, ascending; other rules say nothing."""
+    own = [rule for rule in rules if rule.dim == dim]
+    return tuple(factor for factor in divisors(bound) if all(rule.allows(factor) for rule in own))
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,6 @@ from model.architecture import Architecture
 from model.problem import Problem
 from model.source_ref import SourceRef
 
-__all__ = [
-    "FactorRule",
-    "KeepRules",
-    "Mapspace",
-    "ParallelGroup",
-    "Relation",
-    "SourceRef",
-    "SpatialRules",
-    "TemporalRules",
-]
-
 Relation = Literal["=", "<=", ">="]
 
 
@@ -129,5 +118,5 @@ class Mapspace:
     parallel: tuple[ParallelGroup, ...] = ()
     min_parallelism: Fraction = Fraction(0)
     objectives: tuple[str, ...] = ("edp",)
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     min_parallelism_source: SourceRef | None = field(default=None, compare=False)

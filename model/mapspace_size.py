@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from model.architecture import Fanout
-from model.choices import KeepChoice
+from model.choices import KeepChoice, allowed_factors
 from model.mapspace import FactorRule, KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
-from model.numbers import divisors
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +75,14 @@ def _ways_after(dim: str, ways: Mapping[int, int], rules: Sequence[FactorRule]) 
     """Count the ways to what remains after one more slot."""
     after: Counter[int] = Counter()
     for remaining, count in ways.items():
-        for factor in _factors(dim, remaining, rules):
+        for factor in allowed_factors(rules, dim, remaining):
             after[remaining // factor] += count
     return after
 
 
-def _factors(dim: str, bound: int, rules: Iterable[FactorRule]) -> list[int]:
-    own = [rule for rule in rules if rule.dim == dim]
-    return [factor for factor in divisors(bound) if all(rule.allows(factor) for rule in own)]
-
-
 def _live(bounds: Iterable[tuple[str, int]], rules: Sequence[FactorRule]) -> set[str]:
     """Return the dimensions whose factor may exceed 1."""
-    return {dim for dim, bound in bounds if max(_factors(dim, bound, rules), default=1) > 1}
+    return {dim for dim, bound in bounds if max(allowed_factors(rules, dim, bound), default=1) > 1}
 
 
 def _orders(bounds: Sequence[tuple[str, int]], rules: TemporalRules) -> int:

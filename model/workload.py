@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -152,18 +154,27 @@ class Workload:
         return read & self.producers.keys()
 
     @cached_property
-    def ordered(self) -> tuple[Einsum, ...]:
-        """The Einsums in an order in which each comes after those whose outputs it reads."""
-        done: dict[str, Einsum] = {}
-        waiting = list(self.einsums)
-        while waiting:
-            ready = next(einsum for einsum in waiting if self._needs(einsum) <= done.keys())
-            done[ready.name] = ready
-            waiting.remove(ready)
-        return tuple(done.values())
+    def shared(self) -> frozenset[str]:
+        """The tensors that several Einsums access."""
+        users = Counter(tensor for einsum in self.einsums for tensor in einsum.tensors)
+        return frozenset(tensor for tensor, count in users.items() if count > 1)
 
-    def _needs(self, einsum: Einsum) -> set[str]:
-        return {self.producers[tensor].name for tensor in einsum.inputs if tensor in self.producers}
+    @cached_property
+    def tensors(self) -> frozenset[str]:
+        """The tensors of all Einsums."""
+        return frozenset(tensor for einsum in self.einsums for tensor in einsum.tensors)
+
+    @cached_property
+    def tensor_renames(self) -> frozenset[str]:
+        """The further names that some Einsum has for sets of tensors."""
+        return frozenset(name for einsum in self.einsums for name, _ in einsum.tensor_renames)
+
+    @cached_property
+    def dims(self) -> Mapping[str, None]:
+        """The rank variables of all Einsums, then the further names for sets of them, in order."""
+        variables = (name for einsum in self.einsums for name in einsum.rank_variables)
+        renames = (name for einsum in self.einsums for name, _ in einsum.rank_variable_renames)
+        return dict.fromkeys((*variables, *renames))
 
     def einsum(self, name: str) -> Einsum:
         """Return the Einsum called `name`; ``KeyError`` if there is none."""

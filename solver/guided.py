@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from model.mapspace import Mapspace
 from solver.pareto import Front, pareto_front
+from solver.reasons import Reason
 from solver.result import (
     Options,
     Phase,
     Progress,
     ProgressCallback,
-    Reason,
     Result,
     Statistics,
     Status,
@@ -40,6 +40,23 @@ MOST_ADVICE_S = 60.0
 """Seconds that the second opinion may take."""
 
 DEFAULTS = Options()
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is searched and how, as `solver.map_einsum` takes it.
+
+    Parameters
+    ----------
+    wants_reasons
+        Whether it is of interest why there is no mapping.
+    """
+
+    mapspace: Mapspace
+    options: Options
+    on_progress: ProgressCallback | None
+    should_stop: StopCallback | None
+    wants_reasons: bool = True
 
 
 def map_from(
@@ -82,7 +99,7 @@ def map_or_explain(
     ContradictionError
         The search proved that nothing fits, but something does.
     """
-    return _helped(_best, mapspace, options, on_progress, should_stop, reasons)
+    return _helped(_best, _Question(mapspace, options, on_progress, should_stop, reasons))
 
 
 def front_or_explain(
@@ -92,7 +109,7 @@ def front_or_explain(
     should_stop: StopCallback | None = None,
 ) -> Front:
     """Find the front as `solver.pareto.pareto_front` does, or say why there is none; see `map_or_explain`."""
-    return _helped(pareto_front, mapspace, options, on_progress, should_stop, reasons=True)
+    return _helped(pareto_front, _Question(mapspace, options, on_progress, should_stop))
 
 
 Answer = TypeVar("Answer", Result, Front)
@@ -115,24 +132,17 @@ def _best(
     return map_from(known, mapspace, options, on_progress, should_stop)
 
 
-def _helped(
-    search: Search[Answer],
-    mapspace: Mapspace,
-    options: Options,
-    on_progress: ProgressCallback | None,
-    should_stop: StopCallback | None,
-    reasons: bool,
-) -> Answer:
-    """Search, with a second opinion where it is needed; add the `reasons` why nothing fits, if asked for."""
-    patience = _Patience(on_progress, should_stop, options.time_limit_s)
-    answer = search(mapspace, options, patience.hear, patience.stop, None)
+def _helped(search: Search[Answer], question: _Question) -> Answer:
+    """Search, with a second opinion where it is needed; add the reasons why nothing fits, if asked for."""
+    patience = _Patience(question.on_progress, question.should_stop, question.options.time_limit_s)
+    answer = search(question.mapspace, question.options, patience.hear, patience.stop, None)
     if patience.is_over and answer.termination is Termination.INTERRUPTED:
-        answer = _advised(search, mapspace, answer, options, on_progress, should_stop, reasons)
-    if answer.status is not Status.INFEASIBLE or answer.reasons or not reasons:
+        answer = _advised(search, question, answer)
+    if answer.status is not Status.INFEASIBLE or answer.reasons or not question.wants_reasons:
         return answer
     from solver.explain import explain_infeasible  # noqa: PLC0415 (most searches end otherwise)
 
-    return replace(answer, reasons=explain_infeasible(mapspace, should_stop))
+    return replace(answer, reasons=explain_infeasible(question.mapspace, question.should_stop))
 
 
 class _Patience:
@@ -170,27 +180,20 @@ class _Patience:
         return self.is_over
 
 
-def _advised(
-    search: Search[Answer],
-    mapspace: Mapspace,
-    first: Answer,
-    options: Options,
-    on_progress: ProgressCallback | None,
-    should_stop: StopCallback | None,
-    reasons: bool,
-) -> Answer:
+def _advised(search: Search[Answer], question: _Question, first: Answer) -> Answer:
     """Ask whether anything fits, and search again in the time that is left."""
     start = time.monotonic()
-    opinion = _opinion(mapspace, first, options, should_stop, reasons)
+    opinion = _opinion(question, first)
     spent = replace(first.statistics, seconds=first.statistics.seconds + time.monotonic() - start)
     if isinstance(opinion, tuple):
         return replace(_nothing_fits(first), reasons=opinion, statistics=spent)
 
     def report(progress: Progress) -> None:
-        if on_progress is not None:
-            on_progress(replace(progress, seconds=progress.seconds + spent.seconds))
+        if question.on_progress is not None:
+            question.on_progress(replace(progress, seconds=progress.seconds + spent.seconds))
 
-    answer = search(mapspace, _time_left(options, spent.seconds), report, should_stop, opinion)
+    options = _time_left(question.options, spent.seconds)
+    answer = search(question.mapspace, options, report, question.should_stop, opinion)
     answer = replace(answer, statistics=_together(spent, answer.statistics))
     return _bounded(answer, first)
 
@@ -204,13 +207,7 @@ def _bounded(answer: Answer, first: Answer) -> Answer:
     return replace(answer, bound=max(first.bound, answer.bound or 0))
 
 
-def _opinion(
-    mapspace: Mapspace,
-    first: Result | Front,
-    options: Options,
-    should_stop: StopCallback | None,
-    reasons: bool,
-) -> Priced | tuple[Reason, ...] | None:
+def _opinion(question: _Question, first: Result | Front) -> Priced | tuple[Reason, ...] | None:
     """Return a mapping, or the reasons why there is none, if asked for; None if nobody knows."""
     found = first.points if isinstance(first, Front) else (first,)
     for own in found:
@@ -219,9 +216,9 @@ def _opinion(
             return Priced(own.mapping, own.evaluation)
     from solver.explain import Verdict, diagnose  # noqa: PLC0415 (most searches end otherwise)
 
-    left_s = _time_left(options, first.statistics.seconds).time_limit_s
+    left_s = _time_left(question.options, first.statistics.seconds).time_limit_s
     limit_s = MOST_ADVICE_S if left_s is None else min(MOST_ADVICE_S, left_s)
-    diagnosis = diagnose(mapspace, should_stop, limit_s, reasons)
+    diagnosis = diagnose(question.mapspace, question.should_stop, limit_s, question.wants_reasons)
     if diagnosis.verdict is Verdict.INFEASIBLE:
         return diagnosis.reasons
     witness = diagnosis.witness

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -15,9 +15,7 @@ from model.cost.slack import BANDWIDTHS, CAPACITY
 from model.mapspace import Mapspace
 from solver.result import Options, ProgressCallback, Result, Status, StopCallback
 from solver.search.completion import Priced
-
-Search = Callable[[Mapspace, Options, ProgressCallback | None, StopCallback | None], Result]
-SearchFrom = Callable[[Priced, Mapspace, Options, ProgressCallback | None, StopCallback | None], Result]
+from solver.searches import Search, SearchFrom, beginning_with
 
 FACTORS = (Fraction(1, 2), Fraction(2))
 
@@ -137,12 +135,8 @@ def sensitivity(
         changed = replace(mapspace, architecture=varied(mapspace.architecture, variation))
         known = _known(changed, base)
         kept = None if known is None else _kept(changed, base, known, variation)
-        if kept is not None:
-            result = kept
-        elif known is None or search_from is None:
-            result = search(changed, options, on_progress, should_stop)
-        else:
-            result = search_from(known, changed, options, on_progress, should_stop)
+        anew = beginning_with(known, search, search_from)
+        result = kept or anew(changed, options, on_progress, should_stop)
         level = next(level for level in changed.architecture.levels if level.name == variation.level)
         limit = limit_of(level, variation.resource)
         assert limit is not None

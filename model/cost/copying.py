@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 from model.architecture import Architecture, StorageLevel
 from model.cost.limits import capacity_violations
-from model.cost.prices import access_energy, leaking_instances
+from model.cost.prices import access_energy, leaking_instances, transfer_cycles
 from model.cost.report import Violation
 from model.cost.tiles import tile_words
 from model.mapspace import Mapspace
@@ -129,12 +128,7 @@ def _cycles(level: StorageLevel, moves: list[_Move]) -> int:
     """Return the cycles that the level's bandwidths need for all moves."""
     reads = sum((move.reads * level.scale(move.dataspace) for move in moves), Fraction(0))
     writes = sum(((move.fills + move.updates) * level.scale(move.dataspace) for move in moves), Fraction(0))
-    demands = (
-        (reads, level.read_bandwidth),
-        (writes, level.write_bandwidth),
-        (reads + writes, level.shared_bandwidth),
-    )
-    return max((math.ceil(words / rate) for words, rate in demands if rate is not None), default=0)
+    return transfer_cycles(level, reads, writes)
 
 
 def leakage_of_one(architecture: Architecture) -> int:

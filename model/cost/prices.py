@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 
 from model.architecture import Architecture, Packing, StorageLevel
 
@@ -54,6 +55,19 @@ def level_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> 
         if bandwidth is not None and float(bandwidth) < demand:
             slowdown = min(slowdown, float(bandwidth) / demand)
     return max(steps, math.ceil(steps / slowdown))
+
+
+def transfer_cycles(level: StorageLevel, reads: int | Fraction, writes: int | Fraction) -> int:
+    """Cycles that the bandwidths of `level` need for words alone, zero where none is limited.
+
+    Exact, unlike `level_cycles`, which rounds as Timeloop does.
+    """
+    demands = (
+        (reads, level.read_bandwidth),
+        (writes, level.write_bandwidth),
+        (reads + writes, level.shared_bandwidth),
+    )
+    return max((math.ceil(words / rate) for words, rate in demands if rate is not None), default=0)
 
 
 def network_latency(architecture: Architecture) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from model.energy.figures import as_mapping, as_name, as_sequence
-from model.spec.fields import flat_items, one_of
+from model.energy.figures import items_of, keyed_mapping
+from model.spec.fields import as_name, flat_items, one_of
 from model.spec.scalars import plain_value
 from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
 
@@ -127,17 +127,17 @@ def load_compound_classes(nodes: Iterable[Node]) -> CompoundClasses:
 
 def _class_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
     for node in nodes:
-        library = as_mapping(node, "the components", _LIBRARY_KEYS)
-        yield from flat_items(as_sequence(library.get("classes"), "`classes`"))
+        library = keyed_mapping(node, "the components", _LIBRARY_KEYS)
+        yield from flat_items(items_of(library.get("classes"), "`classes`"))
 
 
 def _load_class(node: Node) -> CompoundClass:
-    entry = as_mapping(node, "a component class", _CLASS_KEYS)
+    entry = keyed_mapping(node, "a component class", _CLASS_KEYS)
     name_node = entry.require("name", "a component class")
     name = as_name(name_node, "the class's `name`")
-    parts = as_sequence(entry.get("subcomponents"), "`subcomponents`")
+    parts = items_of(entry.get("subcomponents"), "`subcomponents`")
     subcomponents = [_load_subcomponent(item) for item in parts]
-    actions = [_load_action(item) for item in as_sequence(entry.get("actions"), "`actions`")]
+    actions = [_load_action(item) for item in items_of(entry.get("actions"), "`actions`")]
     return CompoundClass(
         name,
         _load_arguments(entry.get("attributes"), "`attributes`"),
@@ -148,7 +148,7 @@ def _load_class(node: Node) -> CompoundClass:
 
 
 def _load_subcomponent(node: Node) -> Subcomponent:
-    entry = as_mapping(node, "a subcomponent", _SUBCOMPONENT_KEYS)
+    entry = keyed_mapping(node, "a subcomponent", _SUBCOMPONENT_KEYS)
     name, indices = _load_indexed_name(entry.require("name", "a subcomponent"))
     return Subcomponent(
         name,
@@ -162,21 +162,21 @@ def _load_subcomponent(node: Node) -> Subcomponent:
 
 
 def _load_action(node: Node) -> CompoundAction:
-    entry = as_mapping(node, "an action", _ACTION_KEYS)
+    entry = keyed_mapping(node, "an action", _ACTION_KEYS)
     name = as_name(entry.require("name", "an action"), "the action's `name`")
-    parts = tuple(_load_part(item) for item in as_sequence(entry.get("subcomponents"), "`subcomponents`"))
+    parts = tuple(_load_part(item) for item in items_of(entry.get("subcomponents"), "`subcomponents`"))
     return CompoundAction(name, _load_arguments(entry.get("arguments"), "`arguments`"), parts, entry.span)
 
 
 def _load_part(node: Node) -> ActionPart:
-    entry = as_mapping(node, "a subcomponent of an action", _PART_KEYS)
+    entry = keyed_mapping(node, "a subcomponent of an action", _PART_KEYS)
     name, indices = _load_indexed_name(entry.require("name", "a subcomponent of an action"))
-    steps = tuple(_load_step(item) for item in as_sequence(entry.get("actions"), "`actions`"))
+    steps = tuple(_load_step(item) for item in items_of(entry.get("actions"), "`actions`"))
     return ActionPart(name, indices, steps, entry.span)
 
 
 def _load_step(node: Node) -> Step:
-    entry = as_mapping(node, "an action of a subcomponent", _STEP_KEYS)
+    entry = keyed_mapping(node, "an action of a subcomponent", _STEP_KEYS)
     return Step(
         as_name(entry.require("name", "an action of a subcomponent"), "the action's `name`"),
         _load_arguments(entry.get("arguments"), "`arguments`"),

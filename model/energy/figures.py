@@ -8,8 +8,8 @@ from decimal import Decimal, InvalidOperation
 from pathlib import PurePath
 
 from model.energy.request import EnergyError
-from model.spec.fields import check_keys
-from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
+from model.spec.fields import as_mapping, as_sequence, check_keys
+from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
 
 SIGNIFICANT_DIGITS = 6
 LARGEST_FIGURE = 1e30
@@ -61,7 +61,9 @@ def rounded(value: float, finest: Decimal | None = None) -> Decimal:
     return figure if finest is None or abs(figure) < 1000 * finest else figure.quantize(finest)
 
 
-def as_mapping(node: Node, what: str, known: frozenset[str], required: Collection[str] = ()) -> MappingNode:
+def keyed_mapping(
+    node: Node, what: str, known: frozenset[str], required: Collection[str] = ()
+) -> MappingNode:
     """Return `node` if it is a mapping with none but `known` keys, of which some are `required`.
 
     Raises
@@ -70,13 +72,12 @@ def as_mapping(node: Node, what: str, known: frozenset[str], required: Collectio
         Otherwise, at the unknown key where there is one. That required keys are missing is not an error
         here, but said with it.
     """
-    if not isinstance(node, MappingNode):
-        raise SpecError(f"{what} must be a mapping", node.span)
-    check_keys(node, sorted(known), what, required)
-    return node
+    mapping = as_mapping(node, what)
+    check_keys(mapping, sorted(known), what, required)
+    return mapping
 
 
-def as_sequence(node: Node | None, what: str) -> tuple[Node, ...]:
+def items_of(node: Node | None, what: str) -> tuple[Node, ...]:
     """Return the items of a list, none for a missing or empty value.
 
     Raises
@@ -86,19 +87,4 @@ def as_sequence(node: Node | None, what: str) -> tuple[Node, ...]:
     """
     if node is None or (isinstance(node, ScalarNode) and node.value is None):
         return ()
-    if not isinstance(node, SequenceNode):
-        raise SpecError(f"{what} must be a list", node.span)
-    return node.items
-
-
-def as_name(node: Node, what: str) -> str:
-    """Return the text of a scalar that is not empty and can be printed.
-
-    Raises
-    ------
-    SpecError
-        When `node` is anything else.
-    """
-    if not isinstance(node, ScalarNode) or not node.text.strip() or not node.text.isprintable():
-        raise SpecError(f"{what} must be a name", node.span)
-    return node.text.strip()
+    return as_sequence(node, what).items

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from model.energy.figures import as_mapping, as_name, as_sequence, exact_decimal, place
+from model.energy.figures import exact_decimal, items_of, keyed_mapping, place
 from model.energy.request import Kind
 from model.spec.expressions import evaluate
+from model.spec.fields import as_name
 from model.spec.source import MappingNode, Node, ScalarNode, SpecError, did_you_mean
 
 _ACTIONS: Mapping[Kind, tuple[str, ...]] = {
@@ -90,8 +91,8 @@ class _Reader:
             )
 
     def _read_actions(self, _key: ScalarNode, node: Node) -> None:
-        for item in as_sequence(node, "`actions`"):
-            entry = as_mapping(item, "an action", _ACTION_KEYS, ("name", "energy"))
+        for item in items_of(node, "`actions`"):
+            entry = keyed_mapping(item, "an action", _ACTION_KEYS, ("name", "energy"))
             name_node = entry.require("name", "an action")
             action = as_name(name_node, "the action's `name`")
             self._add(action, name_node, entry.require("energy", "an action"))

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from model.energy.figures import as_mapping, as_name, as_sequence, exact_decimal, place
+from model.energy.figures import exact_decimal, items_of, keyed_mapping, place
+from model.spec.fields import as_name
 from model.spec.source import Node, Span, SpecError
 
 _TABLES_KEYS = frozenset({"version", "tables"})
@@ -68,10 +69,10 @@ def load_tables(ert_node: Node | None, art_node: Node | None) -> EnergyTables:
 
 
 def _load_energies(ert_node: Node) -> dict[str, EnergyTable]:
-    content = as_mapping(ert_node, "the ERT", _TABLES_KEYS, ("tables",))
+    content = keyed_mapping(ert_node, "the ERT", _TABLES_KEYS, ("tables",))
     tables: dict[str, EnergyTable] = {}
     spans: dict[str, Span] = {}
-    for item in as_sequence(content.require("tables", "the ERT"), "`tables` of the ERT"):
+    for item in items_of(content.require("tables", "the ERT"), "`tables` of the ERT"):
         table = _load_energy_table(item)
         _refuse_second(table.component, table.span, spans)
         tables[table.component] = table
@@ -80,11 +81,11 @@ def _load_energies(ert_node: Node) -> dict[str, EnergyTable]:
 
 
 def _load_energy_table(node: Node) -> EnergyTable:
-    entry = as_mapping(node, "a table of the ERT", _ENERGY_KEYS, ("name", "actions"))
+    entry = keyed_mapping(node, "a table of the ERT", _ENERGY_KEYS, ("name", "actions"))
     name_node = entry.require("name", "a table of the ERT")
     name = component_name(as_name(name_node, "the table's `name`"))
     actions: dict[str, tuple[Decimal, str]] = {}
-    for item in as_sequence(entry.require("actions", f"the ERT's table `{name}`"), "`actions`"):
+    for item in items_of(entry.require("actions", f"the ERT's table `{name}`"), "`actions`"):
         action, energy_pj, where = _load_action(item)
         if action not in actions or energy_pj > actions[action][0]:
             actions[action] = (energy_pj, where)
@@ -92,18 +93,18 @@ def _load_energy_table(node: Node) -> EnergyTable:
 
 
 def _load_action(node: Node) -> tuple[str, Decimal, str]:
-    entry = as_mapping(node, "an action of the ERT", _ACTION_KEYS, ("name", "energy"))
+    entry = keyed_mapping(node, "an action of the ERT", _ACTION_KEYS, ("name", "energy"))
     action = as_name(entry.require("name", "an action of the ERT"), "the action's `name`")
     energy = entry.require("energy", f"the ERT's action `{action}`")
     return action, exact_decimal(energy, f"the energy of `{action}`"), place(energy.span)
 
 
 def _load_areas(art_node: Node) -> dict[str, tuple[Decimal, str]]:
-    content = as_mapping(art_node, "the ART", _TABLES_KEYS, ("tables",))
+    content = keyed_mapping(art_node, "the ART", _TABLES_KEYS, ("tables",))
     areas: dict[str, tuple[Decimal, str]] = {}
     spans: dict[str, Span] = {}
-    for item in as_sequence(content.require("tables", "the ART"), "`tables` of the ART"):
-        entry = as_mapping(item, "a table of the ART", _AREA_KEYS, ("name", "area"))
+    for item in items_of(content.require("tables", "the ART"), "`tables` of the ART"):
+        entry = keyed_mapping(item, "a table of the ART", _AREA_KEYS, ("name", "area"))
         name_node = entry.require("name", "a table of the ART")
         name = component_name(as_name(name_node, "the table's `name`"))
         _refuse_second(name, name_node.span, spans)

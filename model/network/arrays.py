@@ -10,8 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from model.network.build import LARGEST_TOTAL
-from model.network.network import CostArray, Edge, Layer, Network
+from model.network.network import LARGEST_TOTAL, CostArray, Edge, Layer, Network
 from model.network.shapes import Convolution, ShapedEdge, ShapedLayer, ShapedNetwork
 from model.network.systolic import ArrayTime, SystolicModel, method_times, transition_ms
 

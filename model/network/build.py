@@ -9,14 +9,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from model.mapspace import SourceRef
-from model.network.network import FORBIDDEN, CostArray, Edge, Layer, Network
+from model.network.network import FORBIDDEN, LARGEST_TOTAL, CostArray, Edge, Layer, Network
+from model.source_ref import SourceRef
 
 Cost = int | Fraction | None
 """A cost in the network's unit; None is infinite and forbids the choice."""
-
-LARGEST_TOTAL = 1 << 60
-"""Up to this sum of all costs, three infinities still fit into 64 bits."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from model.architecture import StorageLevel
+from model.cost.prices import transfer_cycles
 from model.mapspace import FactorRule, Mapspace
 from model.network.shapes import Convolution
 from model.problem import Dataspace, Problem, Term
@@ -135,9 +136,4 @@ class Copy:
 
     def cycles(self, level: StorageLevel) -> int:
         """Return the cycles that the level's bandwidths need, zero where none is limited."""
-        demands = (
-            (self.read_words, level.read_bandwidth),
-            (self.write_words, level.write_bandwidth),
-            (self.read_words + self.write_words, level.shared_bandwidth),
-        )
-        return max((-(-words // rate) for words, rate in demands if rate is not None), default=0)
+        return transfer_cycles(level, self.read_words, self.write_words)

@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.mapspace import SourceRef
+from model.source_ref import SourceRef
 
 CostArray = NDArray[Any]
 """Exact costs in steps: 64-bit integers, or Python's own (dtype object) where those are too small."""
 
 FORBIDDEN = -1
 """Stands for an infinite cost."""
+
+LARGEST_TOTAL = 1 << 60
+"""Up to this sum of all costs, solvers may use 64 bits: three infinities still fit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,11 +180,11 @@ def find_cycle(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     before = {target: source for source, target in edges if waiting[source] and waiting[target]}
     if not before:
         return []
-    node, walk = next(iter(before)), []
-    while node not in walk:
-        walk.append(node)
+    node, met = next(iter(before)), dict[int, int]()
+    while node not in met:
+        met[node] = len(met)
         node = before[node]
-    return [node, *reversed(walk[walk.index(node) :])]
+    return [node, *reversed(list(met)[met[node] :])]
 
 
 def _steps(cost: Any) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.mapspace import SourceRef
+from model.source_ref import SourceRef
 
 IM2COL, KN2ROW, WINOGRAD = METHODS = ("im2col", "kn2row", "winograd")
 TENSOR = "tensor"

@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
 
-from model.mapspace import SourceRef
+from model.source_ref import SourceRef
 from model.spec.expressions import evaluate
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.wording import listing

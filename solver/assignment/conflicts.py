@@ -15,7 +15,8 @@ from solver.assignment.elimination import least_total
 from solver.assignment.instance import Instance, part_of
 from solver.assignment.kernel import solve_kernel
 from solver.assignment.reductions import reduce_instance
-from solver.result import Reason, Statement, StopCallback
+from solver.reasons import Reason, Statement
+from solver.result import StopCallback
 
 TIME_LIMIT_S = 10.0
 

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.network import FORBIDDEN, CostArray, Network
-
-LARGEST_INT64 = 1 << 60
-"""Up to this total, sums of three infinities stay within 64 bits."""
+from model.network import FORBIDDEN, LARGEST_TOTAL, CostArray, Network
 
 Pair = tuple[int, int]
 
@@ -44,7 +41,7 @@ class Instance:
         arrays = [*(layer.costs for layer in network.layers), *(matrix for _, matrix in edges)]
         least, most = _extremes(arrays)
         infinity = 1 + sum(max(0, own) for own in most)
-        dtype = np.int64 if infinity <= LARGEST_INT64 else object
+        dtype = np.int64 if infinity <= LARGEST_TOTAL else object
         finite = [
             np.where(costs == FORBIDDEN, infinity, costs.astype(dtype, copy=False))
             if lowest == FORBIDDEN

@@ -14,11 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from model.network import CostArray
+from model.network import LARGEST_TOTAL, CostArray
 from solver.assignment.instance import Instance, Pair
-
-LARGEST_INT64 = 1 << 60
-"""Up to this sum, what moves to and fro stays within 64 bits."""
 
 
 @dataclass(eq=False)
@@ -48,7 +45,7 @@ class Potentials:
         """Return a single instance, nothing moved yet."""
         count = len(instance.vectors) + len(instance.matrices)
         # Totals of allowed assignments bound what a place gathers; forbidden ones are cut off at the limit.
-        dtype = np.int64 if limit * 8 * count <= LARGEST_INT64 else object
+        dtype = np.int64 if limit * 8 * count <= LARGEST_TOTAL else object
 
         def own(costs: CostArray) -> CostArray:
             return np.minimum(costs, limit).astype(dtype)[None]

@@ -11,12 +11,12 @@ from fractions import Fraction
 from itertools import accumulate, dropwhile
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.choices import SideOrder
+from model.choices import SideOrder, allowed_factors
+from model.cost.prices import network_latency
 from model.cost.tiles import tile_words
 from model.cost.traffic import kept_positions
 from model.mapping import Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
-from model.numbers import divisors
 from model.problem import Dataspace, Problem
 from solver.certificate.classes import coalesced_sets
 
@@ -60,7 +60,6 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
             continue
         nodes.append(_storage(problem, architecture, position, places))
         nodes += [_temporal(node, stage) for stage in _stages(problem, next(temporal))]
-    levels = architecture.levels
     return {
         "dims": list(problem.dims),
         "bounds": list(problem.bounds),
@@ -68,7 +67,7 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
         "nodes": nodes,
         "compute_energy": architecture.compute.energy,
         "units_per_pj": architecture.units_per_pj,
-        "network_latency": sum(level.network_fill_latency + level.network_drain_latency for level in levels),
+        "network_latency": network_latency(architecture),
         "least_units": math.ceil(mapspace.min_parallelism),
     }
 
@@ -221,12 +220,9 @@ def _along_x(problem: Problem, rules: SpatialRules, lists_sides: bool) -> list[l
     return [list(own) for own in sorted(found)]
 
 
-def _factors(problem: Problem, rules: Iterable[FactorRule]) -> list[list[int]]:
+def _factors(problem: Problem, rules: Sequence[FactorRule]) -> list[list[int]]:
     """Return the factors that each dimension may have."""
-    found = {dim: list(divisors(bound)) for dim, bound in zip(problem.dims, problem.bounds, strict=True)}
-    for rule in rules:
-        found[rule.dim] = [factor for factor in found[rule.dim] if rule.allows(factor)]
-    return list(found.values())
+    return [list(allowed_factors(rules, dim, bound)) for dim, bound in problem.bound.items()]
 
 
 def _numbers(problem: Problem, dims: Iterable[str]) -> list[int]:

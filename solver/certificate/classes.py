@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from model.architecture import Architecture, Fanout
-from model.choices import SideOrder, keep_sets
-from model.mapspace import FactorRule, Mapspace, SpatialRules
-from model.numbers import divisors
+from model.choices import SideOrder, allowed_factors, keep_sets
+from model.mapspace import Mapspace, SpatialRules
 
 Factors = tuple[int, ...]
 """A factor per dimension, in the problem's order."""
@@ -53,15 +52,11 @@ def _factors(
 ) -> list[Factors]:
     found: list[Factors] = [()]
     for dim, bound in zip(dims, bounds, strict=True):
-        allowed = [factor for factor in divisors(bound) if _allows(rules.factors, dim, factor)]
+        allowed = allowed_factors(rules.factors, dim, bound)
         found = [
             (*own, factor) for own in found for factor in allowed if math.prod(own) * factor <= fanout.size
         ]
     return found
-
-
-def _allows(rules: Sequence[FactorRule], dim: str, factor: int) -> bool:
-    return all(rule.allows(factor) for rule in rules if rule.dim == dim)
 
 
 def _fits(dims: Sequence[str], fanout: Fanout, order: SideOrder, factors: Factors) -> bool:

@@ -24,7 +24,8 @@ from solver.cli.output import (
 )
 from solver.cli.refusal import refuse, refused_reasons, refused_result
 from solver.cli.running import load_checked, load_empty, load_mapped, load_unmapped, search, sensitivities
-from solver.result import Reason, Result
+from solver.reasons import Reason
+from solver.result import Result
 
 if TYPE_CHECKING:
     from model.cost import Evaluation

@@ -14,7 +14,8 @@ from solver.cli.options import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.cli.output import STDOUT, check_outputs, deliver, write_output
 from solver.cli.progress import live_progress
 from solver.cli.running import load_unmapped, search_options
-from solver.result import Reason, Status
+from solver.reasons import Reason
+from solver.result import Status
 
 if TYPE_CHECKING:
     from model.mapspace import Mapspace

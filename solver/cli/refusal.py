@@ -11,7 +11,8 @@ from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_INFEASIBLE
 from solver.cli.output import deliver, write_stderr
 from solver.cli.running import load_mapspace
-from solver.result import Reason, Result, Status, Termination
+from solver.reasons import Reason
+from solver.result import Result, Status, Termination
 
 EXPLAIN = "`python -m solver explain` with the same specs lists the changes that suffice"
 

@@ -8,6 +8,7 @@ therefore never takes mappings away.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -135,7 +136,7 @@ class Utilization:
     def words(self) -> int:
         """The least whole number of words."""
         assert self.storage.usable_words is not None
-        return -int(-self.storage.usable_words * self.storage.min_utilization // 1)
+        return math.ceil(self.storage.usable_words * self.storage.min_utilization)
 
     @property
     def sources(self) -> tuple[SourceRef, ...]:
@@ -168,7 +169,7 @@ class Parallelism:
     @property
     def least(self) -> int:
         """The least whole number of units."""
-        return -int(-self.units // 1)
+        return math.ceil(self.units)
 
     @property
     def sources(self) -> tuple[SourceRef, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from model.mapspace import Mapspace
@@ -17,20 +17,18 @@ from solver.explain.constraints import (
 )
 from solver.explain.relaxing import without
 from solver.explain.wording import clause_text
+from solver.reasons import Statement
 from solver.result import (
     ContradictionError,
     Options,
     Progress,
     ProgressCallback,
     Result,
-    Statement,
     Status,
     StopCallback,
 )
 from solver.search.completion import Priced
-
-Search = Callable[[Mapspace, Options, ProgressCallback | None, StopCallback | None], Result]
-SearchFrom = Callable[[Priced, Mapspace, Options, ProgressCallback | None, StopCallback | None], Result]
+from solver.searches import Search, SearchFrom, beginning_with
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ def constraint_costs(
         return CostReport(baseline)
     found: list[ClauseCost] = []
     left_out: list[Statement] = []
-    groups, improve = clauses(mapspace), search_from or _afresh(search)
+    groups = clauses(mapspace)
     for number, clause in enumerate(groups, start=1):
         if should_stop is not None and should_stop():
             left_out.append(_statement(clause, mapspace))
@@ -138,25 +136,10 @@ def constraint_costs(
         spaces = () if clause.idle(mapspace) else without(mapspace, clause.constraints, clause.orders)
         results: list[Result] = []
         for space in spaces:
-            known = _best(baseline, results)
-            results.append(improve(known, space, options, report, should_stop))
+            improve = beginning_with(_best(baseline, results), search, search_from)
+            results.append(improve(space, options, report, should_stop))
         found.append(_cost(_statement(clause, mapspace), baseline, results))
     return CostReport(baseline, tuple(sorted(found, key=lambda cost: -cost.share)), tuple(left_out))
-
-
-def _afresh(search: Search) -> SearchFrom:
-    """Return `search` as one that makes nothing of an incumbent."""
-
-    def search_from(
-        _known: Priced,
-        mapspace: Mapspace,
-        options: Options,
-        on_progress: ProgressCallback | None,
-        should_stop: StopCallback | None,
-    ) -> Result:
-        return search(mapspace, options, on_progress, should_stop)
-
-    return search_from
 
 
 def _best(baseline: Result, results: Iterable[Result]) -> Priced:

@@ -26,7 +26,8 @@ from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.levers import levers
 from solver.explain.nearest import Nearest, nearest
 from solver.explain.wording import shortfall, statement_text
-from solver.result import ContradictionError, Reason, Shortfall, Statement, StopCallback
+from solver.reasons import Reason, Shortfall, Statement
+from solver.result import ContradictionError, StopCallback
 
 MOST_CONFLICTS = 3
 """Conflicts that share no constraint, of which as many are looked for."""

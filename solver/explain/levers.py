@@ -34,7 +34,7 @@ from solver.explain.shares import (
     unit_words,
 )
 from solver.explain.wording import also_text, change_text, order_text, without_text
-from solver.result import Lever
+from solver.reasons import Lever
 
 Search = Callable[[Feasibility, Collection[Constraint], Sized], int | None]
 

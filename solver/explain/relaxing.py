@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
 from model.architecture import Fanout, Node, StorageLevel
+from model.choices import allowed_factors
 from model.cost.tiles import tile_words
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
-from model.numbers import divisors
 from solver.explain.constraints import (
     Capacity,
     Constraint,
@@ -84,7 +85,7 @@ def _storage(storage: StorageLevel, lifted: Collection[type[Constraint]], mapspa
         tile_words(space, mapspace.problem.bound) * storage.packing_of(space.name).size_per_value
         for space in mapspace.problem.dataspaces
     )
-    room = max(everything, -int(-least // 1))
+    room = max(everything, math.ceil(least))
     return replace(
         storage, size_words=room, multiple_buffering=Fraction(1), min_utilization=Fraction(least, room)
     )
@@ -140,10 +141,7 @@ def _spatial_variants(
 
 
 def _live(mapspace: Mapspace, rules: SpatialRules, dim: str) -> bool:
-    own = [rule for rule in rules.factors if rule.dim == dim]
-    return any(
-        factor > 1 and all(r.allows(factor) for r in own) for factor in divisors(mapspace.problem.bound[dim])
-    )
+    return max(allowed_factors(rules.factors, dim, mapspace.problem.bound[dim]), default=1) > 1
 
 
 def _placed(rules: SpatialRules, axes: dict[str, str]) -> SpatialRules:

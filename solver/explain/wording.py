@@ -25,7 +25,7 @@ from solver.explain.constraints import (
     Whole,
 )
 from solver.explain.nearest import Nearest
-from solver.result import Shortfall
+from solver.reasons import Shortfall
 
 
 def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:

@@ -9,11 +9,11 @@ from itertools import permutations, product
 
 import numpy as np
 
+from model.choices import allowed_factors
 from model.cost.batch import MappingBatch
 from model.cost.batch.encoding import Booleans, Integers
 from model.mapspace import Mapspace, TemporalRules
 from model.mapspace_size import mapspace_size
-from model.numbers import divisors
 from solver.heuristics.interface import MapperError
 from solver.heuristics.moves import joined
 from solver.heuristics.pricing import Pricing
@@ -89,7 +89,7 @@ def _splits(mapspace: Mapspace, rules: Rules, number: int) -> Integers:
     found = np.ones((1, 0), dtype=np.int64)
     rest = np.array([bound], dtype=np.int64)
     for own in rules.factor_rules:
-        factors = [f for f in divisors(bound) if all(r.allows(f) for r in own if r.dim == dim)]
+        factors = allowed_factors(own, dim, bound)
         rows = [np.flatnonzero(rest % factor == 0) for factor in factors]
         column = np.repeat(np.array(factors, dtype=np.int64), [len(own) for own in rows])
         taken = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)

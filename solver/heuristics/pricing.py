@@ -10,8 +10,8 @@ import numpy as np
 
 from model.cost import Evaluation, evaluate
 from model.cost.batch import BatchEvaluator, MappingBatch, encode
-from model.cost.batch.encoding import Booleans
-from model.cost.batch.evaluator import CHUNK, Doubles
+from model.cost.batch.encoding import Booleans, Doubles
+from model.cost.batch.evaluator import CHUNK
 from model.cost.nest import build_nest
 from model.mapping import Mapping, StorageMapping
 from model.mapspace import Mapspace
@@ -22,7 +22,6 @@ from solver.search.goal import objective_value
 
 FEW = 64
 """Mappings that are priced one by one before the budget is looked at again."""
-
 
 ROUNDING = 1 + 1e-12
 """Values of doubles this close to each other are compared exactly."""

@@ -8,8 +8,7 @@ import numpy as np
 
 from model.architecture import Fanout
 from model.cost.batch import MappingBatch
-from model.cost.batch.encoding import Booleans, Integers
-from model.cost.batch.evaluator import Doubles
+from model.cost.batch.encoding import Booleans, Doubles, Integers
 from model.mapspace import Mapspace, TemporalRules
 from model.numbers import divisors
 from solver.heuristics.rules import Rules

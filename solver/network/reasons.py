@@ -12,7 +12,8 @@ from solver.explain import explain_infeasible
 from solver.explain.constraints import constraints_of
 from solver.explain.explanation import NOT_FOUND
 from solver.network.result import LayerResult, NetworkResult
-from solver.result import Reason, Status, StopCallback
+from solver.reasons import Reason
+from solver.result import Status, StopCallback
 
 MOST_SECONDS = 60.0
 """Time for the reasons of all layers together; what comes later is marked as not looked into."""

@@ -12,10 +12,11 @@ from model.cost.report import Evaluation, LevelCost, Violation
 from model.cost.slack import slacks
 from model.mapping import Mapping
 from model.mapspace import Mapspace
+from solver.reasons import Reason
 from solver.report.reasons import reason_document
 from solver.report.slack import effect_document, slack_document
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Reason, Result, in_reported_unit
+from solver.result import Result, in_reported_unit
 from solver.sensitivity import Effect
 
 Document = dict[str, object]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from model.cost.report import Violation
 from model.spec.places import Places
 from solver.network.result import NetworkResult
+from solver.reasons import Reason
 from solver.report.document import violation_document
 from solver.report.reasons import INDENT, reason_document, reason_lines
 from solver.report.text import violation_text
-from solver.result import Reason
 
 
 @dataclass(frozen=True)

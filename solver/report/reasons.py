@@ -8,7 +8,7 @@ from itertools import groupby
 from model.source_ref import SourceRef
 from model.spec.places import Places
 from model.spec.source import excerpts
-from solver.result import Lever, Reason, Shortfall, Statement
+from solver.reasons import Lever, Reason, Shortfall, Statement
 
 INDENT = "  "
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from model.source_ref import SourceRef
 from model.spec.places import Places
-from model.spec.timeloop.overrides import OPTION
-from model.sweep import Variant
+from model.sweep import OPTION, Variant
 from model.wording import listing
 from solver.network.sweep import SweepPoint, SweepResult
 from solver.report.failures import Failure, failure_lines, failures

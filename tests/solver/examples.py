@@ -11,12 +11,13 @@ from model.mapspace import (
     KeepRules,
     Mapspace,
     ParallelGroup,
-    SourceRef,
     SpatialRules,
     TemporalRules,
 )
 from model.problem import Dataspace, Problem, Term
-from solver.result import Lever, Reason, Result, Shortfall, Statement, Statistics, Status, Termination
+from model.source_ref import SourceRef
+from solver.reasons import Lever, Reason, Shortfall, Statement
+from solver.result import Result, Statistics, Status, Termination
 
 WEIGHTS = Dataspace("Weights", ((Term("C"),), (Term("M"),), (Term("R"),)))
 INPUTS = Dataspace("Inputs", ((Term("C"),), (Term("R"), Term("P", 2))))

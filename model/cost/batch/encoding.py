@@ -15,6 +15,7 @@ from model.problem import Problem
 
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
+Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

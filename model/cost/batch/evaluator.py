@@ -6,10 +6,9 @@ from dataclasses import dataclass, fields
 from operator import mul
 
 import numpy as np
-import numpy.typing as npt
 
 from model.architecture import Architecture
-from model.cost.batch.encoding import Booleans, Integers, MappingBatch
+from model.cost.batch.encoding import Booleans, Doubles, Integers, MappingBatch
 from model.cost.batch.nest import BatchNest, unroll
 from model.cost.batch.prices import fits, leaking_instances, level_cycles, level_energy, paying_instances
 from model.cost.batch.space import index_space, most_words
@@ -18,7 +17,6 @@ from model.cost.prices import network_latency
 from model.cost.tiles import tile_words
 from model.problem import Problem
 
-Doubles = npt.NDArray[np.float64]
 CHUNK = 4096
 """Mappings that are priced together: their arrays stay in the processor's cache."""
 

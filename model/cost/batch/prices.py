@@ -6,13 +6,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from model.architecture import Architecture, StorageLevel
-from model.cost.batch.encoding import Booleans, Integers
+from model.cost.batch.encoding import Booleans, Doubles, Integers
 from model.cost.batch.nest import BatchNest
-
-Doubles = npt.NDArray[np.float64]
 
 
 def level_energy(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from model.problem import Term
+from model.spec.accelforge.cascade import Cascade
 from model.spec.accelforge.consistency import (
     ShapedEinsum,
     check_dependencies,
@@ -20,7 +21,7 @@ from model.spec.accelforge.consistency import (
 )
 from model.spec.accelforge.density import WORKLOAD_DENSITY_KEYS, check_densities
 from model.spec.accelforge.einsums import SHAPE_KEYS, WrittenAccess, WrittenEinsum, WrittenIndex, read_einsums
-from model.spec.accelforge.names import RESERVED, Cascade, EinsumNames, TensorRules, names_of_part
+from model.spec.accelforge.names import RESERVED, EinsumNames, TensorRules, names_of_part
 from model.spec.accelforge.remarks import cut_notes, operation_notes, partial_notes, unused_notes
 from model.spec.accelforge.renames import Rename, effective_renames, read_renames, read_top_renames
 from model.spec.accelforge.sets import SetValue

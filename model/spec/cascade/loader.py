@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -276,4 +277,5 @@ def _names(paths: Sequence[Path]) -> list[str]:
     while depth < most and len({stem[-depth:] for stem in stems}) < len(set(stems)):
         depth += 1
     names = ["/".join(stem[-depth:]) for stem in stems]
-    return [f"{name}#{place}" if names.count(name) > 1 else name for place, name in enumerate(names, 1)]
+    counts = Counter(names)
+    return [f"{name}#{place}" if counts[name] > 1 else name for place, name in enumerate(names, 1)]

@@ -80,7 +80,10 @@ class Naming:
             return self._dataspaces((name,))
         if name in self._sets:
             return self._dataspaces(self._sets[name])
-        return () if self._is_elsewhere(name) else None
+        is_elsewhere = (
+            name in self.workload.tensors or CONVENTIONAL.get(name, name) in self.workload.tensor_renames
+        )
+        return () if is_elsewhere else None
 
     def dims(self, name: str) -> tuple[str, ...]:
         """Return the rank variables that `name` means here, none if it is no name of the Einsum's."""
@@ -91,24 +94,16 @@ class Naming:
 
     def knows_dim(self, name: str) -> bool:
         """Whether some Einsum of the workload has a rank variable or a rename `name`."""
-        return name in self._all_dims
+        return name in self.workload.dims
 
     def dim_in_other_case(self, name: str) -> str | None:
         """Return the rank variable or rename that differs from an unknown `name` by case only, if any."""
-        return next((known for known in self._all_dims if known.casefold() == name.casefold()), None)
+        return next((known for known in self.workload.dims if known.casefold() == name.casefold()), None)
 
     @property
     def tensor_names(self) -> tuple[str, ...]:
         """All names of tensors that an architecture can use for this Einsum."""
         return (*self._tensor_renames, *self.einsum.tensors, *self._sets)
-
-    @cached_property
-    def _all_dims(self) -> Mapping[str, None]:
-        """The rank variables of all Einsums and their renames, in order."""
-        einsums = self.workload.einsums
-        variables = (name for einsum in einsums for name in einsum.rank_variables)
-        renames = (name for einsum in einsums for name, _ in einsum.rank_variable_renames)
-        return dict.fromkeys((*variables, *renames))
 
     @cached_property
     def _tensor_renames(self) -> Mapping[str, tuple[str, ...]]:
@@ -117,7 +112,6 @@ class Naming:
     @cached_property
     def _sets(self) -> Mapping[str, tuple[str, ...]]:
         own = self.einsum.tensors
-        users = [set(einsum.tensors) for einsum in self.workload.einsums]
         persistent = {access.tensor for access in self.einsum.accesses if access.persistent}
         return {
             "All": own,
@@ -126,7 +120,7 @@ class Naming:
             "Inputs": self.einsum.inputs,
             "Outputs": self.einsum.outputs,
             "Intermediates": tuple(name for name in own if name in self.workload.intermediates),
-            "Shared": tuple(name for name in own if sum(name in user for user in users) > 1),
+            "Shared": tuple(name for name in own if name in self.workload.shared),
             "Persistent": tuple(name for name in own if name in persistent),
         }
 
@@ -135,10 +129,3 @@ class Naming:
         wanted = frozenset(tensors)
         pairs = zip(dataspace_names(self.einsum), self.einsum.accesses, strict=True)
         return tuple(name for name, access in pairs if access.tensor in wanted)
-
-    def _is_elsewhere(self, name: str) -> bool:
-        spelling = CONVENTIONAL.get(name, name)
-        return any(
-            name in einsum.tensors or spelling in dict(einsum.tensor_renames)
-            for einsum in self.workload.einsums
-        )

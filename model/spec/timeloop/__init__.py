@@ -18,7 +18,6 @@ reading departs from Timeloop's own:
   are not given are 1, dataspaces that nobody mentions are kept.
 """
 
-from model.spec.timeloop.hierarchy import HierarchyNode
 from model.spec.timeloop.loader import LoadedSpec, LoadOptions, load_timeloop
 
-__all__ = ["HierarchyNode", "LoadOptions", "LoadedSpec", "load_timeloop"]
+__all__ = ["LoadOptions", "LoadedSpec", "load_timeloop"]

@@ -12,7 +12,6 @@ from model.spec.fields import as_fraction, check_keys, source_ref
 from model.spec.source import Node, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause
 from model.spec.timeloop.context import Context
-from model.spec.timeloop.feasibility import Slot
 from model.spec.timeloop.keeping import (
     Keeping,
     check_homes,
@@ -24,6 +23,7 @@ from model.spec.timeloop.keeping import (
 from model.spec.timeloop.loops import LoopConstraints, read_loops
 from model.spec.timeloop.macros import maximize
 from model.spec.timeloop.rules import asks_for_children, note_no_fanout, note_split, spatial_rules
+from model.spec.timeloop.slots import FanoutSlot, Slot, StorageSlot
 from model.spec.timeloop.storage import read_storage
 from model.spec.timeloop.tree import Leaf
 from model.wording import listing
@@ -38,14 +38,14 @@ class Assembly:
     parallel: tuple[ParallelGroup, ...]
 
     @property
-    def storages(self) -> tuple[Slot, ...]:
+    def storages(self) -> tuple[StorageSlot, ...]:
         """The storage levels."""
-        return tuple(slot for slot in self.slots if slot.level is not None)
+        return tuple(slot for slot in self.slots if isinstance(slot, StorageSlot))
 
     @property
-    def fanouts(self) -> tuple[Slot, ...]:
+    def fanouts(self) -> tuple[FanoutSlot, ...]:
         """The fanouts."""
-        return tuple(slot for slot in self.slots if slot.level is None)
+        return tuple(slot for slot in self.slots if isinstance(slot, FanoutSlot))
 
 
 def assemble(clauses: Sequence[Clause], context: Context, ignore_sparse: bool) -> Assembly:
@@ -169,7 +169,7 @@ def _slot(
     if loops.kind == "spatial":
         rules = spatial_rules(loops, context)
         note_split(loops, rules, context)
-        return Slot(loops, spatial=rules)
+        return FanoutSlot(loops, rules)
     keeping = keepings[loops.leaf]
     _note_idle(loops.no_reuse, "no_reuse", keeping, context)
     _note_idle(loops.rmw_first_update, "rmw_first_update", keeping, context)
@@ -182,12 +182,12 @@ def _slot(
         rmw_first_update=frozenset(loops.rmw_first_update),
         no_coalesce=frozenset(keeping.no_coalesce),
     )
-    return Slot(loops, level, keeping)
+    return StorageSlot(loops, level, keeping)
 
 
 def node_of(slot: Slot) -> StorageLevel | Fanout:
     """Return the node of the canonical architecture, without energies."""
-    if slot.level is not None:
+    if isinstance(slot, StorageSlot):
         return slot.level
     loops = slot.loops
     return Fanout(

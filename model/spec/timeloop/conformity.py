@@ -11,9 +11,9 @@ from model.mapspace import SpatialRules
 from model.spec.source import Span, SpecError
 from model.spec.timeloop.clauses import Clause
 from model.spec.timeloop.context import Context
-from model.spec.timeloop.feasibility import Slot
 from model.spec.timeloop.loops import LoopConstraints, read_loops
 from model.spec.timeloop.rules import axis_of
+from model.spec.timeloop.slots import StorageSlot
 from model.spec.timeloop.tree import Leaf
 
 
@@ -23,7 +23,7 @@ def check_flags(asked: LoopConstraints, own: LoopConstraints) -> None:
         _check_flag(flag, getattr(asked, flag), getattr(own, flag), own.leaf)
 
 
-def check_coalescing(asked: Sequence[Slot], settled: Sequence[Slot]) -> None:
+def check_coalescing(asked: Sequence[StorageSlot], settled: Sequence[StorageSlot]) -> None:
     """Raise a SpecError for a ``no_coalesce`` that only stands in the mapping.
 
     Parameters
@@ -32,8 +32,6 @@ def check_coalescing(asked: Sequence[Slot], settled: Sequence[Slot]) -> None:
         The storage levels by the constraints alone, and by the constraints and the mapping.
     """
     for before, after in zip(asked, settled, strict=True):
-        assert before.keeping is not None
-        assert after.keeping is not None
         flagged = after.keeping.no_coalesce
         _check_flag("no_coalesce", before.keeping.no_coalesce, flagged, after.loops.leaf)
 

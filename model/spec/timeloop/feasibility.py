@@ -6,39 +6,17 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from model.architecture import StorageLevel
 from model.cost.tiles import tile_words
-from model.mapspace import SpatialRules
 from model.numbers import divisors
 from model.problem import Dataspace
 from model.spec.fields import source_ref
 from model.spec.source import ConflictError, Span
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor
-from model.spec.timeloop.keeping import Keeping
-from model.spec.timeloop.loops import LoopConstraints, check_factors
+from model.spec.timeloop.loops import check_factors
 from model.spec.timeloop.rules import axis_of
 from model.spec.timeloop.shrinking import irreducible
-
-
-@dataclass(frozen=True)
-class Slot:
-    """The loops of one node.
-
-    Parameters
-    ----------
-    loops
-        Temporal at a storage level, spatial at a fanout.
-    level, keeping
-        Of a storage level.
-    spatial
-        Of a fanout.
-    """
-
-    loops: LoopConstraints
-    level: StorageLevel | None = None
-    keeping: Keeping | None = None
-    spatial: SpatialRules | None = None
+from model.spec.timeloop.slots import FanoutSlot, Slot, StorageSlot
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +68,8 @@ def check_feasible(slots: Sequence[Slot], context: Context) -> None:
     for slot in slots:
         check_factors(slot.loops, context)
     for slot in slots:
-        if slot.spatial is not None:
-            _check_mesh(slot, slot.spatial, context)
+        if isinstance(slot, FanoutSlot):
+            _check_mesh(slot, context)
     asked = {
         dim: [demand for slot in slots for demand in _demands(slot, dim, context)]
         for dim in context.problem.dims
@@ -103,15 +81,15 @@ def check_feasible(slots: Sequence[Slot], context: Context) -> None:
     demands = [demand for own in asked.values() for demand in own]
     for place, slot in enumerate(slots):
         here = {dim: least[place] for dim, least in extents.items()}
-        if slot.level is not None and slot.keeping is not None and not _fits(slot, here, context):
-            raise _too_small(place, slots, demands, context)
+        if isinstance(slot, StorageSlot) and not _fits(slot, here, context):
+            raise _too_small(slot, place, slots, demands, context)
 
 
-def _check_mesh(slot: Slot, rules: SpatialRules, context: Context) -> None:
+def _check_mesh(slot: FanoutSlot, context: Context) -> None:
     """Raise a ConflictError if factors that are asked for exceed the fanout, or one of its axes."""
     leaf = slot.loops.leaf
     asked = {f.dim: f for f in slot.loops.factors if f.relation != "<=" and f.value > 1}
-    axes = {dim: axis_of(rules, dim, context) for dim in asked}
+    axes = {dim: axis_of(slot.rules, dim, context) for dim in asked}
     sizes = {"x": leaf.mesh_x, "y": leaf.mesh_y}
     instances = f"the {leaf.fanout} instances" if leaf.fanout > 1 else "the single instance"
     limits = [(instances, leaf.fanout, list(asked.values()))]
@@ -124,7 +102,7 @@ def _check_mesh(slot: Slot, rules: SpatialRules, context: Context) -> None:
         raise _too_wide(slot, name, size, factors)
 
 
-def _too_wide(slot: Slot, name: str, size: int, factors: Sequence[Factor]) -> ConflictError:
+def _too_wide(slot: FanoutSlot, name: str, size: int, factors: Sequence[Factor]) -> ConflictError:
     """Return the error for factors whose product exceeds `size`, as few of them as exceed it."""
     leaf = slot.loops.leaf
     few = irreducible(
@@ -148,13 +126,13 @@ def _demands(slot: Slot, dim: str, context: Context) -> Iterator[_Demand]:
     loops, leaf = slot.loops, slot.loops.leaf
     for factor in loops.rules_of(dim):
         yield _Demand(slot, dim, factor.span, f"`{factor}` at `{leaf.name}`", factor=factor)
-    if slot.spatial is None:
+    if not isinstance(slot, FanoutSlot):
         return
     sizes = {"x": leaf.mesh_x, "y": leaf.mesh_y}
     widest = max(sizes.values())
     mesh = f"`{leaf.name}` is {leaf.mesh_x} x {leaf.mesh_y}"
     yield _Demand(slot, dim, leaf.fanout_place, mesh, most=widest)
-    axis = axis_of(slot.spatial, dim, context)
+    axis = axis_of(slot.rules, dim, context)
     if axis is not None and loops.split is not None and sizes[axis] < widest:
         split = f"the split lays {dim} along {axis.upper()} of `{leaf.name}`, {sizes[axis]} wide"
         yield _Demand(slot, dim, loops.split[1], split, most=sizes[axis])
@@ -230,25 +208,21 @@ def _kept_words(kept: Iterable[_Kept], extents: Mapping[str, int]) -> dict[str, 
     return {part.space.name: tile_words(part.space, extents) for part in kept}
 
 
-def _kept(slot: Slot, context: Context) -> list[_Kept]:
-    assert slot.keeping is not None
+def _kept(slot: StorageSlot, context: Context) -> list[_Kept]:
     return [_Kept(context.problem.dataspace(name), span) for name, span in slot.keeping.keep.items()]
 
 
-def _fits(slot: Slot, extents: Mapping[str, int], context: Context) -> bool:
+def _fits(slot: StorageSlot, extents: Mapping[str, int], context: Context) -> bool:
     """Whether the tiles of what a storage level must keep fit with these extents."""
-    assert slot.level is not None
     usable = slot.level.usable_words
     return usable is None or sum(_kept_words(_kept(slot, context), extents).values()) <= usable
 
 
 def _too_small(
-    place: int, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context
+    slot: StorageSlot, place: int, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context
 ) -> ConflictError:
-    """Say why the least tiles do not fit into the storage level at `place`."""
-    level, keeping = slots[place].level, slots[place].keeping
-    assert level is not None
-    assert keeping is not None
+    """Say why the least tiles do not fit into a storage level, `slot`, which is at `place` among all."""
+    level, leaf = slot.level, slot.keeping.leaf
     usable = level.usable_words or 0
 
     def tiles(parts: Sequence[_Demand | _Kept]) -> dict[str, int]:
@@ -258,7 +232,7 @@ def _too_small(
         extents = {dim: _least_extents(dim, slots, asked, context)[place] for dim in dims}
         return _kept_words((part for part in parts if isinstance(part, _Kept)), extents)
 
-    parts: list[_Demand | _Kept] = [*_kept(slots[place], context), *demands]
+    parts: list[_Demand | _Kept] = [*_kept(slot, context), *demands]
     few = irreducible(parts, lambda rest: sum(tiles(rest).values()) > usable)
     shown = tiles(few)
     total = sum(shown.values())
@@ -270,9 +244,9 @@ def _too_small(
         capacity += f" ({level.size_words:,} over multiple_buffering {level.multiple_buffering})"
     related = [(part.span, f"`{part.space.name}` is kept here") for part in few if isinstance(part, _Kept)]
     related += [(part.span, part.text) for part in few if isinstance(part, _Demand)]
-    written = (attribute.node.span for attribute in keeping.leaf.attributes.values())
+    written = (attribute.node.span for attribute in leaf.attributes.values())
     related += [(span, "the capacity") for span in written if source_ref(span) == level.size_source][:1]
     message = f"{demand} at the least, `{level.name}` holds {capacity}: {total - usable:,} too few"
     needed = sum(tiles(parts).values())
     hint = f"the least tiles of all that it must keep take {needed:,} words"
-    return ConflictError(message, keeping.leaf.span, tuple(related), None if needed == total else hint)
+    return ConflictError(message, leaf.span, tuple(related), None if needed == total else hint)

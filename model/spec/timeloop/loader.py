@@ -23,7 +23,6 @@ from model.spec.timeloop.conformity import check_coalescing, check_parallelism
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.editing import without
 from model.spec.timeloop.feasibility import check_feasible
-from model.spec.timeloop.hierarchy import HierarchyNode, flattened
 from model.spec.timeloop.mapper import read_mapper
 from model.spec.timeloop.mapping import read_mapping
 from model.spec.timeloop.overrides import AttributeSetting, with_settings
@@ -31,11 +30,11 @@ from model.spec.timeloop.pricing import build_architecture, priced, read_price_l
 from model.spec.timeloop.problem import LoadedProblem, read_problem
 from model.spec.timeloop.rules import temporal_rules
 from model.spec.timeloop.sections import (
+    check_no_sparsity,
     check_sections,
     holds_components,
     holds_constraints,
     is_empty,
-    refuse_sparse,
     section_of,
 )
 from model.spec.timeloop.shapes import find_shape
@@ -95,8 +94,6 @@ class LoadedSpec:
         The mapping under the key ``mapping``, if there is one and it was not skipped.
     notes
         What the user should know about the reading.
-    hierarchy
-        The tree's nodes in order, containers and branches included.
     files
         The files that were named.
     document
@@ -108,7 +105,6 @@ class LoadedSpec:
     mapspace: Mapspace
     mapping: LoopNest | None
     notes: tuple[str, ...]
-    hierarchy: tuple[HierarchyNode, ...]
     files: tuple[Path, ...]
     document: MappingNode
     problem: MappingNode | None
@@ -183,7 +179,7 @@ def load_node(
     """
     notes: list[str] = []
     top = with_settings(top, options.settings)
-    check_sections(top, options.ignore_sparse, notes, problem is not None)
+    check_sections(top, problem is not None, options.ignore_sparse, notes.append)
     context = _context(top, files, options, notes, problem)
     clauses = _clauses(top, context)
     given = None if options.skip_mapping else section_of(top, "mapping")
@@ -212,7 +208,6 @@ def load_node(
         mapspace=replace(mapspace, notes=loaded_notes),
         mapping=mapping,
         notes=loaded_notes,
-        hierarchy=flattened(context.tree),
         files=tuple(files),
         document=top,
         problem=context.loaded.section,
@@ -244,9 +239,7 @@ def _context(
         idle_levels=problem is not None,
     )
     for leaf in tree.leaves:
-        key = None if "sparse_optimizations" not in leaf.node else leaf.node.key("sparse_optimizations")
-        if key is not None and not is_empty(leaf.node.require("sparse_optimizations")):
-            refuse_sparse(key, options.ignore_sparse, notes)
+        check_no_sparsity(leaf.node, options.ignore_sparse, notes.append)
     return context
 
 
@@ -290,8 +283,8 @@ def _mapspace(
         problem=context.problem,
         architecture=build_architecture(context.tree.name, nodes, assembly.compute, prices),
         temporal=tuple(temporal_rules(slot.loops) for slot in assembly.storages),
-        spatial=tuple(slot.spatial for slot in assembly.fanouts if slot.spatial is not None),
-        keep=tuple(slot.keeping.rules() for slot in assembly.storages if slot.keeping is not None),
+        spatial=tuple(slot.rules for slot in assembly.fanouts),
+        keep=tuple(slot.keeping.rules() for slot in assembly.storages),
         parallel=assembly.parallel,
         min_parallelism=least,
         objectives=read_mapper(section_of(top, "mapper"), context),

@@ -14,9 +14,9 @@ from model.spec.timeloop.clauses import Clause
 from model.spec.timeloop.conformity import check_axes, check_flags, check_order, check_rules, check_single
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor
-from model.spec.timeloop.feasibility import Slot
 from model.spec.timeloop.loops import LoopConstraints, read_loops
 from model.spec.timeloop.rules import axis_of, spatial_rules
+from model.spec.timeloop.slots import FanoutSlot, StorageSlot
 from model.wording import listing
 
 
@@ -45,7 +45,7 @@ def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, conte
     for target in targets:
         if target.kind not in ("temporal", "spatial", "dataspace"):
             raise SpecError(f"a {target.kind} constraint does not belong into a mapping", target.node.span)
-    check_single(targets, [slot.loops.leaf for slot in settled.slots if slot.spatial is not None], context)
+    check_single(targets, [slot.loops.leaf for slot in settled.fanouts], context)
     written = [read_loops(targets, slot.loops.leaf, slot.loops.kind, context) for slot in settled.slots]
     for slot, own in zip(settled.slots, written, strict=True):
         check_flags(slot.loops, own)
@@ -59,9 +59,9 @@ def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, conte
     nodes: list[StorageMapping | FanoutMapping] = []
     for slot, own, values in zip(settled.slots, loops, factors, strict=True):
         live = {dim: value for dim, value in values.items() if value > 1}
-        if slot.spatial is not None:
+        if isinstance(slot, FanoutSlot):
             spatial = _spatial(own, live, slot, span, context)
-            check_axes(slot.loops, slot.spatial, spatial, span, context)
+            check_axes(slot.loops, slot.rules, spatial, span, context)
             nodes.append(FanoutMapping(spatial))
             continue
         order = _order(own, live, span)
@@ -131,7 +131,7 @@ def _order(own: LoopConstraints, live: dict[str, int], span: Span) -> list[str]:
 
 
 def _spatial(
-    own: LoopConstraints, live: dict[str, int], slot: Slot, span: Span, context: Context
+    own: LoopConstraints, live: dict[str, int], slot: FanoutSlot, span: Span, context: Context
 ) -> tuple[SpatialLoop, ...]:
     order = _order(own, live, span)
     along_x = _along_x(own, live, order, slot, span, context)
@@ -139,7 +139,12 @@ def _spatial(
 
 
 def _along_x(
-    own: LoopConstraints, live: dict[str, int], order: list[str], slot: Slot, span: Span, context: Context
+    own: LoopConstraints,
+    live: dict[str, int],
+    order: list[str],
+    slot: FanoutSlot,
+    span: Span,
+    context: Context,
 ) -> frozenset[str]:
     """Return the dimensions along X: the first `split` of the full order.
 
@@ -150,8 +155,7 @@ def _along_x(
         leaf = own.leaf
         if leaf.mesh_x == 1 or not order:
             return frozenset()
-        assert slot.spatial is not None
-        axes = {dim: axis_of(slot.spatial, dim, context) for dim in order}
+        axes = {dim: axis_of(slot.rules, dim, context) for dim in order}
         if None not in axes.values():
             return frozenset(dim for dim, axis in axes.items() if axis == "x")
         if leaf.mesh_y > 1 and math.prod(live.values()) > leaf.mesh_x:
@@ -194,10 +198,9 @@ def _kept(settled: Assembly, span: Span, context: Context) -> dict[str, frozense
     return {name: frozenset(spaces) for name, spaces in kept.items()}
 
 
-def _name(slot: Slot) -> str:
+def _name(slot: StorageSlot) -> str:
     return slot.loops.leaf.name
 
 
-def _bypassed(slot: Slot) -> frozenset[str]:
-    assert slot.keeping is not None
+def _bypassed(slot: StorageSlot) -> frozenset[str]:
     return frozenset(slot.keeping.bypass)

@@ -10,11 +10,9 @@ from model.spec.limits import Limits
 from model.spec.scalars import scalar_node
 from model.spec.source import MappingNode, ScalarNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.editing import with_entry, with_leaves
-from model.spec.timeloop.storage import MODELLED_ATTRIBUTES
-from model.sweep import MESHES
+from model.spec.timeloop.storage_attributes import MODELLED_ATTRIBUTES
+from model.sweep import MESHES, OPTION
 from model.wording import listing
-
-OPTION = "--set-attribute"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
-"""The top-level sections of a spec: which there are, and which are refused or noted."""
+"""The top-level sections of a spec: which there are, and what may stand in those that are not modelled."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from model.spec.fields import as_mapping, as_name, belongs, check_keys
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
@@ -40,10 +42,42 @@ def holds_components(key: str) -> bool:
     return "components" in key and ANCHOR_MARK not in key
 
 
-def check_sections(top: MappingNode, ignore_sparse: bool, notes: list[str], has_problem: bool) -> None:
-    """Refuse sections that are unknown or not modelled, and specs that lack one; note what nobody reads.
+def is_empty(node: Node) -> bool:
+    """Whether a section says nothing: no value, no targets, or a version alone."""
+    if isinstance(node, ScalarNode):
+        return node.value is None
+    if isinstance(node, SequenceNode):
+        return not node.items
+    return all(key.text == "version" or is_empty(value) for key, value in node.entries)
 
-    `has_problem` says that the problem comes from elsewhere.
+
+def section_of(top: MappingNode, name: str) -> Node | None:
+    """Return a section, None where there is none or it says nothing."""
+    value = top.get(name)
+    return None if value is None or is_empty(value) else value
+
+
+def check_sections(
+    top: MappingNode, has_problem: bool, ignore_sparse: bool, note: Callable[[str], None]
+) -> None:
+    """Check the keys of a joined spec, and the sections that nothing else reads.
+
+    Parameters
+    ----------
+    top
+        The spec.
+    has_problem
+        Whether the problem comes from elsewhere.
+    ignore_sparse
+        Leave out sparse features instead of refusing them.
+    note
+        Is called with each note.
+
+    Raises
+    ------
+    SpecError
+        A key that is unknown or lacking, a tag outside of the architecture, sparse optimizations, or a
+        template of mapspaces with imperfect factors.
     """
     required = ("architecture",) if has_problem else ("problem", "architecture")
     missing = [key for key in required if key not in top]
@@ -53,15 +87,12 @@ def check_sections(top: MappingNode, ignore_sparse: bool, notes: list[str], has_
             continue
         check_tags(key.text, value)
         _check_key(key, lacking)
-        if key.text == "sparse_optimizations" and not is_empty(value):
-            refuse_sparse(key, ignore_sparse, notes)
+    check_no_sparsity(top, ignore_sparse, note)
     if missing:
         hint = f"give a file with `{missing[0]}:` as well"
         raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
     if "globals" in top:
-        notes.append(
-            f"{top.key('globals').span}: `globals` steers Timeloop's own programs; nothing here reads it"
-        )
+        note(f"{top.key('globals').span}: `globals` steers Timeloop's own programs; nothing here reads it")
     _check_template(top)
 
 
@@ -82,27 +113,15 @@ def _check_key(key: ScalarNode, lacking: str) -> None:
     raise SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
 
 
-def is_empty(node: Node) -> bool:
-    """Whether a section says nothing: no value, no targets, or a version alone."""
-    if isinstance(node, ScalarNode):
-        return node.value is None
-    if isinstance(node, SequenceNode):
-        return not node.items
-    return all(key.text == "version" or is_empty(value) for key, value in node.entries)
-
-
-def section_of(top: MappingNode, name: str) -> Node | None:
-    """Return a section, None where there is none or it says nothing."""
-    value = top.get(name)
-    return None if value is None or is_empty(value) else value
-
-
-def refuse_sparse(key: ScalarNode, ignore_sparse: bool, notes: list[str]) -> None:
-    """Refuse sparse optimizations, or note that they are left out."""
+def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: Callable[[str], None]) -> None:
+    """Refuse the ``sparse_optimizations`` of a spec or of a component, or note that they are ignored."""
+    if section_of(node, "sparse_optimizations") is None:
+        return
+    key = node.key("sparse_optimizations")
     if not ignore_sparse:
         hint = "--ignore-sparse maps the problem as if all data were dense"
         raise SpecError("`sparse_optimizations` are not modelled", key.span, hint=hint)
-    notes.append(f"{key.span}: `sparse_optimizations` are ignored; all data is taken as dense")
+    note(f"{key.span}: `sparse_optimizations` are ignored; all data is taken as dense")
 
 
 def _check_template(top: MappingNode) -> None:

@@ -3,76 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from fractions import Fraction
-from functools import lru_cache
 
 from model.architecture import StorageLevel
-from model.energy import ESTIMATED_ATTRIBUTES
 from model.source_ref import SourceRef
 from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name, source_ref
-from model.spec.source import Node, Span, SpecError, fold_name
+from model.spec.source import Node, Span, SpecError
 from model.spec.timeloop.attributes import Attribute
-from model.spec.timeloop.clauses import UPPER_UTILIZATION, no_upper_utilization
 from model.spec.timeloop.context import Context
+from model.spec.timeloop.storage_attributes import SYNONYMS, check_names, unknown_attributes
 from model.spec.timeloop.tree import POWER_GATING, Leaf
 from model.wording import listing
 
 BITS_PER_KIBIBYTE = 8192
-
-_SYNONYMS: dict[str, tuple[str, ...]] = {
-    "depth": ("depth", "memory_depth", "data_storage_depth"),
-    "width": ("width", "memory_width", "data_storage_width"),
-    "datawidth": ("datawidth", "word-bits", "word_bits", "word_width"),
-    "block_size": ("block_size", "block-size", "n_words"),
-}
-_SIMPLE = (
-    "entries",
-    "sizeKB",
-    "cluster_size",
-    "multiple_buffering",
-    "min_utilization",
-    "shared_bandwidth",
-    "read_bandwidth",
-    "write_bandwidth",
-    "bandwidth",
-    "network_fill_latency",
-    "network_drain_latency",
-    "per_dataspace_bandwidth_consumption_scale",
-    "allow_overbooking",
-    POWER_GATING,
-    "power_gated_at",
-    "reduction_supported",
-)
-SPARSE_ATTRIBUTES = (
-    "metadata_datawidth",
-    "metadata_depth",
-    "metadata_width",
-    "metadata_storage_depth",
-    "metadata_storage_width",
-    "metadata_block_size",
-    "concordant_compressed_tile_traversal",
-    "tile_partition_supported",
-    "decompression_supported",
-    "compression_supported",
-)
-_NETWORK_ENERGIES = (
-    "router_energy",
-    "router-energy",
-    "wire_energy",
-    "wire-energy",
-    "energy_per_hop",
-    "energy-per-hop",
-    "energy_per_ingress",
-    "energy-per-ingress",
-)
-MODELLED_ATTRIBUTES = (*(name for names in _SYNONYMS.values() for name in names), *_SIMPLE)
-STORAGE_ATTRIBUTES = (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES, *_NETWORK_ENERGIES)
-SHAPE_ATTRIBUTES = tuple(name for known in ("depth", "width", "datawidth") for name in _SYNONYMS[known])
-"""What estimators ask of any component, in all spellings."""
-
-# Alike enough to be a slip of the pen, unlike `n_banks` and the other names an estimator may know.
-_SLIP = 0.88
 
 
 @dataclass(frozen=True)
@@ -84,7 +27,7 @@ class _Reader:
 
     def find(self, name: str) -> tuple[str, Attribute] | None:
         """Return the attribute under one of the synonyms of `name`, the leaf's own before inherited ones."""
-        spellings = _SYNONYMS.get(name, (name,))
+        spellings = SYNONYMS.get(name, (name,))
         present = [(word, self.leaf.attributes[word]) for word in spellings if word in self.leaf.attributes]
         own = [entry for entry in present if entry[0] in self.leaf.own]
         differing = [entry for entry in own[1:] if entry[1].value != own[0][1].value]
@@ -99,10 +42,15 @@ class _Reader:
         found = self.find(name)
         return None if found is None or found[1].value is None else found[1].node
 
-    def integer(self, name: str, default: int | None, minimum: int = 1) -> int | None:
-        """Return a whole number, `default` where the attribute is not given."""
+    def integer(self, name: str, minimum: int = 1) -> int | None:
+        """Return a whole number, None where the attribute is not given."""
         node = self.node(name)
-        return default if node is None else as_int(node, f"`{name}`", self._others(name), minimum)
+        return None if node is None else as_int(node, f"`{name}`", self._others(name), minimum)
+
+    def integer_or(self, name: str, default: int, minimum: int = 1) -> int:
+        """Return a whole number, `default` where the attribute is not given."""
+        value = self.integer(name, minimum)
+        return default if value is None else value
 
     def fraction(self, name: str) -> Fraction | None:
         """Return an exact number, None where the attribute is not given."""
@@ -116,7 +64,7 @@ class _Reader:
 
     def _others(self, name: str) -> Names:
         """Return the names without the attribute's own, which is no value to calculate it from."""
-        spellings = _SYNONYMS.get(name, (name,))
+        spellings = SYNONYMS.get(name, (name,))
         return {other: value for other, value in self.names.items() if other not in spellings}
 
     def place(self, name: str) -> Span:
@@ -143,9 +91,9 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context, ignore_
         A missing, contradictory or misspelt attribute; one that is not modelled.
     """
     reader = _Reader(leaf, context.names_at(leaf))
-    _check_names(leaf, ignore_sparse, context)
+    check_names(leaf, ignore_sparse, context)
     _note_bandwidth(reader, context)
-    word_bits = reader.integer("datawidth", None)
+    word_bits = reader.integer("datawidth")
     if word_bits is None:
         raise _lacking(leaf, "`datawidth`, the bits of a word")
     cluster_size, block_size = _block(reader, word_bits, context)
@@ -176,8 +124,8 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context, ignore_
         write_bandwidth=_port_bandwidth(reader, "write_bandwidth"),
         shared_bandwidth=_bandwidth(reader, "shared_bandwidth"),
         bandwidth_scale=_scales(reader, context),
-        network_fill_latency=reader.integer("network_fill_latency", 0, minimum=0) or 0,
-        network_drain_latency=reader.integer("network_drain_latency", 0, minimum=0) or 0,
+        network_fill_latency=reader.integer_or("network_fill_latency", 0, minimum=0),
+        network_drain_latency=reader.integer_or("network_drain_latency", 0, minimum=0),
         gating_fanouts=_gating_fanouts(reader, fanouts, context),
         rows_per_word=None if reader.find("depth") is None else Fraction(1, block_size),
         size_source=_source(reader, "depth", "entries", "sizeKB"),
@@ -206,61 +154,20 @@ def _is_dram(leaf: Leaf) -> bool:
     return "DRAM" in leaf.component_class or "DRAM" in (leaf.subclass or "")
 
 
-def _check_names(leaf: Leaf, ignore_sparse: bool, context: Context) -> None:
-    """Refuse what is not modelled, and slips of the pen; other attributes go to the estimator."""
-    for name, attribute in leaf.attributes.items():
-        is_sparse = name in SPARSE_ATTRIBUTES and attribute.value not in (None, False)
-        if is_sparse and not ignore_sparse:
-            hint = "--ignore-sparse maps the problem as if all data were dense"
-            raise SpecError(f"`{name}`: sparse storage is not modelled", attribute.key, hint=hint)
-        if is_sparse:
-            context.note(f"{attribute.key}: `{name}` is ignored; all data is taken as dense")
-        if name == "instances":
-            hint = "write `spatial: {meshX: ..., meshY: ...}` on a node: instances per instance above"
-            raise SpecError("`instances` is no attribute", attribute.key, hint=hint)
-        if name == UPPER_UTILIZATION:
-            raise no_upper_utilization(attribute.key)
-        if name in _NETWORK_ENERGIES and attribute.value not in (None, 0):
-            raise SpecError(f"`{name}`: the energy of networks is not modelled", attribute.key)
-        slip = None if name in (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES) else _slip(name)
-        if slip is not None:
-            raise SpecError(f"unknown attribute `{name}`", attribute.key, hint=f"did you mean `{slip}`?")
-
-
-def _unknown(leaf: Leaf) -> dict[str, Span]:
-    """Return the places of the attributes that a storage writes, and that nobody reads, in order."""
-    known = (*STORAGE_ATTRIBUTES, *ESTIMATED_ATTRIBUTES)
-    unknown = {name: leaf.attributes[name].key for name in leaf.own if name not in known}
-    return dict(sorted(unknown.items(), key=lambda item: (item[1].line, item[1].column)))
-
-
 def _lacking(leaf: Leaf, what: str) -> SpecError:
     """Say that an attribute is missing, at the first of those that one nobody reads may be meant as."""
-    message, unknown = f"storage `{leaf.name}` lacks {what}", _unknown(leaf)
+    message, unknown = f"storage `{leaf.name}` lacks {what}", unknown_attributes(leaf)
     if not unknown:
         return SpecError(message, leaf.span)
     hint = f"no storage has an attribute {listing(unknown)}"
     return SpecError(message, next(iter(unknown.values())), hint=hint)
 
 
-@lru_cache(maxsize=1024)
-def _slip(name: str) -> str | None:
-    """Return the modelled attribute that `name` misspells, if it does."""
-    folded = fold_name(name)
-    for known in MODELLED_ATTRIBUTES:
-        plain = fold_name(known)
-        # The ratio is harsh on two letters swapped in a short word, such as depht.
-        swapped = sorted(folded) == sorted(plain)
-        if swapped or SequenceMatcher(None, folded, plain).ratio() >= _SLIP:
-            return known
-    return None
-
-
 def _block(reader: _Reader, word_bits: int, context: Context) -> tuple[int, int]:
     """Return cluster size and block size, which width and datawidth tie together."""
-    width = reader.integer("width", None)
-    cluster = reader.integer("cluster_size", 1) or 1
-    block = reader.integer("block_size", None)
+    width = reader.integer("width")
+    cluster = reader.integer_or("cluster_size", 1)
+    block = reader.integer("block_size")
     if width is None:
         if block is None:
             _check_no_width(reader.leaf, word_bits)
@@ -295,7 +202,7 @@ def _contradiction(reader: _Reader, width: int, block: int, cluster: int, word_b
 
 def _check_no_width(leaf: Leaf, word_bits: int) -> None:
     """Raise a SpecError where an attribute that nobody reads could be the width under another name."""
-    for name, span in _unknown(leaf).items():
+    for name, span in unknown_attributes(leaf).items():
         value = leaf.attributes[name].value
         if isinstance(value, int) and not isinstance(value, bool) and value > 0 and value % word_bits == 0:
             hint = "write `width`, or `block_size: 1` if an access moves one word"
@@ -306,10 +213,10 @@ def _check_no_width(leaf: Leaf, word_bits: int) -> None:
 def _capacity(reader: _Reader, word_bits: int, block_size: int) -> int | None:
     """Return the words of one instance, None when unlimited."""
     found: dict[str, int] = {}
-    depth = reader.integer("depth", None)
+    depth = reader.integer("depth")
     if depth is not None:
         found["depth"] = depth * block_size
-    entries = reader.integer("entries", None)
+    entries = reader.integer("entries")
     if entries is not None:
         found["entries"] = entries
     kilobytes = reader.fraction("sizeKB")

@@ -62,8 +62,6 @@ class Leaf:
         Of a component.
     mesh_x, mesh_y, spatial
         Fanout, and the node that says so.
-    depth
-        Nesting depth in the tree.
     gate
         Name of the innermost container around it that gates its power, if any.
     """
@@ -79,7 +77,6 @@ class Leaf:
     mesh_x: int = 1
     mesh_y: int = 1
     spatial: MappingNode | None = None
-    depth: int = 0
     gate: str | None = None
 
     @property
@@ -121,8 +118,6 @@ class Tree:
         All leaves in order, containers included.
     parallels
         The ``!Parallel`` branches, outer ones first.
-    branches
-        Tag, nesting depth and number of leaves before it of each branch, in order.
     span
         Place of the architecture.
     name
@@ -131,7 +126,6 @@ class Tree:
 
     leaves: tuple[Leaf, ...]
     parallels: tuple[Parallel, ...]
-    branches: tuple[tuple[str, int, int], ...]
     span: Span
     name: str
 
@@ -144,16 +138,17 @@ class _Scope:
     visible: Attributes
     variables: Names
     limits: Limits
-    depth: int = 0
     gate: str | None = None
     parallel: Span | None = None
 
 
 @dataclass
 class _Walk:
+    """What was read so far; ``nodes`` are leaves and branches."""
+
     leaves: list[Leaf] = field(default_factory=list)
     parallels: list[Parallel] = field(default_factory=list)
-    branches: list[tuple[str, int, int]] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
 
 
 def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> Tree:
@@ -180,7 +175,7 @@ def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> 
     own = section.get("name")
     containers = (leaf.name for leaf in walk.leaves if leaf.role == "container")
     name = next(containers, "architecture") if own is None else as_name(own, "`name`")
-    return Tree(tuple(walk.leaves), tuple(walk.parallels), tuple(walk.branches), section.span, name)
+    return Tree(tuple(walk.leaves), tuple(walk.parallels), section.span, name)
 
 
 def _read_nodes(node: Node, scope: _Scope, walk: _Walk) -> _Scope:
@@ -196,21 +191,21 @@ def _read_node(item: Node, scope: _Scope, walk: _Walk) -> _Scope:
     A container's attributes hold for what follows, and so does a gate of the power. Expressions see those
     of their own branch and of the branches around it.
     """
-    check_count((*walk.leaves, *walk.branches, item), scope.limits.components, "nodes", item.span)
+    check_count((*walk.nodes, item), scope.limits.components, "nodes", item.span)
     if item.tag in _BRANCHES:
         branch = as_mapping(item, f"`{item.tag}`")
         check_keys(branch, ("nodes", "name"), f"`{item.tag}`", ("nodes",))
         nodes = branch.require("nodes", f"`{item.tag}`")
-        inner = replace(scope, depth=scope.depth + 1)
-        walk.branches.append((item.tag or "", scope.depth, len(walk.leaves)))
+        walk.nodes.append(item)
         if item.tag == "!Parallel":
-            _read_parallel(nodes, item.span, inner, walk)
+            _read_parallel(nodes, item.span, scope, walk)
             return scope
-        last = _read_nodes(nodes, inner, walk)
+        last = _read_nodes(nodes, scope, walk)
         return replace(scope, attributes=last.attributes, gate=last.gate)
     leaf = _read_leaf(item, scope)
     if leaf is None:
         return scope
+    walk.nodes.append(item)
     walk.leaves.append(leaf)
     scope = replace(scope, gate=leaf.name) if _gates(leaf) else scope
     return scope if leaf.role != "container" else _inside(leaf, scope)
@@ -239,7 +234,7 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
         check_keys(node, ("name", "constraints"), "`!Nothing`")
         own = node.get("name")
         text = "" if own is None else as_name(own, "`name`")
-        return Leaf("nothing", text, (own or node).span, node, depth=scope.depth)
+        return Leaf("nothing", text, (own or node).span, node)
     known = _CONTAINER_KEYS if item.tag == "!Container" else _COMPONENT_KEYS
     required = ("name",) if item.tag == "!Container" else ("name", "class")
     check_keys(node, known, f"this `{item.tag}`", required, _ELSEWHERE)
@@ -260,7 +255,6 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
         node=node,
         attributes=attributes,
         own=frozenset(() if own_node is None else own_node.keys()),
-        depth=scope.depth,
         gate=scope.gate,
     )
     leaf = _with_mesh(leaf, scope)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, CompoundClasses
 from model.spec.source import Node, ScalarNode, Span, values_in
 from model.spec.timeloop.context import Context
-from model.spec.timeloop.storage import SHAPE_ATTRIBUTES, STORAGE_ATTRIBUTES
+from model.spec.timeloop.storage_attributes import SHAPE_ATTRIBUTES, STORAGE_ATTRIBUTES
 from model.spec.timeloop.tree import POWER_GATING, Leaf
 from model.wording import listing
 

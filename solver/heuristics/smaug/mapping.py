@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from model.architecture import Fanout
+from model.choices import allowed_factors
 from model.mapping import Axis, FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace, SpatialRules
 from model.numbers import divisors
@@ -199,19 +200,13 @@ def _spatial_loops(
     if len(letters) == 1:
         sides = [max(sides, key=itemgetter(1))]
     for letter, (axis, size) in zip(letters, sides, strict=True):
-        fitting = [
-            factor
-            for factor in divisors(left.get(letter, 1))
-            if factor <= size and _allowed(rules, found.dims.get(letter), factor)
-        ]
-        factor = max(fitting, default=1)
+        if letter not in left:
+            continue
+        allowed = allowed_factors(rules.factors, found.dims[letter], left[letter])
+        factor = max((own for own in allowed if own <= size), default=1)
         if factor > 1:
             left[letter] //= factor
             yield SpatialLoop(found.dims[letter], factor, axis)
-
-
-def _allowed(rules: SpatialRules, dim: str | None, factor: int) -> bool:
-    return all(rule.allows(factor) for rule in rules.factors if rule.dim == dim)
 
 
 def _loops(factors: Sizes, found: FoundOperator) -> tuple[Loop, ...]:

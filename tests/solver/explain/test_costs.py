@@ -8,7 +8,8 @@ import pytest
 
 from model.architecture import Packing
 from model.cost.tiles import tile_words
-from model.mapspace import SourceRef, TemporalRules
+from model.mapspace import TemporalRules
+from model.source_ref import SourceRef
 from solver.explain import constraint_costs
 from solver.explain.constraints import Capacity
 from solver.explain.costs import clauses

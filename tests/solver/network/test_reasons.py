@@ -14,7 +14,8 @@ from solver.network import ResultCache, Run, map_network, reasons
 from solver.network.reasons import with_reasons
 from solver.network.result import LayerResult
 from solver.network.run import map_networks
-from solver.result import Options, Reason, Status
+from solver.reasons import Reason
+from solver.result import Options, Status
 from tests.solver.network.test_run import too_tight
 
 ENERGY = Options(objectives=("energy",))

@@ -3,7 +3,7 @@ from fractions import Fraction
 import pytest
 
 from model.architecture import StorageLevel
-from model.spec.timeloop.storage import SPARSE_ATTRIBUTES
+from model.spec.timeloop.storage_attributes import SPARSE_ATTRIBUTES
 from tests.model.spec.timeloop.support import (
     ARRAY,
     DRAM,

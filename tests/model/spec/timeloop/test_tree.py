@@ -3,7 +3,6 @@ from decimal import Decimal
 import pytest
 
 from model.architecture import Fanout, StorageLevel
-from model.spec.timeloop import HierarchyNode
 from tests.model.spec.timeloop.support import (
     ARRAY,
     BUFFER,
@@ -124,19 +123,6 @@ def test_an_energy_table_prices_components():
     assert loaded.mapspace.architecture.levels[1].energy.read == 25
     error = failure(spec(ert.replace("name: read", "name: raed"), arch=architecture(*nodes)))
     assert (marked(error), "lacks the action `random_read` or `read`" in error.message) == ("buffer", True)
-
-
-def test_the_hierarchy_shows_containers_and_branches():
-    branch = "  - !Parallel\n    nodes:\n" + SPAD.replace("\n", "\n  ").rstrip(" ")
-    branch = branch.replace("nodes:\n  -", "nodes:\n    -")
-    hierarchy = load(spec(arch=architecture(DRAM, ARRAY, branch, MAC))).hierarchy
-    assert hierarchy == (
-        HierarchyNode(0, "storage", "DRAM"),
-        HierarchyNode(0, "container", "PE", 4, 2),
-        HierarchyNode(0, "!Parallel", ""),
-        HierarchyNode(1, "storage", "spad"),
-        HierarchyNode(0, "compute", "mac"),
-    )
 
 
 @pytest.mark.parametrize(
