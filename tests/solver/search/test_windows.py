@@ -63,40 +63,37 @@ def test_no_arrangement_delivers_less(einsum: Callable[[Random], Dataspace], see
         tile, directly, loops, farther, above = (tuple(part) for part in zip(*split, strict=True))
         place = lattice.index(tile)
         outer = tuple(a * b for a, b in zip(directly, farther, strict=True))
-        known = relevant_words(seen, own, lattice, Unrolling(outer, directly))[place]
-        weak = relevant_words(seen, own, lattice, Unrolling(ones, ones))[place]
+        known = relevant_words(seen, own, lattice, Unrolling(outer, directly), range(len(dims)))[place]
+        weak = relevant_words(seen, own, lattice, Unrolling(ones, ones), range(len(dims)))[place]
         assert weak <= own.plain_words[place]
         assert known <= own.plain_words[place]
         slots = [(loops, [t * d for t, d in zip(tile, directly, strict=True)])]
         spans = [s * n * f for s, n, f in zip(slots[0][1], loops, farther, strict=True)]
         slots.append((above, spans))
-        least = least_words(space, dims, tile, slots, random) * math.prod(outer)
-        assert known <= least
-        assert weak <= least
+        for leading, words in received(space, dims, tile, slots, random):
+            led = relevant_words(seen, own, lattice, Unrolling(outer, directly), leading)[place]
+            assert max(known, weak) <= words * math.prod(outer)
+            assert known <= led <= words * math.prod(outer)
 
 
-def least_words(
+def received(
     space: Dataspace,
     dims: Sequence[str],
     tile: Sequence[int],
     slots: Sequence[tuple[Sequence[int], Sequence[int]]],
     random: Random,
-) -> int:
-    """Least words that one instance receives, over the loop orders of the slots (bounds, spans) above."""
+) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Innermost loops and words of one instance, for loop orders of the slots (bounds, spans) above."""
     extent = extents(space, dict(zip(dims, tile, strict=True)))
     orders = [list(permutations(d for d, n in enumerate(bounds) if n > 1)) for bounds, _ in slots]
     chosen = list(product(*orders))
-    return min(
-        delivered_words(
-            extent,
-            [
-                (bounds[d], displacement(space, dims[d], spans[d]))
-                for order, (bounds, spans) in zip(choice, slots, strict=True)
-                for d in order
-            ],
-        )
-        for choice in random.sample(chosen, min(len(chosen), 24))
-    )
+    for choice in random.sample(chosen, min(len(chosen), 24)):
+        loops = [
+            (d, bounds[d], displacement(space, dims[d], spans[d]))
+            for order, (bounds, spans) in zip(choice, slots, strict=True)
+            for d in order
+        ]
+        yield tuple(d for d, _, _ in loops[:1]), delivered_words(extent, [own[1:] for own in loops])
 
 
 def test_a_known_window():
@@ -107,9 +104,9 @@ def test_a_known_window():
     own = tables(seen, lattice)
     place = lattice.index((1, 3))
     assert own.plain_words[place] == 24
-    assert sliding_words(seen, own, lattice, 0, Unrolling((1, 1), (1, 1)))[place] == 10
+    assert sliding_words(seen, own, lattice, 0, Unrolling((1, 1), (1, 1)), (0, 1))[place] == 10
     # Two instances side by side, each at every second position: their windows overlap in one word only.
-    assert sliding_words(seen, own, lattice, 0, Unrolling((2, 1), (2, 1)))[place] == 2 * (3 + 3 * 2)
+    assert sliding_words(seen, own, lattice, 0, Unrolling((2, 1), (2, 1)), (0, 1))[place] == 2 * (3 + 3 * 2)
 
 
 def nests(left: tuple[int, ...]) -> Iterator[list[tuple[int, int]]]:
@@ -129,7 +126,7 @@ def test_every_nest_above_a_window(steps: tuple[int, int], bounds: tuple[int, in
     space = Dataspace("I", ((Term("P", steps[0]), Term("R", steps[1])),))
     dims = ("P", "R")
     seen, lattice = view(space, 0, Problem("p", dims, bounds, (space,)), dims), Lattice(bounds)
-    known = relevant_words(seen, tables(seen, lattice), lattice, Unrolling((1, 1), (1, 1)))
+    known = relevant_words(seen, tables(seen, lattice), lattice, Unrolling((1, 1), (1, 1)), (0, 1))
     met = 0
     for place in range(lattice.size):
         tile = lattice.vector(place)
@@ -158,7 +155,7 @@ def test_strides_that_never_meet():
     space = Dataspace("I", ((Term("P", 2), Term("R")),))
     seen, lattice = view(space, 0, Problem("p", ("P", "R"), (8, 3), (space,)), ("P", "R")), Lattice((8, 3))
     own = tables(seen, lattice)
-    words = sliding_words(seen, own, lattice, 0, Unrolling((1, 1), (1, 1)))
+    words = sliding_words(seen, own, lattice, 0, Unrolling((1, 1), (1, 1)), (0, 1))
     assert words[lattice.index((1, 1))] == own.plain_words[lattice.index((1, 1))] == 24
 
 
@@ -195,7 +192,7 @@ def test_words_of_the_whole_window(seed: int):
 
 
 def test_a_window_and_sums_in_registers_of_one_word():
-    """The loop that returns to an input also moves the sum: bounds that see only one of both lose half."""
+    """The loop that returns to an input also moves the sum: bounds that see only one of both lose a third."""
 
     def only(kept: str) -> KeepRules:
         return KeepRules(frozenset(kept), frozenset("WIO") - frozenset(kept))
@@ -224,7 +221,7 @@ def test_a_window_and_sums_in_registers_of_one_word():
     assert result.status is Status.OPTIMAL
     (sub,) = subproblems(SearchSpace(mapspace))
     blunt, sharp = (LatticeBounds(sub, result.value + 1, sharp=sharp).least for sharp in (False, True))
-    assert blunt < 0.6 * result.value
+    assert blunt < 0.7 * result.value
     assert 0.9 * result.value < sharp <= result.value
 
 
@@ -260,7 +257,7 @@ def test_where_loops_turn_back_only_the_union_is_certain(sign: int):
     dims, bounds = ("P", "Q", "R", "S"), (4, 4, 2, 2)
     seen, lattice = view(space, 0, Problem("p", dims, bounds, (space,)), dims), Lattice(bounds)
     ones = (1,) * len(dims)
-    words = sliding_words(seen, tables(seen, lattice), lattice, 0, Unrolling(ones, ones))
+    words = sliding_words(seen, tables(seen, lattice), lattice, 0, Unrolling(ones, ones), range(len(ones)))
     # A tile of one position has two words along Q and S, of which the next one has one as well.
     place = lattice.index((4, 1, 2, 2))
     assert words[place] == (4 + 1) * (4 * 2 if sign > 0 else 4 + 1)
