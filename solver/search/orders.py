@@ -10,6 +10,9 @@ from itertools import combinations, permutations
 from model.mapspace import TemporalRules
 from solver.search.dataspaces import DataspaceView
 
+MOST_SPLIT = 6
+"""Dimensions of a group up to which it is told apart which of their loops lie inside of one that returns."""
+
 Signature = frozenset[int]
 """Places of the dataspaces that a loop leaves in place."""
 
@@ -134,6 +137,8 @@ def _turning_in(
     rest = tuple(d for other in outside for d in other.dims)
     skipped = frozenset(d for other in outside if other.signature for d in other.dims)
     farther_in = frozenset(d for own in (*inner, *chain[:number]) for d in own.dims)
+    if between := _between(group, farther_in, views):
+        yield OrderClass((*inner, *chain[:number], replace(group, before=rest), *outside), late=between)
     for dims, turns in _turns(group, farther_in, views):
         late = frozenset(group.dims) - dims
         first = replace(group, dims=tuple(d for d in group.dims if d in dims))
@@ -184,18 +189,37 @@ def _splits(
 
     With them come those of the window, and whether its innermost loop lies inside of the whole group.
     """
+    for own, several, window, leads_farther_in in _windows(group, farther_in, views):
+        outside = _parts(several) if len(several) <= MOST_SPLIT else [frozenset[int]()]
+        yield from (
+            (own - left, window, leads_farther_in) for left in outside if left != several or not several
+        )
+
+
+def _between(group: Group, farther_in: Dims, views: Sequence[DataspaceView]) -> Dims:
+    """Dimensions whose loops may return to a window between so many of a group that each case is too much."""
+    windows = _windows(group, farther_in, views)
+    crowded = (window for _, several, window, _ in windows if len(several) > MOST_SPLIT)
+    return frozenset(d for window in crowded for d in window) - frozenset(group.dims) - farther_in
+
+
+def _windows(
+    group: Group, farther_in: Dims, views: Sequence[DataspaceView]
+) -> Iterator[tuple[Dims, Dims, Dims, bool]]:
+    """Per window, dimensions of a group whose loops may lie inside of one that returns.
+
+    With them come those that may as well lie outside of it, those of the window, and whether its innermost
+    loop lies inside of the whole group.
+    """
     dims = frozenset(group.dims)
     windows = ((view, c, frozenset(c.dims)) for view in views for c in view.components if c.sliding)
     for view, component, window in windows:
         if dims <= view.relevant:
             own = dims - frozenset(view.apart(component))
             # If a partner lies elsewhere, loops of the group over the same window may follow it.
-            several = own & window if window - dims else frozenset[int]()
-            yield from (
-                (own - left, window, False) for left in _parts(several) if left != several or not several
-            )
+            yield own, own & window if window - dims else frozenset(), window, False
         elif dims.isdisjoint(view.relevant) and window & farther_in and window - farther_in:
-            yield from ((dims - left, window, True) for left in _parts(dims) if left != dims)
+            yield dims, dims, window, True
 
 
 def _parts(dims: Dims) -> Iterator[Dims]:

@@ -10,6 +10,7 @@ from model.cost.delivery import delivered_words
 from model.cost.tiles import displacement, extents
 from model.mapspace import TemporalRules
 from model.problem import Dataspace, Problem, Term
+from solver.search import orders
 from solver.search.dataspaces import view
 from solver.search.orders import OrderClass, allowed_orders, slot_orders
 from tests.bruteforce import temporal_orders
@@ -81,6 +82,12 @@ def test_classes_cover_every_useful_order(einsum: Einsum, seed: int):
     dims = tuple(sorted({dim for space in spaces for dim in space.dims}))
     rules = random.choice((TemporalRules(), random_rules(random, dims)))
     assert_covered(spaces, rules, {dim: random.choice((2, 3)) for dim in dims})
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_groups_too_large_to_be_split(seed: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(orders, "MOST_SPLIT", 1)
+    test_classes_cover_every_useful_order(windows_anywhere, seed)
 
 
 def assert_covered(spaces: tuple[Dataspace, ...], rules: TemporalRules, loops: dict[str, int]) -> None:
