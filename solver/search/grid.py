@@ -9,12 +9,19 @@ from functools import cached_property
 import numpy as np
 
 from solver.search.lattice import BoolArray, FloatArray, IntArray
-from solver.search.space import SearchSpace
+from solver.search.prices import Action, DataspaceFlow
+from solver.search.space import KeepMask, SearchSpace
 from solver.search.spatial import StageClass
 from solver.search.stopping import Stop, Stopped, never
 
 PAIRS_AT_ONCE = 1 << 20
 """Pairs of a class and a combination of the stages inside that are looked at together."""
+
+ROUNDED_DOWN, ROUNDED_UP = 1 - 1e-9, 1 + 1e-9
+"""Floating-point sums of prices err by far less than these shares."""
+
+LARGEST_EXACT = 2.0**53
+"""Quotients of whole numbers are rounded from here on."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,39 @@ class SpatialGrid:
         for stage, index in zip(self.space.stages, self.choices, strict=True):
             result.append(result[-1] * np.array([float(c.units) for c in stage])[index])
         return tuple(result)
+
+    @cached_property
+    def steps(self) -> FloatArray:
+        """Cycles of the compute, at least."""
+        steps = self.space.problem.computes / self.above[-1]
+        return np.where(steps < LARGEST_EXACT, steps, steps * ROUNDED_DOWN)
+
+    @cached_property
+    def leak_per_cycle(self) -> FloatArray:
+        """Energy that the instances in use leak per cycle, at least."""
+        levels = zip(self.space.levels, self.above, strict=False)
+        return sum((level.energy.leak_per_cycle * used for level, used in levels), np.zeros(len(self)))
+
+    def price(self, place: int, action: Action) -> FloatArray:
+        """Energy per word of one action on dataspace `place`."""
+        level = self.space.levels[action.level]
+        packing = level.packing_of(self.space.views[place].name)
+        most = max(1, self.space.instances[action.level] // level.cluster_size)
+        paying = np.minimum(self.above[action.level], most)
+        each = getattr(level.energy, action.name) * packing.accesses_per_block / packing.block_size
+        price: FloatArray = paying * each
+        return price
+
+    def flow(self, mask: KeepMask, place: int) -> DataspaceFlow:
+        """How the words of a dataspace spread."""
+        view = self.space.views[place]
+        words = float(self.space.tables[place].tile_words[-1])
+        partition = [np.full(len(self), words)]
+        for level in range(1, len(self.space.levels)):
+            shared = self.above[level] / self.unused_above[place][level]
+            partition.append(words / shared if view.simple else partition[0])
+        chain = self.space.chain(mask, place)
+        return DataspaceFlow(view.name, view.read_write, chain, self.distinct[place], tuple(partition))
 
     @cached_property
     def unrolled_above(self) -> tuple[IntArray, ...]:

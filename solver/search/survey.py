@@ -14,20 +14,11 @@ import numpy as np
 
 from model.cost.prices import network_latency
 from solver.search.goal import rounded_down
-from solver.search.grid import SpatialGrid, spatial_grid
+from solver.search.grid import LARGEST_EXACT, ROUNDED_DOWN, ROUNDED_UP, SpatialGrid, spatial_grid
 from solver.search.lattice import FloatArray, IntArray
-from solver.search.prices import Action, DataspaceFlow, actions, cycles_per_word, resources
+from solver.search.prices import Action, actions, cycles_per_word, resources
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.stopping import Stop, Stopped, never
-
-ROUNDED_DOWN = 1 - 1e-9
-"""Floating-point sums here err by far less than this share."""
-
-LARGEST_EXACT = 2.0**53
-"""Quotients of whole numbers are rounded from here on."""
-
-ROUNDED_UP = 1 + 1e-9
-"""For what is subtracted: little may be left of large numbers."""
 
 NO_TILE = np.iinfo(np.int64).max
 """Stands for the words of no tile."""
@@ -92,18 +83,16 @@ class _PartSurvey:
         self.grid = grid
         self._closely = closely
         self._fronts = fronts
-        steps = space.problem.computes / grid.above[-1]
-        self._steps = np.where(steps < LARGEST_EXACT, steps, steps * ROUNDED_DOWN)
 
     def bounds(self, mask: KeepMask) -> tuple[FloatArray, FloatArray]:
         """Lower bounds per combination on energy and cycles."""
         found = [
             (place, action)
             for place in range(len(self.space.views))
-            for action in actions(self.space.levels, self._flow(mask, place))
+            for action in actions(self.space.levels, self.grid.flow(mask, place))
         ]
         busy = self._busy(mask, found)
-        priced = [(place, action, self._price(place, action)) for place, action in found]
+        priced = [(place, action, self.grid.price(place, action)) for place, action in found]
         energies = self._fixed(np.where(np.isfinite(busy), busy, 0.0)) + self._total(mask, priced)
         cycles = busy + rounded_down(network_latency(self.space.architecture))
         cycles = np.where(cycles < LARGEST_EXACT, cycles, np.nextafter(cycles, 0.0))
@@ -111,7 +100,7 @@ class _PartSurvey:
 
     def _busy(self, mask: KeepMask, found: Sequence[tuple[int, Action]]) -> FloatArray:
         """Cycles at least, but for latencies of networks."""
-        busy = self._steps
+        busy = self.grid.steps
         for resource in resources(self.space.levels):
             loads = [
                 (place, action, np.full(len(self.grid), float(share)))
@@ -132,7 +121,7 @@ class _PartSurvey:
         for place, action, weight in weighed:
             total = total - weight * action.minus * ROUNDED_UP
             if action.boundary == depth:
-                total = total + weight * action.multiplier * self._steps
+                total = total + weight * action.multiplier * self.grid.steps
                 continue
             key = (action.boundary, place)
             weights[key] = weights.get(key, np.zeros(len(self.grid))) + weight * action.multiplier
@@ -141,32 +130,10 @@ class _PartSurvey:
             total = total + self._least(mask, level, own)
         return total
 
-    def _flow(self, mask: KeepMask, place: int) -> DataspaceFlow:
-        view = self.space.views[place]
-        words = float(self.space.tables[place].tile_words[-1])
-        partition = [np.full(len(self.grid), words)]
-        for level in range(1, len(self.space.levels)):
-            shared = self.grid.above[level] / self.grid.unused_above[place][level]
-            partition.append(words / shared if view.simple else partition[0])
-        chain = self.space.chain(mask, place)
-        return DataspaceFlow(view.name, view.read_write, chain, self.grid.distinct[place], tuple(partition))
-
-    def _price(self, place: int, action: Action) -> FloatArray:
-        level = self.space.levels[action.level]
-        packing = level.packing_of(self._name(place))
-        most = max(1, self.space.instances[action.level] // level.cluster_size)
-        paying = np.minimum(self.grid.above[action.level], most)
-        each = getattr(level.energy, action.name) * packing.accesses_per_block / packing.block_size
-        price: FloatArray = paying * each
-        return price
-
     def _fixed(self, busy: FloatArray) -> FloatArray:
         """Energy of the compute, and leakage of the used instances for so many busy cycles."""
-        architecture = self.space.architecture
-        total = np.full(len(self.grid), float(self.space.problem.computes * architecture.compute.energy))
-        for place, level in enumerate(self.space.levels):
-            total += level.energy.leak_per_cycle * self.grid.above[place] * busy
-        return total
+        compute = float(self.space.problem.computes * self.space.architecture.compute.energy)
+        return compute + self.grid.leak_per_cycle * busy
 
     def _least(self, mask: KeepMask, level: int, weights: dict[int, FloatArray]) -> FloatArray:
         """Least cost of the boundary of `level` over tiles and classes."""
