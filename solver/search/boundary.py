@@ -12,10 +12,18 @@ from solver.search.prices import LARGEST_TOTAL, BoundaryPrice
 from solver.search.subproblem import Subproblem
 from solver.search.windows import Unrolling
 
+LARGEST_COUNT = 1 << 62
+"""Words up to which counts are told apart."""
+
 
 def ceil_div(numerator: IntArray, denominator: int) -> IntArray:
     """Round up ``numerator / denominator``."""
     return numerator if denominator == 1 else -(-numerator // denominator)
+
+
+def times(words: IntArray, factor: int) -> IntArray:
+    """Words times a factor, as far as 64 bits hold the product."""
+    return words if factor == 1 else np.minimum(words, LARGEST_COUNT // factor) * factor
 
 
 @dataclass(frozen=True)
@@ -36,9 +44,9 @@ class Boundary:
         return self.place in members and self.sub.space.reuses(self.place, self.level)
 
     @cached_property
-    def spread(self) -> int:
-        """Product of the spatial factors above the level that index the dataspace."""
-        return self.sub.above[self.level] // self.sub.unused_above(self.place, self.level)
+    def share(self) -> tuple[int, int]:
+        """What each instance gets of words for all of them: numerator, denominator."""
+        return self.sub.share(self.place, self.level)
 
     @cached_property
     def least_relevant(self) -> int:
@@ -62,7 +70,8 @@ class Boundary:
     @cached_property
     def once_words(self) -> int:
         """Least words delivered per instance when all loops above reuse the dataspace."""
-        return -(-self.least_relevant // self.spread)
+        numerator, denominator = self.share
+        return -(-self.least_relevant * numerator // denominator)
 
     @cached_property
     def once(self) -> int:
@@ -93,8 +102,11 @@ class Boundary:
         """
         irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
         unused = self.sub.unused_above(self.place, level)
-        outside = ceil_div(irrelevant, unused) if runs is None else -(-irrelevant // (unused * runs))
-        return self.extra(ceil_div((self.least_relevant if words is None else words) * outside, self.spread))
+        # Where a division leaves a rest there is no such mapping, or the factors are those of several.
+        outside = irrelevant // unused if runs is None else -(-irrelevant // (unused * runs))
+        numerator, denominator = self.share
+        delivered = times((self.least_relevant if words is None else words) * outside, numerator)
+        return self.extra(ceil_div(delivered, denominator))
 
     @property
     def sliding(self) -> bool:
@@ -108,5 +120,6 @@ class Boundary:
         if view.simple or view.read_write:
             # A produced dataspace's first touches are free, so more words of it need not cost more.
             return np.zeros(len(tiles), dtype=np.int64)
-        relevant = self.relevant_words[tiles]
-        return np.minimum(self.price.increment((relevant - self.least_relevant) // self.spread), INFINITY)
+        numerator, denominator = self.share
+        more = times(self.relevant_words[tiles] - self.least_relevant, numerator) // denominator
+        return np.minimum(self.price.increment(more), INFINITY)

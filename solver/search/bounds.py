@@ -19,7 +19,6 @@ from solver.search.boundary import Boundary
 from solver.search.lattice import INFINITY, FloatArray, IntArray
 from solver.search.leads import MOST_PAIRS
 from solver.search.rows import CLOSED, Row
-from solver.search.spatial import StageChoice
 from solver.search.steps import SlotStep
 from solver.search.stopping import Stop, Stopped, never
 from solver.search.subproblem import Subproblem
@@ -98,7 +97,11 @@ class LatticeBounds:
 
     def _tables(self, limit: int) -> BoundTables:
         tiles = [self.tiles(level) for level in range(self.depth)]
-        if any(len(own) == 0 for own in (*tiles, *(self._within or ()))):
+        if self._within is not None:
+            # They may be those that bounds of several subproblems together leave.
+            rest = zip(tiles[1:], self._within, strict=True)
+            tiles[1:] = [left[np.isin(left, fits, assume_unique=True)] for fits, left in rest]
+        if any(len(own) == 0 for own in tiles):
             return self._nothing(0)
         room = self.room(limit)
         return self._run(tiles, room) if room else self._nothing(0)
@@ -172,7 +175,7 @@ class LatticeBounds:
 
     def same_tile(self, level: int, boundary: Boundary) -> bool:
         """Whether no fanout lies between the tiles of `level` and of a boundary farther in."""
-        return self.sub.above[level] == self.sub.above[boundary.level]
+        return not self.sub.unrolls(level, boundary.level)
 
     def _run(self, feasible: Sequence[IntArray], room: int) -> BoundTables:
         tiles, own = self._survivors(feasible, room)
@@ -197,11 +200,8 @@ class LatticeBounds:
     def _survivors(self, feasible: Sequence[IntArray], room: int) -> tuple[list[IntArray], list[IntArray]]:
         """Per level, the tiles that can matter, and per class and tile the cost at their boundary."""
         tiles = list(feasible)
-        if self._within is None:
-            own = [self._own_once(level, t) for level, t in enumerate(tiles)]
-        else:
-            tiles = [tiles[0], *self._within]
-            own = [self._own(level, t) for level, t in enumerate(tiles)]
+        price = self._own_once if self._within is None else self._own
+        own = [price(level, t) for level, t in enumerate(tiles)]
         floors = [costs.min(axis=0) for costs in own]
         slack = room - sum(int(floor.min()) for floor in floors)
         for level, floor in enumerate(floors):
@@ -211,7 +211,7 @@ class LatticeBounds:
 
     def _own_once(self, level: int, tiles: IntArray) -> IntArray:
         """`_own`, remembered for levels without fanouts above: there it is often the same."""
-        if self.sub.above[level] > 1:
+        if self.sub.unrolls(0, level):
             return self._own(level, tiles)
         prices = tuple((b.place, b.price) for b in self.boundaries[level])
         key = ("own", self.sharp, level, self.space.tenants(self.sub.mask, level), prices)
@@ -259,15 +259,13 @@ class LatticeBounds:
         return best
 
     def _innermost(self, tiles: IntArray) -> IntArray:
-        members = self.sub.spatial[-1].members
-        # No other class of the innermost stage has the same first member.
-        return self.space.memo(("innermost", members[0]), lambda: self._fillable(members))[tiles]
+        unrollings = self.sub.unrollings(self.depth - 1)
+        return self.space.memo(("innermost", unrollings), lambda: self._fillable(unrollings))[tiles]
 
-    def _fillable(self, members: Sequence[StageChoice]) -> IntArray:
+    def _fillable(self, unrollings: Sequence[int]) -> IntArray:
         """0 for the tiles that loops of the innermost level and its fanouts can make up."""
         table = np.full(self.space.lattice.size, INFINITY, dtype=np.int64)
-        for member in members:
-            table[self.space.lattice.index(member.factors)] = 0
+        table[list(unrollings)] = 0
         return self.space.slots[-1].sweep(table)
 
     def _stage(
@@ -333,8 +331,7 @@ class LatticeBounds:
         """All products of `tiles` and a spatial choice below `level`, and the places of their tiles."""
         lattice = self.space.lattice
         products, origins = [], []
-        for member in self.sub.spatial[level].members:
-            factor = lattice.index(member.factors)
+        for factor in self.sub.unrollings(level):
             fits = np.flatnonzero(lattice.fitting(tiles, factor))
             products.append(tiles[fits] + factor)
             origins.append(fits)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from solver.search.bounds import LatticeBounds, Survivors
 from solver.search.goal import UNLIMITED, Goal
+from solver.search.lattice import IntArray
 from solver.search.loads import LoadBounds, loaded
 from solver.search.mixes import Cost, sift
 from solver.search.prices import resources
@@ -18,13 +19,16 @@ from solver.search.subproblem import Subproblem
 class Candidate:
     """A subproblem in the queue: surveyed (and the next of `rest` follows it), or bounded already.
 
+    It may be a group of several; ``numbers`` are their places among all combinations of spatial classes.
     ``bounds`` are those of the energy or, where only cycles count, of the busiest resource's load.
     ``loads`` are those of other resources, as far as they are at hand, and ``within`` the tiles that all
-    of them leave. ``jointly`` bounds the objective by sums of costs.
+    of them leave, or that those of a group leave to one of its parts. ``jointly`` bounds the objective by
+    sums of costs.
     """
 
     sub: Subproblem
-    rest: Iterator[tuple[int, Subproblem]]
+    numbers: IntArray
+    rest: Iterator[tuple[int, Candidate]] | None = None
     bounds: LatticeBounds | None = None
     loads: tuple[LoadBounds, ...] = ()
     within: Survivors | None = None

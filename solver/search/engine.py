@@ -8,23 +8,19 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count, islice
 
-import numpy as np
-
 from solver.result import Options, Phase
+from solver.search.agenda import Agenda, Turn
 from solver.search.bounds import LatticeBounds
 from solver.search.branch import Branching
 from solver.search.candidates import Candidate, tightened
 from solver.search.completion import Priced, Skeleton, SkeletonKey
 from solver.search.core import Core, fits_core
 from solver.search.goal import Goal
-from solver.search.lattice import FloatArray, IntArray
 from solver.search.ledger import Ledger
 from solver.search.loads import LoadBounds, loaded
 from solver.search.orders import slot_orders
 from solver.search.prices import resources
-from solver.search.space import KeepMask
 from solver.search.stopping import Stop, Stopped
-from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
 from solver.search.workers import Bounder
 
@@ -42,7 +38,7 @@ class Counters:
     priced: int = 0
 
 
-ROUND = 32
+ROUND = 16
 """Subproblems that are bounded at a time, against the same incumbent, however many workers there are."""
 
 FIRST_NODES = 200
@@ -89,6 +85,7 @@ class Search:
         self.report = report
         self.bounder = bounder
         self.ledger = Ledger(survey)
+        self.agenda = Agenda(survey, goal, quantum)
         self.orders = tuple(
             slot_orders(rules, space.active, space.views) for rules in space.mapspace.temporal
         )
@@ -107,7 +104,8 @@ class Search:
         judged = self.goal.incumbent
         for mask in self.space.keep_masks:
             self.counters.masks += 1
-            self._advance(self._surveyed(mask))
+            self.ledger.judged(mask, self.agenda.values(mask))
+            self._advance(self.agenda.turns(mask))
         while self._queue:
             bound, _, candidate = heapq.heappop(self._queue)
             if self.goal.incumbent is not None and bound >= self.goal.incumbent:
@@ -128,10 +126,10 @@ class Search:
         # Of equal bounds the latest goes first: it is the one whose tables are at hand.
         heapq.heappush(self._queue, (value, -next(self._ticket), candidate))
 
-    def _advance(self, rest: Iterator[tuple[int, Subproblem]]) -> None:
-        following = next(rest, None)
+    def _advance(self, rest: Iterator[Turn] | None) -> None:
+        following = None if rest is None else next(rest, None)
         if following is not None:
-            self._push(following[0], Candidate(following[1], rest))
+            self._push(following[0], replace(following[1], rest=rest))
 
     def _round(self, first: Candidate) -> list[Candidate]:
         """`first` and the surveyed candidates that come next, as long as an incumbent limits them."""
@@ -152,17 +150,25 @@ class Search:
             self._refine_loads(candidates)
             return
         subs = [candidate.sub for candidate in candidates]
-        found = self.bounder.bound(subs, [sub.limit(self.goal) for sub in subs], self.stop)
+        limits = [sub.limit(self.goal) for sub in subs]
+        within = [candidate.within for candidate in candidates]
+        found = self.bounder.bound(subs, limits, self.stop, within)
         # When stopped, the rest has no bounds: the one of the round's first candidate holds for all.
         left = []
         for candidate, bounds in zip(candidates, found, strict=False):
             self.counters.states += bounds.states
             self.counters.subproblems += 1
-            self.ledger.surveyed(candidate.sub)
+            self.ledger.surveyed(candidate.sub.mask, candidate.numbers)
             self.ledger.bounded(bounds)
-            if not bounds.empty:
-                left.append(replace(candidate, bounds=bounds))
+            if len(candidate.numbers) > 1:
+                self._part(candidate, bounds)
+            elif not bounds.empty:
+                left.append(replace(candidate, bounds=bounds, within=None))
         self._follow(left)
+
+    def _part(self, group: Candidate, bounds: LatticeBounds) -> None:
+        for value, part in self.agenda.parts(group, bounds):
+            self._push(value, part)
 
     def _refine_loads(self, candidates: list[Candidate]) -> None:
         """The same where only cycles count: by the load of one resource after the other."""
@@ -183,7 +189,7 @@ class Search:
             if self.stop():
                 return
         for candidate in candidates:
-            self.ledger.surveyed(candidate.sub)
+            self.ledger.surveyed(candidate.sub.mask, candidate.numbers)
         pairs = zip(candidates, known, strict=True)
         self._follow([candidate.decided_by(loads) for candidate, loads in pairs if loads is not None])
 
@@ -198,29 +204,6 @@ class Search:
                 self._lowest = value
             # Tables of many subproblems take memory; loads are bounded anew when it is the candidate's turn.
             self._push(value, replace(candidate, loads=()))
-
-    def _surveyed(self, mask: KeepMask) -> Iterator[tuple[int, Subproblem]]:
-        """Subproblems of `mask` in order of the survey's bounds, of closer ones where they are many."""
-        values = self.goal.values(*self.survey.bounds(mask))
-        self.ledger.judged(mask, values)
-        order = np.argsort(values, kind="stable")
-        yield from self._ascending(mask, order[:ROUND], values)
-        rest = order[ROUND:]
-        if self.goal.incumbent is not None:
-            rest = rest[values[rest] < float(self.goal.incumbent)]
-        # When stopped, nothing more is looked at: any bound that holds will do.
-        with suppress(Stopped):
-            closer = self.goal.values(*self.survey.closer(mask, rest))
-            values[rest] = np.maximum(values[rest], closer)
-        yield from self._ascending(mask, rest[np.argsort(values[rest], kind="stable")], values)
-
-    def _ascending(
-        self, mask: KeepMask, numbers: IntArray, values: FloatArray
-    ) -> Iterator[tuple[int, Subproblem]]:
-        """Subproblems of `mask` by rising bounds on the objective, as far as those are finite."""
-        for number in numbers[np.isfinite(values[numbers])].tolist():
-            sub = Subproblem(self.space, mask, self.survey.grid.spatial(number), self.quantum)
-            yield max(0, int(values[number])), sub
 
     def _dive(self, value: int, candidate: Candidate, most_nodes: int) -> None:
         """Follow the bounds, `value` or more, to a few mappings: a good incumbent makes tables small."""

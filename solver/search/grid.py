@@ -11,7 +11,7 @@ import numpy as np
 from solver.search.lattice import BoolArray, FloatArray, IntArray
 from solver.search.prices import Action, DataspaceFlow
 from solver.search.space import KeepMask, SearchSpace
-from solver.search.spatial import StageClass
+from solver.search.spatial import StageClass, StageTable
 from solver.search.stopping import Stop, Stopped, never
 
 PAIRS_AT_ONCE = 1 << 20
@@ -52,12 +52,17 @@ class SpatialGrid:
         pairs = zip(self.space.stages, self.choices, strict=True)
         return tuple(stage[int(index[number])] for stage, index in pairs)
 
+    @property
+    def _staged(self) -> Iterator[tuple[StageTable, IntArray]]:
+        """Stage by stage, all classes, and the places of those that the combinations have."""
+        return zip(self.space.stage_tables, self.choices, strict=True)
+
     @cached_property
     def above(self) -> tuple[FloatArray, ...]:
         """Instances in use of each level, and of the compute."""
         result = [np.ones(len(self))]
-        for stage, index in zip(self.space.stages, self.choices, strict=True):
-            result.append(result[-1] * np.array([float(c.units) for c in stage])[index])
+        for table, index in self._staged:
+            result.append(result[-1] * table.units[index])
         return tuple(result)
 
     @cached_property
@@ -97,9 +102,8 @@ class SpatialGrid:
     def unrolled_above(self) -> tuple[IntArray, ...]:
         """Lattice indices of what is unrolled above each level in any case, whichever members are chosen."""
         result = [np.zeros(len(self), dtype=np.int64)]
-        for stage, index in zip(self.space.stages, self.choices, strict=True):
-            own = np.array([_common(self.space, c) for c in stage], dtype=np.int64)
-            result.append(result[-1] + own[index])
+        for table, index in self._staged:
+            result.append(result[-1] + table.common[index])
         return tuple(result)
 
     @cached_property
@@ -108,8 +112,8 @@ class SpatialGrid:
         result = []
         for place in range(len(self.space.views)):
             products = [np.ones(len(self))]
-            for stage, index in zip(self.space.stages, self.choices, strict=True):
-                products.append(products[-1] * np.array([float(c.irrelevant[place]) for c in stage])[index])
+            for table, index in self._staged:
+                products.append(products[-1] * table.irrelevant[place, index])
             result.append(tuple(products))
         return tuple(result)
 
@@ -117,10 +121,7 @@ class SpatialGrid:
     def distinct(self) -> tuple[tuple[FloatArray, ...], ...]:
         """Per dataspace and stage, the distinct tiles among the children."""
         return tuple(
-            tuple(
-                np.array([float(c.distinct[place]) for c in stage])[index]
-                for stage, index in zip(self.space.stages, self.choices, strict=True)
-            )
+            tuple(table.distinct[place, index] for table, index in self._staged)
             for place in range(len(self.space.views))
         )
 
@@ -139,23 +140,14 @@ def spatial_grid(space: SearchSpace, stop: Stop = never) -> SpatialGrid:
     spans = np.zeros(1, dtype=np.int64)
     choices: list[IntArray] = []
     for level in reversed(range(len(space.levels))):
-        stage = space.stages[level]
-        own = np.array([_common(space, c) for c in stage], dtype=np.int64)
-        each = np.array([float(c.units) for c in stage])
-        inner, outer = _pairs(space, level, spans, own, stop)
-        spans, units = spans[inner] + own[outer], units[inner] * each[outer]
+        table = space.stage_tables[level]
+        inner, outer = _pairs(space, level, spans, table.common, stop)
+        spans, units = spans[inner] + table.common[outer], units[inner] * table.units[outer]
         choices = [outer, *(places[inner] for places in choices)]
     possible = (units >= float(space.mapspace.min_parallelism)) & (units <= float(space.problem.computes))
     chosen = [places[possible] for places in choices]
     order = np.lexsort(chosen[::-1])
     return SpatialGrid(space, tuple(places[order] for places in chosen))
-
-
-def _common(space: SearchSpace, stage: StageClass) -> int:
-    """Lattice index of the largest factors that divide those of all members of a class."""
-    lattice = space.lattice
-    members = [lattice.index(member.factors) for member in stage.members]
-    return int(lattice.exponents[members].min(axis=0).astype(np.int64) @ np.array(lattice.strides))
 
 
 def _pairs(

@@ -10,7 +10,7 @@ from solver.result import Evidence, MaskEvidence
 from solver.search.bounds import LatticeBounds
 from solver.search.core import Core
 from solver.search.goal import Goal
-from solver.search.lattice import FloatArray
+from solver.search.lattice import BoolArray, FloatArray, IntArray
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
@@ -18,11 +18,14 @@ from solver.search.survey import Survey
 
 @dataclass
 class _Entry:
-    """What was done for one keep mask; ``values`` are the survey's bounds on the objective."""
+    """What was done for one keep mask.
+
+    ``values`` are the survey's bounds on the objective, ``bounded`` the subproblems that it does not settle.
+    """
 
     tiles_left: list[int]
     values: FloatArray
-    bounded: int = 0
+    bounded: BoolArray
     states: int = 0
     nodes: int = 0
     core_variables: int = 0
@@ -37,15 +40,19 @@ class Ledger:
     def __init__(self, survey: Survey) -> None:
         self._survey = survey
         inner = len(survey.space.levels) - 1
-        self._entries = {mask: _Entry([0] * inner, np.empty(0)) for mask in survey.space.keep_masks}
+        none = np.empty(0)
+        self._entries = {
+            mask: _Entry([0] * inner, none, none.astype(np.bool_)) for mask in survey.space.keep_masks
+        }
 
     def judged(self, mask: KeepMask, values: FloatArray) -> None:
         """Note the survey's bounds on the objective, which decide when it is a subproblem's turn."""
         self._entries[mask].values = values
+        self._entries[mask].bounded = np.zeros(len(values), dtype=np.bool_)
 
-    def surveyed(self, sub: Subproblem) -> None:
-        """Note that the survey does not settle a subproblem, so that its lattice was bounded."""
-        self._entries[sub.mask].bounded += 1
+    def surveyed(self, mask: KeepMask, numbers: IntArray) -> None:
+        """Note that the survey does not settle subproblems, so that lattices were bounded."""
+        self._entries[mask].bounded[numbers] = True
 
     def bounded(self, bounds: LatticeBounds) -> None:
         """Note what a lattice had, and what its bounds left."""
@@ -73,12 +80,12 @@ class Ledger:
         return Evidence(goal.objective, tuple(masks))
 
     def _of_mask(self, mask: KeepMask, entry: _Entry) -> MaskEvidence:
-        surveyed = np.sort(entry.values)[entry.bounded :]
+        surveyed = entry.values[~entry.bounded]
         least = float(np.min(surveyed, initial=np.inf))
         return MaskEvidence(
             keep=self._survey.space.chains(mask),
             by_survey=len(surveyed),
-            by_lattice=entry.bounded - len(entry.branched | entry.solved),
+            by_lattice=int(entry.bounded.sum()) - len(entry.branched | entry.solved),
             by_branching=len(entry.branched - entry.solved),
             by_core=len(entry.solved),
             survey_bound=max(0, int(least)) if np.isfinite(least) else None,

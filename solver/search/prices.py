@@ -93,6 +93,36 @@ class BoundaryPrice:
             loads[:, term.resource] += np.maximum(words, 0.0) * float(term.share)
 
 
+@dataclass(frozen=True)
+class LinearPrice(BoundaryPrice):
+    """At most what words cost at a boundary, in floating point, rounded down.
+
+    ``rates`` has pairs (quanta per word, quanta that are subtracted): each comes to 0 at the least.
+    """
+
+    rates: tuple[tuple[float, float], ...]
+
+    def exact(self, delivered: int) -> int:
+        """Cost of `delivered` words, in whole quanta."""
+        return int(self.price(np.array([delivered]))[0])
+
+    def price(self, delivered: IntArray) -> IntArray:
+        """Cost of each entry of `delivered`."""
+        total = np.zeros(len(delivered))
+        for rate, minus in self.rates:
+            total += np.maximum(delivered * rate - minus, 0.0)
+        return _whole(total)
+
+    def increment(self, more: IntArray) -> IntArray:
+        """Least cost that `more` words add where nothing is subtracted."""
+        rate = math.fsum(rate for rate, minus in self.rates if not minus)
+        return _whole(more.astype(np.float64) * rate)
+
+
+def _whole(quanta: FloatArray) -> IntArray:
+    return np.minimum(quanta, float(LARGEST_TOTAL)).astype(np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
     """A bandwidth of a level: its reads, its writes (fills and updates), or both together."""

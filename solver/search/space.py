@@ -15,7 +15,7 @@ from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
 from solver.search.dataspaces import DataspaceView, Tables, tables, view
 from solver.search.lattice import BoolArray, IntArray, Lattice, Slot, Steps
-from solver.search.spatial import Factors, StageClass, fanout_choices
+from solver.search.spatial import Factors, StageClass, StageTable, fanout_choices
 from solver.search.stages import StageRules
 from solver.search.stopping import Stop, Stopped, never
 from solver.search.windows import Unrolling, relevant_words, sliding_words
@@ -136,6 +136,11 @@ class SearchSpace:
     def stages(self) -> tuple[tuple[StageClass, ...], ...]:
         """Per level, the classes of spatial choices below it."""
         return tuple(self._stage(places) for places in self.fanouts_below)
+
+    @cached_property
+    def stage_tables(self) -> tuple[StageTable, ...]:
+        """The same as arrays."""
+        return tuple(StageTable(stage, self.lattice) for stage in self.stages)
 
     def _stage(self, places: Sequence[int]) -> tuple[StageClass, ...]:
         fanouts = [self.architecture.fanouts[number] for number in places]

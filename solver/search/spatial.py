@@ -6,10 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from model.architecture import Fanout
 from model.choices import SideOrder
 from model.mapspace import SpatialRules
 from model.numbers import divisors
+from solver.search.lattice import Lattice
 
 Factors = tuple[int, ...]
 
@@ -109,3 +112,31 @@ class StageClass:
     def key(self) -> tuple[int, Factors, Factors, Factors]:
         """What tells this class from the others of its stage."""
         return self.units, self.irrelevant, self.distinct, self.windows
+
+
+class StageTable:
+    """The classes of a stage as arrays, an entry per class.
+
+    Attributes
+    ----------
+    units
+        Children in use per instance above, shape (classes,).
+    irrelevant, distinct
+        Of each dataspace, as in `StageClass`, shape (dataspaces, classes).
+    unrollings
+        Per class, the lattice indices of its members' factors.
+    common
+        Lattice index of the largest factors that divide those of all members, shape (classes,).
+    """
+
+    def __init__(self, classes: Sequence[StageClass], lattice: Lattice) -> None:
+        self.units = np.array([own.units for own in classes], dtype=np.float64)
+        self.irrelevant = np.array([own.irrelevant for own in classes], dtype=np.float64).T
+        self.distinct = np.array([own.distinct for own in classes], dtype=np.float64).T
+        self.unrollings = tuple(
+            np.array([lattice.index(member.factors) for member in own.members], dtype=np.int64)
+            for own in classes
+        )
+        strides = np.array(lattice.strides, dtype=np.int64)
+        least = (lattice.exponents[own].min(axis=0).astype(np.int64) for own in self.unrollings)
+        self.common = np.array([exponents @ strides for exponents in least], dtype=np.int64)

@@ -43,6 +43,22 @@ class Subproblem:
         """Product of the spatial factors above `level` that do not index dataspace `place`."""
         return math.prod(s.irrelevant[place] for s in self.spatial[:level])
 
+    def unrolls(self, outer: int, inner: int) -> bool:
+        """Whether any fanout between levels `outer` and `inner` is used."""
+        return self.above[outer] != self.above[inner]
+
+    def share(self, place: int, level: int) -> tuple[int, int]:
+        """What each instance of `level` gets of the words that deliver dataspace `place` once to all of them.
+
+        Numerator and denominator of that part.
+        """
+        return 1, self.above[level] // self.unused_above(place, level)
+
+    def unrollings(self, level: int) -> tuple[int, ...]:
+        """Lattice indices of the spatial factors below `level`, one of which is chosen."""
+        lattice = self.space.lattice
+        return tuple(dict.fromkeys(lattice.index(member.factors) for member in self.spatial[level].members))
+
     @cached_property
     def steps(self) -> int:
         """Cycles of the compute: product of all temporal bounds."""

@@ -10,10 +10,14 @@ from contextlib import suppress
 from fractions import Fraction
 from types import TracebackType
 
+import numpy as np
+
 from model.mapspace import Mapspace
 from solver.processes import Workers
 from solver.search.bounds import BoundTables, LatticeBounds, Survivors
-from solver.search.lattice import Steps
+from solver.search.grid import SpatialGrid
+from solver.search.groups import SubproblemGroup, together
+from solver.search.lattice import IntArray, Steps
 from solver.search.loads import LoadSubproblem
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.stopping import Stop, Stopped, never
@@ -37,9 +41,9 @@ Load = tuple[int | None, Fraction]
 Work = tuple[Subproblem, int, Survivors | None]
 """What to bound, limit, and tiles that are left."""
 
-Task = tuple[KeepMask, tuple[int, ...], int, Load | None, int, Survivors | None]
-"""Keep mask, place of the spatial class of each stage, quantum, what is bounded instead of the energy,
-limit, and tiles that are left."""
+Task = tuple[KeepMask, tuple[IntArray, ...], int, Load | None, int, Survivors | None]
+"""Keep mask, per stage the places of the spatial classes of each subproblem, quantum, what is bounded instead
+of the energy, limit, and tiles that are left."""
 
 
 class Bounder:
@@ -113,9 +117,12 @@ class Bounder:
             self._workers.end(wait=False)
         self._workers = None
 
-    def _places(self, sub: Subproblem) -> tuple[int, ...]:
+    def _places(self, sub: Subproblem) -> tuple[IntArray, ...]:
+        if isinstance(sub, SubproblemGroup):
+            return sub.grid.choices
         stages = zip(self._space.stages, sub.spatial, strict=True)
-        return tuple(next(i for i, own in enumerate(stage) if own is chosen) for stage, chosen in stages)
+        places = (next(i for i, own in enumerate(stage) if own is chosen) for stage, chosen in stages)
+        return tuple(np.array([place]) for place in places)
 
 
 def _is_answered(future: Future[BoundTables], stop: Stop) -> bool:
@@ -141,7 +148,7 @@ def _load(sub: Subproblem) -> Load | None:
 def _bound(task: Task) -> BoundTables:
     mask, places, quantum, load, limit, within = task
     space = _SPACES[0]
-    spatial = tuple(stage[place] for stage, place in zip(space.stages, places, strict=True))
-    sub = Subproblem(space, mask, spatial, quantum)
+    grid = SpatialGrid(space, places)
+    sub = together(grid, mask, quantum)
     priced = sub if load is None else LoadSubproblem.of(sub, *load)
     return LatticeBounds(priced, limit, within=within).tables

@@ -8,7 +8,7 @@ import pytest
 from model.mapspace import Mapspace
 from model.problem import Dataspace
 from solver.result import Status
-from solver.search import bounds, engine, leads
+from solver.search import agenda, bounds, engine, leads
 from tests import strategies
 from tests.bruteforce import optima
 from tests.reference_optima import OBJECTIVES
@@ -70,6 +70,6 @@ def test_the_best_mapping_is_not_ruled_out_where_there_are_many_subproblems(
 ):
     """All subproblems but the first of each keep mask are surveyed closely."""
     monkeypatch.setattr(strategies, "EINSUMS", CONVOLUTIONS)
-    monkeypatch.setattr(engine, "ROUND", 1)
+    monkeypatch.setattr(agenda, "FIRST_ALONE", 1)
     for mapspace in strategies.random_mapspaces(330 + seed, 10, 600):
         hold_search(mapspace, monkeypatch)

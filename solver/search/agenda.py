@@ -1,0 +1,124 @@
+"""The agenda of a search: in which order subproblems are bounded, and which of them together."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+
+from solver.search.bounds import LatticeBounds
+from solver.search.candidates import Candidate
+from solver.search.goal import Goal
+from solver.search.groups import halves, together
+from solver.search.lattice import FloatArray, IntArray
+from solver.search.space import KeepMask
+from solver.search.stopping import Stopped
+from solver.search.survey import Survey
+
+FIRST_ALONE = 8
+"""Subproblems of a keep mask that are bounded one by one, before groups of the others are."""
+
+SMALLEST_GROUP = 3
+"""Fewer subproblems than this are bounded one by one."""
+
+LARGEST_GROUP = 1 << 12
+"""More subproblems than this are not bounded together."""
+
+CREDIT = 32
+"""Subproblems that groups of similar size are taken to have settled before any is bounded."""
+
+PAYING, OVERHEAD = 1.5, 20_000
+"""Subproblems that a group has to settle on average, and how many more, times the size of the lattice.
+
+Where the lattice is small, most of a group's time goes into what the number of its subproblems decides.
+"""
+
+Turn = tuple[int, Candidate]
+"""A bound on the objective of a candidate, at which it is its turn, and the candidate."""
+
+
+class Agenda:
+    """Makes candidates of the subproblems that the survey leaves open."""
+
+    def __init__(self, survey: Survey, goal: Goal, quantum: int) -> None:
+        self._survey = survey
+        self._goal = goal
+        self._quantum = quantum
+        self._paying = PAYING + OVERHEAD / survey.space.lattice.size
+        self._values: dict[KeepMask, FloatArray] = {}
+        self._trials: Counter[int] = Counter()
+        self._settled: Counter[int] = Counter()
+
+    def values(self, mask: KeepMask) -> FloatArray:
+        """The survey's bounds on the objective; they rise where it looks more closely."""
+        if mask not in self._values:
+            self._values[mask] = self._goal.values(*self._survey.bounds(mask))
+        return self._values[mask]
+
+    def turns(self, mask: KeepMask) -> Iterator[Turn]:
+        """Candidates of `mask` by rising bounds: subproblems, and where these are many groups of them."""
+        values = self.values(mask)
+        order = np.argsort(values, kind="stable")
+        order = order[np.isfinite(values[order])]
+        for number in order[:FIRST_ALONE]:
+            yield self._turn(mask, np.array([number]))
+        rest = self._hopeful(mask, order[FIRST_ALONE:])
+        # When stopped, nothing more is looked at: any bound that holds will do.
+        with suppress(Stopped):
+            closer = self._goal.values(*self._survey.closer(mask, rest))
+            values[rest] = np.maximum(values[rest], closer)
+        parts = self._grouped(self._hopeful(mask, rest))
+        for part in sorted(parts, key=lambda numbers: float(values[numbers].min())):
+            yield self._turn(mask, part)
+
+    def parts(self, group: Candidate, bounds: LatticeBounds) -> Iterator[Turn]:
+        """The parts of a group that was bounded, as far as that does not settle them."""
+        mask, size = group.sub.mask, len(group.numbers)
+        self._trials[size.bit_length()] += 1
+        self._settled[size.bit_length()] += size * bounds.empty
+        numbers = self._hopeful(mask, group.numbers)
+        if bounds.empty or len(numbers) == 0:
+            return
+        for half in halves(self._survey.grid.chosen(numbers)):
+            for part in self._together(numbers[half]):
+                yield self._turn(mask, part, bounds)
+
+    def _hopeful(self, mask: KeepMask, numbers: IntArray) -> IntArray:
+        """Subproblems that the survey does not settle, by rising bounds."""
+        values = self.values(mask)[numbers]
+        most = math.inf if self._goal.incumbent is None else float(self._goal.incumbent)
+        return numbers[np.argsort(values, kind="stable")][: int((values < most).sum())]
+
+    def _grouped(self, numbers: IntArray) -> Iterator[IntArray]:
+        """Subproblems in groups; one by one where nothing limits their energy, so that nothing is settled."""
+        if self._goal.incumbent is None or not self._goal.counts_energy:
+            yield from numbers[:, None]
+            return
+        waiting = [numbers]
+        while waiting:
+            own = waiting.pop()
+            if len(own) > LARGEST_GROUP:
+                waiting += [own[half] for half in halves(self._survey.grid.chosen(own))]
+                continue
+            yield from self._together(own)
+
+    def _together(self, numbers: IntArray) -> Iterator[IntArray]:
+        """A group, or one subproblem after the other where groups of that size do not pay."""
+        size = len(numbers)
+        kind = size.bit_length()
+        pays = self._settled[kind] + CREDIT >= self._paying * self._trials[kind]
+        yield from (numbers,) if size >= SMALLEST_GROUP and pays else numbers[:, None]
+
+    def _turn(self, mask: KeepMask, numbers: IntArray, outer: LatticeBounds | None = None) -> Turn:
+        """The candidate of some subproblems of `mask`, part of a group with the bounds `outer`."""
+        survey, goal = self._survey, self._goal
+        fewest = float(survey.bounds(mask)[1][numbers].min())
+        sub = together(survey.grid.chosen(numbers), mask, self._quantum, math.floor(fewest))
+        value = max(0, int(self.values(mask)[numbers].min()))
+        if outer is None:
+            return value, Candidate(sub, numbers)
+        value = max(value, goal.value(outer.least, outer.least_cycles))
+        return value, Candidate(sub, numbers, within=outer.survivors)
