@@ -98,13 +98,14 @@ class Statistics:
     seconds
         Wall-clock time of the search.
     states
-        Tiles that fit, over all storage levels but the outermost one and all lattices that were bounded.
+        Tiles that fit and were not ruled out before, over all storage levels but the outermost one and all
+        lattices that were bounded.
     masks
         Keep masks looked at, for each objective anew.
     spatial_classes
         Combinations of spatial classes, one class per stage.
     subproblems
-        Pairs of both that the survey did not settle, so that they were bounded by their lattice.
+        Bounds by a lattice: of a pair of both that the survey did not settle, or of several pairs together.
     core_variables, core_calls
         Variables of the largest CP-SAT core, and the number of times CP-SAT was called.
     mappings_priced

@@ -140,7 +140,7 @@ class SearchSpace:
     @cached_property
     def stage_tables(self) -> tuple[StageTable, ...]:
         """The same as arrays."""
-        return tuple(StageTable(stage, self.lattice) for stage in self.stages)
+        return tuple(StageTable(stage, self.lattice, len(self.views)) for stage in self.stages)
 
     def _stage(self, places: Sequence[int]) -> tuple[StageClass, ...]:
         fanouts = [self.architecture.fanouts[number] for number in places]

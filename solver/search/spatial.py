@@ -115,7 +115,7 @@ class StageClass:
 
 
 class StageTable:
-    """The classes of a stage as arrays, an entry per class.
+    """The classes of a stage, of which there may be none, as arrays with an entry per class.
 
     Attributes
     ----------
@@ -129,10 +129,11 @@ class StageTable:
         Lattice index of the largest factors that divide those of all members, shape (classes,).
     """
 
-    def __init__(self, classes: Sequence[StageClass], lattice: Lattice) -> None:
+    def __init__(self, classes: Sequence[StageClass], lattice: Lattice, dataspaces: int) -> None:
+        shape = len(classes), dataspaces
         self.units = np.array([own.units for own in classes], dtype=np.float64)
-        self.irrelevant = np.array([own.irrelevant for own in classes], dtype=np.float64).T
-        self.distinct = np.array([own.distinct for own in classes], dtype=np.float64).T
+        self.irrelevant = np.array([own.irrelevant for own in classes], dtype=np.float64).reshape(shape).T
+        self.distinct = np.array([own.distinct for own in classes], dtype=np.float64).reshape(shape).T
         self.unrollings = tuple(
             np.array([lattice.index(member.factors) for member in own.members], dtype=np.int64)
             for own in classes
