@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +20,7 @@ from solver.search.orders import OrderClass, SlotOrders
 from solver.search.rows import CLOSED
 from solver.search.spatial import StageChoice
 from solver.search.stopping import Stop
+from solver.search.subproblem import Subproblem
 from solver.search.walk import InnerTiles, Walk
 
 
@@ -86,7 +88,7 @@ class Branching:
         if not self._may_improve(node, self.sub.cycles(np.array(node.busiest))):
             return
         state = node.state(self.space.views)
-        if any(node.no_better_than(other) for other in self._refuted.get(state, ())):
+        if any(self._no_better(node, other) for other in self._refuted.get(state, ())):
             return
         self.expanded += 1
         if self.exhausted_budget:
@@ -98,9 +100,27 @@ class Branching:
         if not found and self._ties == ties and not self.exhausted_budget and not self.stop():
             self._refuted.setdefault(state, []).append(node)
 
+    def _no_better(self, node: Node, other: Node) -> bool:
+        """Whether `other`, in the same state, spent no more on anything."""
+        return self._spent(other) <= self._spent(node) and bool((other.loads <= node.loads).all())
+
     def _may_improve(self, node: Node, cycles: int) -> bool:
         """Whether mappings of `node` may improve that take `cycles` or more."""
         return self.sub.improves(self.goal, self.bounds.constant + node.least * self.sub.quantum, cycles)
+
+    @cached_property
+    def _unrounded(self) -> Subproblem:
+        return self.sub if self.sub.quantum == 1 else replace(self.sub, quantum=1)
+
+    def _spent(self, node: Node) -> int:
+        """What the boundaries of a node and outside cost, without the rounding of the tables."""
+        prices = self._unrounded.prices
+        return sum(prices[place][level].exact(words) for place, level, words in node.delivered)
+
+    def _too_dear(self, node: Node) -> bool:
+        """Whether a leaf is no better than the incumbent once its prices are not rounded."""
+        least = self._unrounded.constant + self._spent(node)
+        return not self.sub.improves(self.goal, least, self.sub.cycles(np.array(node.busiest)))
 
     def _tied(self, node: Node) -> bool:
         """Whether a leaf is no better than the incumbent once the cost model's doubles are looked at."""
@@ -111,6 +131,8 @@ class Branching:
 
     def _inside(self, node: Node) -> Iterator[Skeleton]:
         if node.level == len(self.space.levels) - 1:
+            if self._too_dear(node):
+                return
             if self._tied(node):
                 self._ties += 1
                 return

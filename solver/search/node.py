@@ -114,10 +114,6 @@ class Node:
         )
         return (self.level, self.tile, self.in_place, self.signature, self.leads, moves)
 
-    def no_better_than(self, other: Node) -> bool:
-        """Whether `other`, in the same state, spent no more on anything."""
-        return other.energy <= self.energy and bool((other.loads <= self.loads).all())
-
     def moves_outside(self, view: DataspaceView, component: Component) -> Iterator[SlotMoves]:
         """How far the loops outside of the tile move `component`, slot by slot outwards.
 

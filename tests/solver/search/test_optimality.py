@@ -1,6 +1,7 @@
 """The optimizer against complete enumeration, priced by the plain cost model."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -10,12 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from model.cost import evaluate
 from model.mapping import FanoutMapping, Mapping
 from model.mapspace import Mapspace
+from model.spec.timeloop import load_timeloop
 from solver.result import Options, Result, Status, Termination
-from solver.search import engine, map_einsum
+from solver.search import engine, map_einsum, mapper
 from solver.search.lattice import IntArray
 from solver.search.space import SearchSpace
 from tests import strategies
 from tests.bruteforce import Objective, axis_choices, objective_value, optima
+from tests.conftest import REPOSITORY
 from tests.reference_optima import FOLDER, NAMES, OBJECTIVES, load_reference
 from tests.solver.search.unusual import (
     alike_mapspaces,
@@ -102,6 +105,44 @@ def test_windows_along_what_other_dataspaces_use(seed: int, monkeypatch: pytest.
     """A loop that leaves nothing in place may lead a window."""
     monkeypatch.setattr(strategies, "EINSUMS", (windows_anywhere,))
     compare(random_mapspaces(seed, 12, 1500), OBJECTIVES)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounded_prices_lose_nothing(seed: int, monkeypatch: pytest.MonkeyPatch):
+    """Tables that tell few energies apart leave it to branching, which prices leaves exactly."""
+    exact = mapper._quantum
+    monkeypatch.setattr(mapper, "_quantum", lambda survey: exact(survey) * (7, 97, 4001)[seed])
+    compare(random_mapspaces(60 + seed, 15, 600), ("energy", "edp", ("latency", "energy")))
+
+
+ATTENTION = """
+problem:
+  version: 0.4
+  shape:
+    name: long-attention
+    dimensions: [head, query, key, embed]
+    data_spaces:
+    - {name: Weights, projection: [[[head]], [[key]], [[embed]]]}
+    - {name: Inputs, projection: [[[head]], [[query]], [[embed]]]}
+    - {name: Outputs, projection: [[[head]], [[query]], [[key]]], read_write: true}
+  instance: {head: 32, query: 32768, key: 32768, embed: 128}
+"""
+
+
+def test_mappings_that_only_rounding_makes_better_are_not_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Some 18,000 choices of factors cost as much as the best, and a little less by rounded prices."""
+    layer = tmp_path / "attention.yaml"
+    layer.write_text(ATTENTION, encoding="utf-8")
+    mapspace = load_timeloop([REPOSITORY / "specs" / "architectures" / "smv_like.yaml", layer]).mapspace
+    completed, complete = [], engine.Search._complete
+    monkeypatch.setattr(
+        engine.Search, "_complete", lambda *given: completed.append(given) or complete(*given)
+    )
+    result = solve(mapspace, "energy")
+    assert result.status is Status.OPTIMAL
+    assert 0 < len(completed) < 50
 
 
 @pytest.mark.parametrize("first_nodes", [0, 200])
