@@ -24,17 +24,17 @@ FIRST_ALONE = 8
 SMALLEST_GROUP = 3
 """Fewer subproblems than this are bounded one by one."""
 
-LARGEST_GROUP = 1 << 12
+LARGEST_GROUP = 128
 """More subproblems than this are not bounded together."""
 
 CREDIT = 32
 """Subproblems that groups of similar size are taken to have settled before any is bounded."""
 
-PAYING, OVERHEAD = 1.5, 20_000
-"""Subproblems that a group has to settle on average, and how many more, times the size of the lattice.
+PAYING = 1.2
+"""Subproblems that a group has to settle on average, per subproblem that could be bounded in its time."""
 
-Where the lattice is small, most of a group's time goes into what the number of its subproblems decides.
-"""
+STATES_ALONE, STATES_TOGETHER = 5_000, 40_000
+"""States of a lattice that take as long as all else does that a subproblem, or a group, needs."""
 
 Turn = tuple[int, Candidate]
 """A bound on the objective of a candidate, at which it is its turn, and the candidate."""
@@ -47,10 +47,10 @@ class Agenda:
         self._survey = survey
         self._goal = goal
         self._quantum = quantum
-        self._paying = PAYING + OVERHEAD / survey.space.lattice.size
         self._values: dict[KeepMask, FloatArray] = {}
         self._trials: Counter[int] = Counter()
         self._settled: Counter[int] = Counter()
+        self._states: Counter[int] = Counter()
 
     def values(self, mask: KeepMask) -> FloatArray:
         """The survey's bounds on the objective; they rise where it looks more closely."""
@@ -74,12 +74,16 @@ class Agenda:
         for part in sorted(parts, key=lambda numbers: float(values[numbers].min())):
             yield self._turn(mask, part)
 
-    def parts(self, group: Candidate, bounds: LatticeBounds) -> Iterator[Turn]:
-        """The parts of a group that was bounded, as far as that does not settle them."""
-        mask, size = group.sub.mask, len(group.numbers)
+    def bounded(self, candidate: Candidate, bounds: LatticeBounds) -> None:
+        """Note what bounding a candidate took, and what it settled: it tells whether groups pay."""
+        size = len(candidate.numbers)
         self._trials[size.bit_length()] += 1
         self._settled[size.bit_length()] += size * bounds.empty
-        numbers = self._hopeful(mask, group.numbers)
+        self._states[size.bit_length()] += bounds.states
+
+    def parts(self, group: Candidate, bounds: LatticeBounds) -> Iterator[Turn]:
+        """The parts of a group that was bounded, as far as that does not settle them."""
+        mask, numbers = group.sub.mask, self._hopeful(group.sub.mask, group.numbers)
         if bounds.empty or len(numbers) == 0:
             return
         for half in halves(self._survey.grid.chosen(numbers)):
@@ -109,8 +113,13 @@ class Agenda:
         """A group, or one subproblem after the other where groups of that size do not pay."""
         size = len(numbers)
         kind = size.bit_length()
-        pays = self._settled[kind] + CREDIT >= self._paying * self._trials[kind]
+        pays = self._settled[kind] + CREDIT >= PAYING * self._slower(kind) * self._trials[kind]
         yield from (numbers,) if size >= SMALLEST_GROUP and pays else numbers[:, None]
+
+    def _slower(self, kind: int) -> float:
+        """How many subproblems can be bounded while a group of some size is."""
+        alone, group = (self._states[own] / max(1, self._trials[own]) for own in (1, kind))
+        return (max(group, alone) + STATES_TOGETHER) / (alone + STATES_ALONE)
 
     def _turn(self, mask: KeepMask, numbers: IntArray, outer: LatticeBounds | None = None) -> Turn:
         """The candidate of some subproblems of `mask`, part of a group with the bounds `outer`."""

@@ -160,6 +160,7 @@ class Search:
             self.counters.subproblems += 1
             self.ledger.surveyed(candidate.sub.mask, candidate.numbers)
             self.ledger.bounded(bounds)
+            self.agenda.bounded(candidate, bounds)
             if len(candidate.numbers) > 1:
                 self._part(candidate, bounds)
             elif not bounds.empty:

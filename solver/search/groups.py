@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -135,10 +135,10 @@ class SubproblemGroup(Subproblem):
         return energy
 
     def unrolling(self, level: int) -> Unrolling:
-        """Spatial factors of the window dimensions above `level`, as far as all subproblems have the same."""
+        """What the spatial factors of the window dimensions above `level` have in common."""
         chosen = zip(self.space.stages[:level], self._classes[:level], strict=True)
-        windows = [[stage[own].windows for own in classes] for stage, classes in chosen]
-        common = [own[0] if len({*own}) == 1 else (1,) * len(self.space.active) for own in windows]
+        windows = ([stage[own].windows for own in classes] for stage, classes in chosen)
+        common = [reduce(lambda one, other: tuple(map(math.gcd, one, other)), own) for own in windows]
         return self.space.unrolling(common)
 
     def feasible(self, level: int) -> IntArray:
