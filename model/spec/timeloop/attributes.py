@@ -11,7 +11,7 @@ from model.spec.expressions import evaluate
 from model.spec.fields import NO_NAMES, Names
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.sizes import check_count
-from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError, to_plain
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 
 _WORD = re.compile(r"[.'\"]?[A-Za-z_]\w*")
 """A word of an expression; one behind a dot or a quotation mark is no name of its own."""
@@ -27,7 +27,7 @@ class Attribute:
     Parameters
     ----------
     value
-        A scalar, or a plain list or dict as written.
+        A scalar, or a plain list or dict of values.
     node
         The value's node, whose text gives numbers exactly; an expression's holds its value.
     key
@@ -117,15 +117,22 @@ class _Resolver:
         self._open.pop()
         return self._values[name]
 
-    def _evaluate(self, name: str, node: Node) -> object:
-        if not isinstance(node, ScalarNode) or node.quoted or not isinstance(node.value, str):
-            return to_plain(node)
+    def _evaluate(self, name: str, node: Node, inside: bool = False) -> object:
+        """Return the value of an attribute, or of what stands `inside` of one."""
+        if isinstance(node, SequenceNode):
+            return [self._evaluate(name, item, inside=True) for item in node.items]
+        if isinstance(node, MappingNode):
+            return {key.text: self._evaluate(name, item, inside=True) for key, item in node.entries}
+        assert isinstance(node, ScalarNode)
+        if node.quoted or not isinstance(node.value, str):
+            return node.value
         words = dict.fromkeys(_WORD.findall(node.text))
         asked = _OF_NODES.findall(node.text)
         # An attribute that names itself means the inherited one: `depth: depth * 2`.
         siblings = [word for word in words if word in self._node and word != name]
         names = {**self._outer, **{word: self.value(word) for word in siblings}}
-        if not asked and not any(word in names for word in words) and words and "(" not in node.text:
+        calls = "(" in node.text and not inside
+        if not asked and not any(word in names for word in words) and words and not calls:
             return node.text
         return evaluate(node, {**self._nodes, **names} if asked else names)
 

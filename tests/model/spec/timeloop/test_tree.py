@@ -88,7 +88,8 @@ def test_attributes_and_meshes_of_nodes_above_stand_in_expressions():
     array = f"  - !Container\n    name: grid\n    spatial:\n      meshX: {asked}\n"
     fixed = "    constraints: {temporal: {factors: [C=grid.spatial.meshY]}}\n"
     text = spec(
-        "variables: {SHARES: {rows: [2, 4]}}\n", arch=architecture(DRAM, buffer, array, SPAD + fixed, MAC)
+        "variables: {KIB: 2, SHARES: {rows: [2, KIB * 2, KiB (each)]}}\n",
+        arch=architecture(DRAM, buffer, array, SPAD + fixed, MAC),
     )
     architecture_read = load(text).mapspace.architecture
     assert architecture_read.levels[1].size_words == 4 * 4
