@@ -135,7 +135,7 @@ class Evaluator:
             case ast.Call(func=ast.Name(id=name) as function, args=arguments, keywords=[]):
                 return self._called(name, function, [self._value(argument, depth) for argument in arguments])
             case ast.Call(func=ast.Attribute(attr=name) as function) if path := _path(function):
-                hint = f"write `{name}`" if name in FUNCTIONS else None
+                hint = f"write `{name}`" if name in FUNCTIONS else _instead_of(path)
                 raise SpecError(f"there is no function `{path}`", self._text.at(function), hint=hint)
         raise SpecError("this is not allowed in an expression", self._text.at(node))
 
@@ -215,6 +215,11 @@ def _stem(node: ast.expr) -> str:
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def _instead_of(method: str) -> str | None:
+    node, _, name = method.rpartition(".")
+    return f"write `{node}.spatial.meshX * {node}.spatial.meshY`" if name == "get_fanout" else None
 
 
 def _usable(value: object, name: str) -> object:

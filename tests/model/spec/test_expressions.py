@@ -119,6 +119,7 @@ def test_errors(text: str, message: str):
         ("kind * 3", "`kind` is the text `SRAM`"),
         ("math.ceil(3)", "write `ceil`"),
         ("math.sin(3)", None),
+        ("row.get_fanout()", "write `row.spatial.meshX * row.spatial.meshY`"),
         ("min(4", "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"),
         ("widht", "did you mean `width`?"),
         ("heights[0].dept", "did you mean `depth`?"),
