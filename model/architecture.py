@@ -208,6 +208,15 @@ class Architecture:
         """The fanouts, outermost first."""
         return tuple(node for node in self.nodes if isinstance(node, Fanout))
 
+    @property
+    def components(self) -> tuple[tuple[StorageLevel | Compute, int], ...]:
+        """The storage levels, outermost first, and the compute, each with the number of its instances."""
+        levels = zip(self.storage_indices, self.levels, strict=True)
+        return (
+            *((level, self.instances_above(position)) for position, level in levels),
+            (self.compute, self.compute_instances),
+        )
+
     def instances_above(self, position: int) -> int:
         """Total instances of a node at `position` (``len(nodes)`` for the compute)."""
         return math.prod(node.size for node in self.nodes[:position] if isinstance(node, Fanout))

@@ -30,7 +30,7 @@ from model.energy.estimator import Primitive, assumed_unit, find_primitive, know
 from model.energy.request import CLASS, EnergyError
 from model.energy.technology import asks_for_placeholders
 from model.spec.expressions import evaluate
-from model.spec.source import ScalarNode, Span, did_you_mean
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, did_you_mean
 
 MAX_NESTING = 16
 MAX_COMPONENTS = 50_000
@@ -253,7 +253,7 @@ class Library:
         for name, default in compound.attributes:
             if name in attributes:
                 continue
-            if not is_placeholder(default.value):
+            if not isinstance(default, ScalarNode) or not is_placeholder(default.value):
                 names[name] = _evaluated(default, names)
             elif name not in process:
                 raise missing_attribute(name, compound.name)
@@ -322,8 +322,16 @@ def _number(node: ScalarNode, names: Mapping[str, object]) -> float:
     return value
 
 
-def _evaluated(node: ScalarNode, names: Mapping[str, object]) -> object:
-    """Value of an attribute: an expression, or a word that names nothing and stands for itself."""
+def _evaluated(node: Node, names: Mapping[str, object]) -> object:
+    """Value of an attribute: an expression, or a word that names nothing and stands for itself.
+
+    Lists and mappings hold such values.
+    """
+    if isinstance(node, SequenceNode):
+        return [_evaluated(item, names) for item in node.items]
+    if isinstance(node, MappingNode):
+        return {key.text: _evaluated(value, names) for key, value in node.entries}
+    assert isinstance(node, ScalarNode)
     if node.quoted or not isinstance(node.value, str):
         return node.value
     if node.text in names:

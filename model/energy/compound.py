@@ -26,6 +26,8 @@ _INDEXED_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[(.*)\])?", re.DOTALL)
 
 T = TypeVar("T")
 Arguments = tuple[tuple[str, ScalarNode], ...]
+Defaults = tuple[tuple[str, Node], ...]
+"""Attributes by name: scalars, or lists and mappings out of which expressions take values."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Subcomponent:
     name: str
     indices: IndexRange | None
     component_class: str
-    attributes: Arguments
+    attributes: Defaults
     area_scale: ScalarNode | None
     energy_scale: ScalarNode | None
     span: Span
@@ -87,7 +89,7 @@ class CompoundClass:
     """A class with attributes and their defaults, subcomponents, and actions."""
 
     name: str
-    attributes: Arguments
+    attributes: Defaults
     subcomponents: Mapping[str, Subcomponent]
     actions: Mapping[str, CompoundAction]
     span: Span
@@ -140,7 +142,7 @@ def _load_class(node: Node) -> CompoundClass:
     actions = [_load_action(item) for item in items_of(entry.get("actions"), "`actions`")]
     return CompoundClass(
         name,
-        _load_arguments(entry.get("attributes"), "`attributes`"),
+        _load_attributes(entry.get("attributes")),
         _by_name(((part.name, part.span, part) for part in subcomponents), "subcomponents"),
         _by_name(((action.name, action.span, action) for action in actions), "actions"),
         name_node.span,
@@ -154,7 +156,7 @@ def _load_subcomponent(node: Node) -> Subcomponent:
         name,
         indices,
         as_name(entry.require("class", f"the subcomponent `{name}`"), "the subcomponent's `class`"),
-        _load_arguments(entry.get("attributes"), "`attributes`"),
+        _load_attributes(entry.get("attributes")),
         _scale(entry, AREA_SCALES, "a subcomponent"),
         _scale(entry, ("energy_scale",), "a subcomponent"),
         entry.span,
@@ -183,6 +185,14 @@ def _load_step(node: Node) -> Step:
         _scale(entry, _ENERGY_SCALES, "an action of a subcomponent"),
         entry.span,
     )
+
+
+def _load_attributes(node: Node | None) -> Defaults:
+    if node is None or (isinstance(node, ScalarNode) and node.value is None):
+        return ()
+    if not isinstance(node, MappingNode):
+        raise SpecError("`attributes` must be a mapping", node.span)
+    return tuple((key.text, value) for key, value in node.entries)
 
 
 def _load_arguments(node: Node | None, what: str) -> Arguments:

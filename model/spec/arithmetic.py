@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 _Value = TypeVar("_Value")
@@ -83,6 +83,31 @@ def number(value: object) -> float:
     raise TypeError(f"a number is needed, not {type_name(value)}")
 
 
+def item(values: object, key: object) -> object:
+    """Return ``values[key]`` of a list or a mapping.
+
+    Raises
+    ------
+    TypeError
+        For values that hold no others, or a place in a list that is no whole number.
+    ValueError
+        For a place or a key that there is not.
+    """
+    if isinstance(values, Mapping):
+        if isinstance(key, str) and key in values:
+            return values[key]
+        raise ValueError(f"the mapping has no `{key}`")
+    if not isinstance(values, (list, tuple)):
+        raise TypeError(f"a list or a mapping is needed, not {type_name(values)}")
+    if not isinstance(key, int):
+        raise TypeError(f"a place in a list is a whole number, not {type_name(key)}")
+    if not -len(values) <= key < len(values):
+        raise ValueError(
+            f"the list has no place {key}: its places are counted from 0, and it has {len(values)}"
+        )
+    return values[key]
+
+
 def container(value: object) -> Sequence[object]:
     """Return `value` if it is a list or a text; TypeError otherwise."""
     if isinstance(value, (str, list, tuple)):
@@ -111,6 +136,8 @@ def type_name(value: object) -> str:
         return "a text"
     if isinstance(value, (list, tuple)):
         return "a list"
+    if isinstance(value, Mapping):
+        return "a mapping"
     described: str = getattr(value, "described", f"a {type(value).__name__}")
     return described
 

@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 
-from model.spec.arithmetic import bounded, calculate, container, number, ordered, type_name
+from model.spec.arithmetic import bounded, calculate, container, item, number, ordered, type_name
 from model.spec.functions import FUNCTIONS
 from model.spec.source import ScalarNode, Span, SpecError, did_you_mean
 from model.spec.syntax import LONGEST, ExpressionText
@@ -45,8 +45,9 @@ def evaluate(text_or_node: str | ScalarNode, names: Mapping[str, object]) -> int
     """Return the value of an expression.
 
     Expressions hold numbers, texts, names, ``+ - * / // % **``, comparisons, ``and or not``,
-    ``a if c else b``, ``in``, lists, and calls of the functions in `model.spec.functions`. A name may
-    have dots, and is looked up as a whole. Nothing else of Python is understood.
+    ``a if c else b``, ``in``, lists, places in lists and keys of mappings (``sizes[0]``,
+    ``sizes["glb"]``), and calls of the functions in `model.spec.functions`. A name may have dots: it is
+    looked up as a whole, or else leads from mapping to mapping. Nothing else of Python is understood.
 
     Parameters
     ----------
@@ -113,10 +114,12 @@ class Evaluator:
         match node:
             case ast.Constant(value=bool() | int() | float() | str() as constant):
                 return bounded(constant)
-            case ast.Name(id=name):
-                return self._named(name, node)
-            case ast.Attribute() if path := _path(node):
-                return self._named(path, node)
+            case ast.Name() | ast.Attribute() if path := _path(node):
+                return self._led_to(path, node, depth)
+            case ast.Attribute(value=held, attr=key) if _stem(held):
+                return self._item(node, held, key, depth)
+            case ast.Subscript(value=held, slice=place) if not isinstance(place, ast.Slice):
+                return self._item(node, held, self._value(place, depth), depth)
             case ast.BinOp(left=left, op=symbol, right=right) if type(symbol) in _BINARY:
                 return calculate(_BINARY[type(symbol)], self._value(left, depth), self._value(right, depth))
             case ast.UnaryOp(op=sign, operand=operand) if type(sign) in _UNARY:
@@ -132,7 +135,7 @@ class Evaluator:
             case ast.Call(func=ast.Name(id=name) as function, args=arguments, keywords=[]):
                 return self._called(name, function, [self._value(argument, depth) for argument in arguments])
             case ast.Call(func=ast.Attribute(attr=name) as function) if path := _path(function):
-                hint = f"write `{name}`" if name in FUNCTIONS else None
+                hint = f"write `{name}`" if name in FUNCTIONS else _instead_of(path)
                 raise SpecError(f"there is no function `{path}`", self._text.at(function), hint=hint)
         raise SpecError("this is not allowed in an expression", self._text.at(node))
 
@@ -152,8 +155,24 @@ class Evaluator:
             return _CONSTANTS[name]
         if name in FUNCTIONS:
             raise SpecError(f"`{name}` is a function and needs arguments in parentheses", self._text.at(node))
-        hint = did_you_mean(name, (*self._names, *_CONSTANTS))
+        known = (*self._names, *_CONSTANTS)
+        hint = did_you_mean(name, known) or did_you_mean(name.partition(".")[0], known)
         raise SpecError(f"`{name}` is not defined here", self._text.at(node), hint=hint)
+
+    def _led_to(self, path: str, node: ast.Name | ast.Attribute, depth: int) -> object:
+        """Return the value of a name with dots: its own, or what the mapping holds that it begins with."""
+        stem = path.partition(".")[0]
+        leads = path not in self._names and isinstance(self._names.get(stem), Mapping)
+        if isinstance(node, ast.Attribute) and leads:
+            return self._item(node, node.value, node.attr, depth)
+        return self._named(path, node)
+
+    def _item(self, node: ast.expr, held: ast.expr, key: object, depth: int) -> object:
+        values = self._value(held, depth)
+        if isinstance(values, Mapping) and isinstance(key, str) and key not in values:
+            hint = did_you_mean(key, [str(name) for name in values])
+            raise SpecError(f"there is no `{key}` here", self._text.at(node), hint=hint)
+        return _usable(item(values, key), str(key))
 
     def _called(self, name: str, function: ast.expr, arguments: list[object]) -> object:
         if name not in FUNCTIONS:
@@ -191,7 +210,19 @@ def _path(node: ast.expr) -> str:
     return ".".join((node.id, *reversed(parts))) if isinstance(node, ast.Name) else ""
 
 
+def _stem(node: ast.expr) -> str:
+    """Return the name that a chain of keys and places begins with, such as ``sizes`` of ``sizes[0].glb``."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _instead_of(method: str) -> str | None:
+    node, _, name = method.rpartition(".")
+    return f"write `{node}.spatial.meshX * {node}.spatial.meshY`" if name == "get_fanout" else None
+
+
 def _usable(value: object, name: str) -> object:
-    if isinstance(value, (int, float, str, list, tuple)):
+    if isinstance(value, (int, float, str, list, tuple, Mapping)):
         return value
     raise TypeError(f"`{name}` is {type_name(value)}")

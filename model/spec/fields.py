@@ -172,7 +172,7 @@ def as_int(
     """Return a whole number from `minimum` to `maximum`; SpecError otherwise."""
     value = value_of(node, names, what)
     if isinstance(value, (bool, str)) or not _is_whole(value):
-        raise _no_number(node, value, f"{what} must be a whole number")
+        raise _unfit(node, value, f"{what} must be a whole number")
     number = int(value)
     if minimum is not None and number < minimum:
         raise SpecError(f"{what} must be at least {minimum}, but is {_shown(node, number)}", node.span)
@@ -181,7 +181,8 @@ def as_int(
     return number
 
 
-def _no_number(node: Node, value: object, demand: str) -> SpecError:
+def _unfit(node: Node, value: object, demand: str) -> SpecError:
+    """Return the error for a value that is none of what is asked for."""
     if not isinstance(node, ScalarNode) or not node.quoted:
         return SpecError(f"{demand}, but is `{_shown(node, value)}`", node.span)
     hint = "what stands in quotes is text: leave them out" if _starts_with(node, ("'", '"')) else None
@@ -209,7 +210,7 @@ def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
         return _exact(scalar.text, node, what)
     value = value_of(node, names, what)
     if isinstance(value, (bool, str)):
-        raise _no_number(node, value, f"{what} must be a number")
+        raise _unfit(node, value, f"{what} must be a number")
     return _exact(repr(value), node, what)
 
 
@@ -219,7 +220,7 @@ def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
     is_word = isinstance(scalar.value, str) and scalar.value.isidentifier() and scalar.value not in names
     value = scalar.text if is_word else value_of(node, names, what)
     if not isinstance(value, bool) and value not in (0, 1):
-        raise SpecError(f"{what} must be true or false, but is `{_shown(node, value)}`", node.span)
+        raise _unfit(node, value, f"{what} must be true or false")
     return bool(value)
 
 

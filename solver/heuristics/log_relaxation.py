@@ -26,8 +26,9 @@ MOST_KEEP_MASKS = 4096
 class LogRelaxation:
     """Minimises a weighted sum of logarithms: filled buffers, cycles, and words moved.
 
-    Every level keeps what it may while CP-SAT decides; the loops that come out are then priced with all
-    choices of kept dataspaces. All solutions on the way to the best one are priced as they are found.
+    Every level keeps what it may while CP-SAT decides, or what it must if that has no solution; the loops
+    that come out are then priced with all choices of kept dataspaces. All solutions on the way to the best
+    one are priced as they are found.
 
     Parameters
     ----------
@@ -48,15 +49,18 @@ class LogRelaxation:
         self._seconds = seconds
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Solve the relaxation once, and price what comes out."""
+        """Solve the relaxation, and price what comes out."""
         if not all(len(options) for options in pricing.rules.keep_options):
             raise MapperError("the rules of the mapspace leave no mapping")
         share = COMPUTE_SHARE[pricing.objectives[0]] if self._compute is None else self._compute
-        fullest = [options[np.argmax(options.sum(axis=1))] for options in pricing.rules.keep_options]
-        kept = np.stack(fullest, axis=1)
-        model = LogModel(pricing.rules, kept, Weights(self._utilization, share, 1 - share))
-        decoder = _Decoder(mapspace, pricing, _keep_masks(pricing.rules.keep_options, kept))
-        _solve(model, decoder, pricing, self._seconds)
+        weights = Weights(self._utilization, share, 1 - share)
+        deadline = time.monotonic() + self._seconds
+        for chosen in (np.argmax, np.argmin):
+            kept = np.stack([own[chosen(own.sum(axis=1))] for own in pricing.rules.keep_options], axis=1)
+            decoder = _Decoder(mapspace, pricing, _keep_masks(pricing.rules.keep_options, kept))
+            if _solve(LogModel(pricing.rules, kept, weights), decoder, pricing, deadline):
+                return
+        raise MapperError("the relaxation has no solution")
 
 
 class _Decoder:
@@ -77,9 +81,8 @@ class _Decoder:
         )
 
 
-def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, seconds: float) -> None:
-    """Price every solution as CP-SAT finds it; `MapperError` if there is none."""
-    deadline = time.monotonic() + seconds
+def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, deadline: float) -> bool:
+    """Price every solution as CP-SAT finds it, and return whether there are any; `MapperError` when late."""
     answers = 0
 
     def on_answer(answer: Answer) -> None:
@@ -93,16 +96,15 @@ def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, seconds: float)
         lambda: pricing.seconds_left <= 0 or time.monotonic() > deadline,
         on_answer,
     )
-    if outcome.is_infeasible:
-        raise MapperError("the relaxation has no solution")
-    if answers == 0:
+    if answers == 0 and not outcome.is_infeasible:
         raise MapperError("no solution of the relaxation was found in time")
+    return answers > 0
 
 
-def _keep_masks(options: Sequence[Booleans], fullest: Booleans) -> Booleans:
-    """All choices of kept dataspaces, shape ``(masks, levels, dataspaces)``; if too many, the fullest."""
+def _keep_masks(options: Sequence[Booleans], kept: Booleans) -> Booleans:
+    """All choices of kept dataspaces, shape ``(masks, levels, dataspaces)``; if too many, `kept` alone."""
     if np.prod([len(own) for own in options], dtype=np.float64) > MOST_KEEP_MASKS:
-        return fullest[None]
+        return kept[None]
     return np.array([np.stack(chosen, axis=1) for chosen in product(*options)])
 
 

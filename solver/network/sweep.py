@@ -124,15 +124,9 @@ def sweep(
 
 def area_mm2(architecture: Architecture) -> float | None:
     """Return the area of all instances of all components, None where that of one is unknown."""
-    positions = architecture.storage_indices
-    areas = [
-        (level.area_um2, architecture.instances_above(position))
-        for position, level in zip(positions, architecture.levels, strict=True)
-    ]
-    areas.append((architecture.compute.area_um2, architecture.compute_instances))
     total = 0.0
-    for area, instances in areas:
-        if area is None:
+    for component, instances in architecture.components:
+        if component.area_um2 is None:
             return None
-        total += area * instances
+        total += component.area_um2 * instances
     return total / 1e6

@@ -58,6 +58,7 @@ def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect
         **_cost(mapspace, result.mapping, result.evaluation),
         "statistics": asdict(result.statistics),
         "energy_sources": energy_sources(mapspace.architecture),
+        "areas": areas(mapspace.architecture),
         "notes": all_notes(mapspace, result),
         "reasons": [reason_document(reason) for reason in result.reasons],
         "sensitivity": None if effects is None else [effect_document(effect) for effect in effects],
@@ -73,6 +74,7 @@ def evaluation_document(mapspace: Mapspace, mapping: Mapping, evaluation: Evalua
         "violations": [violation_document(found) for found in evaluation.violations],
         **_cost(mapspace, mapping, evaluation),
         "energy_sources": energy_sources(mapspace.architecture),
+        "areas": areas(mapspace.architecture),
         "notes": list(mapspace.notes),
         "reasons": [],
     }
@@ -87,6 +89,7 @@ def refused_document(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
         "violations": [],
         **dict.fromkeys(COST_KEYS),
         "energy_sources": energy_sources(mapspace.architecture),
+        "areas": areas(mapspace.architecture),
         "notes": list(mapspace.notes),
         "reasons": [reason_document(reason) for reason in reasons],
     }
@@ -153,3 +156,15 @@ def energy_sources(architecture: Architecture) -> Document:
     sources: Document = {level.name: dict(level.energy.sources) for level in architecture.levels}
     sources[architecture.compute.name] = {"compute": architecture.compute.energy_source}
     return sources
+
+
+def areas(architecture: Architecture) -> Document:
+    """Return, per component, its instances, the area of one, and where that comes from."""
+    return {
+        component.name: {
+            "instances": instances,
+            "area_um2": component.area_um2,
+            "source": component.area_source or None,
+        }
+        for component, instances in architecture.components
+    }

@@ -57,6 +57,25 @@ def totals_table(architecture: Architecture, evaluation: Evaluation) -> Table:
     return table
 
 
+def areas_table(architecture: Architecture) -> Table:
+    """Return a row per component with the area of one instance and of all, and where it comes from."""
+    table = plain_table("Component")
+    for heading in ("Instances", "Each", "All"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("Source", overflow="fold", max_width=LONG_TEXT)
+    for component, instances in architecture.components:
+        area = component.area_um2
+        figures = (NOTHING, NOTHING, NOTHING)
+        if area is not None:
+            figures = (
+                f"{significant(area)} um2",
+                f"{significant(area * instances / 1e6)} mm2",
+                component.area_source,
+            )
+        table.add_row(component.name, count_text(instances), *figures)
+    return table
+
+
 def prices_table(architecture: Architecture) -> Table:
     """Return the energy of every access, the words it moves, and where the figures come from."""
     table = plain_table("Component")

@@ -20,7 +20,7 @@ from solver.report.hierarchy import hierarchy_table, problem_table, size_table
 from solver.report.loopnest import einsum_text, loop_nest
 from solver.report.reasons import reason_lines
 from solver.report.slack import sensitivity_table, slack_table
-from solver.report.tables import levels_table, prices_table, totals_table
+from solver.report.tables import areas_table, levels_table, prices_table, totals_table
 from solver.result import Result, Statistics, Status, Termination
 from solver.sensitivity import Effect, variations
 
@@ -113,7 +113,7 @@ def violation_text(violation: Violation) -> str:
 
 
 def print_check(console: Console, mapspace: Mapspace) -> None:
-    """Print problem, hierarchy, prices and the size of the mapspace."""
+    """Print problem, hierarchy, prices, areas as far as known, and the size of the mapspace."""
     console.print(_heading(mapspace.problem, "Problem"))
     console.print(einsum_text(mapspace.problem))
     console.print(problem_table(mapspace.problem))
@@ -121,6 +121,9 @@ def print_check(console: Console, mapspace: Mapspace) -> None:
     console.print(hierarchy_table(mapspace))
     console.print(_title("Energy of an access"))
     console.print(prices_table(mapspace.architecture))
+    if any(component.area_um2 is not None for component, _ in mapspace.architecture.components):
+        console.print(_title("Area"))
+        console.print(areas_table(mapspace.architecture))
     console.print(_title("Mapspace"))
     console.print(size_table(mapspace))
     print_notes(console, mapspace.notes)

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from model.spec.expressions import evaluate
-from model.spec.fields import Names
+from model.spec.fields import NO_NAMES, Names
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.sizes import check_count
-from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError, to_plain
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"[.'\"]?[A-Za-z_]\w*")
+"""A word of an expression; one behind a dot or a quotation mark is no name of its own."""
+_OF_NODES = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\.(?:attributes|spatial)\b")
+"""The node whose attributes or mesh an expression asks for."""
 _LONGEST_CHAIN = 50
 
 
@@ -24,7 +27,7 @@ class Attribute:
     Parameters
     ----------
     value
-        A scalar, or a plain list or dict as written.
+        A scalar, or a plain list or dict of values.
     node
         The value's node, whose text gives numbers exactly; an expression's holds its value.
     key
@@ -51,13 +54,16 @@ def read_attributes(
     variables: Names,
     limits: Limits = DEFAULT_LIMITS,
     visible: Attributes | None = None,
+    nodes: Names = NO_NAMES,
 ) -> dict[str, Attribute]:
     """Evaluate the attributes of a node over those it inherits.
 
     A plain scalar that reads as an expression over the node's own attributes, the visible ones (the
     inherited ones where none are given) and `variables` (in that order of precedence) is replaced by
     its value, whatever the order in which the attributes are written. Quoted text stays text, as does
-    plain text that is no expression over known names (``45nm``, ``LPDDR4``).
+    plain text that is no expression over known names (``45nm``, ``LPDDR4``). What `nodes` holds is found
+    by ``buffer.attributes["width"]``, ``buffer.attributes.width`` and ``buffer.spatial.meshX`` alone, as
+    texts may well say the name of another node.
 
     Raises
     ------
@@ -69,7 +75,8 @@ def read_attributes(
         return attributes
     names = {*inherited, *node.keys()}
     check_count(list(names), limits.attributes, "attributes", node.span)
-    resolver = _Resolver(node, {**variables, **values_of(inherited if visible is None else visible)})
+    outer = {**variables, **values_of(inherited if visible is None else visible)}
+    resolver = _Resolver(node, outer, nodes)
     for key, value in node.entries:
         found = resolver.value(key.text)
         attributes[key.text] = Attribute(found, _settled(value, found), key.span)
@@ -87,9 +94,10 @@ def _settled(node: Node, value: object) -> Node:
 class _Resolver:
     """Evaluates the entries of one mapping, each after those it refers to."""
 
-    def __init__(self, node: MappingNode, outer: Names) -> None:
+    def __init__(self, node: MappingNode, outer: Names, nodes: Names) -> None:
         self._node = node
         self._outer = outer
+        self._nodes = nodes
         self._values: dict[str, object] = {}
         self._open: list[str] = []
 
@@ -109,16 +117,24 @@ class _Resolver:
         self._open.pop()
         return self._values[name]
 
-    def _evaluate(self, name: str, node: Node) -> object:
-        if not isinstance(node, ScalarNode) or node.quoted or not isinstance(node.value, str):
-            return to_plain(node)
+    def _evaluate(self, name: str, node: Node, inside: bool = False) -> object:
+        """Return the value of an attribute, or of what stands `inside` of one."""
+        if isinstance(node, SequenceNode):
+            return [self._evaluate(name, item, inside=True) for item in node.items]
+        if isinstance(node, MappingNode):
+            return {key.text: self._evaluate(name, item, inside=True) for key, item in node.entries}
+        assert isinstance(node, ScalarNode)
+        if node.quoted or not isinstance(node.value, str):
+            return node.value
         words = dict.fromkeys(_WORD.findall(node.text))
+        asked = _OF_NODES.findall(node.text)
         # An attribute that names itself means the inherited one: `depth: depth * 2`.
         siblings = [word for word in words if word in self._node and word != name]
         names = {**self._outer, **{word: self.value(word) for word in siblings}}
-        if not any(word in names for word in words) and words and "(" not in node.text:
+        calls = "(" in node.text and not inside
+        if not asked and not any(word in names for word in words) and words and not calls:
             return node.text
-        return evaluate(node, names)
+        return evaluate(node, {**self._nodes, **names} if asked else names)
 
 
 def read_variables(node: MappingNode | None, limits: Limits = DEFAULT_LIMITS) -> dict[str, object]:

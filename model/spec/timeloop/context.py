@@ -68,8 +68,14 @@ class Context:
         """Named leaves of the tree."""
         return {leaf.name: leaf for leaf in self.tree.leaves if leaf.name}
 
+    @cached_property
+    def _nodes(self) -> Names:
+        """What expressions see of the nodes, by name."""
+        return {name: leaf.as_value() for name, leaf in self.leaves.items()}
+
     def names_at(self, leaf: Leaf) -> Names:
         """Names that expressions in the constraints of `leaf` may use."""
         own = values_of(leaf.attributes)
         dotted = {f"attributes.{name}": value for name, value in own.items()}
-        return {**self.variables, **own, **dotted, INSTANCE: list(self.loaded.instance_keys)}
+        instance = {INSTANCE: list(self.loaded.instance_keys)}
+        return {**self._nodes, **self.variables, **own, **dotted, **instance}

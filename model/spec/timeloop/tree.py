@@ -84,6 +84,11 @@ class Leaf:
         """Number of instances below one instance above."""
         return self.mesh_x * self.mesh_y
 
+    def as_value(self) -> dict[str, object]:
+        """Return what expressions of other nodes see of it."""
+        mesh = {"meshX": self.mesh_x, "meshY": self.mesh_y}
+        return {"attributes": values_of(self.attributes), "spatial": mesh}
+
     @property
     def fanout_place(self) -> Span:
         """Where the fanout is written, or the name of the node if it is not."""
@@ -132,12 +137,17 @@ class Tree:
 
 @dataclass(frozen=True)
 class _Scope:
-    """What a leaf finds around it: attributes that it inherits, and those that its expressions see."""
+    """What a leaf finds around it.
+
+    Attributes that it inherits, attributes that its expressions see, and the nodes above by name, which are
+    added as they are read.
+    """
 
     attributes: Attributes
     visible: Attributes
     variables: Names
     limits: Limits
+    nodes: dict[str, object] = field(default_factory=dict)
     gate: str | None = None
     parallel: Span | None = None
 
@@ -247,7 +257,9 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
         hint = "the number of instances is written as `spatial: {meshX: ..., meshY: ...}`"
         raise SpecError(f"name `{name}` holds a range of instances", name_node.span, hint=hint)
     own_node = _own_attributes(node)
-    attributes = read_attributes(own_node, scope.attributes, scope.variables, scope.limits, scope.visible)
+    attributes = read_attributes(
+        own_node, scope.attributes, scope.variables, scope.limits, scope.visible, scope.nodes
+    )
     leaf = Leaf(
         role="container",
         name=name,
@@ -258,6 +270,7 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
         gate=scope.gate,
     )
     leaf = _with_mesh(leaf, scope)
+    scope.nodes[leaf.name] = leaf.as_value()
     return leaf if item.tag == "!Container" else _with_class(leaf)
 
 
@@ -288,7 +301,7 @@ def _with_mesh(leaf: Leaf, scope: _Scope) -> Leaf:
         return leaf
     spatial = as_mapping(value, "`spatial`")
     check_keys(spatial, ("meshX", "meshY"), "`spatial`")
-    names = {**scope.variables, **values_of(leaf.attributes)}
+    names = {**scope.nodes, **scope.variables, **values_of(leaf.attributes)}
     mesh = {
         key: as_int(size, f"`{key}`", names, minimum=1)
         for key in ("meshX", "meshY")

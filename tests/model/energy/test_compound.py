@@ -100,6 +100,22 @@ def test_lists_of_classes_stand_for_what_they_hold(parse):
     assert sorted(classes_of(parse(text)).by_name) == ["a", "b", "c"]
 
 
+def test_lists_and_mappings_among_attributes_serve_expressions(parse):
+    tables = """\
+      halves: [width / 2, 4]
+      shares: {adding: [0.25, 0.5]}
+      half: halves[0]
+      share: shares["adding"][1]
+"""
+    text = PAIR.replace("      half: width / 2\n      share: 0.5\n", tables)
+    text = text.replace("attributes: {width: width}", "attributes:\n        width: width\n        all: [1]")
+    pair, plain = (build(classes_of(parse(given)), "pair", width=8) for given in (text, PAIR))
+    assert pair.energy_pj("read") == plain.energy_pj("read")
+    assert pair.area_um2() == plain.area_um2()
+    replaced = build(classes_of(parse(text)), "pair", width=8, shares={"adding": [1, 0]})
+    assert replaced.energy_pj("read") < plain.energy_pj("read")
+
+
 def test_open_arguments_take_the_value_that_costs_most(parse):
     classes = classes_of(parse(PAIR))
     add_pj = build(CompoundClasses(), "intadder", width=8).energy_pj("add")

@@ -12,6 +12,7 @@ from model.spec.expressions import evaluate
 from model.spec.source import MappingNode, ScalarNode, SpecError
 
 NAMES = {"depth": 64, "width": 8, "memory_width": 32, "depthscale": 0.5, "kind": "SRAM", "sizes": [1, 2, 4]}
+NAMES["glb"] = {"attributes": {"depth": 16, "banks": [2, 4]}, "idle": None}
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,10 @@ NAMES = {"depth": 64, "width": 8, "memory_width": 32, "depthscale": 0.5, "kind":
         ("abs(-3) + int(2.9) + int('4') + floor(1.5) + float('0.5')", 10.5),
         ("gcd(12, 18) + lcm(4, 6, 3) + prod(sizes) + isqrt(17)", 30),
         ("str(5) + 'nm'", "5nm"),
+        ("sizes[0] + sizes[-1] + sizes[len(sizes) - 2]", 7),
+        ("[5, [6, 7]][1][0]", 6),
+        ('glb.attributes["depth"] * 2', 32),
+        ('glb["attributes"].depth + glb.attributes.banks[1]', 20),
         ("2 * pi", 2 * math.pi),
         ("inf", math.inf),
         ("  16\n * 2 ", 32),
@@ -89,6 +94,17 @@ def test_values(text: str, value: object):
         ("range(1.5)", "a whole number is needed"),
         ("[1, 2]", "the expression gives a list"),
         ("missing", "`missing` is a NoneType"),
+        ("sizes[3]", "the list has no place 3"),
+        ("sizes[-4]", "the list has no place -4"),
+        ("sizes[1.0]", "a place in a list is a whole number, not a number"),
+        ("sizes['a']", "a place in a list is a whole number, not a text"),
+        ("kind[0]", "a list or a mapping is needed, not a text"),
+        ("sizes[0].real", "a list or a mapping is needed, not a number"),
+        ("glb.attributes[0]", "the mapping has no `0`"),
+        ("glb.attributes.width", "there is no `width` here"),
+        ("glb.idle", "`idle` is a NoneType"),
+        ("glb", "the expression gives a mapping"),
+        ("glb + 1", "`+` does not take a mapping and a number"),
     ],
 )
 def test_errors(text: str, message: str):
@@ -103,8 +119,12 @@ def test_errors(text: str, message: str):
         ("kind * 3", "`kind` is the text `SRAM`"),
         ("math.ceil(3)", "write `ceil`"),
         ("math.sin(3)", None),
+        ("row.get_fanout()", "write `row.spatial.meshX * row.spatial.meshY`"),
         ("min(4", "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"),
         ("widht", "did you mean `width`?"),
+        ("heights[0].dept", "did you mean `depth`?"),
+        ("heights['dept']", None),
+        ("heihgts.depth", "did you mean `heights`?"),
         ("1 / 0", None),
         ("16KB", "units are fixed, so that numbers have none: write the number alone"),
         ("1.5 GHz", "units are fixed, so that numbers have none: write the number alone"),
@@ -115,7 +135,7 @@ def test_errors(text: str, message: str):
 )
 def test_hints(text: str, hint: str | None):
     with pytest.raises(SpecError) as caught:
-        evaluate(text, {"kind": "SRAM", "width": 3})
+        evaluate(text, {"kind": "SRAM", "width": 3, "heights": [{"depth": 4}]})
     assert caught.value.hint == hint
 
 
@@ -125,7 +145,10 @@ def test_hints(text: str, hint: str | None):
         "__import__('os')",
         "''.__class__",
         "kind.upper()",
-        "sizes[0]",
+        "sizes[0:1]",
+        "glb.keys()",
+        "glb.attributes.get('depth')",
+        "[].append",
         "[x for x in sizes]",
         "lambda: 1",
         "f'{depth}'",

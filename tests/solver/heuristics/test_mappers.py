@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from model.architecture import StorageLevel
 from model.cost import evaluate
 from model.mapping import Mapping
-from model.mapspace import FactorRule
+from model.mapspace import FactorRule, TemporalRules
 from solver.cpsat import ModelError
 from solver.heuristics.annealing import Annealing
 from solver.heuristics.greedy import GreedyDescent
@@ -25,7 +26,7 @@ from tests.bruteforce import objective_value, optimum
 from tests.solver.examples import MAPSPACE
 from tests.solver.planted import WRONG, plant
 from tests.strategies import random_mapspaces
-from tests.test_bruteforce import allows
+from tests.test_bruteforce import allows, free_mapspace, matmul
 
 EVALUATIONS = 3000
 OBJECTIVES = ("energy", "latency", "edp", ("latency", "energy"))
@@ -178,6 +179,16 @@ def test_searches_begin_with_fewer_mappings_where_few_are_valid():
 def test_the_log_relaxation_fills_what_is_to_be_filled(eighths):
     pricing = run(LogRelaxation(), filled(eighths))
     assert pricing.valid == pricing.evaluations > 0
+
+
+def test_the_log_relaxation_keeps_what_it_must_where_all_does_not_fit():
+    small = StorageLevel("buffer", size_words=6)
+    mapspace = free_mapspace(matmul(4, 2, 2), StorageLevel("dram"), small, keep=False)
+    outer = TemporalRules(factors=(FactorRule("M", "=", 1),))
+    mapspace = replace(mapspace, temporal=(outer, mapspace.temporal[1]))
+    pricing = run(LogRelaxation(), mapspace)
+    assert pricing.best is not None
+    assert pricing.best.values == (optimum(mapspace, "edp")[0],)
 
 
 def test_the_log_relaxation_says_that_it_has_no_solution():

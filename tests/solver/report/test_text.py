@@ -79,6 +79,19 @@ def test_check_prints_problem_hierarchy_and_size():
     assert_golden("check.txt", printed(print_check, MAPSPACE))
 
 
+def test_areas_are_shown_with_their_sources():
+    architecture = MAPSPACE.architecture
+    compute = replace(architecture.compute, area_um2=250.0, area_source="ART.yaml:9")
+    mapspace = replace(MAPSPACE, architecture=replace(architecture, compute=compute))
+    shown = printed(print_check, mapspace)
+    rows = [line.split() for line in shown[shown.index("\nArea\n") :].splitlines()]
+    assert ["mac", "12", "250.00", "um2", "0.0030000", "mm2", "ART.yaml:9"] in rows
+    assert ["DRAM", "1", "-", "-", "-"] in rows
+    found = evaluation_document(mapspace, MAPPING, EVALUATION)["areas"]
+    assert found["mac"] == {"instances": 12, "area_um2": 250.0, "source": "ART.yaml:9"}
+    assert found["DRAM"] == {"instances": 1, "area_um2": None, "source": None}
+
+
 def test_check_prints_every_constraint():
     names = frozenset({"Inputs", "Outputs"})
     buffer = replace(

@@ -160,6 +160,7 @@ def test_densities_need_a_flag():
         ("name: Inputs", "name: Weights", "two dataspaces are named `Weights`", "Weights"),
         (", read-write: true", "", "no dataspace is `read_write: true`", None),
         ("read-write: true", "read-write: yes", "must be true or false", "yes"),
+        ("read-write: true", 'read-write: "true"', "must be true or false, but is the text `true`", '"true"'),
         ("read-write: true", "read-write: true, read_write: true", "two names of one thing", "read-write"),
         ("read-write: true", "readwrite: true", "unknown key `readwrite`", "readwrite"),
         ("projection: [[[K]], [[P]]]", "projection: K", "must be a list, but is text (`K`)", "K"),

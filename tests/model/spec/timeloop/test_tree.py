@@ -81,6 +81,27 @@ def test_variables_and_sibling_attributes_stand_in_expressions():
     assert load(text).mapspace.architecture.levels[1].size_words == 16 * 4
 
 
+def test_attributes_and_meshes_of_nodes_above_stand_in_expressions():
+    asked = 'DRAM.attributes["width"] // buffer.attributes.datawidth + buffer.spatial.meshY'
+    buffer = BUFFER.replace("{width", "\n      width").replace("256, ", "SHARES.rows[1]\n      ")
+    buffer = buffer.replace(", depth", "\n      depth").replace("16}", "DRAM.attributes.datawidth")
+    array = f"  - !Container\n    name: grid\n    spatial:\n      meshX: {asked}\n"
+    fixed = "    constraints: {temporal: {factors: [C=grid.spatial.meshY]}}\n"
+    text = spec(
+        "variables: {KIB: 2, SHARES: {rows: [2, KIB * 2, KiB (each)]}}\n",
+        arch=architecture(DRAM, buffer, array, SPAD + fixed, MAC),
+    )
+    architecture_read = load(text).mapspace.architecture
+    assert architecture_read.levels[1].size_words == 4 * 4
+    assert architecture_read.fanouts[0].mesh_x == 64 // 16 + 1
+
+
+def test_names_of_nodes_stay_texts_where_nothing_is_asked_of_them():
+    buffer = BUFFER.replace("depth: 256", "depth: 256, action_name: DRAM")
+    notes = load(spec(arch=architecture(DRAM, buffer, MAC))).notes
+    assert any("action_name" in note for note in notes)
+
+
 def test_attributes_that_need_each_other_are_an_error():
     buffer = BUFFER.replace("depth: 256", "depth: rows, rows: depth")
     error = failure(spec(arch=architecture(DRAM, buffer, MAC)))
