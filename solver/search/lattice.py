@@ -50,6 +50,14 @@ def coarsened(steps: Steps) -> Steps:
     return (*steps[:-2], whole)
 
 
+def _products(steps: Steps) -> tuple[int, ...]:
+    """Products of powers of all bases, the last one's exponent running fastest."""
+    values = [1]
+    for base, exponent in steps:
+        values = [value * base**e for value in values for e in range(exponent + 1)]
+    return tuple(values)
+
+
 @dataclass(frozen=True)
 class Lattice:
     """The lattice of divisor vectors of `bounds` (all greater than 1).
@@ -105,10 +113,11 @@ class Lattice:
 
     def divisors_of(self, dim: int) -> tuple[int, ...]:
         """Divisors of a dimension's bound in lattice order (by exponents, not by size)."""
-        values = [1]
-        for prime, exponent in self.steps(dim):
-            values = [v * prime**e for v in values for e in range(exponent + 1)]
-        return tuple(values)
+        return self._divisors[dim]
+
+    @cached_property
+    def _divisors(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(_products(self.steps(dim)) for dim in range(len(self.bounds)))
 
     @cached_property
     def places(self) -> IntArray:

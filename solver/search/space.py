@@ -290,10 +290,18 @@ class SearchSpace:
         A level that does not coalesce it passes its stream on, so with nothing kept farther out it
         counts as bypassing.
         """
-        name = self.views[place].name
+        if mask not in self._known_chains:
+            self._known_chains[mask] = self.chains(mask)
+        return self._known_chains[mask][place]
+
+    @cached_property
+    def _known_chains(self) -> dict[KeepMask, tuple[tuple[int, ...], ...]]:
+        return {}
+
+    def _chain(self, mask: KeepMask, view: DataspaceView) -> tuple[int, ...]:
         chain: list[int] = []
         for level, kept in enumerate(mask):
-            if place in kept and (chain or name not in self.levels[level].no_coalesce):
+            if view.place in kept and (chain or view.name not in self.levels[level].no_coalesce):
                 chain.append(level)
         return tuple(chain)
 
@@ -319,7 +327,7 @@ class SearchSpace:
 
     def chains(self, mask: KeepMask) -> tuple[tuple[int, ...], ...]:
         """The chain of each dataspace."""
-        return tuple(self.chain(mask, view.place) for view in self.views)
+        return tuple(self._chain(mask, view) for view in self.views)
 
 
 def _level_masks(space: SearchSpace, level: int) -> list[frozenset[int]]:
