@@ -18,7 +18,7 @@ from solver.search.space import KeepMask
 from solver.search.stopping import Stopped
 from solver.search.survey import Survey
 
-FIRST_ALONE = 8
+FIRST_ALONE = 16
 """Subproblems of a keep mask that are bounded one by one, before groups of the others are."""
 
 SMALLEST_GROUP = 3
