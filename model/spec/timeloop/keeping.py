@@ -164,6 +164,8 @@ def _group(
     unsaid = [name for name in homeless if choice and name not in outside]
     if lost or barred or unsaid:
         hint = "keep it in one branch, or in a `!Nothing` branch if it passes by all of them"
+        if unsaid:
+            hint += "; only where every branch is a single level is this left to the search"
         shown = listing(dict.fromkeys((*lost, *barred, *unsaid)))
         raise SpecError(f"no branch of this `!Parallel` keeps {shown}", parallel.span, hint=hint)
     for leaf in inside if choice else ():

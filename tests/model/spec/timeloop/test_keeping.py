@@ -104,7 +104,9 @@ def test_a_branch_with_several_levels_needs_names():
         {"Weights"},
     ]
     open_branch = parallel(deep, storage("c", "{keep: [Inputs]}"))
-    assert "keeps `Outputs`" in error_of(DRAM, open_branch, MAC).message
+    error = error_of(DRAM, open_branch, MAC)
+    assert "keeps `Outputs`" in error.message
+    assert "every branch is a single level" in error.hint
 
 
 def test_keeping_a_dataspace_in_two_branches_names_both():
@@ -118,7 +120,9 @@ def test_keeping_a_dataspace_in_two_branches_names_both():
 
 def test_a_dataspace_that_every_branch_bypasses_is_lost():
     branches = parallel(storage("a", "{bypass: [Weights]}"), storage("b", "{bypass: [Weights]}"))
-    assert "keeps `Weights`" in error_of(DRAM, branches, MAC).message
+    error = error_of(DRAM, branches, MAC)
+    assert "keeps `Weights`" in error.message
+    assert "single level" not in error.hint
 
 
 def test_keeping_and_bypassing_names_both_places():
