@@ -56,11 +56,22 @@ class Branching:
         The goal's incumbent may change while this runs; what can no longer improve is skipped.
         """
         views = self.space.views
-        whole = self.space.lattice.size - 1
-        least = int(self.bounds.inside[0][CLOSED][0])
-        in_place, leads = (1,) * len(views), (None,) * len(views)
         root = Node(
-            0, whole, 0, least, 0.0, 0.0, self.sub.base_loads, (), in_place, None, (), (), (), (), leads
+            level=0,
+            tile=self.space.lattice.size - 1,
+            energy=0,
+            least=int(self.bounds.inside[0][CLOSED][0]),
+            value=0.0,
+            busiest=0.0,
+            loads=self.sub.base_loads,
+            delivered=(),
+            in_place=(1,) * len(views),
+            signature=None,
+            path=(),
+            orders=(),
+            spatial=(),
+            extents=(),
+            leads=(None,) * len(views),
         )
         yield from self._visit(root)
 

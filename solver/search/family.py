@@ -32,21 +32,21 @@ class Family:
         extents = walk.space.lattice.vector(tile)
         delivered = ((b.place, b.level, int(words[position])) for b, words in self.delivered)
         return Node(
-            node.level + 1,
-            tile,
-            int(self.energy[position]),
-            int(self.least[position]),
-            float(self.values[position]),
-            float(self.busiest[position]),
-            self.loads[position],
-            (*node.delivered, *delivered),
-            tuple(int(run[position]) for run in walk.runs),
-            walk.signature(position),
-            (*node.path, tuple(int(t) for t in found.loops[position])),
-            (*node.orders, walk.order),
-            (*node.spatial, found.member),
-            (*node.extents, tuple(e * f for e, f in zip(extents, factors, strict=True))),
-            walk.leading(position),
+            level=node.level + 1,
+            tile=tile,
+            energy=int(self.energy[position]),
+            least=int(self.least[position]),
+            value=float(self.values[position]),
+            busiest=float(self.busiest[position]),
+            loads=self.loads[position],
+            delivered=(*node.delivered, *delivered),
+            in_place=tuple(int(run[position]) for run in walk.runs),
+            signature=walk.signature(position),
+            path=(*node.path, tuple(int(t) for t in found.loops[position])),
+            orders=(*node.orders, walk.order),
+            spatial=(*node.spatial, found.member),
+            extents=(*node.extents, tuple(e * f for e, f in zip(extents, factors, strict=True))),
+            leads=walk.leading(position),
         )
 
 
@@ -67,7 +67,7 @@ def best_first(families: Sequence[Family], limit: Callable[[], int]) -> Iterator
             continue
         family = families[numbers[place]]
         child = family.child(int(positions[place]))
-        key = (child.spatial[-1], child.energy, child.state(family.walk.space.views))
+        key = (child.spatial[-1], child.delivered, child.state(family.walk.space.views))
         if key not in seen:
             seen.add(key)
             yield child

@@ -9,6 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from fractions import Fraction
 from types import TracebackType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,15 +36,34 @@ MOST_LOSSES = 3
 POLL_S = 0.1
 """How often it is asked whether to stop, while workers are busy."""
 
-Load = tuple[int | None, Fraction]
-"""A resource, and the parts of a cycle that its load is counted in."""
 
-Work = tuple[Subproblem, int, Survivors | None]
-"""What to bound, limit, and tiles that are left."""
+class Load(NamedTuple):
+    """What is bounded instead of the energy: a resource, its load counted in parts of a cycle."""
 
-Task = tuple[KeepMask, tuple[IntArray, ...], int, Load | None, int, Survivors | None]
-"""Keep mask, per stage the places of the spatial classes of each subproblem, quantum, what is bounded instead
-of the energy, limit, and tiles that are left."""
+    resource: int | None
+    scale: Fraction
+
+
+class Work(NamedTuple):
+    """What to bound, for costs below a limit, and the tiles that are left."""
+
+    sub: Subproblem
+    limit: int
+    within: Survivors | None
+
+
+class Task(NamedTuple):
+    """The same for another process, which has its own search space.
+
+    ``choices`` has, per stage, the places of the spatial classes of each subproblem.
+    """
+
+    mask: KeepMask
+    choices: tuple[IntArray, ...]
+    quantum: int
+    load: Load | None
+    limit: int
+    within: Survivors | None
 
 
 class Bounder:
@@ -75,7 +95,7 @@ class Bounder:
         within: Sequence[Survivors | None] | None = None,
     ) -> Iterator[LatticeBounds]:
         """Bound each of `subs` for costs below its limit, in order; end early when `stop` says so."""
-        works = list(zip(subs, limits, within or [None] * len(subs), strict=True))
+        works = [Work(*own) for own in zip(subs, limits, within or [None] * len(subs), strict=True)]
         done = 0
         try:
             for bounds in self._elsewhere(works, stop) if self._worth_workers(works) else ():
@@ -92,9 +112,9 @@ class Bounder:
         return many and self._seconds >= START_AFTER_S and self._losses < MOST_LOSSES
 
     def _here(self, works: Sequence[Work], stop: Stop) -> Iterator[LatticeBounds]:
-        for sub, limit, tiles in works:
+        for work in works:
             begin = time.monotonic()
-            bounds = LatticeBounds(sub, limit, stop=stop, within=tiles)
+            bounds = LatticeBounds(work.sub, work.limit, stop=stop, within=work.within)
             self._seconds += time.monotonic() - begin
             yield bounds
 
@@ -102,22 +122,22 @@ class Bounder:
         if self._workers is None:
             # What is sent is the mapspace: each worker builds its own tables from it, once.
             self._workers = Workers(self._jobs, _prepare, self._space.mapspace, self._space.coarse)
-        tasks: list[Task] = [
-            (sub.mask, self._places(sub), sub.quantum, _load(sub), limit, tiles)
-            for sub, limit, tiles in works
-        ]
-        futures = self._workers.submit(_bound, [(task,) for task in tasks])
-        for (sub, limit, tiles), future in zip(works, futures, strict=True):
+        futures = self._workers.submit(_bound, [(self._task(work),) for work in works])
+        for work, future in zip(works, futures, strict=True):
             if not _is_answered(future, stop):
                 return
-            yield LatticeBounds(sub, limit, future.result(), within=tiles)
+            yield LatticeBounds(work.sub, work.limit, future.result(), within=work.within)
 
     def _let_go(self) -> None:
         if self._workers is not None:
             self._workers.end(wait=False)
         self._workers = None
 
-    def _places(self, sub: Subproblem) -> tuple[IntArray, ...]:
+    def _task(self, work: Work) -> Task:
+        sub = work.sub
+        return Task(sub.mask, self._choices(sub), sub.quantum, _load(sub), work.limit, work.within)
+
+    def _choices(self, sub: Subproblem) -> tuple[IntArray, ...]:
         if isinstance(sub, SubproblemGroup):
             return sub.grid.choices
         stages = zip(self._space.stages, sub.spatial, strict=True)
@@ -142,13 +162,10 @@ def _prepare(mapspace: Mapspace, coarse: tuple[tuple[str, Steps], ...]) -> None:
 
 
 def _load(sub: Subproblem) -> Load | None:
-    return (sub.resource, sub.scale) if isinstance(sub, LoadSubproblem) else None
+    return Load(sub.resource, sub.scale) if isinstance(sub, LoadSubproblem) else None
 
 
 def _bound(task: Task) -> BoundTables:
-    mask, places, quantum, load, limit, within = task
-    space = _SPACES[0]
-    grid = SpatialGrid(space, places)
-    sub = together(grid, mask, quantum)
-    priced = sub if load is None else LoadSubproblem.of(sub, *load)
-    return LatticeBounds(priced, limit, within=within).tables
+    sub = together(SpatialGrid(_SPACES[0], task.choices), task.mask, task.quantum)
+    priced = sub if task.load is None else LoadSubproblem.of(sub, *task.load)
+    return LatticeBounds(priced, task.limit, within=task.within).tables
