@@ -121,15 +121,19 @@ class Branching:
 
     @cached_property
     def _unrounded(self) -> Subproblem:
-        return self.sub if self.sub.quantum == 1 else replace(self.sub, quantum=1)
+        return replace(self.sub, quantum=1)
 
     def _spent(self, node: Node) -> int:
-        """What the boundaries of a node and outside cost, without the rounding of the tables."""
+        """What the boundaries of a node and outside cost, without rounding; comparable with other nodes'."""
+        if self.sub.quantum == 1:
+            return node.energy
         prices = self._unrounded.prices
         return sum(prices[place][level].exact(words) for place, level, words in node.delivered)
 
     def _too_dear(self, node: Node) -> bool:
         """Whether a leaf is no better than the incumbent once its prices are not rounded."""
+        if self.sub.quantum == 1:
+            return False
         least = self._unrounded.constant + self._spent(node)
         return not self.sub.improves(self.goal, least, self.sub.cycles(np.array(node.busiest)))
 
