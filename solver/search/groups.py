@@ -46,7 +46,7 @@ class SubproblemGroup(Subproblem):
         return bool((self.grid.above[outer] != self.grid.above[inner]).any())
 
     def share(self, place: int, level: int) -> tuple[int, int]:
-        """Each instance above that delivers to several delivers to all: they count together."""
+        """All instances together get as many copies as there are instances that use the same words."""
         return self.unused_above(place, level), 1
 
     def unrollings(self, level: int) -> tuple[int, ...]:

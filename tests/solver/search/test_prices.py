@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from model.architecture import AccessEnergy, StorageLevel
-from solver.search.prices import LARGEST_COST, BoundaryPrice, LoadTerm, PriceTerm, resources
+from solver.search.prices import (
+    LARGEST_COST,
+    LARGEST_TOTAL,
+    BoundaryPrice,
+    LinearPrice,
+    LoadTerm,
+    PriceTerm,
+    resources,
+)
 
 
 def random_price(random: Random) -> BoundaryPrice:
@@ -34,6 +42,27 @@ def test_arrays_are_priced_like_single_figures(seed: int):
     for more in (0, 1, 5, 1000):
         increment = int(price.increment(np.array([more]))[0])
         assert all(price.exact(count + more) - price.exact(count) >= increment for count in words)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_linear_prices_never_exceed_what_they_stand_for(seed: int):
+    random = Random(seed)
+    exact = random_price(random)
+    rates = tuple((t.price * t.multiplier / t.block, t.price * t.minus / t.block) for t in exact.terms)
+    price = LinearPrice((), (), rates)
+    words = np.array(sorted(random.randint(0, 10 ** random.randint(1, 6)) for _ in range(50)))
+    found = price.price(words)
+    assert found.tolist() == [price.exact(int(count)) for count in words]
+    assert (np.diff(found) >= 0).all()
+    assert all(own <= exact.exact(int(count)) * (1 + 1e-12) for own, count in zip(found, words, strict=True))
+    for more in (0, 1, 5, 1000):
+        increment = price.increment(np.array([more]))[0]
+        assert (price.price(words + more) - found >= increment - 1).all()
+
+
+def test_linear_prices_are_cut_off_before_they_wrap_around():
+    price = LinearPrice((), (), ((1e30, 0.0), (2.0, 1e6)))
+    assert price.price(np.array([0, 1, 1 << 60])).tolist() == [0, LARGEST_TOTAL, LARGEST_TOTAL]
 
 
 def test_exact_rounds_up_to_blocks():
