@@ -70,7 +70,12 @@ class Agenda:
         with suppress(Stopped):
             closer = self._goal.values(*self._survey.closer(mask, rest))
             values[rest] = np.maximum(values[rest], closer)
-        parts = self._grouped(self._hopeful(mask, rest))
+        rest = self._hopeful(mask, rest)
+        alone = 0
+        while alone < len(rest) and not self._groups_settle:
+            yield self._turn(mask, rest[alone : alone + 1])
+            alone += 1
+        parts = self._grouped(self._hopeful(mask, rest[alone:]))
         for part in sorted(parts, key=lambda numbers: float(values[numbers].min())):
             yield self._turn(mask, part)
 
@@ -96,18 +101,20 @@ class Agenda:
         most = math.inf if self._goal.incumbent is None else float(self._goal.incumbent)
         return numbers[np.argsort(values, kind="stable")][: int((values < most).sum())]
 
+    @property
+    def _groups_settle(self) -> bool:
+        """Whether anything limits the energy: without that, bounds of groups settle nothing."""
+        return self._goal.incumbent is not None and self._goal.counts_energy
+
     def _grouped(self, numbers: IntArray) -> Iterator[IntArray]:
-        """Subproblems in groups; one by one where nothing limits their energy, so that nothing is settled."""
-        if self._goal.incumbent is None or not self._goal.counts_energy:
-            yield from numbers[:, None]
-            return
+        """Subproblems in groups, or one by one where groups do not pay."""
         waiting = [numbers]
         while waiting:
             own = waiting.pop()
             if len(own) > LARGEST_GROUP:
                 waiting += [own[half] for half in halves(self._survey.grid.chosen(own))]
-                continue
-            yield from self._together(own)
+            else:
+                yield from self._together(own)
 
     def _together(self, numbers: IntArray) -> Iterator[IntArray]:
         """A group, or one subproblem after the other where groups of that size do not pay."""
