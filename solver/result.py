@@ -43,6 +43,8 @@ class Termination(Enum):
     TIME_LIMIT = "TIME_LIMIT"
     INTERRUPTED = "INTERRUPTED"
     MEMORY_LIMIT = "MEMORY_LIMIT"
+    TOO_LARGE = "TOO_LARGE"
+    """Of networks: the layer has more words than a search counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from model.network import Network
 from solver.assignment.answer import CP_SAT, Answer, Request
 from solver.assignment.chain import find_paths, relax_path
 from solver.assignment.clock import Clock
-from solver.assignment.conflicts import find_conflict
+from solver.assignment.conflicts import find_conflicts
 from solver.assignment.elimination import Departure, depart, least_total, restore
 from solver.assignment.instance import Choice, Instance, part_of
 from solver.assignment.kernel import solve_kernel
@@ -68,7 +68,7 @@ def assign(
         runner_up=second,
         margin=margin,
         policies=naive_policies(network),
-        reasons=(find_conflict(network, should_stop),) if infeasible else (),
+        reasons=find_conflicts(network, should_stop) if infeasible else (),
         seconds=clock.seconds,
     )
 

@@ -15,13 +15,15 @@ from solver.assignment.elimination import least_total
 from solver.assignment.instance import Instance, part_of
 from solver.assignment.kernel import solve_kernel
 from solver.assignment.reductions import reduce_instance
-from solver.reasons import Reason, Statement
+from solver.reasons import Lever, Reason, Statement
 from solver.result import StopCallback
 
 TIME_LIMIT_S = 10.0
 
 SHORTEST_RUN = 64
 """Rules in the shortest runs of layers that are tried."""
+
+MOST_CONFLICTS = 3
 
 CONFLICT = "no assignment satisfies all of these"
 
@@ -35,12 +37,20 @@ class _Rule:
     statement: Statement
 
 
-def find_conflict(network: Network, should_stop: StopCallback | None = None) -> Reason:
+@dataclass(frozen=True, eq=False)
+class _Conflict:
+    """Rules that leave no assignment, and whether each of them is known to be needed for that."""
+
+    rules: Sequence[_Rule]
+    irreducible: bool
+
+
+def find_conflicts(network: Network, should_stop: StopCallback | None = None) -> tuple[Reason, ...]:
     """Return layers and edges that leave no assignment together, and would without any one of them.
 
-    Looks for a short run of layers that is infeasible by itself, and drops ever smaller parts of its
-    rules as long as what remains is infeasible. For a conflict of k out of n rules that takes about
-    k log n trials.
+    Conflicts share none, and there are `MOST_CONFLICTS` at most. The levers of one are those of its layers
+    and edges without which there is an assignment, the other conflicts resolved: the rest of it may have a
+    part in a conflict with what none of them names.
 
     Parameters
     ----------
@@ -49,23 +59,47 @@ def find_conflict(network: Network, should_stop: StopCallback | None = None) -> 
     should_stop
         Once it answers True, what is left of the rules is returned as it is.
     """
-    rules = [*_layer_rules(network), *_edge_rules(network)]
+    clock = Clock(TIME_LIMIT_S, should_stop)
+    found: list[_Conflict] = []
+    rest = [*_layer_rules(network), *_edge_rules(network)]
+    while not found or (len(found) < MOST_CONFLICTS and _is_infeasible(rest, clock)):
+        found.append(_conflict(rest, clock))
+        rest = [rule for rule in rest if rule not in found[-1].rules]
+    return tuple(_reason(conflict, rest, clock) for conflict in found)
+
+
+def _conflict(rules: Sequence[_Rule], clock: Clock) -> _Conflict:
+    """Return a part of infeasible rules that is irreducible, if there is time for it.
+
+    Looks for a short run of layers that is infeasible by itself, and drops ever smaller parts of its
+    rules as long as what remains is infeasible. For a conflict of k out of n rules that takes about
+    k log n trials.
+    """
     alone = [rule for rule in rules if rule.table.all()]
     if alone:
-        return _reason(alone[:1], irreducible=True)
-    clock = Clock(TIME_LIMIT_S, should_stop)
-    rules = _shortest_run(rules, clock)
-    size = len(rules)
+        return _Conflict(alone[:1], True)
+    kept = _shortest_run(rules, clock)
+    size = len(kept)
     while size > 1 and not clock.stop():
         size = -(-size // 2)
-        rules = _without_spare(rules, size, clock)
-    return _reason(rules, irreducible=not clock.stop())
+        kept = _without_spare(kept, size, clock)
+    return _Conflict(kept, not clock.stop())
 
 
-def _reason(rules: Sequence[_Rule], irreducible: bool) -> Reason:
-    statements = tuple(rule.statement for rule in rules)
+def _reason(conflict: _Conflict, rest: Sequence[_Rule], clock: Clock) -> Reason:
+    """Return a conflict in words; `rest` is what no conflict names."""
+    statements = tuple(rule.statement for rule in conflict.rules)
     sources = tuple(source for statement in statements for source in statement.sources)
-    return Reason(CONFLICT, sources, statements, irreducible)
+    levers = tuple(_levers(conflict.rules, rest, clock))
+    complete = not clock.stop()
+    return Reason(CONFLICT, sources, statements, conflict.irreducible, levers=levers, complete=complete)
+
+
+def _levers(rules: Sequence[_Rule], rest: Sequence[_Rule], clock: Clock) -> Iterator[Lever]:
+    for spared in rules:
+        others = [rule for rule in rules if rule is not spared]
+        if not clock.stop() and not _is_infeasible([*rest, *others], clock) and not clock.stop():
+            yield Lever(f"without this: {spared.statement.text}", sources=spared.statement.sources)
 
 
 def _shortest_run(rules: Sequence[_Rule], clock: Clock) -> list[_Rule]:
@@ -101,6 +135,8 @@ def _without_spare(rules: Sequence[_Rule], size: int, clock: Clock) -> list[_Rul
 
 def _is_infeasible(rules: Sequence[_Rule], clock: Clock) -> bool:
     """Whether rules leave no assignment; False as well if time runs out before that is known."""
+    if not rules:
+        return False
     variables = sorted({variable for rule in rules for variable in rule.variables})
     number = {variable: position for position, variable in enumerate(variables)}
     sizes = {v: n for rule in rules for v, n in zip(rule.variables, rule.table.shape, strict=True)}

@@ -144,7 +144,7 @@ class AssignResult:
     policies
         Naive rules to compare with.
     reasons
-        For INFEASIBLE, one: layers and edges that leave no assignment.
+        For INFEASIBLE: layers and edges that leave no assignment.
     seconds
         Wall-clock time.
 

@@ -9,18 +9,24 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from ctypes import c_bool
 from dataclasses import replace
-from functools import partial
 from typing import Protocol
 
 from model.mapspace import Mapspace
 from solver.guided import map_or_explain
 from solver.network.tasks import Task
 from solver.processes import Workers
-from solver.result import Options, Progress, Result, StopCallback
+from solver.result import (
+    Options,
+    Progress,
+    ProgressCallback,
+    Result,
+    Status,
+    StopCallback,
+    Termination,
+    TooLargeError,
+)
 
 Searcher = Callable[..., Result]
-search_task: Searcher = partial(map_or_explain, reasons=False)
-"""Maps the mapspace of a task; reasons would speak of its names, which no user has seen."""
 
 Report = Callable[[Task, Progress | None], None]
 Answers = Iterator[tuple[Task, Result]]
@@ -32,6 +38,24 @@ MOST_LOSSES = 3
 
 class ExecutorError(Exception):
     """Searches cannot run where they were to."""
+
+
+def search_task(
+    mapspace: Mapspace,
+    options: Options,
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> Result:
+    """Map the mapspace of a task; one that is too large for a search is UNKNOWN, and ends no run.
+
+    Reasons why nothing fits would speak of the task's names, which no user has seen.
+    """
+    try:
+        return map_or_explain(mapspace, options, on_progress, should_stop, reasons=False)
+    except TooLargeError:
+        objectives = options.objectives or mapspace.objectives
+        units = mapspace.architecture.units_per_pj
+        return Result(Status.UNKNOWN, Termination.TOO_LARGE, objectives, units)
 
 
 class Executor(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from model.cascade import Layer, Network
-from solver.result import Result, Status
+from solver.result import Result, Status, Termination
 
 Origin = Literal["searched", "identical", "cached", "copy"]
 
@@ -114,6 +114,13 @@ class NetworkResult:
     def proven(self) -> int:
         """Number of layers whose answer is proven."""
         return sum(own.status in (Status.OPTIMAL, Status.INFEASIBLE) for own in self.layers)
+
+    @property
+    def too_large(self) -> tuple[str, ...]:
+        """Names of the layers that have more words than a search counts."""
+        results = [(own.layer.name, own.result) for own in self.layers]
+        ended = [(name, result.termination) for name, result in results if result is not None]
+        return tuple(name for name, termination in ended if termination is Termination.TOO_LARGE)
 
     @property
     def status(self) -> Status:

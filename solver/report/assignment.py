@@ -11,7 +11,7 @@ from rich.text import Text
 from solver.assignment.alternatives import Alternatives, alternatives
 from solver.assignment.array_search import ArrayChoice
 from solver.assignment.result import RULES, Assignment, AssignResult, Decomposition
-from solver.reasons import Reason
+from solver.reasons import Lever, Reason, Statement
 from solver.report.figures import cost_text, count_text, counted, percent, seconds_text
 from solver.report.reasons import place_text
 from solver.report.tables import NOTHING, plain_table
@@ -63,9 +63,8 @@ def print_assignment(
     if array is not None:
         tried = f"{counted(array.arrays, 'array')}, {counted(array.assigned, 'assignment')} solved"
         console.print(f"note: array chosen by the {CRITERIA_TEXT[array.criterion]}: {tried}")
-    for reason in result.reasons:
-        for line in _reason_lines(reason):
-            console.print(line)
+    for line in _reason_lines(result.reasons):
+        console.print(line)
     status = (result.status.value, STYLES[result.status])
     console.print(Text.assemble(status, " ", "; ".join(_status_parts(result))))
 
@@ -149,15 +148,33 @@ def _decomposition_lines(decomposition: Decomposition, all_steps: bool) -> Itera
         yield f"  left to search: {', '.join(kernel)}"
 
 
-def _reason_lines(reason: Reason) -> Iterator[str]:
-    yield f"Conflict: {reason.text}"
-    for statement in reason.constraints:
-        places = "".join(f"  ({place_text(source)})" for source in statement.sources)
-        yield f"  {statement.text}{places}"
-    if reason.irreducible and len(reason.constraints) > 1:
-        yield "  Without any one of them there is an assignment."
-    if not reason.irreducible:
-        yield "  (stopped early: perhaps not all of these are needed)"
+def _reason_lines(reasons: Sequence[Reason]) -> Iterator[str]:
+    remaining = ", once the other conflicts are resolved" if len(reasons) > 1 else ""
+    for number, reason in enumerate(reasons, start=1):
+        yield f"Conflict{f' {number}' if len(reasons) > 1 else ''}: {reason.text}"
+        yield from (f"  {statement.text}{_where(statement)}" for statement in reason.constraints)
+        if not reason.irreducible:
+            yield "  (stopped early: perhaps not all of these are needed)"
+        elif not reason.complete:
+            yield "  (stopped early: perhaps there are other conflicts)"
+        else:
+            yield from _lever_lines(reason, remaining)
+
+
+def _lever_lines(reason: Reason, remaining: str) -> Iterator[str]:
+    """Yield what of a conflict is enough to leave out."""
+    if len(reason.levers) == len(reason.constraints):
+        which = "any one of them" if len(reason.levers) > 1 else "it"
+        yield f"  Without {which} there is an assignment{remaining}."
+    elif reason.levers:
+        yield f"  Any one of these changes suffices{remaining}:"
+        yield from (f"    {lever.text}{_where(lever)}" for lever in reason.levers)
+    else:
+        yield f"  No single change suffices{remaining}."
+
+
+def _where(written: Statement | Lever) -> str:
+    return "".join(f"  ({place_text(source)})" for source in written.sources)
 
 
 def _status_parts(result: AssignResult) -> Iterator[str]:

@@ -158,6 +158,8 @@ def status_line(result: NetworkResult) -> Text:
     infeasible = [own.layer.name for own in result.layers if own.status is Status.INFEASIBLE]
     if infeasible:
         parts.append(f"no mapping of {listing(infeasible)} satisfies the constraints")
+    if result.too_large:
+        parts.append(f"too large for a search: {listing(result.too_large)}")
     status = result.status
     return Text.assemble((status.value, STYLES[status]), " ", "; ".join(parts))
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from model.wording import listing
 from solver.network.sweep import SweepPoint, SweepResult
 from solver.network.swept_energies import energy_remarks
 from solver.report.document import UNITS, Document
@@ -90,6 +91,9 @@ def status_line(result: SweepResult) -> Text:
     parts = [counted(len(result.points), "point"), f"{proven} of {einsums} Einsums proven"]
     if any(len(point.result.layers) < len(point.result.network.layers) for point in result.points):
         parts.append("stopped; --resume continues")
+    too_large = dict.fromkeys(name for point in result.points for name in point.result.too_large)
+    if too_large:
+        parts.append(f"too large for a search: {listing(tuple(too_large))}")
     parts.append(f"{counted(result.searched, 'search', 'searches')}, {seconds_text(result.seconds)}")
     status = result.status
     return Text.assemble((status.value, STYLES[status]), " ", "; ".join(parts))

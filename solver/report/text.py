@@ -35,6 +35,7 @@ ENDINGS = {
     Termination.TIME_LIMIT: "stopped by the time limit",
     Termination.INTERRUPTED: "interrupted",
     Termination.MEMORY_LIMIT: "stopped by the memory limit",
+    Termination.TOO_LARGE: "too large for a search",
 }
 
 

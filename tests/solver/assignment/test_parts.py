@@ -13,7 +13,7 @@ from solver.assignment import AssignOptions, assign, conflicts, kernel
 from solver.assignment.answer import Request
 from solver.assignment.chain import find_paths
 from solver.assignment.clock import Clock
-from solver.assignment.conflicts import find_conflict
+from solver.assignment.conflicts import find_conflicts
 from solver.assignment.exact_sum import ExactSum
 from solver.assignment.instance import Instance, price
 from solver.assignment.kernel import solve_kernel
@@ -217,7 +217,7 @@ def test_sweeps_keep_totals_below_the_limit(network, directions, data):
 def conflict(layers, edges=()):
     network = build_network("n", "ms", [LayerCosts(name, costs) for name, costs in layers.items()], edges)
     assert not totals(network)
-    return [statement.text for statement in find_conflict(network).constraints]
+    return [statement.text for statement in find_conflicts(network)[0].constraints]
 
 
 def test_a_layer_without_allowed_method_is_named_alone():
@@ -263,37 +263,46 @@ def test_a_conflict_in_a_long_chain_is_looked_for_where_it_is(monkeypatch):
     layers["l500"] = {"x": None, "y": 1}
     edges = [EdgeCosts(f"l{i}", f"l{i + 1}", same) for i in range(999)]
     network = build_network("n", "ms", [LayerCosts(name, own) for name, own in layers.items()], edges)
-    assert [statement.text for statement in find_conflict(network).constraints] == [
+    assert [statement.text for statement in find_conflicts(network)[0].constraints] == [
         "layer l500 allows only y",
         "layer l510 allows only x",
         *(f"edge l{i} -> l{i + 1} forbids x to y, y to x" for i in range(500, 510)),
     ]
-    assert max(tried) <= 64
+    whole = [size for size in tried if size > 64]
+    assert len(whole) == 1 + 12  # whether there is another conflict, and whether each part suffices
 
 
 @settings(max_examples=60, deadline=None)
 @given(networks(most_layers=5, most_methods=2))
-def test_conflicts_are_irreducible(network):
+def test_conflicts_are_irreducible_and_their_levers_suffice(network):
     if totals(network):
         return
-    reason = find_conflict(network)
-    assert reason.irreducible
-    named = {tuple(statement.text.split()[:4]) for statement in reason.constraints}
-    kept = relaxed(network, lambda words: words not in named)
-    assert not totals(kept)
-    for spared in named:
-        assert totals(relaxed(network, lambda words, spared=spared: words not in named or words == spared))
+    reasons = find_conflicts(network)
+    named = [{words(statement) for statement in reason.constraints} for reason in reasons]
+    assert len(named) == 3 or totals(relaxed(network, set().union(*named)))
+    everything = {*map(layer_words, network.layers), *(edge_words(network, own) for own in network.edges)}
+    for reason, conflict in zip(reasons, named, strict=True):
+        assert reason.irreducible
+        assert not totals(relaxed(network, everything - conflict))
+        assert all(totals(relaxed(network, everything - conflict | {spared})) for spared in conflict)
+        others = set().union(*named) - conflict
+        suffices = [own for own in reason.constraints if totals(relaxed(network, others | {words(own)}))]
+        assert [f"without this: {own.text}" for own in suffices] == [own.text for own in reason.levers]
 
 
-def relaxed(network, forbids_nothing):
-    """The network without the forbidden choices of layers and edges whose first words are so picked."""
+def words(statement):
+    return tuple(statement.text.split()[:4])
+
+
+def relaxed(network, dropped):
+    """The network without the forbidden choices of layers and edges with these first words."""
     layers = tuple(
-        replace(own, costs=np.maximum(own.costs, 0)) if forbids_nothing(layer_words(own)) else own
+        replace(own, costs=np.maximum(own.costs, 0)) if layer_words(own) in dropped else own
         for own in network.layers
     )
     edges = tuple(
         replace(own, transition=np.maximum(own.transition, 0))
-        if own.transition is not None and forbids_nothing(edge_words(network, own))
+        if own.transition is not None and edge_words(network, own) in dropped
         else own
         for own in network.edges
     )

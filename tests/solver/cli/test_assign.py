@@ -70,7 +70,36 @@ def test_no_assignment_names_the_conflict(capsys):
         "  edge a -> c forbids y to x, y to y",
     ]
     assert ":5:5)" in conflict[1]
+    assert conflict[4] == "  Without any one of them there is an assignment."
     assert conflict[-1].startswith("INFEASIBLE no assignment is allowed")
+
+
+def test_several_conflicts_and_what_suffices(capsys, tmp_path):
+    network = tmp_path / "n.yaml"
+    network.write_text(
+        "network:\n  layers:\n"
+        "  - {name: a, methods: {x: 1, y: inf}}\n  - {name: b, methods: {x: 1, y: 1}}\n"
+        "  - {name: c, methods: {x: inf}}\n"
+        "  edges:\n"
+        "  - {from: a, to: b, transition: {x: {x: inf, y: inf}, y: {x: inf}}}\n"
+        "  - {from: b, to: c, transition: {x: {x: inf}, y: {x: inf}}}\n",
+        encoding="utf-8",
+    )
+    code, text = run(capsys, network)
+    assert code == 4
+    conflicts = text[text.index("Conflict 1:") :].splitlines()
+    assert [line.split("  (")[0] for line in conflicts[:-1]] == [
+        "Conflict 1: no assignment satisfies all of these",
+        "  layer c forbids all of its methods",
+        "  Without it there is an assignment, once the other conflicts are resolved.",
+        "Conflict 2: no assignment satisfies all of these",
+        "  edge b -> c forbids all pairs of methods",
+        "  Without it there is an assignment, once the other conflicts are resolved.",
+        "Conflict 3: no assignment satisfies all of these",
+        "  layer a allows only x",
+        "  edge a -> b allows only y to y",
+        "  Without any one of them there is an assignment, once the other conflicts are resolved.",
+    ]
 
 
 def test_array_within_a_budget(capsys):

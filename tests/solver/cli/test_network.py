@@ -238,6 +238,21 @@ def test_a_time_limit_leaves_einsums_unproven(arguments, capsys):
     assert "0 of 1 Einsums proven" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_layer_too_large_for_a_search_leaves_the_others(arguments, capsys, jobs):
+    huge = "  - T[m, n] = A[m, k] * W[n, k, p, q, r]\n"
+    Path("w.yaml").write_text(
+        "workload:\n  rank_sizes: {M: 4, K: 6, N: 4, L: 2, P: 2097152, Q: 2097152, R: 2097152}\n"
+        f"  bits_per_value: {{All: 8}}\n  einsums:\n{huge}  - Z[m, l] = T[m, n] * V[n, l]\n"
+        "renames: {einsums: [{name: default, tensor_accesses: {input: A | T, weight: V}}]}\n",
+        encoding="utf-8",
+    )
+    assert main([*arguments[:-1], jobs]) == 5
+    assert "UNKNOWN 1 of 2 Einsums proven; too large for a search: `T`" in capsys.readouterr().out
+    assert main(["sweep", *arguments[1:]]) == 5
+    assert "too large for a search: `T`" in capsys.readouterr().out
+
+
 def test_networks_of_both_forms_agree(tmp_path, capsys):
     """A layer of ResNet-18 as a workload and as Timeloop's problem has one optimum."""
     layer = str(SPECS / "layers/resnet18/18_conv5_block1_shortcut.yaml")
