@@ -100,6 +100,11 @@ class EinsumNames:
         """Return the known names, to suggest one of them."""
         return (*BUILT_IN, *self.renames, *self.cascade.tensors, *self.cascade.rank_variables)
 
+    def unknown(self) -> str:
+        """Return a hint that names the Einsum: what is written once may lack a rename in one of them."""
+        renames = f"the renames {listing(self.renames)}" if self.renames else "no renames"
+        return f"this is worked out for Einsum `{self.einsum.name}`, which has {renames}"
+
     def everything(self, kind: Kind | None) -> SetValue:
         """Return all tensors or all rank variables of the Einsum."""
         members = self.einsum.rank_variables if kind == "rank variables" else self._tensors

@@ -56,6 +56,9 @@ class SetNames(Protocol):
     def candidates(self) -> Iterable[str]:
         """Return the known names, to suggest one of them."""
 
+    def unknown(self) -> str:
+        """Return a hint for names that are like none of the known ones."""
+
     def everything(self, kind: Kind | None) -> SetValue:
         """Return all tensors or all rank variables of the Einsum."""
 
@@ -121,7 +124,7 @@ class _SetEvaluator(Evaluator):
         found = self._sets.find(name)
         if found is not None:
             return found
-        hint = did_you_mean(name, self._sets.candidates())
+        hint = did_you_mean(name, self._sets.candidates()) or self._sets.unknown()
         message = f"`{name}` is no tensor, rank variable, rename or set"
         raise SpecError(message, self._text.at(node), hint=hint)
 

@@ -67,6 +67,7 @@ def test_a_picture_is_drawn(tmp_path):
     ("words", "message"),
     [
         (["--mappers", "rndom"], "did you mean 'random'"),
+        (["--mappers", ""], "no mapper is named; known are "),
         (["--mapper", "nothing"], "not of the form module:Class"),
         (["--mappers", "random", "--option", "greedy.descents=2"], "no mapper 'greedy' runs"),
         (["--plot", "out.gif"], ".png, .svg, .pdf"),

@@ -116,6 +116,17 @@ def test_the_caret_stands_under_the_unknown_name(refuse: Refuse):
     )
 
 
+@pytest.mark.parametrize(
+    ("renames", "hint"),
+    [("", "has no renames"), ("\n    renames: {input: T}", "has the renames `input`")],
+)
+def test_a_rename_that_one_einsum_lacks(refuse: Refuse, renames: str, hint: str):
+    text = CASCADE.replace("RENAMES", "{weight: B}").replace("tensors: B", "tensors: weight")
+    error = refuse(text.replace('C[n, j]"', f'C[n, j]"{renames}'))
+    assert error.message == "`weight` is no tensor, rank variable, rename or set"
+    assert error.hint == f"this is worked out for Einsum `Z`, which {hint}"
+
+
 def test_a_tensor_named_like_a_set_is_noted(load: Load):
     text = CASCADE.replace("RENAMES", "{x: Inputs}").replace("B[k, n]", "Inputs[k, n]")
     loaded = load(text.replace("persistent_tensors: B\n", "\n"))
