@@ -87,7 +87,8 @@ def map_or_explain(
     """Find the best mapping as `solver.map_einsum` does, or say why there is none.
 
     A search without any mapping after `PATIENCE_S`, or that still surveys shortly before the time limit, is
-    interrupted for a second opinion: either nothing fits, or it begins again with a mapping that does.
+    interrupted for a second opinion: either nothing fits, or it begins again with a mapping that does. So
+    does one that takes too much memory to begin with.
 
     Parameters
     ----------
@@ -136,7 +137,9 @@ def _helped(search: Search[Answer], question: _Question) -> Answer:
     """Search, with a second opinion where it is needed; add the reasons why nothing fits, if asked for."""
     patience = _Patience(question.on_progress, question.should_stop, question.options.time_limit_s)
     answer = search(question.mapspace, question.options, patience.hear, patience.stop, None)
-    if patience.is_over and answer.termination is Termination.INTERRUPTED:
+    gave_up = patience.is_over and answer.termination is Termination.INTERRUPTED
+    too_much = answer.status is Status.UNKNOWN and answer.termination is Termination.MEMORY_LIMIT
+    if gave_up or too_much:
         answer = _advised(search, question, answer)
     if answer.status is not Status.INFEASIBLE or answer.reasons or not question.wants_reasons:
         return answer

@@ -48,6 +48,9 @@ LARGEST_INCUMBENT = 1 << 59
 LARGEST_COUNT = 1 << 62
 """Words up to which 64 bits hold the counts of all dataspaces together."""
 
+MOST_KEEP_MASKS = 1 << 20
+"""Choices of what each level keeps up to which they are searched, one after the other."""
+
 COARSEST = 2
 """Extents that a dimension has at the least: 1 and its bound."""
 
@@ -148,6 +151,8 @@ class SharedSearch:
         self._options = options
         self._clock = _Clock(options, on_progress, should_stop)
         space = _affordable(mapspace, options.memory_limit_mib << 20, self._clock.stop)
+        if space.most_keep_masks > MOST_KEEP_MASKS:
+            self._clock.termination = Termination.MEMORY_LIMIT
         self._survey = Survey(space, self._clock.stop)
         self._counters = Counters()
         self._bounder = Bounder(space, options.jobs)

@@ -318,6 +318,12 @@ class SearchSpace:
         chains = {self.chains(mask): mask for mask in reversed(masks)}
         return tuple(mask for own, mask in reversed(chains.items()) if all(own))
 
+    @property
+    def most_keep_masks(self) -> int:
+        """Choices of what each level keeps, before those are left out that keep nothing or cost the same."""
+        rules = enumerate(self.mapspace.keep)
+        return math.prod(len(keep_options(own, level, v.name)) for level, own in rules for v in self.views)
+
     def _extended(self, mask: KeepMask, options: Sequence[frozenset[int]]) -> list[KeepMask]:
         """What the keep masks of the levels so far may be with one more."""
         if self.stop():

@@ -157,3 +157,20 @@ def test_a_stop_and_the_time_limit_are_heard(impatient):
     stopped = front_or_explain(mapspace_of(), should_stop=lambda: True)
     assert (stopped.status, stopped.termination) == (Status.UNKNOWN, Termination.INTERRUPTED)
     assert stopped.open_ranges
+
+
+def test_more_keep_masks_than_are_searched_leave_a_mapping_without_proof(monkeypatch):
+    (space, least) = next(
+        (own, found) for own in SPACES if (found := map_einsum(own, ENERGY)).status is Status.OPTIMAL
+    )
+    monkeypatch.setattr(mapper, "MOST_KEEP_MASKS", 0)
+    alone = map_einsum(space, ENERGY)
+    assert (alone.status, alone.termination) == (Status.UNKNOWN, Termination.MEMORY_LIMIT)
+    assert 0 < alone.bound <= least.value
+    found = map_or_explain(space, ENERGY)
+    assert (found.status, found.termination) == (Status.FEASIBLE, Termination.MEMORY_LIMIT)
+    assert found.evaluation.valid
+    assert found.bound <= least.value <= found.value
+    nothing = next(own for own in SPACES if not allows_a_mapping(own))
+    assert map_or_explain(nothing, ENERGY).status is Status.INFEASIBLE
+    assert front_or_explain(space).status is not Status.INFEASIBLE
