@@ -36,11 +36,12 @@ ACCESS_KEYS = (
     *ACCESS_DENSITY_KEYS,
 )
 OPERATION_KEYS = ("map_op", "reduce_op")
+COPY_KEY = "is_copy_operation"
 EINSUM_KEYS = (
     "name",
     "einsum",
     "tensor_accesses",
-    "is_copy_operation",
+    COPY_KEY,
     *SHAPE_KEYS,
     "rank_sizes",
     "n_instances",

@@ -20,9 +20,23 @@ from model.spec.accelforge.consistency import (
     note_unreached,
 )
 from model.spec.accelforge.density import WORKLOAD_DENSITY_KEYS, check_densities
-from model.spec.accelforge.einsums import SHAPE_KEYS, WrittenAccess, WrittenEinsum, WrittenIndex, read_einsums
+from model.spec.accelforge.einsums import (
+    COPY_KEY,
+    SHAPE_KEYS,
+    WrittenAccess,
+    WrittenEinsum,
+    WrittenIndex,
+    read_einsums,
+)
 from model.spec.accelforge.names import RESERVED, EinsumNames, TensorRules, names_of_part
-from model.spec.accelforge.remarks import cut_notes, operation_notes, partial_notes, unused_notes
+from model.spec.accelforge.remarks import (
+    copy_notes,
+    cut_notes,
+    operation_notes,
+    partial_notes,
+    unused_notes,
+    version_notes,
+)
 from model.spec.accelforge.renames import Rename, effective_renames, read_renames, read_top_renames
 from model.spec.accelforge.sets import SetValue
 from model.spec.accelforge.shapes import (
@@ -54,6 +68,7 @@ WORKLOAD_KEYS = (
     "n_instances",
     "einsums",
     *WORKLOAD_DENSITY_KEYS,
+    "version",
 )
 LEVELS_ABOVE = 2
 """Directories above a workload from which it may include spec files: collections share fragments."""
@@ -209,6 +224,8 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
     notes += unused_notes(section.sizes, section.conditions, shaped)
     notes += cut_notes(shaped)
     notes += operation_notes(shaped)
+    notes += copy_notes(shaped)
+    notes += version_notes(workload, given(top, "renames"))
     for name, span in section.cascade.tensors.items():
         if name in RESERVED:
             notes.append(f"{span}: in set expressions `{name}` means the set, not the tensor of that name")
@@ -305,7 +322,7 @@ def _agree(known: dict[str, tuple[_Fact, Span]], access: WrittenAccess, value: _
 def _einsum(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: _Section) -> Einsum:
     written = shaped.written
     renamed = {rename: names.rename(rule) for rename, rule in names.renames.items()}
-    copy = written.get("is_copy_operation")
+    copy = written.get(COPY_KEY)
     is_copy = copy is not None and as_bool(copy, "`is_copy_operation`", section.variables)
     if is_copy and copy is not None and sum(not access.output for access in written.accesses) != 1:
         raise SpecError("a copy operation has one input", copy.span, ((written.span, "the Einsum"),))

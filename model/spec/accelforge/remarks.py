@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from model.spec.accelforge.affine import Constraint
 from model.spec.accelforge.consistency import ShapedEinsum, variable_of
-from model.spec.accelforge.einsums import OPERATION_KEYS
+from model.spec.accelforge.einsums import COPY_KEY, OPERATION_KEYS
 from model.spec.accelforge.shapes import Condition, RankSize
 from model.spec.fields import as_name
-from model.spec.source import MappingNode, Span
+from model.spec.source import MappingNode, Node, Span
 from model.wording import listing
 from model.workload import Einsum
 
@@ -74,6 +74,22 @@ def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
         if node is not None:
             shown = f"`{key}: {as_name(node, f'`{key}`')}`"
             yield f"{node.span}: {shown} changes nothing: all operations cost the same"
+
+
+def copy_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
+    """Say of each function `copy` that it is none of the copies that cost no arithmetic."""
+    computed = (own.written for own in shaped if own.written.get(COPY_KEY) is None)
+    for word in (word for einsum in computed for word in einsum.words):
+        if word.is_called and word.name == "copy":
+            yield f"{word.span}: `copy` is computed like any function; `{COPY_KEY}: true` moves"
+
+
+def version_notes(*sections: Node | None) -> Iterator[str]:
+    """Say of each version of a section that it changes nothing."""
+    for section in sections:
+        version = section.get("version") if isinstance(section, MappingNode) else None
+        if version is not None:
+            yield f"{version.span}: `version` changes nothing: sections of all versions are read alike"
 
 
 def partial_notes(einsums: Iterable[Einsum]) -> list[str]:

@@ -107,7 +107,7 @@ def read_top_renames(node: Node | None, einsums: Iterable[str]) -> dict[str, Ren
     if node is None:
         return {}
     section = as_mapping(node, "`renames`")
-    check_keys(section, ("einsums",), "`renames`")
+    check_keys(section, ("einsums", "version"), "`renames`")
     listed = given(section, "einsums")
     items = () if listed is None else as_sequence(listed, "`einsums` of `renames`").items
     names = (DEFAULT, *einsums)

@@ -66,6 +66,21 @@ def test_densities_are_refused_or_ignored(load: Load, refuse: Refuse):
     assert (dense.workload, dense.notes) == (plain.workload, plain.notes)
 
 
+def test_a_function_named_copy_is_noted(load: Load):
+    text = MATMUL + '  - {einsum: "Z[m, n] = copy(A[m, n])"}\n'
+    (note,) = (note for note in load(text).notes if "copy" in note)
+    assert note.endswith("`copy` is computed like any function; `is_copy_operation: true` moves")
+    moved = load(text.replace('])"', '])", is_copy_operation: true'))
+    assert not any("copy" in note for note in moved.notes)
+
+
+def test_versions_of_older_files_are_noted(load: Load):
+    text = MATMUL + '  - {einsum: "Z[m, n] = A[m, k] * B[k, n]"}\n'
+    loaded = load(text + '  version: "0.5"\nrenames: {version: 0.5}\n')
+    assert loaded.workload == load(text).workload
+    assert ["`version` changes nothing" in note for note in loaded.notes] == [True, True]
+
+
 def test_named_operations_change_no_cost(load: Load):
     plain = load(MATMUL + '  - {einsum: "Z[m, n] = A[m, k] * B[k, n]"}\n')
     named = load(MATMUL + '  - {einsum: "Z[m, n] = A[m, k] * B[k, n]", map_op: add, reduce_op: max}\n')
