@@ -66,6 +66,8 @@ def _print_sensitivity(
     console: Console, mapspace: Mapspace, result: Result, effects: Sequence[Effect]
 ) -> None:
     heading = f"of {result.objective} to one limit at a time, at the same prices"
+    if any(level.size_words and level.multiple_buffering != 1 for level in mapspace.architecture.levels):
+        heading += "; capacities before multiple buffering"  # as slack has them after it
     console.print(_title("Sensitivity"), heading)
     console.print(sensitivity_table(result, effects))
     left = len(tuple(variations(mapspace.architecture))) - len(effects)

@@ -186,6 +186,17 @@ def test_report_of_other_limits():
     assert_golden("report_sensitivity.txt", printed(print_result, MAPSPACE, OPTIMAL, None, EFFECTS))
 
 
+def test_capacities_that_are_varied_are_those_before_multiple_buffering():
+    architecture = MAPSPACE.architecture
+    nodes = (
+        replace(node, multiple_buffering=Fraction(2)) if node.name == "buffer" else node
+        for node in architecture.nodes
+    )
+    buffered = replace(MAPSPACE, architecture=replace(architecture, nodes=tuple(nodes)))
+    caption = "at the same prices; capacities before multiple buffering\n"
+    assert caption in printed(print_result, buffered, OPTIMAL, None, EFFECTS)
+
+
 def test_a_report_of_some_limits_says_how_many_are_missing():
     shown = printed(print_result, MAPSPACE, OPTIMAL, None, EFFECTS[:1])
     missing = len(tuple(variations(MAPSPACE.architecture))) - 1
