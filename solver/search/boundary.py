@@ -13,7 +13,7 @@ from solver.search.subproblem import Subproblem
 from solver.search.windows import Unrolling
 
 LARGEST_COUNT = 1 << 62
-"""Words up to which counts are told apart."""
+"""Words up to which 64 bits hold the counts of all dataspaces together."""
 
 
 def ceil_div(numerator: IntArray, denominator: int) -> IntArray:

@@ -28,6 +28,7 @@ from solver.result import (
     Termination,
     TooLargeError,
 )
+from solver.search.boundary import LARGEST_COUNT
 from solver.search.completion import Priced
 from solver.search.engine import Counters, Search
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
@@ -44,9 +45,6 @@ HEADROOM = 1 << 58
 
 LARGEST_INCUMBENT = 1 << 59
 """Quanta above which an incumbent may have been compared with capped prices."""
-
-LARGEST_COUNT = 1 << 62
-"""Words up to which 64 bits hold the counts of all dataspaces together."""
 
 MOST_KEEP_MASKS = 1 << 20
 """Choices of what each level keeps up to which they are searched, one after the other."""
