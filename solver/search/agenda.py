@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from solver.search.bounds import LatticeBounds
 from solver.search.candidates import Candidate
 from solver.search.goal import Goal
 from solver.search.groups import halves, together
-from solver.search.lattice import FloatArray, IntArray
+from solver.search.lattice import IntArray
+from solver.search.outlook import Outlook
 from solver.search.space import KeepMask
-from solver.search.stopping import Stopped
 from solver.search.survey import Survey
 
 FIRST_ALONE = 16
@@ -40,6 +40,10 @@ Turn = tuple[int, Candidate]
 """A bound on the objective of a candidate, at which it is its turn, and the candidate."""
 
 
+_Waiting = tuple[float, int, Turn | None, Iterator[Turn]]
+"""A bound, the place of a keep mask, its next turn (None at first), and the iterator of the others."""
+
+
 class Agenda:
     """Makes candidates of the subproblems that the survey leaves open."""
 
@@ -47,36 +51,57 @@ class Agenda:
         self._survey = survey
         self._goal = goal
         self._quantum = quantum
-        self._values: dict[KeepMask, FloatArray] = {}
+        self._outlooks = {mask: Outlook(survey, mask, goal) for mask in survey.space.keep_masks}
         self._trials: Counter[int] = Counter()
         self._settled: Counter[int] = Counter()
         self._states: Counter[int] = Counter()
 
-    def values(self, mask: KeepMask) -> FloatArray:
-        """The survey's bounds on the objective; they rise where it looks more closely."""
-        if mask not in self._values:
-            self._values[mask] = self._goal.values(*self._survey.bounds(mask))
-        return self._values[mask]
+    def outlook(self, mask: KeepMask) -> Outlook:
+        """The survey's bounds on the objective with a keep mask."""
+        return self._outlooks[mask]
 
-    def turns(self, mask: KeepMask) -> Iterator[Turn]:
+    @property
+    def least(self) -> int | None:
+        """Bound on the objective of any mapping that improves, None if there is none."""
+        least = min((own.least for own in self._outlooks.values()), default=math.inf)
+        return max(0, math.floor(least)) if math.isfinite(least) else None
+
+    def turns(self) -> Iterator[Turn]:
+        """Candidates by rising bounds; keep masks are looked at when it is their turn.
+
+        Raises
+        ------
+        Stopped
+            As soon as the survey is.
+        """
+        masks = enumerate(self._outlooks.items())
+        waiting: list[_Waiting] = [
+            (own.least, number, None, self._of_mask(mask))
+            for number, (mask, own) in masks
+            if math.isfinite(own.least)
+        ]
+        heapq.heapify(waiting)
+        while waiting:
+            _, number, turn, rest = heapq.heappop(waiting)
+            if turn is not None:
+                yield turn
+            following = next(rest, None)
+            if following is not None:
+                heapq.heappush(waiting, (following[0], number, following, rest))
+
+    def _of_mask(self, mask: KeepMask) -> Iterator[Turn]:
         """Candidates of `mask` by rising bounds: subproblems, and where these are many groups of them."""
-        values = self.values(mask)
-        order = np.argsort(values, kind="stable")
-        order = order[np.isfinite(values[order])]
-        for number in order[:FIRST_ALONE]:
+        outlook = self._outlooks[mask]
+        first = outlook.first(FIRST_ALONE)
+        for number in first:
             yield self._turn(mask, np.array([number]))
-        rest = self._hopeful(mask, order[FIRST_ALONE:])
-        # When stopped, nothing more is looked at: any bound that holds will do.
-        with suppress(Stopped):
-            closer = self._goal.values(*self._survey.closer(mask, rest))
-            values[rest] = np.maximum(values[rest], closer)
-        rest = self._hopeful(mask, rest)
+        rest = outlook.hopeful_but(first)
         alone = 0
         while alone < len(rest) and not self._groups_settle:
             yield self._turn(mask, rest[alone : alone + 1])
             alone += 1
         parts = self._grouped(self._hopeful(mask, rest[alone:]))
-        for part in sorted(parts, key=lambda numbers: float(values[numbers].min())):
+        for part in sorted(parts, key=lambda numbers: float(outlook.values(numbers).min())):
             yield self._turn(mask, part)
 
     def bounded(self, candidate: Candidate, bounds: LatticeBounds) -> None:
@@ -96,10 +121,7 @@ class Agenda:
                 yield self._turn(mask, part, bounds)
 
     def _hopeful(self, mask: KeepMask, numbers: IntArray) -> IntArray:
-        """Subproblems that the survey does not settle, by rising bounds."""
-        values = self.values(mask)[numbers]
-        most = math.inf if self._goal.incumbent is None else float(self._goal.incumbent)
-        return numbers[np.argsort(values, kind="stable")][: int((values < most).sum())]
+        return self._outlooks[mask].hopeful(numbers)
 
     @property
     def _groups_settle(self) -> bool:
@@ -130,10 +152,10 @@ class Agenda:
 
     def _turn(self, mask: KeepMask, numbers: IntArray, outer: LatticeBounds | None = None) -> Turn:
         """The candidate of some subproblems of `mask`, part of a group with the bounds `outer`."""
-        survey, goal = self._survey, self._goal
-        fewest = float(survey.bounds(mask)[1][numbers].min())
-        sub = together(survey.grid.chosen(numbers), mask, self._quantum, math.floor(fewest))
-        value = max(0, int(self.values(mask)[numbers].min()))
+        goal, outlook = self._goal, self._outlooks[mask]
+        fewest = math.floor(outlook.fewest_cycles(numbers))
+        sub = together(self._survey.grid.chosen(numbers), mask, self._quantum, fewest)
+        value = max(0, int(outlook.values(numbers).min()))
         if outer is None:
             return value, Candidate(sub, numbers)
         value = max(value, goal.value(outer.least, outer.least_cycles))

@@ -102,10 +102,10 @@ class Search:
         `capped` tells whether prices are cut off below what the incumbent takes: such a search proves little.
         """
         judged = self.goal.incumbent
-        for mask in self.space.keep_masks:
-            self.counters.masks += 1
-            self.ledger.judged(mask, self.agenda.values(mask))
-            self._advance(self.agenda.turns(mask))
+        self.counters.masks += len(self.space.keep_masks)
+        self._advance(self.agenda.turns())
+        if self.stop():
+            return self.agenda.least
         while self._queue:
             bound, _, candidate = heapq.heappop(self._queue)
             if self.goal.incumbent is not None and bound >= self.goal.incumbent:
@@ -127,7 +127,10 @@ class Search:
         heapq.heappush(self._queue, (value, -next(self._ticket), candidate))
 
     def _advance(self, rest: Iterator[Turn] | None) -> None:
-        following = None if rest is None else next(rest, None)
+        following = None
+        # When stopped, nothing follows: `run` returns the bound that holds for all that is left.
+        with suppress(Stopped):
+            following = None if rest is None else next(rest, None)
         if following is not None:
             self._push(following[0], replace(following[1], rest=rest))
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from solver.result import Evidence, MaskEvidence
+from solver.search.agenda import Agenda
 from solver.search.bounds import LatticeBounds
 from solver.search.core import Core
 from solver.search.goal import Goal
-from solver.search.lattice import BoolArray, FloatArray, IntArray
+from solver.search.lattice import IntArray
+from solver.search.outlook import Outlook
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
@@ -18,14 +21,10 @@ from solver.search.survey import Survey
 
 @dataclass
 class _Entry:
-    """What was done for one keep mask.
-
-    ``values`` are the survey's bounds on the objective, ``bounded`` the subproblems that it does not settle.
-    """
+    """What was done for one keep mask; ``bounded`` has the subproblems that the survey does not settle."""
 
     tiles_left: list[int]
-    values: FloatArray
-    bounded: BoolArray
+    bounded: list[IntArray] = field(default_factory=list)
     states: int = 0
     nodes: int = 0
     core_variables: int = 0
@@ -40,19 +39,11 @@ class Ledger:
     def __init__(self, survey: Survey) -> None:
         self._survey = survey
         inner = len(survey.space.levels) - 1
-        none = np.empty(0)
-        self._entries = {
-            mask: _Entry([0] * inner, none, none.astype(np.bool_)) for mask in survey.space.keep_masks
-        }
-
-    def judged(self, mask: KeepMask, values: FloatArray) -> None:
-        """Note the survey's bounds on the objective, which decide when it is a subproblem's turn."""
-        self._entries[mask].values = values
-        self._entries[mask].bounded = np.zeros(len(values), dtype=np.bool_)
+        self._entries = {mask: _Entry([0] * inner) for mask in survey.space.keep_masks}
 
     def surveyed(self, mask: KeepMask, numbers: IntArray) -> None:
         """Note that the survey does not settle subproblems, so that lattices were bounded."""
-        self._entries[mask].bounded[numbers] = True
+        self._entries[mask].bounded.append(numbers)
 
     def bounded(self, bounds: LatticeBounds) -> None:
         """Note what a lattice had, and what its bounds left."""
@@ -74,21 +65,21 @@ class Ledger:
         entry.core_variables += core.variables
         entry.core_solves += core.calls
 
-    def evidence(self, goal: Goal) -> Evidence:
+    def evidence(self, goal: Goal, agenda: Agenda) -> Evidence:
         """What the bound on the goal's objective rests on."""
-        masks = (self._of_mask(mask, entry) for mask, entry in self._entries.items())
+        masks = (self._of_mask(agenda.outlook(mask), mask, entry) for mask, entry in self._entries.items())
         return Evidence(goal.objective, tuple(masks))
 
-    def _of_mask(self, mask: KeepMask, entry: _Entry) -> MaskEvidence:
-        surveyed = entry.values[~entry.bounded]
-        least = float(np.min(surveyed, initial=np.inf))
+    def _of_mask(self, outlook: Outlook, mask: KeepMask, entry: _Entry) -> MaskEvidence:
+        bounded = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *entry.bounded]))
+        least = outlook.least_but(bounded)
         return MaskEvidence(
             keep=self._survey.space.chains(mask),
-            by_survey=len(surveyed),
-            by_lattice=int(entry.bounded.sum()) - len(entry.branched | entry.solved),
+            by_survey=len(self._survey.grid) - len(bounded),
+            by_lattice=len(bounded) - len(entry.branched | entry.solved),
             by_branching=len(entry.branched - entry.solved),
             by_core=len(entry.solved),
-            survey_bound=max(0, int(least)) if np.isfinite(least) else None,
+            survey_bound=max(0, int(least)) if math.isfinite(least) else None,
             states=entry.states,
             tiles_left=tuple(entry.tiles_left),
             nodes=entry.nodes,

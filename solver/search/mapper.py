@@ -215,7 +215,7 @@ class SharedSearch:
             self._counters.spatial_classes = len(self._survey.grid)
             for mask in space.keep_masks:
                 clock.report(Phase.SURVEY, goal, None)
-                self._survey.bounds(mask)
+                self._survey.overview(mask)
         except Stopped:
             return _Found(best, proven)
         quantum, growth = self._quantum, FIRST_GROWTH
@@ -232,7 +232,7 @@ class SharedSearch:
                 best,
             )
             bound = search.run(partial(self._capped, goal, quantum))
-            best, grounds = search.best, (search.ledger.evidence(goal),)
+            best, grounds = search.best, (search.ledger.evidence(goal, search.agenda),)
             if not goal.counts_energy:
                 return _Found(best, bound, grounds)
             if not self._capped(goal, quantum):
@@ -263,7 +263,7 @@ class SharedSearch:
         """Cycles that a mapping which improves on the incumbent takes at least."""
         fewest = math.inf
         for mask in self._survey.space.keep_masks:
-            energies, cycles = self._survey.bounds(mask)
+            energies, cycles = self._survey.overview(mask)
             values = goal.values(energies, cycles)
             hopeful = np.isfinite(values) if goal.incumbent is None else values <= float(goal.incumbent)
             fewest = min(fewest, float(np.min(cycles[hopeful], initial=np.inf)))
@@ -305,7 +305,7 @@ def _quantum(survey: Survey) -> int:
         if price
     ]
     quantum = math.gcd(*prices) if prices else 1
-    floors = [float(np.min(survey.bounds(mask)[0], initial=np.inf)) for mask in survey.space.keep_masks]
+    floors = [float(np.min(survey.overview(mask)[0], initial=np.inf)) for mask in survey.space.keep_masks]
     least = min((floor for floor in floors if np.isfinite(floor)), default=0.0)
     while least / quantum > HEADROOM:
         quantum *= 2

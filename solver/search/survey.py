@@ -7,16 +7,19 @@ there are few of those; so thousands of spatial choices are bounded by a few mat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from model.cost.prices import network_latency
+from solver.search.cells import Cells, alone, cells
 from solver.search.goal import rounded_down
-from solver.search.grid import LARGEST_EXACT, ROUNDED_DOWN, ROUNDED_UP, SpatialGrid, spatial_grid
+from solver.search.grid import LARGEST_EXACT, ROUNDED_DOWN, SpatialGrid, spatial_grid
 from solver.search.lattice import FloatArray, IntArray
-from solver.search.prices import Action, actions, cycles_per_word, resources
+from solver.search.prices import resources
+from solver.search.rates import Measure, Portion, Rate, RateTable, portions
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.stopping import Stop, Stopped, never
 
@@ -29,12 +32,26 @@ CHUNK = 4_000_000
 PART = 1 << 16
 """Combinations that are surveyed together: for each there are dozens of numbers at a time."""
 
+MOST_BOUNDS = 1 << 22
+"""Bounds up to which every combination has its own with every keep mask from the beginning."""
+
+FEWEST_CELLS, MOST_CELLS = 1 << 6, 1 << 11
+"""Cells into which more combinations than that are put."""
+
+MOST_PAID = 1 << 23
+"""Costs of levels that are remembered, roughly."""
+
 Fronts = dict[tuple[int, frozenset[int], frozenset[int]], FloatArray]
 """Traffic of the tiles that matter, by level, what it keeps, and the dataspaces that are not reused."""
 
+Bounds = tuple[FloatArray, FloatArray]
+"""Lower bounds on energies (units) and on cycles; infinite where no tile fits."""
+
 
 class Survey:
-    """Bounds on the energy and the cycles of every combination of spatial classes, mask by mask.
+    """Bounds on the energy and the cycles of combinations of spatial classes, mask by mask.
+
+    Where there are many, cells of similar combinations are bounded first.
 
     Raises
     ------
@@ -46,122 +63,150 @@ class Survey:
         self.space = space
         self._stop = stop
         self._fronts: Fronts = {}
-        self._bounds: dict[KeepMask, tuple[FloatArray, FloatArray]] = {}
+        self._overviews: dict[KeepMask, Bounds] = {}
 
     @cached_property
     def grid(self) -> SpatialGrid:
         """All combinations."""
         return spatial_grid(self.space, self._stop)
 
-    def bounds(self, mask: KeepMask) -> tuple[FloatArray, FloatArray]:
-        """Lower bounds per combination on energy (units) and cycles; infinite where no tile fits."""
-        if mask not in self._bounds:
-            found = [self._bounded(part, mask) for part in self.grid.parts(PART)]
-            energies, cycles = (np.concatenate(own) for own in zip(*found, strict=True))
-            self._bounds[mask] = energies, cycles
-        return self._bounds[mask]
+    @cached_property
+    def cells(self) -> Cells:
+        """All combinations, in cells."""
+        number = MOST_BOUNDS // max(1, len(self.space.keep_masks))
+        if len(self.grid) <= number:
+            return alone(self.grid)
+        return cells(self.grid, min(max(number, FEWEST_CELLS), MOST_CELLS), self._stop)
 
-    def closer(self, mask: KeepMask, numbers: IntArray) -> tuple[FloatArray, FloatArray]:
+    @cached_property
+    def _surveyors(self) -> tuple[_Surveyor, ...]:
+        found = []
+        for grid, starts in self.cells.parts(PART):
+            if self._stop():
+                raise Stopped
+            found.append(_Surveyor(RateTable(grid, starts, self.space.keep_masks), self._fronts))
+        return tuple(found)
+
+    def overview(self, mask: KeepMask) -> Bounds:
+        """Bounds per cell, that hold for all of its combinations."""
+        if mask not in self._overviews:
+            self._overviews[mask] = self._together(own.bounds(mask) for own in self._surveyors)
+        return self._overviews[mask]
+
+    def bounds(self, mask: KeepMask, chosen: IntArray) -> Bounds:
+        """Bounds on all combinations of some cells, as `Cells.members` has them."""
+        if self.cells.single:
+            energies, cycles = self.overview(mask)
+            return energies[chosen], cycles[chosen]
+        return self._looked_at(mask, self.cells.members(chosen), closely=False)
+
+    def closer(self, mask: KeepMask, numbers: IntArray) -> Bounds:
         """Higher bounds on some combinations: tiles of windows leave room for what is unrolled above."""
+        return self._looked_at(mask, numbers, closely=True)
+
+    def _looked_at(self, mask: KeepMask, numbers: IntArray, closely: bool) -> Bounds:
         parts = self.grid.chosen(numbers).parts(PART)
-        energies, cycles = zip(*(self._bounded(part, mask, closely=True) for part in parts), strict=True)
-        return np.concatenate(energies), np.concatenate(cycles)
+        pairs = ((own, own.unrolled_above if closely else None) for own in parts)
+        surveyors = (_Surveyor(RateTable(own, None, (mask,)), self._fronts, above) for own, above in pairs)
+        return self._together(own.bounds(mask) for own in surveyors)
 
-    def _bounded(
-        self, part: SpatialGrid, mask: KeepMask, closely: bool = False
-    ) -> tuple[FloatArray, FloatArray]:
-        if self._stop():
-            raise Stopped
-        return _PartSurvey(self.space, part, self._fronts, closely).bounds(mask)
+    def _together(self, parts: Iterable[Bounds]) -> Bounds:
+        found = []
+        for part in parts:
+            if self._stop():
+                raise Stopped
+            found.append(part)
+        energies, cycles = (np.concatenate(own) for own in zip(*found, strict=True))
+        return energies, cycles
 
 
-class _PartSurvey:
-    """The survey of some of the combinations; `closely` if it looks at what is unrolled above each tile."""
+class _Surveyor:
+    """Bounds cells, mask by mask.
 
-    def __init__(self, space: SearchSpace, grid: SpatialGrid, fronts: Fronts, closely: bool) -> None:
-        self.space = space
-        self.grid = grid
-        self._closely = closely
+    What is paid at a level follows from what it keeps, and from the portions that are delivered to it: many
+    masks share them.
+    """
+
+    def __init__(
+        self, table: RateTable, fronts: Fronts, unrolled_above: Sequence[IntArray] | None = None
+    ) -> None:
+        self._table = table
+        self.space = table.space
         self._fronts = fronts
+        self._unrolled_above = unrolled_above
+        self._portions: dict[tuple[int, tuple[int, ...]], tuple[Portion, ...]] = {}
+        self._paid: dict[object, FloatArray] = {}
 
-    def bounds(self, mask: KeepMask) -> tuple[FloatArray, FloatArray]:
-        """Lower bounds per combination on energy and cycles."""
-        found = [
-            (place, action)
-            for place in range(len(self.space.views))
-            for action in actions(self.space.levels, self.grid.flow(mask, place))
-        ]
-        busy = self._busy(mask, found)
-        priced = [(place, action, self.grid.price(place, action)) for place, action in found]
-        energies = self._fixed(np.where(np.isfinite(busy), busy, 0.0)) + self._total(mask, priced)
+    def bounds(self, mask: KeepMask) -> Bounds:
+        """Lower bounds per cell on energy and cycles."""
+        levels = [self._kept(mask, level) for level in range(1, len(self.space.levels) + 1)]
+        busy = self._table.steps
+        for number in range(len(resources(self.space.levels))):
+            busy = np.maximum(busy, self._total(levels, number) * ROUNDED_DOWN)
+        energies = self._fixed(np.where(np.isfinite(busy), busy, 0.0)) + self._total(levels, None)
         cycles = busy + rounded_down(network_latency(self.space.architecture))
         cycles = np.where(cycles < LARGEST_EXACT, cycles, np.nextafter(cycles, 0.0))
         return energies * np.where(energies > 0, ROUNDED_DOWN, 1.0), cycles
 
-    def _busy(self, mask: KeepMask, found: Sequence[tuple[int, Action]]) -> FloatArray:
-        """Cycles at least, but for latencies of networks."""
-        busy = self.grid.steps
-        for resource in resources(self.space.levels):
-            loads = [
-                (place, action, np.full(len(self.grid), float(share)))
-                for place, action in found
-                if (share := cycles_per_word(self.space.levels, resource, action, self._name(place)))
-            ]
-            busy = np.maximum(busy, self._total(mask, loads) * ROUNDED_DOWN)
-        return busy
-
-    def _name(self, place: int) -> str:
-        return self.space.views[place].name
-
-    def _total(self, mask: KeepMask, weighed: Sequence[tuple[int, Action, FloatArray]]) -> FloatArray:
-        """Least weighted sum of the words of all actions, boundary by boundary."""
+    def _kept(self, mask: KeepMask, level: int) -> _Kept:
+        """What a level keeps, and the portions whose words are delivered to it; those of the compute last."""
         depth = len(self.space.levels)
-        total = np.zeros(len(self.grid))
-        weights: dict[tuple[int, int], FloatArray] = {}
-        for place, action, weight in weighed:
-            total = total - weight * action.minus * ROUNDED_UP
-            if action.boundary == depth:
-                total = total + weight * action.multiplier * self.grid.steps
-                continue
-            key = (action.boundary, place)
-            weights[key] = weights.get(key, np.zeros(len(self.grid))) + weight * action.multiplier
-        for level in range(1, depth):
-            own = {place: w for (boundary, place), w in weights.items() if boundary == level}
-            total = total + self._least(mask, level, own)
-        return total
+        tenants = self.space.tenants(mask, level) if level < depth else frozenset[int]()
+        found = (own for v in self.space.views for own in self._portions_of(mask, v.place))
+        return _Kept(level, tenants, tuple(own for own in found if own.boundary == level))
 
-    def _fixed(self, busy: FloatArray) -> FloatArray:
-        """Energy of the compute, and leakage of the used instances for so many busy cycles."""
-        compute = float(self.space.problem.computes * self.space.architecture.compute.energy)
-        return compute + self.grid.leak_per_cycle * busy
+    def _portions_of(self, mask: KeepMask, place: int) -> tuple[Portion, ...]:
+        key = (place, self.space.chain(mask, place))
+        if key not in self._portions:
+            self._portions[key] = portions(self.space, *key)
+        return self._portions[key]
 
-    def _least(self, mask: KeepMask, level: int, weights: dict[int, FloatArray]) -> FloatArray:
-        """Least cost of the boundary of `level` over tiles and classes."""
-        space = self.space
-        tenants = space.tenants(mask, level)
-        if len(space.feasible(level, tenants)) == 0:
-            return np.full(len(self.grid), np.inf)
-        if not weights:
-            return np.zeros(len(self.grid))
-        fewest = {place: self._fewest(place, level, tenants) for place in weights}
-        once = {
-            place: weight * fewest[place] * self.grid.unused_above[place][level] / self.grid.above[level]
-            for place, weight in weights.items()
-        }
-        best = np.full(len(self.grid), np.inf)
-        for members in space.reuse_classes:
-            reused = [p for p in weights if p in members and space.reuses(p, level)]
-            loose = sorted(p for p in weights if p not in reused)
-            fixed = sum((once[p] for p in reused), np.zeros(len(self.grid)))
+    def _total(self, levels: Sequence[_Kept], measure: Measure) -> FloatArray:
+        """Least cost of the words of all actions, boundary by boundary."""
+        return sum((self._cost(own, measure) for own in levels), np.zeros(len(self._table)))
+
+    def _cost(self, kept: _Kept, measure: Measure) -> FloatArray:
+        if (kept, measure) not in self._paid:
+            if len(self._paid) * len(self._table) > MOST_PAID:
+                self._paid.clear()
+            self._paid[kept, measure] = self._least(kept, measure)
+        return self._paid[kept, measure]
+
+    def _least(self, kept: _Kept, measure: Measure) -> FloatArray:
+        """Least cost of the boundary of a level over tiles and classes."""
+        rates = {own.place: self._table.rates.get((own, measure)) for own in kept.portions}
+        charged = {place: rate for place, rate in rates.items() if rate is not None}
+        least = -sum((rate.subtracted for rate in charged.values()), np.zeros(len(self._table)))
+        if kept.level == len(self.space.levels):
+            # The compute takes one word of each dataspace per operation.
+            computes = float(self.space.problem.computes)
+            return sum((rate.per_word * computes for rate in charged.values()), least)
+        if len(self.space.feasible(kept.level, kept.tenants)) == 0:
+            return np.full(len(self._table), np.inf)
+        return least + self._delivered(kept, charged) if charged else least
+
+    def _delivered(self, kept: _Kept, rates: dict[int, Rate]) -> FloatArray:
+        """Least cost of what is delivered to a level, over tiles and classes."""
+        fewest = {place: self._fewest(place, kept) for place in rates}
+        once = {place: rate.per_copies * fewest[place] for place, rate in rates.items()}
+        best = np.full(len(self._table), np.inf)
+        for members in self.space.reuse_classes:
+            reused = [p for p in rates if p in members and self.space.reuses(p, kept.level)]
+            loose = sorted(p for p in rates if p not in reused)
+            fixed = sum((once[p] for p in reused), np.zeros(len(self._table)))
             if loose:
-                front = self._front(level, tenants, frozenset(loose))
-                matrix = np.stack([weights[p] / self.grid.above[level] for p in loose], axis=1)
-                fixed += _least_product(matrix, front)
+                front = self._front(kept, frozenset(loose))
+                fixed += _least_product(np.stack([rates[p].per_word for p in loose], axis=1), front)
             np.minimum(best, fixed, out=best)
         # The front has tiles that are too large for what is unrolled above: they seem to be delivered less.
         least: FloatArray = np.maximum(best, sum(once.values()))
         exists = np.logical_and.reduce([words < NO_TILE for words in fewest.values()])
         return np.where(exists, least, np.inf)
+
+    def _fixed(self, busy: FloatArray) -> FloatArray:
+        """Energy of the compute, and leakage of the used instances for so many busy cycles."""
+        compute = float(self.space.problem.computes * self.space.architecture.compute.energy)
+        return compute + self._table.leak_per_cycle * busy
 
     def _relevant(self, place: int, level: int) -> IntArray:
         return self.space.relevant_words(place, level, self.space.no_unrolling)
@@ -170,33 +215,40 @@ class _PartSurvey:
         irrelevant = self.space.tables[place].irrelevant_tiles
         return (self._relevant(place, level) * irrelevant).astype(np.float64)
 
-    def _fewest(self, place: int, level: int, tenants: frozenset[int]) -> IntArray:
+    def _fewest(self, place: int, kept: _Kept) -> IntArray:
         """Fewest words of all instances that deliver a dataspace once, over the tiles that fit."""
-        if not self._closely:
-            least: IntArray = self._relevant(place, level)[self.space.feasible(level, tenants)].min(
-                keepdims=True
-            )
+        if self._unrolled_above is None:
+            tiles = self.space.feasible(kept.level, kept.tenants)
+            least: IntArray = self._relevant(place, kept.level)[tiles].min(keepdims=True)
             return least
-        key = ("fewest", place, level, tenants)
-        table = self.space.memo(key, lambda: self._fewest_within(place, level, tenants))
-        largest = self.space.lattice.size - 1 - self.grid.unrolled_above[level]
+        key = ("fewest", place, kept.level, kept.tenants)
+        table = self.space.memo(key, lambda: self._fewest_within(place, kept))
+        largest = self.space.lattice.size - 1 - self._unrolled_above[kept.level]
         return table[largest]
 
-    def _fewest_within(self, place: int, level: int, tenants: frozenset[int]) -> IntArray:
+    def _fewest_within(self, place: int, kept: _Kept) -> IntArray:
         """The same per lattice vector that the tiles have to divide; `NO_TILE` where none does."""
-        tiles = self.space.feasible(level, tenants)
+        tiles = self.space.feasible(kept.level, kept.tenants)
         table = np.full(self.space.lattice.size, NO_TILE, dtype=np.int64)
-        table[tiles] = self._relevant(place, level)[tiles]
+        table[tiles] = self._relevant(place, kept.level)[tiles]
         return self.space.lattice.least_of_divisors(table)
 
-    def _front(self, level: int, tenants: frozenset[int], places: frozenset[int]) -> FloatArray:
+    def _front(self, kept: _Kept, places: frozenset[int]) -> FloatArray:
         """Traffic of the tiles that fit and that no other tile undercuts, shape (places, tiles)."""
-        key = (level, tenants, places)
+        key = (kept.level, kept.tenants, places)
         if key not in self._fronts:
-            tiles = self.space.feasible(level, tenants)
-            traffic = [self._unreused_words(p, level)[tiles] for p in sorted(places)]
+            tiles = self.space.feasible(kept.level, kept.tenants)
+            traffic = [self._unreused_words(p, kept.level)[tiles] for p in sorted(places)]
             self._fronts[key] = pareto_front(np.stack(traffic, axis=1)).T.copy()
         return self._fronts[key]
+
+
+class _Kept(NamedTuple):
+    """What a level keeps, and what is delivered to it; the level after the last one is the compute."""
+
+    level: int
+    tenants: frozenset[int]
+    portions: tuple[Portion, ...]
 
 
 def _least_product(weights: FloatArray, front: FloatArray) -> FloatArray:

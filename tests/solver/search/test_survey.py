@@ -57,7 +57,7 @@ def test_cycles_beyond_the_whole_numbers_of_doubles_are_not_rounded_up():
     mapspace = free_mapspace(matmul(94_906_267, 94_906_269, 1), StorageLevel("dram"))
     space = SearchSpace(mapspace)
     (mask,) = space.keep_masks
-    _, cycles = Survey(space).bounds(mask)
+    _, cycles = Survey(space).overview(mask)
     steps = 94_906_267 * 94_906_269
     assert float(steps) > steps > 2**53
     assert steps * (1 - 2e-9) < cycles.item() <= steps
@@ -94,7 +94,7 @@ def hold_bounds(mapspace: Mapspace) -> int:
     checked = 0
     covered = set()
     for mask in space.keep_masks:
-        energies, cycles = survey.bounds(mask)
+        energies, cycles = survey.overview(mask)
         closer = survey.closer(mask, np.arange(len(survey.grid)))
         for number in range(len(survey.grid)):
             classes = survey.grid.spatial(number)
@@ -144,10 +144,10 @@ def test_a_survey_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch):
         whole = Survey(space)
         with monkeypatch.context() as patched:
             patched.setattr(survey_module, "PART", 3)
-            in_parts = [Survey(space).bounds(mask) for mask in space.keep_masks]
+            in_parts = [Survey(space).overview(mask) for mask in space.keep_masks]
         for mask, (energies, cycles) in zip(space.keep_masks, in_parts, strict=True):
-            np.testing.assert_allclose(energies, whole.bounds(mask)[0], rtol=1e-12)
-            np.testing.assert_allclose(cycles, whole.bounds(mask)[1], rtol=1e-12)
+            np.testing.assert_allclose(energies, whole.overview(mask)[0], rtol=1e-12)
+            np.testing.assert_allclose(cycles, whole.overview(mask)[1], rtol=1e-12)
 
 
 def test_a_survey_hears_that_it_must_stop():
@@ -155,10 +155,10 @@ def test_a_survey_hears_that_it_must_stop():
     space = SearchSpace(mapspace)
     (mask, *_) = space.keep_masks
     with pytest.raises(Stopped):
-        Survey(space, lambda: True).bounds(mask)
+        Survey(space, lambda: True).overview(mask)
     asked = iter((False, True))
     with pytest.raises(Stopped):
-        Survey(space, lambda: next(asked)).bounds(mask)
+        Survey(space, lambda: next(asked)).overview(mask)
 
 
 @pytest.mark.parametrize("bypass", [frozenset(), frozenset("A")])
@@ -180,7 +180,7 @@ def test_no_boundary_costs_less_than_one_delivery_each():
     space = SearchSpace(free_mapspace(matmul(8, 4, 12), dram, Fanout("mesh", 4, 2), registers))
     survey = Survey(space)
     for mask in space.keep_masks:
-        energies, _ = survey.bounds(mask)
+        energies, _ = survey.overview(mask)
         for number, energy in enumerate(energies):
             bounds = unlimited_bounds(Subproblem(space, mask, survey.grid.spatial(number)))
             assert energy >= bounds.constant * (1 - 1e-6)
@@ -200,7 +200,7 @@ def test_closer_bounds_leave_room_for_what_is_unrolled_above():
     (mask,) = space.keep_masks
     unrolled = {survey.grid.spatial(n)[0].windows: n for n in range(len(survey.grid))}
     numbers = np.array([unrolled[windows] for windows in ((1, 1, 1, 1), (4, 1, 1, 1), (4, 4, 1, 1))])
-    energies, closer = survey.bounds(mask)[0][numbers], survey.closer(mask, numbers)[0]
+    energies, closer = survey.overview(mask)[0][numbers], survey.closer(mask, numbers)[0]
     # Windows slide along one axis: along the other one there are four tiles of 3 + 3 words, and not 15 words.
     assert closer - energies == pytest.approx([0, 0, (4 * 6 - 15) * 15 * 200])
 
@@ -222,7 +222,7 @@ def test_latencies_that_doubles_do_not_hold():
     survey = Survey(space)
     sub = Subproblem(space, mask, survey.grid.spatial(0))
     energies, cycles = sub.costs(np.array([0]), sub.constant, np.array([7.5]))
-    assert int(survey.bounds(mask)[1][0]) <= 2**53 + 1 + 7
+    assert int(survey.overview(mask)[1][0]) <= 2**53 + 1 + 7
     assert cycles[0] <= float(2**53 + 1 + 8)
     assert energies[0] == pytest.approx(8e30)
 

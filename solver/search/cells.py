@@ -1,0 +1,92 @@
+"""Cells of similar combinations of spatial classes, where these are too many to look at one by one."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+
+from solver.search.grid import SpatialGrid
+from solver.search.groups import halves
+from solver.search.lattice import IntArray
+from solver.search.stopping import Stop, Stopped
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Combinations of a grid, cell by cell.
+
+    Parameters
+    ----------
+    numbers
+        Places of the combinations in the grid, those of a cell one after the other.
+    starts
+        Where the cells begin, shape (cells,).
+    """
+
+    grid: SpatialGrid
+    numbers: IntArray
+    starts: IntArray
+
+    def __len__(self) -> int:
+        """Number of cells."""
+        return len(self.starts)
+
+    @property
+    def single(self) -> bool:
+        """Whether each combination is a cell of its own."""
+        return len(self.starts) == len(self.numbers)
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """Combinations of each cell."""
+        return np.diff(self.starts, append=len(self.numbers))
+
+    def members(self, chosen: IntArray) -> IntArray:
+        """The combinations of some of the cells, cell by cell."""
+        if self.single:
+            return self.numbers[chosen]
+        pairs = zip(self.starts[chosen], self.sizes[chosen], strict=True)
+        parts = [self.numbers[start : start + size] for start, size in pairs]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+    def parts(self, size: int) -> Iterator[tuple[SpatialGrid, IntArray | None]]:
+        """The combinations in parts of whole cells and about `size`, with the places where cells begin.
+
+        These are None where each combination is a cell of its own. There is one part if there are none.
+        """
+        cuts = np.flatnonzero(np.diff(self.starts // size)) + 1
+        for own in np.split(np.arange(len(self)), cuts):
+            starts = None if self.single else self.starts[own] - self.starts[own[0]]
+            yield self.grid.chosen(self.members(own)), starts
+
+
+def alone(grid: SpatialGrid) -> Cells:
+    """Every combination in a cell of its own."""
+    numbers = np.arange(len(grid))
+    return Cells(grid, numbers, numbers)
+
+
+def cells(grid: SpatialGrid, most: int, stop: Stop) -> Cells:
+    """At most so many cells: the largest one is parted, again and again.
+
+    Raises
+    ------
+    Stopped
+        As soon as `stop` answers True.
+    """
+    ticket = count()
+    found = [(-len(grid), next(ticket), np.arange(len(grid)))]
+    while len(found) < most and -found[0][0] > 1:
+        if stop():
+            raise Stopped
+        _, _, largest = heapq.heappop(found)
+        for half in halves(grid.chosen(largest)):
+            heapq.heappush(found, (-len(half), next(ticket), largest[half]))
+    members = [own for _, _, own in found]
+    starts = np.cumsum([0, *map(len, members[:-1])])
+    return Cells(grid, np.concatenate(members), starts)
