@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -40,8 +40,8 @@ Turn = tuple[int, Candidate]
 """A bound on the objective of a candidate, at which it is its turn, and the candidate."""
 
 
-_Waiting = tuple[float, int, Turn | None, Iterator[Turn]]
-"""A bound, the place of a keep mask, its next turn (None at first), and the iterator of the others."""
+_Step = tuple[float, Turn | None]
+"""A bound on all turns to come, and the next one; None if more is to be found out first."""
 
 
 class Agenda:
@@ -74,33 +74,39 @@ class Agenda:
         Stopped
             As soon as the survey is.
         """
-        masks = enumerate(self._outlooks.items())
-        waiting: list[_Waiting] = [
-            (own.least, number, None, self._of_mask(mask))
-            for number, (mask, own) in masks
-            if math.isfinite(own.least)
-        ]
-        heapq.heapify(waiting)
-        while waiting:
-            _, number, turn, rest = heapq.heappop(waiting)
+        rests = [self._of_mask(mask) for mask in self._outlooks]
+        waiting = [(own.least, number, None) for number, own in enumerate(self._outlooks.values())]
+        steps: list[tuple[float, int, Turn | None]] = [own for own in waiting if math.isfinite(own[0])]
+        heapq.heapify(steps)
+        while steps:
+            _, number, turn = heapq.heappop(steps)
             if turn is not None:
                 yield turn
-            following = next(rest, None)
+            following = next(rests[number], None)
             if following is not None:
-                heapq.heappush(waiting, (following[0], number, following, rest))
+                bound, turn = following
+                heapq.heappush(steps, (bound, number, turn))
 
-    def _of_mask(self, mask: KeepMask) -> Iterator[Turn]:
+    def _of_mask(self, mask: KeepMask) -> Iterator[_Step]:
         """Candidates of `mask` by rising bounds: subproblems, and where these are many groups of them."""
+        outlook, first = self._outlooks[mask], list[int]()
+        for bound, number in outlook.rising(FIRST_ALONE):
+            found = [] if number is None else [number]
+            yield bound, self._turn(mask, np.array(found)) if found else None
+            first += found
+        yield outlook.least_but(first), None
+        for turn in self._others(mask, first):
+            yield turn[0], turn
+
+    def _others(self, mask: KeepMask, first: Sequence[int]) -> Iterator[Turn]:
+        """Those of `mask` but for the `first` ones."""
         outlook = self._outlooks[mask]
-        first = outlook.first(FIRST_ALONE)
-        for number in first:
-            yield self._turn(mask, np.array([number]))
         rest = outlook.hopeful_but(first)
         alone = 0
         while alone < len(rest) and not self._groups_settle:
             yield self._turn(mask, rest[alone : alone + 1])
             alone += 1
-        parts = self._grouped(self._hopeful(mask, rest[alone:]))
+        parts = self._grouped(outlook.hopeful(rest[alone:]))
         for part in sorted(parts, key=lambda numbers: float(outlook.values(numbers).min())):
             yield self._turn(mask, part)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from solver.search.lattice import BoolArray, FloatArray, IntArray
 from solver.search.prices import Action, DataspaceFlow
-from solver.search.space import KeepMask, SearchSpace
+from solver.search.space import SearchSpace
 from solver.search.spatial import StageClass, StageTable
 from solver.search.stopping import Stop, Stopped, never
 
@@ -87,15 +87,14 @@ class SpatialGrid:
         price: FloatArray = paying * each
         return price
 
-    def flow(self, mask: KeepMask, place: int) -> DataspaceFlow:
-        """How the words of a dataspace spread."""
+    def flow(self, chain: tuple[int, ...], place: int) -> DataspaceFlow:
+        """How the words of a dataspace spread that the levels of `chain` keep."""
         view = self.space.views[place]
         words = float(self.space.tables[place].tile_words[-1])
         partition = [np.full(len(self), words)]
         for level in range(1, len(self.space.levels)):
             shared = self.above[level] / self.unused_above[place][level]
             partition.append(words / shared if view.simple else partition[0])
-        chain = self.space.chain(mask, place)
         return DataspaceFlow(view.name, view.read_write, chain, self.distinct[place], tuple(partition))
 
     @cached_property

@@ -115,7 +115,7 @@ class SubproblemGroup(Subproblem):
         }
 
     def _actions_of(self, place: int) -> Iterator[Action]:
-        return actions(self.space.levels, self.grid.flow(self.mask, place))
+        return actions(self.space.levels, self.grid.flow(self.space.chain(self.mask, place), place))
 
     @cached_property
     def constant(self) -> int:

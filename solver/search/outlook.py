@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -32,11 +33,11 @@ class Outlook:
     @property
     def least(self) -> float:
         """Bound on the objective with any combination; infinite if no tile fits."""
-        return self.least_but(np.empty(0, dtype=np.int64))
+        return self.least_but(())
 
-    def least_but(self, numbers: IntArray) -> float:
+    def least_but(self, numbers: Sequence[int] | IntArray) -> float:
         """The same for all combinations but some."""
-        others = self._values[~np.isin(self._numbers, numbers)]
+        others = self._values[~np.isin(self._numbers, np.asarray(numbers, dtype=np.int64))]
         return float(min(self._closed.min(initial=np.inf), others.min(initial=np.inf), self._settled))
 
     def values(self, numbers: IntArray) -> FloatArray:
@@ -52,22 +53,33 @@ class Outlook:
         values = self.values(numbers)
         return numbers[np.argsort(values, kind="stable")][: int((values < self._limit).sum())]
 
-    def first(self, most: int) -> IntArray:
-        """The most promising combinations, by rising bounds: so many at the most."""
+    def rising(self, few: int) -> Iterator[tuple[float, int | None]]:
+        """Yield the first combinations by rising bounds; before a closer look, what bounds all that follow."""
         order = np.argsort(self._closed, kind="stable")
         order = order[np.isfinite(self._closed[order])]
-        start, size = 0, int(np.searchsorted(np.cumsum(self._survey.cells.sizes[order]), most)) + 1
-        while start < len(order):
-            if np.count_nonzero(self._values <= self._closed[order[start]]) >= most:
-                break
-            self._open(order[start : start + size])
-            start, size = start + size, 2 * size
-        return self.hopeful(self._numbers)[:most]
+        # Where the cells are combinations a few of them are opened at once.
+        size = int(np.searchsorted(np.cumsum(self._survey.cells.sizes[order]), few)) + 1
+        start, done = 0, list[int]()
+        while len(done) < few:
+            closed = float(self._closed[order[start]]) if start < len(order) else math.inf
+            best = self.hopeful(self._but(done))[:1]
+            if len(best) and self.values(best)[0] <= closed:
+                done.append(int(best[0]))
+                yield float(self.values(best)[0]), done[-1]
+            elif closed < self._limit:
+                yield closed, None
+                self._open(order[start : start + size])
+                start += size
+            else:
+                return
 
-    def hopeful_but(self, first: IntArray) -> IntArray:
+    def _but(self, numbers: Sequence[int]) -> IntArray:
+        return np.setdiff1d(self._numbers, np.array(numbers, dtype=np.int64))
+
+    def hopeful_but(self, first: Sequence[int]) -> IntArray:
         """All other combinations that are not settled, by rising bounds, after a closer look at them."""
         self._open(np.flatnonzero(self._closed < self._limit))
-        rest = self.hopeful(np.setdiff1d(self._numbers, first))
+        rest = self.hopeful(self._but(first))
         closer = self._goal.values(*self._survey.closer(self._mask, rest))
         places = np.searchsorted(self._numbers, rest)
         self._values[places] = np.maximum(self._values[places], closer)

@@ -18,6 +18,10 @@ Measure = int | None
 """What words cost: energy units (None), or cycles of a resource, which has this place."""
 
 
+Chain = tuple[int, ...]
+"""Levels that keep a dataspace, outermost first."""
+
+
 class Portion(NamedTuple):
     """Actions on one dataspace that follow from the words delivered to one boundary.
 
@@ -50,7 +54,7 @@ class Rate:
 
 
 class RateTable:
-    """The rates of keep masks for the combinations of a grid, or for cells of them.
+    """The rates of portions for the combinations of a grid, or for cells of them.
 
     Parameters
     ----------
@@ -58,50 +62,43 @@ class RateTable:
         Combinations, those of a cell one after the other.
     starts
         Where the cells begin; None if each combination is one of its own.
-    masks
-        What rates are needed for.
     """
 
-    def __init__(self, grid: SpatialGrid, starts: IntArray | None, masks: Iterable[KeepMask]) -> None:
+    def __init__(self, grid: SpatialGrid, starts: IntArray | None = None) -> None:
         self._grid = grid
         self._starts = starts
         self.space = grid.space
         self.steps = self._least(grid.steps)
         self.leak_per_cycle = self._least(grid.leak_per_cycle)
-        self.rates: dict[tuple[Portion, Measure], Rate] = {}
-        chains = {
-            (v.place, grid.space.chain(mask, v.place)): mask for mask in masks for v in grid.space.views
-        }
-        for (place, _), mask in chains.items():
-            self._add(place, mask)
+        self._rates: dict[Portion, dict[Measure, Rate]] = {}
 
     def __len__(self) -> int:
         """Number of cells."""
         return len(self.steps)
 
-    def _add(self, place: int, mask: KeepMask) -> None:
-        found = actions(self.space.levels, self._grid.flow(mask, place))
-        for portion, acts in by_boundary(place, found).items():
-            if (portion, None) not in self.rates:
-                self.rates |= dict(self._rates(portion, acts))
+    def rate(self, portion: Portion, measure: Measure, chain: Chain) -> Rate | None:
+        """The rate of a portion of `chain`; None if it takes nothing of a resource."""
+        if portion not in self._rates:
+            flow = self._grid.flow(chain, portion.place)
+            for own, acts in _by_boundary(portion.place, actions(self.space.levels, flow)).items():
+                self._rates[own] = dict(self._measured(own, acts))
+        return self._rates[portion].get(measure)
 
-    def _rates(
-        self, portion: Portion, acts: Sequence[Action]
-    ) -> Iterator[tuple[tuple[Portion, Measure], Rate]]:
+    def _measured(self, portion: Portion, acts: Sequence[Action]) -> Iterator[tuple[Measure, Rate]]:
         space, place = self.space, portion.place
-        yield (portion, None), self._rate(portion, acts, [self._grid.price(place, own) for own in acts])
+        yield None, self._rate(portion, acts, [self._grid.price(place, own) for own in acts])
         for number, resource in enumerate(resources(space.levels)):
             name = space.views[place].name
             shares = [float(cycles_per_word(space.levels, resource, own, name)) for own in acts]
             if any(shares):
-                yield (portion, number), self._rate(portion, acts, shares)
+                yield number, self._rate(portion, acts, shares)
 
     def _rate(self, portion: Portion, acts: Sequence[Action], weights: Sequence[FloatArray | float]) -> Rate:
         grid, boundary = self._grid, portion.boundary
         pairs = list(zip(acts, weights, strict=True))
         none = np.zeros(len(grid))
         per_word = sum((weight * own.multiplier for own, weight in pairs), none) / grid.above[boundary]
-        subtracted = sum((weight * own.minus for own, weight in pairs), none)
+        subtracted: FloatArray = sum((weight * own.minus for own, weight in pairs), none)
         copies = grid.unused_above[portion.place][boundary]
         least_words, least_copies = self._least(per_word), self._least(per_word * copies)
         return Rate(least_words, least_copies, self._most(subtracted) * ROUNDED_UP)
@@ -113,14 +110,47 @@ class RateTable:
         return values if self._starts is None else np.maximum.reduceat(values, self._starts)
 
 
-def portions(space: SearchSpace, place: int, chain: Sequence[int]) -> tuple[Portion, ...]:
-    """The portions of the actions on a dataspace that the levels of `chain` keep."""
-    view, ones = space.views[place], (1,) * len(space.levels)
-    flow = DataspaceFlow(view.name, view.read_write, tuple(chain), ones, ones)
-    return tuple(by_boundary(place, actions(space.levels, flow)))
+class Kept(NamedTuple):
+    """What a level keeps, and what is delivered to it; the level after the last one is the compute."""
+
+    level: int
+    tenants: frozenset[int]
+    portions: tuple[Portion, ...]
 
 
-def by_boundary(place: int, acts: Iterable[Action]) -> dict[Portion, list[Action]]:
+class KeptLevels:
+    """What each level keeps, mask by mask; of each portion a chain is known that it is part of."""
+
+    def __init__(self, space: SearchSpace) -> None:
+        self._space = space
+        self._portions: dict[tuple[int, Chain], tuple[Portion, ...]] = {}
+        self._levels: dict[KeepMask, tuple[Kept, ...]] = {}
+        self.chain: dict[Portion, Chain] = {}
+
+    def of(self, mask: KeepMask) -> tuple[Kept, ...]:
+        """All levels but the outermost one, and the compute."""
+        if mask not in self._levels:
+            depth = len(self._space.levels)
+            self._levels[mask] = tuple(self._kept(mask, level) for level in range(1, depth + 1))
+        return self._levels[mask]
+
+    def _kept(self, mask: KeepMask, level: int) -> Kept:
+        space = self._space
+        tenants = space.tenants(mask, level) if level < len(space.levels) else frozenset[int]()
+        found = (own for v in space.views for own in self._of_chain(v.place, space.chain(mask, v.place)))
+        return Kept(level, tenants, tuple(own for own in found if own.boundary == level))
+
+    def _of_chain(self, place: int, chain: Chain) -> tuple[Portion, ...]:
+        if (place, chain) not in self._portions:
+            view, ones = self._space.views[place], (1,) * len(self._space.levels)
+            flow = DataspaceFlow(view.name, view.read_write, chain, ones, ones)
+            found = tuple(_by_boundary(place, actions(self._space.levels, flow)))
+            self._portions[place, chain] = found
+            self.chain.update(dict.fromkeys(found, chain))
+        return self._portions[place, chain]
+
+
+def _by_boundary(place: int, acts: Iterable[Action]) -> dict[Portion, list[Action]]:
     """Actions on a dataspace, portion by portion."""
     found: dict[int, list[Action]] = defaultdict(list)
     for own in acts:

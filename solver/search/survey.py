@@ -7,9 +7,8 @@ there are few of those; so thousands of spatial choices are bounded by a few mat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from solver.search.goal import rounded_down
 from solver.search.grid import LARGEST_EXACT, ROUNDED_DOWN, SpatialGrid, spatial_grid
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.prices import resources
-from solver.search.rates import Measure, Portion, Rate, RateTable, portions
+from solver.search.rates import Kept, KeptLevels, Measure, Rate, RateTable
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.stopping import Stop, Stopped, never
 
@@ -40,6 +39,9 @@ FEWEST_CELLS, MOST_CELLS = 1 << 6, 1 << 11
 
 MOST_PAID = 1 << 23
 """Costs of levels that are remembered, roughly."""
+
+MOST_OPENED = 1 << 9
+"""Cells whose combinations have costs that are remembered."""
 
 Fronts = dict[tuple[int, frozenset[int], frozenset[int]], FloatArray]
 """Traffic of the tiles that matter, by level, what it keeps, and the dataspaces that are not reused."""
@@ -63,7 +65,8 @@ class Survey:
         self.space = space
         self._stop = stop
         self._fronts: Fronts = {}
-        self._overviews: dict[KeepMask, Bounds] = {}
+        self._kept = KeptLevels(space)
+        self._opened: dict[int, _Surveyor] = {}
 
     @cached_property
     def grid(self) -> SpatialGrid:
@@ -78,68 +81,74 @@ class Survey:
             return alone(self.grid)
         return cells(self.grid, min(max(number, FEWEST_CELLS), MOST_CELLS), self._stop)
 
-    @cached_property
-    def _surveyors(self) -> tuple[_Surveyor, ...]:
-        found = []
-        for grid, starts in self.cells.parts(PART):
-            if self._stop():
-                raise Stopped
-            found.append(_Surveyor(RateTable(grid, starts, self.space.keep_masks), self._fronts))
-        return tuple(found)
-
     def overview(self, mask: KeepMask) -> Bounds:
         """Bounds per cell, that hold for all of its combinations."""
-        if mask not in self._overviews:
-            self._overviews[mask] = self._together(own.bounds(mask) for own in self._surveyors)
         return self._overviews[mask]
+
+    @cached_property
+    def _overviews(self) -> dict[KeepMask, Bounds]:
+        masks, found = self.space.keep_masks, list[list[Bounds]]()
+        for grid, starts in self.cells.parts(PART):
+            surveyor = _Surveyor(RateTable(grid, starts), self._kept, self._fronts)
+            found.append([self._bounded(surveyor, mask) for mask in masks])
+        return {mask: _joined(own) for mask, own in zip(masks, zip(*found, strict=True), strict=True)}
 
     def bounds(self, mask: KeepMask, chosen: IntArray) -> Bounds:
         """Bounds on all combinations of some cells, as `Cells.members` has them."""
         if self.cells.single:
             energies, cycles = self.overview(mask)
             return energies[chosen], cycles[chosen]
-        return self._looked_at(mask, self.cells.members(chosen), closely=False)
+        return _joined([self._bounded(self._surveyor(int(cell)), mask) for cell in chosen])
+
+    def _surveyor(self, cell: int) -> _Surveyor:
+        """What bounds the combinations of a cell: several masks come back to the same ones."""
+        if cell not in self._opened:
+            if len(self._opened) >= MOST_OPENED:
+                del self._opened[next(iter(self._opened))]
+            grid = self.grid.chosen(self.cells.members(np.array([cell])))
+            self._opened[cell] = _Surveyor(RateTable(grid), self._kept, self._fronts)
+        return self._opened[cell]
 
     def closer(self, mask: KeepMask, numbers: IntArray) -> Bounds:
         """Higher bounds on some combinations: tiles of windows leave room for what is unrolled above."""
-        return self._looked_at(mask, numbers, closely=True)
-
-    def _looked_at(self, mask: KeepMask, numbers: IntArray, closely: bool) -> Bounds:
         parts = self.grid.chosen(numbers).parts(PART)
-        pairs = ((own, own.unrolled_above if closely else None) for own in parts)
-        surveyors = (_Surveyor(RateTable(own, None, (mask,)), self._fronts, above) for own, above in pairs)
-        return self._together(own.bounds(mask) for own in surveyors)
+        surveyors = (_Surveyor(RateTable(own), self._kept, self._fronts, own.unrolled_above) for own in parts)
+        return _joined([self._bounded(own, mask) for own in surveyors])
 
-    def _together(self, parts: Iterable[Bounds]) -> Bounds:
-        found = []
-        for part in parts:
-            if self._stop():
-                raise Stopped
-            found.append(part)
-        energies, cycles = (np.concatenate(own) for own in zip(*found, strict=True))
-        return energies, cycles
+    def _bounded(self, surveyor: _Surveyor, mask: KeepMask) -> Bounds:
+        if self._stop():
+            raise Stopped
+        return surveyor.bounds(mask)
+
+
+def _joined(parts: Sequence[Bounds]) -> Bounds:
+    energies, cycles = (np.concatenate(own) for own in zip(*parts, strict=True))
+    return energies, cycles
 
 
 class _Surveyor:
-    """Bounds cells, mask by mask.
+    """Bounds cells, mask by mask: these share what is paid at a level.
 
-    What is paid at a level follows from what it keeps, and from the portions that are delivered to it: many
-    masks share them.
+    That follows from what the level keeps, and from the portions that are delivered to it.
     """
 
     def __init__(
-        self, table: RateTable, fronts: Fronts, unrolled_above: Sequence[IntArray] | None = None
+        self,
+        table: RateTable,
+        kept: KeptLevels,
+        fronts: Fronts,
+        unrolled_above: Sequence[IntArray] | None = None,
     ) -> None:
         self._table = table
+        self._kept = kept
         self.space = table.space
         self._fronts = fronts
         self._unrolled_above = unrolled_above
-        self._portions: dict[tuple[int, tuple[int, ...]], tuple[Portion, ...]] = {}
-        self._paid: dict[object, FloatArray] = {}
+        self._paid: dict[tuple[Kept, Measure], FloatArray] = {}
 
     def bounds(self, mask: KeepMask) -> Bounds:
         """Lower bounds per cell on energy and cycles."""
-        levels = [self._kept(mask, level) for level in range(1, len(self.space.levels) + 1)]
+        levels = self._kept.of(mask)
         busy = self._table.steps
         for number in range(len(resources(self.space.levels))):
             busy = np.maximum(busy, self._total(levels, number) * ROUNDED_DOWN)
@@ -148,33 +157,21 @@ class _Surveyor:
         cycles = np.where(cycles < LARGEST_EXACT, cycles, np.nextafter(cycles, 0.0))
         return energies * np.where(energies > 0, ROUNDED_DOWN, 1.0), cycles
 
-    def _kept(self, mask: KeepMask, level: int) -> _Kept:
-        """What a level keeps, and the portions whose words are delivered to it; those of the compute last."""
-        depth = len(self.space.levels)
-        tenants = self.space.tenants(mask, level) if level < depth else frozenset[int]()
-        found = (own for v in self.space.views for own in self._portions_of(mask, v.place))
-        return _Kept(level, tenants, tuple(own for own in found if own.boundary == level))
-
-    def _portions_of(self, mask: KeepMask, place: int) -> tuple[Portion, ...]:
-        key = (place, self.space.chain(mask, place))
-        if key not in self._portions:
-            self._portions[key] = portions(self.space, *key)
-        return self._portions[key]
-
-    def _total(self, levels: Sequence[_Kept], measure: Measure) -> FloatArray:
+    def _total(self, levels: Sequence[Kept], measure: Measure) -> FloatArray:
         """Least cost of the words of all actions, boundary by boundary."""
         return sum((self._cost(own, measure) for own in levels), np.zeros(len(self._table)))
 
-    def _cost(self, kept: _Kept, measure: Measure) -> FloatArray:
+    def _cost(self, kept: Kept, measure: Measure) -> FloatArray:
         if (kept, measure) not in self._paid:
             if len(self._paid) * len(self._table) > MOST_PAID:
                 self._paid.clear()
             self._paid[kept, measure] = self._least(kept, measure)
         return self._paid[kept, measure]
 
-    def _least(self, kept: _Kept, measure: Measure) -> FloatArray:
+    def _least(self, kept: Kept, measure: Measure) -> FloatArray:
         """Least cost of the boundary of a level over tiles and classes."""
-        rates = {own.place: self._table.rates.get((own, measure)) for own in kept.portions}
+        chain, table = self._kept.chain, self._table
+        rates = {own.place: table.rate(own, measure, chain[own]) for own in kept.portions}
         charged = {place: rate for place, rate in rates.items() if rate is not None}
         least = -sum((rate.subtracted for rate in charged.values()), np.zeros(len(self._table)))
         if kept.level == len(self.space.levels):
@@ -185,7 +182,7 @@ class _Surveyor:
             return np.full(len(self._table), np.inf)
         return least + self._delivered(kept, charged) if charged else least
 
-    def _delivered(self, kept: _Kept, rates: dict[int, Rate]) -> FloatArray:
+    def _delivered(self, kept: Kept, rates: dict[int, Rate]) -> FloatArray:
         """Least cost of what is delivered to a level, over tiles and classes."""
         fewest = {place: self._fewest(place, kept) for place in rates}
         once = {place: rate.per_copies * fewest[place] for place, rate in rates.items()}
@@ -215,7 +212,7 @@ class _Surveyor:
         irrelevant = self.space.tables[place].irrelevant_tiles
         return (self._relevant(place, level) * irrelevant).astype(np.float64)
 
-    def _fewest(self, place: int, kept: _Kept) -> IntArray:
+    def _fewest(self, place: int, kept: Kept) -> IntArray:
         """Fewest words of all instances that deliver a dataspace once, over the tiles that fit."""
         if self._unrolled_above is None:
             tiles = self.space.feasible(kept.level, kept.tenants)
@@ -226,14 +223,14 @@ class _Surveyor:
         largest = self.space.lattice.size - 1 - self._unrolled_above[kept.level]
         return table[largest]
 
-    def _fewest_within(self, place: int, kept: _Kept) -> IntArray:
+    def _fewest_within(self, place: int, kept: Kept) -> IntArray:
         """The same per lattice vector that the tiles have to divide; `NO_TILE` where none does."""
         tiles = self.space.feasible(kept.level, kept.tenants)
         table = np.full(self.space.lattice.size, NO_TILE, dtype=np.int64)
         table[tiles] = self._relevant(place, kept.level)[tiles]
         return self.space.lattice.least_of_divisors(table)
 
-    def _front(self, kept: _Kept, places: frozenset[int]) -> FloatArray:
+    def _front(self, kept: Kept, places: frozenset[int]) -> FloatArray:
         """Traffic of the tiles that fit and that no other tile undercuts, shape (places, tiles)."""
         key = (kept.level, kept.tenants, places)
         if key not in self._fronts:
@@ -241,14 +238,6 @@ class _Surveyor:
             traffic = [self._unreused_words(p, kept.level)[tiles] for p in sorted(places)]
             self._fronts[key] = pareto_front(np.stack(traffic, axis=1)).T.copy()
         return self._fronts[key]
-
-
-class _Kept(NamedTuple):
-    """What a level keeps, and what is delivered to it; the level after the last one is the compute."""
-
-    level: int
-    tenants: frozenset[int]
-    portions: tuple[Portion, ...]
 
 
 def _least_product(weights: FloatArray, front: FloatArray) -> FloatArray:
