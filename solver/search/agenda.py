@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from solver.search.goal import Goal
 from solver.search.groups import halves, together
 from solver.search.lattice import IntArray
 from solver.search.outlook import Outlook
-from solver.search.space import KeepMask
 from solver.search.survey import Survey
 
 FIRST_ALONE = 16
@@ -40,8 +40,36 @@ Turn = tuple[int, Candidate]
 """A bound on the objective of a candidate, at which it is its turn, and the candidate."""
 
 
-_Step = tuple[float, Turn | None]
-"""A bound on all turns to come, and the next one; None if more is to be found out first."""
+class _Merged:
+    """Turns by rising bounds, out of iterators of which each has its own so; they go on only when due."""
+
+    def __init__(self) -> None:
+        self._ticket = count()
+        self._rests: list[Iterator[Turn]] = []
+        self._waiting: list[tuple[int, int, Candidate, Iterator[Turn]]] = []
+
+    def __len__(self) -> int:
+        """Number of iterators that are left."""
+        return len(self._waiting) + len(self._rests)
+
+    def add(self, rests: Iterable[Iterator[Turn]]) -> None:
+        """Take in more iterators."""
+        self._rests += rests
+
+    @property
+    def bound(self) -> float:
+        """Bound on all turns that are left; infinite if there are none."""
+        while self._rests:
+            rest = self._rests.pop()
+            for value, candidate in islice(rest, 1):
+                heapq.heappush(self._waiting, (value, next(self._ticket), candidate, rest))
+        return self._waiting[0][0] if self._waiting else math.inf
+
+    def pop(self) -> Turn:
+        """The turn with the least bound."""
+        value, _, candidate, rest = heapq.heappop(self._waiting)
+        self._rests.append(rest)
+        return value, candidate
 
 
 class Agenda:
@@ -51,63 +79,53 @@ class Agenda:
         self._survey = survey
         self._goal = goal
         self._quantum = quantum
-        self._outlooks = {mask: Outlook(survey, mask, goal) for mask in survey.space.keep_masks}
+        self._places = {mask: place for place, mask in enumerate(survey.space.keep_masks)}
+        self.outlook = Outlook(survey, goal)
         self._trials: Counter[int] = Counter()
         self._settled: Counter[int] = Counter()
         self._states: Counter[int] = Counter()
 
-    def outlook(self, mask: KeepMask) -> Outlook:
-        """The survey's bounds on the objective with a keep mask."""
-        return self._outlooks[mask]
-
     @property
     def least(self) -> int | None:
-        """Bound on the objective of any mapping that improves, None if there is none."""
-        least = min((own.least for own in self._outlooks.values()), default=math.inf)
+        """Bound on the objective of any mapping, None if there is none."""
+        least = self.outlook.least
         return max(0, math.floor(least)) if math.isfinite(least) else None
 
     def turns(self) -> Iterator[Turn]:
-        """Candidates by rising bounds; keep masks are looked at when it is their turn.
+        """Candidates by rising bounds; cells are opened when it is their turn.
 
         Raises
         ------
         Stopped
             As soon as the survey is.
         """
-        rests = [self._of_mask(mask) for mask in self._outlooks]
-        waiting = [(own.least, number, None) for number, own in enumerate(self._outlooks.values())]
-        steps: list[tuple[float, int, Turn | None]] = [own for own in waiting if math.isfinite(own[0])]
-        heapq.heapify(steps)
-        while steps:
-            _, number, turn = heapq.heappop(steps)
-            if turn is not None:
-                yield turn
-            following = next(rests[number], None)
-            if following is not None:
-                bound, turn = following
-                heapq.heappush(steps, (bound, number, turn))
+        outlook, merged, tried = self.outlook, _Merged(), False
+        while min(merged.bound, outlook.closed) < outlook.limit:
+            if merged.bound <= outlook.closed:
+                yield merged.pop()
+            elif self._goal.incumbent is None and merged and not tried:
+                # Before more cells are opened, the best subproblem so far may lead to an incumbent.
+                tried = True
+                yield max(0, math.floor(outlook.closed)), merged.pop()[1]
+            else:
+                tried = False
+                merged.add(self._of_mask(*own) for own in outlook.open())
 
-    def _of_mask(self, mask: KeepMask) -> Iterator[_Step]:
-        """Candidates of `mask` by rising bounds: subproblems, and where these are many groups of them."""
-        outlook, first = self._outlooks[mask], list[int]()
-        for bound, number in outlook.rising(FIRST_ALONE):
-            found = [] if number is None else [number]
-            yield bound, self._turn(mask, np.array(found)) if found else None
-            first += found
-        yield outlook.least_but(first), None
-        for turn in self._others(mask, first):
-            yield turn[0], turn
-
-    def _others(self, mask: KeepMask, first: Sequence[int]) -> Iterator[Turn]:
-        """Those of `mask` but for the `first` ones."""
-        outlook = self._outlooks[mask]
-        rest = outlook.hopeful_but(first)
+    def _of_mask(self, mask: int, numbers: IntArray) -> Iterator[Turn]:
+        """Candidates of a mask by rising bounds: subproblems, and where these are many groups of them."""
+        outlook = self.outlook
+        order = outlook.hopeful(mask, numbers)
+        for number in order[:FIRST_ALONE]:
+            yield self._turn(mask, np.array([number]))
+        rest = outlook.hopeful(mask, order[FIRST_ALONE:])
+        rest = outlook.look_closely(mask, rest)
         alone = 0
         while alone < len(rest) and not self._groups_settle:
             yield self._turn(mask, rest[alone : alone + 1])
             alone += 1
-        parts = self._grouped(outlook.hopeful(rest[alone:]))
-        for part in sorted(parts, key=lambda numbers: float(outlook.values(numbers).min())):
+        parts = self._grouped(outlook.hopeful(mask, rest[alone:]))
+        values = outlook.prospects[mask].values
+        for part in sorted(parts, key=lambda numbers: float(values(numbers).min())):
             yield self._turn(mask, part)
 
     def bounded(self, candidate: Candidate, bounds: LatticeBounds) -> None:
@@ -119,15 +137,13 @@ class Agenda:
 
     def parts(self, group: Candidate, bounds: LatticeBounds) -> Iterator[Turn]:
         """The parts of a group that was bounded, as far as that does not settle them."""
-        mask, numbers = group.sub.mask, self._hopeful(group.sub.mask, group.numbers)
+        mask = self._places[group.sub.mask]
+        numbers = self.outlook.hopeful(mask, group.numbers)
         if bounds.empty or len(numbers) == 0:
             return
         for half in halves(self._survey.grid.chosen(numbers)):
             for part in self._together(numbers[half]):
                 yield self._turn(mask, part, bounds)
-
-    def _hopeful(self, mask: KeepMask, numbers: IntArray) -> IntArray:
-        return self._outlooks[mask].hopeful(numbers)
 
     @property
     def _groups_settle(self) -> bool:
@@ -156,12 +172,12 @@ class Agenda:
         alone, group = (self._states[own] / max(1, self._trials[own]) for own in (1, kind))
         return (max(group, alone) + STATES_TOGETHER) / (alone + STATES_ALONE)
 
-    def _turn(self, mask: KeepMask, numbers: IntArray, outer: LatticeBounds | None = None) -> Turn:
-        """The candidate of some subproblems of `mask`, part of a group with the bounds `outer`."""
-        goal, outlook = self._goal, self._outlooks[mask]
-        fewest = math.floor(outlook.fewest_cycles(numbers))
-        sub = together(self._survey.grid.chosen(numbers), mask, self._quantum, fewest)
-        value = max(0, int(outlook.values(numbers).min()))
+    def _turn(self, mask: int, numbers: IntArray, outer: LatticeBounds | None = None) -> Turn:
+        """The candidate of some subproblems of a mask, part of a group with the bounds `outer`."""
+        goal, known = self._goal, self.outlook.prospects[mask]
+        grid, keeps = self._survey.grid.chosen(numbers), self._survey.space.keep_masks[mask]
+        sub = together(grid, keeps, self._quantum, known.fewest_cycles(numbers))
+        value = max(0, int(known.values(numbers).min()))
         if outer is None:
             return value, Candidate(sub, numbers)
         value = max(value, goal.value(outer.least, outer.least_cycles))

@@ -54,15 +54,24 @@ class Cells:
         parts = [self.numbers[start : start + size] for start, size in pairs]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
-    def parts(self, size: int) -> Iterator[tuple[SpatialGrid, IntArray | None]]:
-        """The combinations in parts of whole cells and about `size`, with the places where cells begin.
-
-        These are None where each combination is a cell of its own. There is one part if there are none.
-        """
+    def parts(self, size: int) -> Iterator[Part]:
+        """All cells in parts of about `size` combinations; one part if there are none."""
         cuts = np.flatnonzero(np.diff(self.starts // size)) + 1
         for own in np.split(np.arange(len(self)), cuts):
             starts = None if self.single else self.starts[own] - self.starts[own[0]]
-            yield self.grid.chosen(self.members(own)), starts
+            yield Part(own, self.grid.chosen(self.members(own)), starts)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Several cells, and the grid of their combinations, in order.
+
+    ``starts`` says where each cell begins in the grid; None if each combination is a cell of its own.
+    """
+
+    cells: IntArray
+    grid: SpatialGrid
+    starts: IntArray | None
 
 
 def alone(grid: SpatialGrid) -> Cells:

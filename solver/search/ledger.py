@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from solver.result import Evidence, MaskEvidence
-from solver.search.agenda import Agenda
 from solver.search.bounds import LatticeBounds
 from solver.search.core import Core
 from solver.search.goal import Goal
@@ -65,14 +64,14 @@ class Ledger:
         entry.core_variables += core.variables
         entry.core_solves += core.calls
 
-    def evidence(self, goal: Goal, agenda: Agenda) -> Evidence:
+    def evidence(self, goal: Goal, outlook: Outlook) -> Evidence:
         """What the bound on the goal's objective rests on."""
-        masks = (self._of_mask(agenda.outlook(mask), mask, entry) for mask, entry in self._entries.items())
+        masks = (self._of_mask(place, *own, outlook) for place, own in enumerate(self._entries.items()))
         return Evidence(goal.objective, tuple(masks))
 
-    def _of_mask(self, outlook: Outlook, mask: KeepMask, entry: _Entry) -> MaskEvidence:
+    def _of_mask(self, place: int, mask: KeepMask, entry: _Entry, outlook: Outlook) -> MaskEvidence:
         bounded = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *entry.bounded]))
-        least = outlook.least_but(bounded)
+        least = outlook.least_but(place, bounded)
         return MaskEvidence(
             keep=self._survey.space.chains(mask),
             by_survey=len(self._survey.grid) - len(bounded),

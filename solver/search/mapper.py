@@ -213,12 +213,10 @@ class SharedSearch:
             if space.excluded:
                 return _Found(best, None, (unsearched(space, goal),))
             self._counters.spatial_classes = len(self._survey.grid)
-            for mask in space.keep_masks:
-                clock.report(Phase.SURVEY, goal, None)
-                self._survey.overview(mask)
+            clock.report(Phase.SURVEY, goal, None)
+            quantum, growth = self._quantum, FIRST_GROWTH
         except Stopped:
             return _Found(best, proven)
-        quantum, growth = self._quantum, FIRST_GROWTH
         while True:
             search = Search(
                 self._survey,
@@ -232,7 +230,7 @@ class SharedSearch:
                 best,
             )
             bound = search.run(partial(self._capped, goal, quantum))
-            best, grounds = search.best, (search.ledger.evidence(goal, search.agenda),)
+            best, grounds = search.best, (search.ledger.evidence(goal, search.agenda.outlook),)
             if not goal.counts_energy:
                 return _Found(best, bound, grounds)
             if not self._capped(goal, quantum):
@@ -261,12 +259,10 @@ class SharedSearch:
 
     def _fewest_cycles(self, goal: Goal) -> int:
         """Cycles that a mapping which improves on the incumbent takes at least."""
-        fewest = math.inf
-        for mask in self._survey.space.keep_masks:
-            energies, cycles = self._survey.overview(mask)
-            values = goal.values(energies, cycles)
-            hopeful = np.isfinite(values) if goal.incumbent is None else values <= float(goal.incumbent)
-            fewest = min(fewest, float(np.min(cycles[hopeful], initial=np.inf)))
+        energies, cycles = self._survey.overview
+        values = goal.values(energies, cycles)
+        hopeful = np.isfinite(values) if goal.incumbent is None else values <= float(goal.incumbent)
+        fewest = float(np.min(cycles[hopeful], initial=np.inf))
         return math.floor(fewest) if math.isfinite(fewest) else UNLIMITED
 
     @cached_property
@@ -305,9 +301,9 @@ def _quantum(survey: Survey) -> int:
         if price
     ]
     quantum = math.gcd(*prices) if prices else 1
-    floors = [float(np.min(survey.overview(mask)[0], initial=np.inf)) for mask in survey.space.keep_masks]
-    least = min((floor for floor in floors if np.isfinite(floor)), default=0.0)
-    while least / quantum > HEADROOM:
+    energies, _ = survey.overview
+    least = float(np.min(energies, initial=np.inf))
+    while HEADROOM < least / quantum < math.inf:
         quantum *= 2
     return quantum
 

@@ -1,103 +1,158 @@
-"""The survey's bounds on the objective with one keep mask, looked at more closely where that may matter."""
+"""The survey's bounds on the objective, looked at more closely where that may matter."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from solver.search.goal import Goal
-from solver.search.lattice import FloatArray, IntArray
-from solver.search.space import KeepMask
+from solver.search.lattice import BoolArray, FloatArray, IntArray
 from solver.search.survey import Survey
+
+MOST_OPENED = 1 << 23
+"""Combinations of cells that are opened together."""
+
+
+class Prospects:
+    """Bounds on combinations of spatial classes with one keep mask: those of opened cells.
+
+    Only those that are hopeful then are remembered; of all others it is known what they cost at least.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = np.empty(0, dtype=np.int64)
+        self._values, self._cycles = np.empty(0), np.empty(0)
+        self._least_settled = math.inf
+
+    def add(self, numbers: IntArray, values: FloatArray, cycles: FloatArray, least_settled: float) -> None:
+        """Take note of bounds on hopeful combinations, and of the least value of those that are settled."""
+        self._least_settled = min(self._least_settled, least_settled)
+        joined = np.concatenate([self._numbers, numbers])
+        order = np.argsort(joined, kind="stable")
+        self._numbers = joined[order]
+        self._values = np.concatenate([self._values, values])[order]
+        self._cycles = np.concatenate([self._cycles, cycles])[order]
+
+    def values(self, numbers: IntArray) -> FloatArray:
+        """Bounds on the objective."""
+        return self._values[np.searchsorted(self._numbers, numbers)]
+
+    def fewest_cycles(self, numbers: IntArray) -> int:
+        """Bound on the cycles with any of these combinations."""
+        return math.floor(float(self._cycles[np.searchsorted(self._numbers, numbers)].min()))
+
+    def sharpen(self, numbers: IntArray, values: FloatArray) -> None:
+        """Take note of other bounds on the objective; the higher ones hold."""
+        places = np.searchsorted(self._numbers, numbers)
+        self._values[places] = np.maximum(self._values[places], values)
+
+    def least_but(self, numbers: IntArray) -> float:
+        """Bound on the objective with all combinations but some; infinite if no tile fits."""
+        others = self._values[~np.isin(self._numbers, numbers)]
+        return min(float(others.min(initial=np.inf)), self._least_settled)
+
+
+class _Opened(NamedTuple):
+    """The hopeful combinations of opened cells with one mask, their bounds, and the least of the others."""
+
+    numbers: IntArray
+    values: FloatArray
+    cycles: FloatArray
+    least_settled: float
 
 
 class Outlook:
-    """Bounds on combinations of spatial classes with one keep mask.
+    """Bounds on combinations of spatial classes with all keep masks, known by their places.
 
-    In the beginning there are those of cells. Once the search comes to a cell it is opened: its combinations
-    have bounds of their own.
+    In the beginning there are those of cells. The most promising ones are opened, so many at a time: their
+    combinations have bounds of their own. ``closed`` bounds the objective with all others.
     """
 
-    def __init__(self, survey: Survey, mask: KeepMask, goal: Goal) -> None:
+    def __init__(self, survey: Survey, goal: Goal) -> None:
         self._survey = survey
-        self._mask = mask
         self._goal = goal
-        self._closed = goal.values(*survey.overview(mask))
-        self._settled = math.inf
-        # Of the combinations of opened cells those that were hopeful, by number.
-        self._numbers = np.empty(0, dtype=np.int64)
-        self._values, self._cycles = np.empty(0), np.empty(0)
+        self._closed = goal.values(*survey.overview)
+        self.closed = float(self._closed.min(initial=np.inf))
+        self.prospects = tuple(Prospects() for _ in survey.space.keep_masks)
+
+    @property
+    def limit(self) -> float:
+        """Value of the objective that can no longer improve."""
+        return math.inf if self._goal.incumbent is None else float(self._goal.incumbent)
 
     @property
     def least(self) -> float:
-        """Bound on the objective with any combination; infinite if no tile fits."""
-        return self.least_but(())
+        """Bound on the objective of any mapping; infinite if no tile fits."""
+        opened = (own.least_but(np.empty(0, dtype=np.int64)) for own in self.prospects)
+        return min(self.closed, min(opened, default=math.inf))
 
-    def least_but(self, numbers: Sequence[int] | IntArray) -> float:
-        """The same for all combinations but some."""
-        others = self._values[~np.isin(self._numbers, np.asarray(numbers, dtype=np.int64))]
-        return float(min(self._closed.min(initial=np.inf), others.min(initial=np.inf), self._settled))
+    def least_but(self, mask: int, numbers: IntArray) -> float:
+        """Bound on the objective with a mask and any combination but some; infinite if no tile fits."""
+        closed = float(self._closed[mask].min(initial=np.inf))
+        return min(closed, self.prospects[mask].least_but(numbers))
 
-    def values(self, numbers: IntArray) -> FloatArray:
-        """Bounds on the objective of combinations that were hopeful."""
-        return self._values[np.searchsorted(self._numbers, numbers)]
+    def hopeful(self, mask: int, numbers: IntArray) -> IntArray:
+        """Of combinations that were hopeful those that are not settled by now, by rising bounds."""
+        values = self.prospects[mask].values(numbers)
+        return numbers[np.argsort(values, kind="stable")][: int((values < self.limit).sum())]
 
-    def fewest_cycles(self, numbers: IntArray) -> float:
-        """Bound on the cycles of any of these."""
-        return float(self._cycles[np.searchsorted(self._numbers, numbers)].min())
+    def look_closely(self, mask: int, numbers: IntArray) -> IntArray:
+        """Bound some hopeful combinations anew; return those that still are, by rising bounds."""
+        values = self._goal.values(*self._survey.closer(mask, numbers))
+        self.prospects[mask].sharpen(numbers, values)
+        return self.hopeful(mask, numbers)
 
-    def hopeful(self, numbers: IntArray) -> IntArray:
-        """Of these, those that are not settled by now, by rising bounds."""
-        values = self.values(numbers)
-        return numbers[np.argsort(values, kind="stable")][: int((values < self._limit).sum())]
+    def open(self) -> list[tuple[int, IntArray]]:
+        """Open the most promising cells; return the hopeful combinations in them, by masks.
 
-    def rising(self, few: int) -> Iterator[tuple[float, int | None]]:
-        """Yield the first combinations by rising bounds; before a closer look, what bounds all that follow."""
-        order = np.argsort(self._closed, kind="stable")
-        order = order[np.isfinite(self._closed[order])]
-        # Where the cells are combinations a few of them are opened at once.
-        size = int(np.searchsorted(np.cumsum(self._survey.cells.sizes[order]), few)) + 1
-        start, done = 0, list[int]()
-        while len(done) < few:
-            closed = float(self._closed[order[start]]) if start < len(order) else math.inf
-            best = self.hopeful(self._but(done))[:1]
-            if len(best) and self.values(best)[0] <= closed:
-                done.append(int(best[0]))
-                yield float(self.values(best)[0]), done[-1]
-            elif closed < self._limit:
-                yield closed, None
-                self._open(order[start : start + size])
-                start += size
-            else:
-                return
+        Raises
+        ------
+        Stopped
+            As soon as the survey is; then all stays as it was.
+        """
+        cells = self._survey.cells
+        chosen = np.ones(self._closed.shape, dtype=np.bool_) if cells.single else self._most_promising()
+        opened = self._alone() if cells.single else self._opened(chosen)
+        self._closed[chosen] = np.inf
+        self.closed = float(self._closed.min(initial=np.inf))
+        for mask, own in opened:
+            self.prospects[mask].add(*own)
+        return [(mask, own.numbers) for mask, own in opened if len(own.numbers)]
 
-    def _but(self, numbers: Sequence[int]) -> IntArray:
-        return np.setdiff1d(self._numbers, np.array(numbers, dtype=np.int64))
+    def _most_promising(self) -> BoolArray:
+        """Cells with the least bounds, shape (masks, cells)."""
+        order = np.argsort(self._closed, axis=None, kind="stable")
+        order = order[self._closed.ravel()[order] < self.limit]
+        sizes = np.cumsum(self._survey.cells.sizes[order % len(self._survey.cells)])
+        chosen = np.zeros(self._closed.size, dtype=np.bool_)
+        chosen[order[: max(1, int(np.searchsorted(sizes, MOST_OPENED)))]] = True
+        return chosen.reshape(self._closed.shape)
 
-    def hopeful_but(self, first: Sequence[int]) -> IntArray:
-        """All other combinations that are not settled, by rising bounds, after a closer look at them."""
-        self._open(np.flatnonzero(self._closed < self._limit))
-        rest = self.hopeful(self._but(first))
-        closer = self._goal.values(*self._survey.closer(self._mask, rest))
-        places = np.searchsorted(self._numbers, rest)
-        self._values[places] = np.maximum(self._values[places], closer)
-        return self.hopeful(rest)
+    def _alone(self) -> list[tuple[int, _Opened]]:
+        """What is in the cells if each has one combination: all of them are opened."""
+        cycles, numbers = self._survey.overview[1], np.arange(len(self._survey.grid))
+        hopeful = self._closed < self.limit
+        rows = zip(self._closed, cycles, hopeful, strict=True)
+        found = (_Opened(numbers[own], v[own], c[own], v[~own].min(initial=np.inf)) for v, c, own in rows)
+        return list(enumerate(found))
 
-    @property
-    def _limit(self) -> float:
-        return math.inf if self._goal.incumbent is None else float(self._goal.incumbent)
-
-    def _open(self, cells: IntArray) -> None:
-        numbers = self._survey.cells.members(cells)
-        energies, cycles = self._survey.bounds(self._mask, cells)
-        values = self._goal.values(energies, cycles)
-        hopeful = values < self._limit
-        self._settled = min(self._settled, float(values[~hopeful].min(initial=np.inf)))
-        self._closed[cells] = np.inf
-        numbers = np.concatenate([self._numbers, numbers[hopeful]])
-        order = np.argsort(numbers)
-        self._numbers = numbers[order]
-        self._values = np.concatenate([self._values, values[hopeful]])[order]
-        self._cycles = np.concatenate([self._cycles, cycles[hopeful]])[order]
+    def _opened(self, chosen: BoolArray) -> list[tuple[int, _Opened]]:
+        found, settled = (
+            list[tuple[IntArray, IntArray, FloatArray, FloatArray]](),
+            np.full(len(chosen), np.inf),
+        )
+        for masks, members, (energies, cycles) in self._survey.opened(chosen):
+            values = self._goal.values(energies, cycles)
+            hopeful = values < self.limit
+            rows, columns = np.nonzero(hopeful)
+            found.append((masks[rows], members[columns], values[hopeful], cycles[hopeful]))
+            settled[masks] = np.minimum(settled[masks], np.where(hopeful, np.inf, values).min(axis=1))
+        masks, numbers, values, cycles = (np.concatenate(own) for own in zip(*found, strict=True))
+        order = np.argsort(masks, kind="stable")
+        parts = np.split(order, np.searchsorted(masks[order], np.arange(1, len(chosen))))
+        return [
+            (mask, _Opened(numbers[own], values[own], cycles[own], float(settled[mask])))
+            for mask, own in enumerate(parts)
+        ]

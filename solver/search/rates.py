@@ -91,14 +91,14 @@ class RateTable:
             name = space.views[place].name
             shares = [float(cycles_per_word(space.levels, resource, own, name)) for own in acts]
             if any(shares):
-                yield number, self._rate(portion, acts, shares)
+                yield number, self._rate(portion, acts, [np.full(len(self._grid), own) for own in shares])
 
-    def _rate(self, portion: Portion, acts: Sequence[Action], weights: Sequence[FloatArray | float]) -> Rate:
+    def _rate(self, portion: Portion, acts: Sequence[Action], weights: Sequence[FloatArray]) -> Rate:
         grid, boundary = self._grid, portion.boundary
         pairs = list(zip(acts, weights, strict=True))
         none = np.zeros(len(grid))
         per_word = sum((weight * own.multiplier for own, weight in pairs), none) / grid.above[boundary]
-        subtracted: FloatArray = sum((weight * own.minus for own, weight in pairs), none)
+        subtracted = sum((weight * own.minus for own, weight in pairs), none)
         copies = grid.unused_above[portion.place][boundary]
         least_words, least_copies = self._least(per_word), self._least(per_word * copies)
         return Rate(least_words, least_copies, self._most(subtracted) * ROUNDED_UP)
@@ -119,20 +119,28 @@ class Kept(NamedTuple):
 
 
 class KeptLevels:
-    """What each level keeps, mask by mask; of each portion a chain is known that it is part of."""
+    """What each level keeps, mask by mask.
+
+    Attributes
+    ----------
+    found
+        What it may keep: of all levels but the outermost one, and the compute.
+    kinds
+        Which of that it is, by mask: arrays of shape (masks,).
+    chain
+        A chain that each portion is part of.
+    """
 
     def __init__(self, space: SearchSpace) -> None:
         self._space = space
         self._portions: dict[tuple[int, Chain], tuple[Portion, ...]] = {}
-        self._levels: dict[KeepMask, tuple[Kept, ...]] = {}
         self.chain: dict[Portion, Chain] = {}
-
-    def of(self, mask: KeepMask) -> tuple[Kept, ...]:
-        """All levels but the outermost one, and the compute."""
-        if mask not in self._levels:
-            depth = len(self._space.levels)
-            self._levels[mask] = tuple(self._kept(mask, level) for level in range(1, depth + 1))
-        return self._levels[mask]
+        levels = range(1, len(space.levels) + 1)
+        kept = [[self._kept(mask, level) for mask in space.keep_masks] for level in levels]
+        self.found = tuple(tuple(dict.fromkeys(own)) for own in kept)
+        numbers = [{one: number for number, one in enumerate(own)} for own in self.found]
+        pairs = zip(kept, numbers, strict=True)
+        self.kinds = tuple(np.array([number[one] for one in own], dtype=np.int64) for own, number in pairs)
 
     def _kept(self, mask: KeepMask, level: int) -> Kept:
         space = self._space

@@ -7,7 +7,7 @@ there are few of those; so thousands of spatial choices are bounded by a few mat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -16,10 +16,10 @@ from model.cost.prices import network_latency
 from solver.search.cells import Cells, alone, cells
 from solver.search.goal import rounded_down
 from solver.search.grid import LARGEST_EXACT, ROUNDED_DOWN, SpatialGrid, spatial_grid
-from solver.search.lattice import FloatArray, IntArray
+from solver.search.lattice import BoolArray, FloatArray, IntArray
 from solver.search.prices import resources
 from solver.search.rates import Kept, KeptLevels, Measure, Rate, RateTable
-from solver.search.space import KeepMask, SearchSpace
+from solver.search.space import SearchSpace
 from solver.search.stopping import Stop, Stopped, never
 
 NO_TILE = np.iinfo(np.int64).max
@@ -28,7 +28,7 @@ NO_TILE = np.iinfo(np.int64).max
 CHUNK = 4_000_000
 """Entries of a product that are looked at together."""
 
-PART = 1 << 16
+PART = 1 << 14
 """Combinations that are surveyed together: for each there are dozens of numbers at a time."""
 
 MOST_BOUNDS = 1 << 22
@@ -37,11 +37,10 @@ MOST_BOUNDS = 1 << 22
 FEWEST_CELLS, MOST_CELLS = 1 << 6, 1 << 11
 """Cells into which more combinations than that are put."""
 
-MOST_PAID = 1 << 23
-"""Costs of levels that are remembered, roughly."""
+AT_ONCE = 1 << 19
+"""Bounds of several masks that are computed together, roughly."""
 
-MOST_OPENED = 1 << 9
-"""Cells whose combinations have costs that are remembered."""
+EVERYTHING = slice(None)
 
 Fronts = dict[tuple[int, frozenset[int], frozenset[int]], FloatArray]
 """Traffic of the tiles that matter, by level, what it keeps, and the dataspaces that are not reused."""
@@ -51,9 +50,9 @@ Bounds = tuple[FloatArray, FloatArray]
 
 
 class Survey:
-    """Bounds on the energy and the cycles of combinations of spatial classes, mask by mask.
+    """Bounds on the energy and the cycles of combinations of spatial classes, for all keep masks.
 
-    Where there are many, cells of similar combinations are bounded first.
+    Where there are many, cells of similar combinations are bounded first. Masks are known by their places.
 
     Raises
     ------
@@ -65,8 +64,6 @@ class Survey:
         self.space = space
         self._stop = stop
         self._fronts: Fronts = {}
-        self._kept = KeptLevels(space)
-        self._opened: dict[int, _Surveyor] = {}
 
     @cached_property
     def grid(self) -> SpatialGrid:
@@ -81,90 +78,102 @@ class Survey:
             return alone(self.grid)
         return cells(self.grid, min(max(number, FEWEST_CELLS), MOST_CELLS), self._stop)
 
-    def overview(self, mask: KeepMask) -> Bounds:
-        """Bounds per cell, that hold for all of its combinations."""
-        return self._overviews[mask]
+    @cached_property
+    def _kept(self) -> KeptLevels:
+        return KeptLevels(self.space)
 
     @cached_property
-    def _overviews(self) -> dict[KeepMask, Bounds]:
-        masks, found = self.space.keep_masks, list[list[Bounds]]()
-        for grid, starts in self.cells.parts(PART):
-            surveyor = _Surveyor(RateTable(grid, starts), self._kept, self._fronts)
-            found.append([self._bounded(surveyor, mask) for mask in masks])
-        return {mask: _joined(own) for mask, own in zip(masks, zip(*found, strict=True), strict=True)}
+    def overview(self) -> Bounds:
+        """Bounds per mask and cell, that hold for all of its combinations: shape (masks, cells)."""
+        shape = len(self.space.keep_masks), len(self.cells)
+        energies, cycles = np.empty(shape), np.empty(shape)
+        every = np.arange(len(self.space.keep_masks))
+        for part in self.cells.parts(PART):
+            surveyor = _Surveyor(self._kept, RateTable(part.grid, part.starts), self._fronts)
+            rows = max(1, AT_ONCE // max(1, len(part.cells)))
+            for masks in (every[start : start + rows] for start in range(0, len(every), rows)):
+                place = np.ix_(masks, part.cells)
+                energies[place], cycles[place] = self._bounded(surveyor, masks)
+        return energies, cycles
 
-    def bounds(self, mask: KeepMask, chosen: IntArray) -> Bounds:
-        """Bounds on all combinations of some cells, as `Cells.members` has them."""
-        if self.cells.single:
-            energies, cycles = self.overview(mask)
-            return energies[chosen], cycles[chosen]
-        return _joined([self._bounded(self._surveyor(int(cell)), mask) for cell in chosen])
+    def opened(self, pairs: BoolArray) -> Iterator[tuple[IntArray, IntArray, Bounds]]:
+        """Bounds on all combinations of some cells with some masks each: cell by cell.
 
-    def _surveyor(self, cell: int) -> _Surveyor:
-        """What bounds the combinations of a cell: several masks come back to the same ones."""
-        if cell not in self._opened:
-            if len(self._opened) >= MOST_OPENED:
-                del self._opened[next(iter(self._opened))]
-            grid = self.grid.chosen(self.cells.members(np.array([cell])))
-            self._opened[cell] = _Surveyor(RateTable(grid), self._kept, self._fronts)
-        return self._opened[cell]
+        Parameters
+        ----------
+        pairs
+            Which cells of which masks, shape (masks, cells).
 
-    def closer(self, mask: KeepMask, numbers: IntArray) -> Bounds:
+        Yields
+        ------
+        masks, combinations, bounds
+            Those of a cell, the bounds of shape (masks, combinations).
+        """
+        for part in self.cells.parts(PART):
+            surveyor = _Surveyor(self._kept, RateTable(part.grid), self._fronts)
+            for cell in part.cells[pairs[:, part.cells].any(axis=0)]:
+                masks, members = np.flatnonzero(pairs[:, cell]), self.cells.members(np.array([cell]))
+                start = int(self.cells.starts[cell] - self.cells.starts[part.cells[0]])
+                yield masks, members, self._bounded(surveyor, masks, slice(start, start + len(members)))
+
+    def closer(self, mask: int, numbers: IntArray) -> Bounds:
         """Higher bounds on some combinations: tiles of windows leave room for what is unrolled above."""
-        parts = self.grid.chosen(numbers).parts(PART)
-        surveyors = (_Surveyor(RateTable(own), self._kept, self._fronts, own.unrolled_above) for own in parts)
-        return _joined([self._bounded(own, mask) for own in surveyors])
+        found = []
+        for part in self.grid.chosen(numbers).parts(PART):
+            surveyor = _Surveyor(self._kept, RateTable(part), self._fronts, part.unrolled_above)
+            found.append(self._bounded(surveyor, np.array([mask])))
+        energies, cycles = (np.concatenate(own, axis=1)[0] for own in zip(*found, strict=True))
+        return energies, cycles
 
-    def _bounded(self, surveyor: _Surveyor, mask: KeepMask) -> Bounds:
+    def _bounded(self, surveyor: _Surveyor, masks: IntArray, some: slice = EVERYTHING) -> Bounds:
         if self._stop():
             raise Stopped
-        return surveyor.bounds(mask)
-
-
-def _joined(parts: Sequence[Bounds]) -> Bounds:
-    energies, cycles = (np.concatenate(own) for own in zip(*parts, strict=True))
-    return energies, cycles
+        return surveyor.bounds(masks, some)
 
 
 class _Surveyor:
-    """Bounds cells, mask by mask: these share what is paid at a level.
+    """Bounds cells or combinations: masks share what is paid at a level.
 
     That follows from what the level keeps, and from the portions that are delivered to it.
     """
 
     def __init__(
         self,
-        table: RateTable,
         kept: KeptLevels,
+        table: RateTable,
         fronts: Fronts,
         unrolled_above: Sequence[IntArray] | None = None,
     ) -> None:
-        self._table = table
         self._kept = kept
+        self._table = table
         self.space = table.space
         self._fronts = fronts
         self._unrolled_above = unrolled_above
         self._paid: dict[tuple[Kept, Measure], FloatArray] = {}
 
-    def bounds(self, mask: KeepMask) -> Bounds:
-        """Lower bounds per cell on energy and cycles."""
-        levels = self._kept.of(mask)
-        busy = self._table.steps
+    def bounds(self, masks: IntArray, some: slice) -> Bounds:
+        """Lower bounds on energy and cycles for some cells of the table, shape (masks, cells)."""
+        busy = np.broadcast_to(self._table.steps[some], (len(masks), len(self._table.steps[some])))
         for number in range(len(resources(self.space.levels))):
-            busy = np.maximum(busy, self._total(levels, number) * ROUNDED_DOWN)
-        energies = self._fixed(np.where(np.isfinite(busy), busy, 0.0)) + self._total(levels, None)
+            busy = np.maximum(busy, self._total(masks, some, number) * ROUNDED_DOWN)
+        fixed = float(self.space.problem.computes * self.space.architecture.compute.energy)
+        energies = self._total(masks, some, None) + fixed
+        if self._table.leak_per_cycle.any():
+            energies += self._table.leak_per_cycle[some] * np.where(np.isfinite(busy), busy, 0.0)
         cycles = busy + rounded_down(network_latency(self.space.architecture))
         cycles = np.where(cycles < LARGEST_EXACT, cycles, np.nextafter(cycles, 0.0))
         return energies * np.where(energies > 0, ROUNDED_DOWN, 1.0), cycles
 
-    def _total(self, levels: Sequence[Kept], measure: Measure) -> FloatArray:
+    def _total(self, masks: IntArray, some: slice, measure: Measure) -> FloatArray:
         """Least cost of the words of all actions, boundary by boundary."""
-        return sum((self._cost(own, measure) for own in levels), np.zeros(len(self._table)))
+        total = np.zeros((len(masks), len(self._table.steps[some])))
+        for kinds, found in zip(self._kept.kinds, self._kept.found, strict=True):
+            own, places = np.unique(kinds[masks], return_inverse=True)
+            total += np.stack([self._cost(found[kind], measure)[some] for kind in own])[places]
+        return total
 
     def _cost(self, kept: Kept, measure: Measure) -> FloatArray:
         if (kept, measure) not in self._paid:
-            if len(self._paid) * len(self._table) > MOST_PAID:
-                self._paid.clear()
             self._paid[kept, measure] = self._least(kept, measure)
         return self._paid[kept, measure]
 
@@ -199,11 +208,6 @@ class _Surveyor:
         least: FloatArray = np.maximum(best, sum(once.values()))
         exists = np.logical_and.reduce([words < NO_TILE for words in fewest.values()])
         return np.where(exists, least, np.inf)
-
-    def _fixed(self, busy: FloatArray) -> FloatArray:
-        """Energy of the compute, and leakage of the used instances for so many busy cycles."""
-        compute = float(self.space.problem.computes * self.space.architecture.compute.energy)
-        return compute + self._table.leak_per_cycle * busy
 
     def _relevant(self, place: int, level: int) -> IntArray:
         return self.space.relevant_words(place, level, self.space.no_unrolling)

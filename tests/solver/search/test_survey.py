@@ -56,8 +56,7 @@ def test_pareto_front(seed: int):
 def test_cycles_beyond_the_whole_numbers_of_doubles_are_not_rounded_up():
     mapspace = free_mapspace(matmul(94_906_267, 94_906_269, 1), StorageLevel("dram"))
     space = SearchSpace(mapspace)
-    (mask,) = space.keep_masks
-    _, cycles = Survey(space).overview(mask)
+    _, cycles = Survey(space).overview
     steps = 94_906_267 * 94_906_269
     assert float(steps) > steps > 2**53
     assert steps * (1 - 2e-9) < cycles.item() <= steps
@@ -93,9 +92,9 @@ def hold_bounds(mapspace: Mapspace) -> int:
     survey = Survey(space)
     checked = 0
     covered = set()
-    for mask in space.keep_masks:
-        energies, cycles = survey.overview(mask)
-        closer = survey.closer(mask, np.arange(len(survey.grid)))
+    for place, mask in enumerate(space.keep_masks):
+        energies, cycles = (own[place] for own in survey.overview)
+        closer = survey.closer(place, np.arange(len(survey.grid)))
         for number in range(len(survey.grid)):
             classes = survey.grid.spatial(number)
             members = [key for key in least if key[0] == mask and belongs(space, key[1], classes)]
@@ -141,24 +140,22 @@ def test_bounds_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
 def test_a_survey_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch):
     for mapspace in random_mapspaces(320, 10, 300):
         space = SearchSpace(mapspace)
-        whole = Survey(space)
+        whole = Survey(space).overview
         with monkeypatch.context() as patched:
             patched.setattr(survey_module, "PART", 3)
-            in_parts = [Survey(space).overview(mask) for mask in space.keep_masks]
-        for mask, (energies, cycles) in zip(space.keep_masks, in_parts, strict=True):
-            np.testing.assert_allclose(energies, whole.overview(mask)[0], rtol=1e-12)
-            np.testing.assert_allclose(cycles, whole.overview(mask)[1], rtol=1e-12)
+            patched.setattr(survey_module, "AT_ONCE", 7)
+            in_parts = Survey(space).overview
+        np.testing.assert_allclose(in_parts, whole, rtol=1e-12)
 
 
 def test_a_survey_hears_that_it_must_stop():
     (mapspace,) = random_mapspaces(321, 1, 300)
     space = SearchSpace(mapspace)
-    (mask, *_) = space.keep_masks
     with pytest.raises(Stopped):
-        Survey(space, lambda: True).overview(mask)
+        _ = Survey(space, lambda: True).overview
     asked = iter((False, True))
     with pytest.raises(Stopped):
-        Survey(space, lambda: next(asked)).overview(mask)
+        _ = Survey(space, lambda: next(asked)).overview
 
 
 @pytest.mark.parametrize("bypass", [frozenset(), frozenset("A")])
@@ -179,8 +176,7 @@ def test_no_boundary_costs_less_than_one_delivery_each():
     registers = StorageLevel("registers", size_words=60, energy=AccessEnergy(1, 1, 1))
     space = SearchSpace(free_mapspace(matmul(8, 4, 12), dram, Fanout("mesh", 4, 2), registers))
     survey = Survey(space)
-    for mask in space.keep_masks:
-        energies, _ = survey.overview(mask)
+    for mask, energies in zip(space.keep_masks, survey.overview[0], strict=True):
         for number, energy in enumerate(energies):
             bounds = unlimited_bounds(Subproblem(space, mask, survey.grid.spatial(number)))
             assert energy >= bounds.constant * (1 - 1e-6)
@@ -197,10 +193,9 @@ def test_closer_bounds_leave_room_for_what_is_unrolled_above():
     problem = Problem("convolution", ("P", "Q", "R", "S"), (12, 12, 4, 4), spaces)
     space = SearchSpace(free_mapspace(problem, dram, Fanout("mesh", 16), StorageLevel("buffer")))
     survey = Survey(space)
-    (mask,) = space.keep_masks
     unrolled = {survey.grid.spatial(n)[0].windows: n for n in range(len(survey.grid))}
     numbers = np.array([unrolled[windows] for windows in ((1, 1, 1, 1), (4, 1, 1, 1), (4, 4, 1, 1))])
-    energies, closer = survey.overview(mask)[0][numbers], survey.closer(mask, numbers)[0]
+    energies, closer = survey.overview[0][0, numbers], survey.closer(0, numbers)[0]
     # Windows slide along one axis: along the other one there are four tiles of 3 + 3 words, and not 15 words.
     assert closer - energies == pytest.approx([0, 0, (4 * 6 - 15) * 15 * 200])
 
@@ -222,7 +217,7 @@ def test_latencies_that_doubles_do_not_hold():
     survey = Survey(space)
     sub = Subproblem(space, mask, survey.grid.spatial(0))
     energies, cycles = sub.costs(np.array([0]), sub.constant, np.array([7.5]))
-    assert int(survey.overview(mask)[1][0]) <= 2**53 + 1 + 7
+    assert int(survey.overview[1][0, 0]) <= 2**53 + 1 + 7
     assert cycles[0] <= float(2**53 + 1 + 8)
     assert energies[0] == pytest.approx(8e30)
 
