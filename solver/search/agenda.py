@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import count, islice
 
 import numpy as np
@@ -45,31 +45,32 @@ class _Merged:
 
     def __init__(self) -> None:
         self._ticket = count()
-        self._rests: list[Iterator[Turn]] = []
-        self._waiting: list[tuple[int, int, Candidate, Iterator[Turn]]] = []
+        self._waiting: list[tuple[float, int, Candidate | None, Iterator[Turn]]] = []
 
-    def __len__(self) -> int:
-        """Number of iterators that are left."""
-        return len(self._waiting) + len(self._rests)
+    def __bool__(self) -> bool:
+        """Whether there may be any left."""
+        return bool(self._waiting)
 
-    def add(self, rests: Iterable[Iterator[Turn]]) -> None:
-        """Take in more iterators."""
-        self._rests += rests
+    def add(self, *several: tuple[float, Iterator[Turn]]) -> None:
+        """Take in more iterators, each with a bound on its turns."""
+        for bound, turns in several:
+            heapq.heappush(self._waiting, (bound, next(self._ticket), None, turns))
 
     @property
     def bound(self) -> float:
         """Bound on all turns that are left; infinite if there are none."""
-        while self._rests:
-            rest = self._rests.pop()
-            for value, candidate in islice(rest, 1):
-                heapq.heappush(self._waiting, (value, next(self._ticket), candidate, rest))
+        while self._waiting and self._waiting[0][2] is None:
+            *_, turns = heapq.heappop(self._waiting)
+            for value, candidate in islice(turns, 1):
+                heapq.heappush(self._waiting, (value, next(self._ticket), candidate, turns))
         return self._waiting[0][0] if self._waiting else math.inf
 
-    def pop(self) -> Turn:
-        """The turn with the least bound."""
-        value, _, candidate, rest = heapq.heappop(self._waiting)
-        self._rests.append(rest)
-        return value, candidate
+    def pop(self) -> Candidate:
+        """The candidate with the least bound."""
+        bound, _, candidate, turns = heapq.heappop(self._waiting)
+        assert candidate is not None  # `bound` was asked for
+        self.add((bound, turns))
+        return candidate
 
 
 class Agenda:
@@ -102,14 +103,14 @@ class Agenda:
         outlook, merged, tried = self.outlook, _Merged(), False
         while min(merged.bound, outlook.closed) < outlook.limit:
             if merged.bound <= outlook.closed:
-                yield merged.pop()
+                yield int(merged.bound), merged.pop()
             elif self._goal.incumbent is None and merged and not tried:
                 # Before more cells are opened, the best subproblem so far may lead to an incumbent.
                 tried = True
-                yield max(0, math.floor(outlook.closed)), merged.pop()[1]
+                yield max(0, math.floor(outlook.closed)), merged.pop()
             else:
                 tried = False
-                merged.add(self._of_mask(*own) for own in outlook.open())
+                merged.add(*((bound, self._of_mask(*own)) for bound, own in outlook.open()))
 
     def _of_mask(self, mask: int, numbers: IntArray) -> Iterator[Turn]:
         """Candidates of a mask by rising bounds: subproblems, and where these are many groups of them."""

@@ -11,8 +11,11 @@ from solver.search.goal import Goal
 from solver.search.lattice import BoolArray, FloatArray, IntArray
 from solver.search.survey import Survey
 
-MOST_OPENED = 1 << 23
-"""Combinations of cells that are opened together."""
+FIRST_OPENED, MOST_OPENED = 1 << 20, 1 << 24
+"""Combinations of cells that are opened together, at first and at most."""
+
+GROWTH = 4
+"""By how much these are more each time."""
 
 
 class Prospects:
@@ -75,6 +78,7 @@ class Outlook:
         self._goal = goal
         self._closed = goal.values(*survey.overview)
         self.closed = float(self._closed.min(initial=np.inf))
+        self._most = FIRST_OPENED
         self.prospects = tuple(Prospects() for _ in survey.space.keep_masks)
 
     @property
@@ -104,8 +108,8 @@ class Outlook:
         self.prospects[mask].sharpen(numbers, values)
         return self.hopeful(mask, numbers)
 
-    def open(self) -> list[tuple[int, IntArray]]:
-        """Open the most promising cells; return the hopeful combinations in them, by masks.
+    def open(self) -> list[tuple[float, tuple[int, IntArray]]]:
+        """Open the most promising cells; of each mask return a bound, and the hopeful combinations in them.
 
         Raises
         ------
@@ -119,15 +123,17 @@ class Outlook:
         self.closed = float(self._closed.min(initial=np.inf))
         for mask, own in opened:
             self.prospects[mask].add(*own)
-        return [(mask, own.numbers) for mask, own in opened if len(own.numbers)]
+        self._most = min(GROWTH * self._most, MOST_OPENED)
+        return [(float(own.values.min()), (mask, own.numbers)) for mask, own in opened if len(own.numbers)]
 
     def _most_promising(self) -> BoolArray:
         """Cells with the least bounds, shape (masks, cells)."""
-        order = np.argsort(self._closed, axis=None, kind="stable")
-        order = order[self._closed.ravel()[order] < self.limit]
+        closed = self._closed.ravel()
+        order = np.flatnonzero(closed < self.limit)
+        order = order[np.argsort(closed[order])]
         sizes = np.cumsum(self._survey.cells.sizes[order % len(self._survey.cells)])
         chosen = np.zeros(self._closed.size, dtype=np.bool_)
-        chosen[order[: max(1, int(np.searchsorted(sizes, MOST_OPENED)))]] = True
+        chosen[order[: max(1, int(np.searchsorted(sizes, self._most)))]] = True
         return chosen.reshape(self._closed.shape)
 
     def _alone(self) -> list[tuple[int, _Opened]]:
