@@ -73,10 +73,10 @@ class Survey:
     @cached_property
     def cells(self) -> Cells:
         """All combinations, in cells."""
-        number = MOST_BOUNDS // max(1, len(self.space.keep_masks))
+        number = max(MOST_BOUNDS // max(1, len(self.space.keep_masks)), FEWEST_CELLS)
         if len(self.grid) <= number:
             return alone(self.grid)
-        return cells(self.grid, min(max(number, FEWEST_CELLS), MOST_CELLS), self._stop)
+        return cells(self.grid, min(number, MOST_CELLS), self._stop)
 
     @cached_property
     def _kept(self) -> KeptLevels:
