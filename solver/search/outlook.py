@@ -12,7 +12,7 @@ from solver.search.lattice import BoolArray, FloatArray, IntArray
 from solver.search.survey import Survey
 
 FIRST_OPENED, MOST_OPENED = 1 << 20, 1 << 24
-"""Combinations of cells that are opened together, at first and at most."""
+"""Combinations of cells that are opened together, at first and at most, about."""
 
 GROWTH = 4
 """By how much these are more each time."""
@@ -128,12 +128,13 @@ class Outlook:
 
     def _most_promising(self) -> BoolArray:
         """Cells with the least bounds, shape (masks, cells)."""
-        closed = self._closed.ravel()
-        order = np.flatnonzero(closed < self.limit)
-        order = order[np.argsort(closed[order])]
-        sizes = np.cumsum(self._survey.cells.sizes[order % len(self._survey.cells)])
-        chosen = np.zeros(self._closed.size, dtype=np.bool_)
-        chosen[order[: max(1, int(np.searchsorted(sizes, self._most)))]] = True
+        closed, cells = self._closed.ravel(), self._survey.cells
+        most = max(1, self._most * len(cells) // len(cells.numbers))
+        hopeful = np.flatnonzero(closed < self.limit)
+        if len(hopeful) > most:
+            hopeful = hopeful[np.argpartition(closed[hopeful], most)[:most]]
+        chosen = np.zeros(closed.size, dtype=np.bool_)
+        chosen[hopeful] = True
         return chosen.reshape(self._closed.shape)
 
     def _alone(self) -> list[tuple[int, _Opened]]:

@@ -28,8 +28,8 @@ NO_TILE = np.iinfo(np.int64).max
 CHUNK = 4_000_000
 """Entries of a product that are looked at together."""
 
-PART = 1 << 14
-"""Combinations that are surveyed together: for each there are dozens of numbers at a time."""
+PART, SMALL_PART = 1 << 16, 1 << 14
+"""Combinations of which cells, or they themselves, are surveyed together: with dozens of numbers for each."""
 
 MOST_BOUNDS = 1 << 22
 """Bounds up to which every combination has its own with every keep mask from the beginning."""
@@ -109,7 +109,7 @@ class Survey:
         masks, combinations, bounds
             Those of a cell, the bounds of shape (masks, combinations).
         """
-        for part in self.cells.parts(PART):
+        for part in self.cells.parts(SMALL_PART):
             surveyor = _Surveyor(self._kept, RateTable(part.grid), self._fronts)
             for cell in part.cells[pairs[:, part.cells].any(axis=0)]:
                 masks, members = np.flatnonzero(pairs[:, cell]), self.cells.members(np.array([cell]))
@@ -119,7 +119,7 @@ class Survey:
     def closer(self, mask: int, numbers: IntArray) -> Bounds:
         """Higher bounds on some combinations: tiles of windows leave room for what is unrolled above."""
         found = []
-        for part in self.grid.chosen(numbers).parts(PART):
+        for part in self.grid.chosen(numbers).parts(SMALL_PART):
             surveyor = _Surveyor(self._kept, RateTable(part), self._fronts, part.unrolled_above)
             found.append(self._bounded(surveyor, np.array([mask])))
         energies, cycles = (np.concatenate(own, axis=1)[0] for own in zip(*found, strict=True))

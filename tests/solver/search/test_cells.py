@@ -27,7 +27,8 @@ def few_cells(monkeypatch: pytest.MonkeyPatch, number: int = 3, opened: int = 4)
     """Let surveys put combinations into cells wherever there are more of them, and open few at a time."""
     monkeypatch.setattr(survey, "MOST_BOUNDS", 0)
     monkeypatch.setattr(survey, "FEWEST_CELLS", number)
-    monkeypatch.setattr(survey, "PART", 5)
+    monkeypatch.setattr(survey, "PART", 9)
+    monkeypatch.setattr(survey, "SMALL_PART", 5)
     monkeypatch.setattr(outlook, "FIRST_OPENED", 1)
     monkeypatch.setattr(outlook, "MOST_OPENED", opened)
 
