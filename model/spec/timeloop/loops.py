@@ -140,7 +140,10 @@ def _values(nodes: Iterable[MappingNode], *keys: str) -> Iterator[Node]:
 
 
 def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> tuple[Factor, ...]:
-    """Return the rules of ``factors`` and of the macros that come down to factors."""
+    """Return the rules of ``factors`` and of the macros that come down to factors.
+
+    A dimension that is left free is named for ``factors_only``, and has no rule.
+    """
     found = [f for key in ("factors", "factors_only") for f in _written_factors(nodes, key, names, context)]
     for node in nodes:
         if given(node, "factors_only") is None:
@@ -148,6 +151,7 @@ def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> 
         ruled = {factor.dim for factor in found}
         span = node.key("factors_only").span
         found += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim not in ruled]
+    found = [factor for factor in found if not factor.free]
     for node in nodes:
         found += _dataspace_macros(node, context)
     for node in nodes:
