@@ -48,7 +48,7 @@ class Assembly:
         return tuple(slot for slot in self.slots if isinstance(slot, FanoutSlot))
 
 
-def assemble(clauses: Sequence[Clause], context: Context, ignore_sparse: bool) -> Assembly:
+def assemble(clauses: Sequence[Clause], context: Context) -> Assembly:
     """Put the nodes together with their constraints.
 
     Raises
@@ -65,7 +65,7 @@ def assemble(clauses: Sequence[Clause], context: Context, ignore_sparse: bool) -
     loops = _loops(clauses, context)
     fanouts = [own.leaf for own in loops if own.kind == "spatial"]
     _check_fanouts(fanouts, storages[0], context)
-    slots = tuple(_slot(own, keepings, frozenset(fanouts), context, ignore_sparse) for own in loops)
+    slots = tuple(_slot(own, keepings, frozenset(fanouts), context) for own in loops)
     return Assembly(slots, compute, parallel)
 
 
@@ -164,7 +164,6 @@ def _slot(
     keepings: dict[Leaf, Keeping],
     fanouts: frozenset[Leaf],
     context: Context,
-    ignore_sparse: bool,
 ) -> Slot:
     if loops.kind == "spatial":
         rules = spatial_rules(loops, context)
@@ -177,7 +176,7 @@ def _slot(
         if not context.problem.dataspace(name).read_write:
             raise SpecError(f"rmw_first_update of `{name}` has no effect: it is only read", span)
     level = replace(
-        read_storage(loops.leaf, fanouts, context, ignore_sparse),
+        read_storage(loops.leaf, fanouts, context),
         no_temporal_reuse=frozenset(loops.no_reuse),
         rmw_first_update=frozenset(loops.rmw_first_update),
         no_coalesce=frozenset(keeping.no_coalesce),

@@ -190,7 +190,7 @@ def load_node(
         lack = "nothing under the key" if "mapping" in top else "no key"
         raise SpecError(f"there is {lack} `mapping` in {named}")
     targets = [] if given is None else target_clauses(given, "`mapping`", context)
-    assembly = assemble(clauses, context, options.ignore_sparse)
+    assembly = assemble(clauses, context)
     note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
     mapspace = _mapspace(top, assembly, parallelism, context)
@@ -199,7 +199,7 @@ def load_node(
     mapping = None
     if given is not None:
         keeping = [clause for clause in targets if clause.kind == "dataspace"]
-        settled = assemble([*clauses, *keeping], context, options.ignore_sparse)
+        settled = assemble([*clauses, *keeping], context)
         check_coalescing(assembly.storages, settled.storages)
         mapping = read_mapping(targets, settled, given.span, context)
         check_parallelism(mapping, *parallelism, given.span)
