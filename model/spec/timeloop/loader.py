@@ -38,6 +38,7 @@ from model.spec.timeloop.sections import (
     section_of,
 )
 from model.spec.timeloop.shapes import find_shape
+from model.spec.timeloop.storage_attributes import refuse_networks
 from model.spec.timeloop.tree import read_tree
 from model.spec.timeloop.unread import note_unread
 from model.spec.timeloop.version import check_version
@@ -240,6 +241,7 @@ def _context(
     )
     for leaf in tree.leaves:
         check_no_sparsity(leaf.node, options.ignore_sparse, notes.append)
+        refuse_networks(leaf)
     return context
 
 

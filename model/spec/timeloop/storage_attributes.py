@@ -48,7 +48,7 @@ SPARSE_ATTRIBUTES = (
     "decompression_supported",
     "compression_supported",
 )
-_NETWORK_ENERGIES = (
+NETWORK_ENERGIES = (
     "router_energy",
     "router-energy",
     "wire_energy",
@@ -59,7 +59,7 @@ _NETWORK_ENERGIES = (
     "energy-per-ingress",
 )
 MODELLED_ATTRIBUTES = (*(name for names in SYNONYMS.values() for name in names), *_SIMPLE)
-STORAGE_ATTRIBUTES = (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES, *_NETWORK_ENERGIES)
+STORAGE_ATTRIBUTES = (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES, *NETWORK_ENERGIES)
 SHAPE_ATTRIBUTES = tuple(name for known in ("depth", "width", "datawidth") for name in SYNONYMS[known])
 """What estimators ask of any component, in all spellings."""
 _SLIP = 0.88
@@ -81,11 +81,17 @@ def check_names(leaf: Leaf, context: Context) -> None:
             raise SpecError("`instances` is no attribute", attribute.key, hint=hint)
         if name == UPPER_UTILIZATION:
             raise no_upper_utilization(attribute.key)
-        if name in _NETWORK_ENERGIES and attribute.value not in (None, 0):
-            raise SpecError(f"`{name}`: the energy of networks is not modelled", attribute.key)
         slip = None if name in (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES) else _slip(name)
         if slip is not None:
             raise SpecError(f"unknown attribute `{name}`", attribute.key, hint=f"did you mean `{slip}`?")
+
+
+def refuse_networks(leaf: Leaf) -> None:
+    """Raise a SpecError for an energy of networks, which a storage has, and the fanout of a container."""
+    for name in NETWORK_ENERGIES if leaf.role in ("container", "storage") else ():
+        if name in leaf.attributes and leaf.attributes[name].value not in (None, 0):
+            message = f"`{name}`: the energy of networks is not modelled"
+            raise SpecError(message, leaf.attributes[name].key, hint="leave it out, or make it 0")
 
 
 def _note_sparse(leaf: Leaf, context: Context) -> None:

@@ -267,6 +267,15 @@ def test_networks_are_refused_by_name():
     )
 
 
+@pytest.mark.parametrize("name", ["wire_energy", "router_energy", "energy-per-ingress"])
+def test_energies_of_networks_are_refused_wherever_they_stand(name):
+    array = ARRAY + f"    attributes: {{{name}: 0.25}}\n"
+    for nodes in ((DRAM, array, MAC), (DRAM, array, SPAD, MAC)):
+        text = spec(arch=architecture(*nodes))
+        assert_fails(text, f"`{name}`: the energy of networks is not modelled", name)
+        assert load(text.replace("0.25", "0")).notes == ()
+
+
 def test_area_share_is_another_name_of_area_scale():
     areas = []
     for key in ("area_scale", "area_share"):
