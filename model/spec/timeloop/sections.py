@@ -29,6 +29,15 @@ NETWORK_SECTIONS = ("workload", "renames")
 ASSIGNED = "network"
 ASSIGNED_HINT = "the command `assign` reads a `network` of layers and methods"
 ANCHOR_MARK = "ignore"
+_ELISION = "TIMELOOP_ENABLE_FIRST_READ_ELISION"
+_COUNTING = (
+    _ELISION,
+    "TIMELOOP_ENABLE_UPDATED_RMW",
+    "TIMELOOP_ENABLE_TOROIDAL_LINKS",
+    "TIMELOOP_RUN_LAST_ITERATION",
+    "TIMELOOP_DISABLE_TEMPORAL_EXTRAPOLATION",
+)
+"""What Timeloop's programs look up in their environment; the first is on unless it is 0, the others off."""
 _FLATTENED_MARK = "dumped_by_timeloop_front_end"
 
 
@@ -93,7 +102,20 @@ def check_sections(
         raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
     if "globals" in top:
         note(f"{top.key('globals').span}: `globals` steers Timeloop's own programs; nothing here reads it")
+        _note_counting(top.require("globals", "the spec"), note)
     _check_template(top)
+
+
+def _note_counting(section: Node, note: Callable[[str], None]) -> None:
+    """Note the variables of Timeloop's environment that make it count in another way than is done here."""
+    environment = section.get("environment_variables") if isinstance(section, MappingNode) else None
+    for key, value in environment.entries if isinstance(environment, MappingNode) else ():
+        is_zero = isinstance(value, ScalarNode) and value.text == "0"
+        if key.text in _COUNTING and is_zero == (key.text == _ELISION):
+            hint = (
+                "; `temporal: {rmw_first_update: ['*']}` on each storage does" if key.text == _ELISION else ""
+            )
+            note(f"{key.span}: `{key.text}` changes what Timeloop counts, and nothing here{hint}")
 
 
 def _check_key(key: ScalarNode, lacking: str) -> None:

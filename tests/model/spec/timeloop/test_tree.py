@@ -232,6 +232,26 @@ def test_sections_that_only_hold_anchors_or_say_nothing_are_read_over():
     assert load(text).notes == ()
 
 
+@pytest.mark.parametrize(
+    ("variables", "counting"),
+    [
+        ("{TIMELOOP_HIDE_INCONSEQUENTIAL_STATS: 1, TIMELOOP_DISABLE_LINK_TRANSFERS: 1}", ()),
+        ("{TIMELOOP_ENABLE_FIRST_READ_ELISION: 1, TIMELOOP_RUN_LAST_ITERATION: 0}", ()),
+        ("{TIMELOOP_ENABLE_FIRST_READ_ELISION: 0}", ("TIMELOOP_ENABLE_FIRST_READ_ELISION",)),
+        ('{TIMELOOP_ENABLE_FIRST_READ_ELISION: "0"}', ("TIMELOOP_ENABLE_FIRST_READ_ELISION",)),
+        ("{A: 0, TIMELOOP_RUN_LAST_ITERATION: 1}", ("TIMELOOP_RUN_LAST_ITERATION",)),
+        ("[]", ()),
+    ],
+)
+def test_environments_that_make_timeloop_count_otherwise_are_noted(variables, counting):
+    general, *notes = load(spec(f"globals: {{version: 0.4, environment_variables: {variables}}}\n")).notes
+    assert "`globals` steers Timeloop's own programs" in general
+    assert len(notes) == len(counting)
+    assert all(
+        f"`{name}` changes what Timeloop counts" in note for name, note in zip(counting, notes, strict=True)
+    )
+
+
 def test_sparse_optimizations_can_be_ignored():
     nodes = (DRAM, BUFFER + "    sparse_optimizations: {action_optimization: [{type: gating}]}\n", MAC)
     assert "not modelled" in failure(spec(arch=architecture(*nodes))).message
