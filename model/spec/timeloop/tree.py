@@ -10,7 +10,7 @@ from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS
 from model.spec.fields import Names, as_bool, as_int, as_mapping, as_name, as_sequence, check_keys, given
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.sizes import check_count, check_points
-from model.spec.source import MappingNode, Node, Span, SpecError, did_you_mean
+from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.attributes import NO_ATTRIBUTES, Attributes, read_attributes, values_of
 from model.spec.timeloop.tags import NODE_TAGS, refused_tag
 from model.spec.timeloop.version import check_version
@@ -239,7 +239,8 @@ def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
 def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
     if item.tag not in _LEAVES:
         _refuse_tag(item)
-    node = as_mapping(item, f"`{item.tag}`")
+    is_bare = item.tag == "!Nothing" and isinstance(item, ScalarNode) and item.value is None
+    node = MappingNode((), item.span) if is_bare else as_mapping(item, f"`{item.tag}`")
     if item.tag == "!Nothing":
         check_keys(node, ("name", "constraints"), "`!Nothing`")
         own = node.get("name")

@@ -93,6 +93,13 @@ def test_a_branch_of_nothing_lets_dataspaces_pass_by():
     ]
 
 
+@pytest.mark.parametrize("nothing", ["!Nothing", "!Nothing {}"])
+def test_an_empty_branch_of_nothing_lets_any_dataspace_pass_by(nothing):
+    branches = parallel(storage("a", "{keep: [Weights]}"), nothing)
+    mapspace = load(spec(arch=architecture(DRAM, branches, MAC))).mapspace
+    assert mapspace.parallel == (ParallelGroup((1,), may_skip=True),)
+
+
 def test_a_branch_with_several_levels_needs_names():
     deep = f"!Hierarchical\n      nodes:\n      - {storage('a', '{keep: [Weights]}')}\n      - {storage('b')}"
     named = parallel(deep, storage("c", "{keep: [Inputs, Outputs]}"))
