@@ -128,7 +128,8 @@ def _check_flags(levels: Sequence[Keeping], context: Context) -> None:
         message = f"no_coalesce of `{name}` has no effect on `{levels[0].leaf.name}`, the outermost level"
         raise SpecError(message, span)
     for keeping in levels:
-        _note_idle(keeping.no_coalesce, "no_coalesce", keeping, context)
+        if not keeping.coalesces_nothing:
+            _note_idle(keeping.no_coalesce, "no_coalesce", keeping, context)
     note_outermost_passing(levels, context)
 
 
@@ -170,8 +171,9 @@ def _slot(
         note_split(loops, rules, context)
         return FanoutSlot(loops, rules)
     keeping = keepings[loops.leaf]
-    _note_idle(loops.no_reuse, "no_reuse", keeping, context)
-    _note_idle(loops.rmw_first_update, "rmw_first_update", keeping, context)
+    for what, flags in (("no_reuse", loops.no_reuse), ("rmw_first_update", loops.rmw_first_update)):
+        if what not in loops.sweeping:
+            _note_idle(flags, what, keeping, context)
     for name, span in loops.rmw_first_update.items():
         if not context.problem.dataspace(name).read_write:
             raise SpecError(f"rmw_first_update of `{name}` has no effect: it is only read", span)

@@ -209,6 +209,24 @@ def test_no_coalesce():
     assert "no_coalesce has no effect" in load(spec(arch=architecture(DRAM, idle, MAC))).notes[0]
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "dataspace: {keep_only: [Inputs], no_coalesce: ['*']}",
+        "dataspace: {keep_only: [Inputs]}, temporal: {no_reuse: '*', rmw_first_update: ['*']}",
+        "dataspace: {keep_only: [Inputs]}, temporal: {no_temporal_reuse: ['*']}",
+    ],
+)
+def test_flags_of_all_dataspaces_mean_those_that_the_level_has(flags):
+    node = constrained(SPAD, f"{{{flags}}}")
+    assert load(spec(arch=architecture(DRAM, node, MAC))).notes == ()
+    named = flags.replace("'*'", "[Weights]").replace("[[Weights]]", "[Weights]")
+    named = named.replace("rmw_first_update: [Weights]", "rmw_first_update: [Outputs]")
+    notes = load(spec(arch=architecture(DRAM, constrained(SPAD, f"{{{named}}}"), MAC))).notes
+    assert notes
+    assert all("has no effect: `spad` bypasses" in note for note in notes)
+
+
 def test_a_level_that_passes_on_needs_one_that_keeps():
     dram = constrained(DRAM, "{dataspace: {bypass: [Inputs]}}")
     passing = constrained(BUFFER, "{dataspace: {no_coalesce: [Inputs]}}")
