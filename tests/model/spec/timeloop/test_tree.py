@@ -96,6 +96,16 @@ def test_attributes_and_meshes_of_nodes_above_stand_in_expressions():
     assert architecture_read.fanouts[0].mesh_x == 64 // 16 + 1
 
 
+def test_a_fanout_stands_in_attributes_meshes_and_constraints():
+    buffer = BUFFER.replace("depth: 256", "depth: 16 * PE.get_fanout()")
+    inner = "  - !Container {name: lane, spatial: {meshX: PE.get_fanout() // 4}}\n"
+    spad = constrained(SPAD, "{temporal: {factors: [('C=' + str(lane.get_fanout()))]}}")
+    mapspace = load(spec(arch=architecture(DRAM, ARRAY, buffer, inner, spad, MAC))).mapspace
+    assert mapspace.architecture.levels[1].size_words == 16 * 8 * 4
+    assert mapspace.architecture.fanouts[1].mesh_x == 2
+    assert [(rule.dim, rule.value) for rule in mapspace.temporal[2].factors] == [("C", 2)]
+
+
 def test_names_of_nodes_stay_texts_where_nothing_is_asked_of_them():
     buffer = BUFFER.replace("depth: 256", "depth: 256, action_name: DRAM")
     notes = load(spec(arch=architecture(DRAM, buffer, MAC))).notes
