@@ -12,7 +12,7 @@ from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.sizes import check_count, check_points
 from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.attributes import NO_ATTRIBUTES, Attributes, read_attributes, values_of
-from model.spec.timeloop.tags import NODE_TAGS, refused_tag
+from model.spec.timeloop.tags import COMPONENT_TAGS, NODE_TAGS, refused_tag
 from model.spec.timeloop.version import check_version
 
 Role = Literal["container", "storage", "compute", "nothing"]
@@ -22,7 +22,7 @@ COMPUTE_WORDS = ("mac", "compute")
 _NETWORKS = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast")
 
 _BRANCHES = ("!Hierarchical", "!Parallel")
-_LEAVES = ("!Component", "!Container", "!Nothing")
+_LEAVES = (*COMPONENT_TAGS, "!Container", "!Nothing")
 POWER_GATING = "has_power_gating"
 _LEAF_KEYS = ("name", "attributes", "spatial", "constraints", "sparse_optimizations", "enabled")
 _CONTAINER_KEYS = (*_LEAF_KEYS, POWER_GATING)
