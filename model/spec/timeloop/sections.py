@@ -29,6 +29,17 @@ NETWORK_SECTIONS = ("workload", "renames")
 ASSIGNED = "network"
 ASSIGNED_HINT = "the command `assign` reads a `network` of layers and methods"
 ANCHOR_MARK = "ignore"
+FOREIGN_ARCHITECTURE = (
+    "of AccelForge's files workloads are read; an `architecture` is given in Timeloop's form"
+)
+_HINTS = {
+    **dict.fromkeys(NETWORK_SECTIONS, "the command `network` maps workloads"),
+    ASSIGNED: ASSIGNED_HINT,
+    "arch": FOREIGN_ARCHITECTURE,
+    "ERT_summary": "a summary prices nothing: give the file that has the key `ERT`",
+    "ART_summary": "a summary prices nothing: give the file that has the key `ART`",
+}
+"""What to do about keys that other files of the same tools have."""
 _ELISION = "TIMELOOP_ENABLE_FIRST_READ_ELISION"
 _COUNTING = (
     _ELISION,
@@ -125,13 +136,9 @@ def _check_key(key: ScalarNode, lacking: str) -> None:
         raise SpecError("this spec is one that Timeloop's front end flattened", key.span, hint=hint)
     if key.text in SECTIONS or holds_constraints(key.text) or holds_components(key.text):
         return
-    hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
+    hint = _HINTS.get(key.text) or did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
     if key.text in _ELSEWHERE:
         hint = belongs(key.text, _ELSEWHERE)
-    if key.text in NETWORK_SECTIONS:
-        hint = "the command `network` maps workloads"
-    if key.text == ASSIGNED:
-        hint = ASSIGNED_HINT
     raise SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
 
 

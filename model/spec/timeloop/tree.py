@@ -171,10 +171,10 @@ def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> 
         attributes or instances than the limits allow.
     """
     section = as_mapping(node, "`architecture`")
-    if "subtree" in section:
-        message = "an architecture of `subtree` is one of version 0.3"
+    old = next(filter(section.__contains__, ("subtree", "local")), None)
+    if old is not None:
         hint = "version 0.4 has a list of tagged `nodes`"
-        raise SpecError(message, section.key("subtree").span, hint=hint)
+        raise SpecError(f"an architecture of `{old}` is one of version 0.3", section.key(old).span, hint=hint)
     check_keys(section, ("version", "nodes", "name"), "`architecture`", ("nodes",))
     check_version(section)
     walk = _Walk()

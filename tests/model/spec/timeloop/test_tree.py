@@ -285,9 +285,25 @@ def test_variables_may_stand_in_a_list_of_mappings():
     assert "`HALF` is given a second value" in failure(twice).message
 
 
-def test_an_architecture_of_older_versions_is_named_as_such():
-    text = spec(arch="architecture: {version: 0.4, subtree: [{name: system}]}\n")
-    assert_fails(text, "one of version 0.3", "subtree")
+@pytest.mark.parametrize("key", ["subtree", "local"])
+def test_an_architecture_of_older_versions_is_named_as_such(key):
+    text = spec(arch=f"architecture: {{version: 0.4, {key}: [{{name: system}}]}}\n")
+    assert_fails(text, f"an architecture of `{key}` is one of version 0.3", key)
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("arch", "an `architecture` is given in Timeloop's form"),
+        ("ERT_summary", "the key `ERT`"),
+        ("ART_summary", "the key `ART`"),
+        ("workload", "the command `network`"),
+    ],
+)
+def test_sections_of_other_files_of_the_same_tools_have_hints(key, hint):
+    error = failure(spec(f"{key}: {{version: 0.4}}\n"))
+    assert error.message == f"unknown top-level key `{key}`"
+    assert hint in error.hint
 
 
 def test_networks_are_refused_by_name():
