@@ -190,7 +190,8 @@ def _dram_model(attributes: Attributes) -> Estimate:
     written = attributes.lookup("type")
     kind = DEFAULT_DRAM if written is None else str(written).upper()
     if kind not in DRAM_PJ_PER_BIT:
-        hint = did_you_mean(kind, DRAM_PJ_PER_BIT) or f"known types: {', '.join(sorted(DRAM_PJ_PER_BIT))}"
+        known = f"known types: {', '.join(sorted(DRAM_PJ_PER_BIT))}; for others give the energies, or an ERT"
+        hint = " ".join(filter(None, (did_you_mean(kind, DRAM_PJ_PER_BIT), known)))
         raise EnergyError(f"unknown DRAM type `{written}`", hint=hint, about="type")
     return Estimate(_width(attributes) * DRAM_PJ_PER_BIT[kind], 0.0, 0.0)
 

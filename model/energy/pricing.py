@@ -300,8 +300,18 @@ def _description(request: EnergyRequest, component: Component, library: Library)
     if asks_for_placeholders(technology):
         parts.append("placeholder")
     elif technology is not None:
-        parts.append(f"{parse_node(technology):g} nm")
+        parts.append(_node_name(technology, component))
     return ", ".join(parts)
+
+
+def _node_name(technology: object, component: Component) -> str:
+    """Return the technology for people; a compound class may have one of its own making."""
+    try:
+        return f"{parse_node(technology):g} nm"
+    except EnergyError:
+        if isinstance(component, CompoundComponent):
+            return str(technology)
+        raise
 
 
 def _estimated_figure(request: EnergyRequest, action: str, component: Component, source: str) -> _Found:

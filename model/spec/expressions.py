@@ -47,7 +47,8 @@ def evaluate(text_or_node: str | ScalarNode, names: Mapping[str, object]) -> int
     Expressions hold numbers, texts, names, ``+ - * / // % **``, comparisons, ``and or not``,
     ``a if c else b``, ``in``, lists, places in lists and keys of mappings (``sizes[0]``,
     ``sizes["glb"]``), and calls of the functions in `model.spec.functions`. A name may have dots: it is
-    looked up as a whole, or else leads from mapping to mapping. Nothing else of Python is understood.
+    looked up as a whole, or else leads from mapping to mapping. ``node.get_fanout()`` is the mesh of a node
+    in all. Nothing else of Python is understood.
 
     Parameters
     ----------
@@ -134,9 +135,8 @@ class Evaluator:
                 return [self._value(item, depth) for item in items]
             case ast.Call(func=ast.Name(id=name) as function, args=arguments, keywords=[]):
                 return self._called(name, function, [self._value(argument, depth) for argument in arguments])
-            case ast.Call(func=ast.Attribute(attr=name) as function) if path := _path(function):
-                hint = f"write `{name}`" if name in FUNCTIONS else _instead_of(path)
-                raise SpecError(f"there is no function `{path}`", self._text.at(function), hint=hint)
+            case ast.Call(func=ast.Attribute() as method) if _stem(method):
+                return self._of_node(node, method, depth)
         raise SpecError("this is not allowed in an expression", self._text.at(node))
 
     def _texts_in(self, node: ast.expr) -> str | None:
@@ -173,6 +173,18 @@ class Evaluator:
             hint = did_you_mean(key, [str(name) for name in values])
             raise SpecError(f"there is no `{key}` here", self._text.at(node), hint=hint)
         return _usable(item(values, key), str(key))
+
+    def _of_node(self, call: ast.Call, method: ast.Attribute, depth: int) -> object:
+        """Return the fanout of a node of an architecture: how many instances it makes of what is inside."""
+        if method.attr != "get_fanout" or call.args or call.keywords:
+            hint = f"write `{method.attr}`" if method.attr in FUNCTIONS else None
+            shown = _path(method) or method.attr
+            raise SpecError(f"there is no function `{shown}`", self._text.at(method), hint=hint)
+        node = self._value(method.value, depth)
+        mesh = node.get("spatial", node) if isinstance(node, Mapping) else None
+        if not isinstance(mesh, Mapping) or not {"meshX", "meshY"} <= mesh.keys():
+            raise SpecError("only a node of the architecture has a fanout", self._text.at(method.value))
+        return calculate("*", mesh["meshX"], mesh["meshY"])
 
     def _called(self, name: str, function: ast.expr, arguments: list[object]) -> object:
         if name not in FUNCTIONS:
@@ -215,11 +227,6 @@ def _stem(node: ast.expr) -> str:
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def _instead_of(method: str) -> str | None:
-    node, _, name = method.rpartition(".")
-    return f"write `{node}.spatial.meshX * {node}.spatial.meshY`" if name == "get_fanout" else None
 
 
 def _usable(value: object, name: str) -> object:

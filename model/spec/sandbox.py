@@ -66,7 +66,7 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         )
         self._session = session
         self._limits: Limits = session.limits
-        self.globals = {"range": self._range, "namespace": Namespace, **_functions()}
+        self.globals = {"range": self._range, "dict": _dict, "namespace": Namespace, **_functions()}
         filters: dict[str, Callable[..., object]] = {name: FILTERS[name] for name in _PLAIN_FILTERS}
         filters |= {"indent": self._indent, "replace": self._replace, "round": _round, "sum": _sum}
         filters |= {"join": self._join, "string": self._text}
@@ -296,6 +296,10 @@ def _defined(value: object) -> object:
     if isinstance(value, Undefined):
         str(value)
     return value
+
+
+def _dict(*given: Any, **entries: object) -> dict[Any, object]:
+    return dict(*given, **entries)
 
 
 def _round(value: float, precision: int = 0, method: str = "common") -> float:

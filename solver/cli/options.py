@@ -97,7 +97,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--ignore-sparse",
         action="store_true",
-        help="drop sparse attributes and optimizations instead of refusing them",
+        help="drop densities and sparse optimizations instead of refusing them",
     )
     group.add_argument(
         "--timeloop-padding",

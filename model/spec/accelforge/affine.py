@@ -21,6 +21,7 @@ _FACTOR = re.compile(r"(?<![\w.])(?!0[xXoObB])(\d+)\s*(?=[A-Za-z(])(?![eE]\d|(?:
 
 _RESERVED = frozenset(keyword.kwlist) - {"and", "or", "not"}
 _EQUALITY = re.compile(r"(?<![<>=!])=(?!=)")
+_TWICE = re.compile(r"[<>=]\s+[<>=]")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -95,6 +96,9 @@ def read_constraints(text: str, span: Span) -> tuple[Constraint, ...]:
     NotAffineError
         For an expression of another kind, which may describe a set all the same.
     """
+    if _TWICE.search(text):
+        hint = "write one between two values, such as `0 <= m < 128`"
+        raise SpecError(f"two signs of comparison follow each other in `{text}`", span, hint=hint)
     source = _expression(_EQUALITY.sub("==", text).replace("&&", " and "), span)
     return tuple(Constraint(affine, span) for affine in _Walker(source).conjunction(source.parse()))
 

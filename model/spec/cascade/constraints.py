@@ -31,6 +31,8 @@ FACTORS = ("factors", "factors_only")
 _RELATION = re.compile(r"\s*(<=|>=|==|=|<|>)")
 _SEPARATOR = re.compile(r"[,\s]+")
 _EVERYTHING = "*"
+_OF_ALL = ("=1", "==1", "<=1", "=-1", "==-1")
+"""Factors that may be asked of any number of dimensions at once: no loop, or any."""
 
 
 @dataclass
@@ -55,8 +57,8 @@ class Resolver:
         Raises
         ------
         SpecError
-            For a tensor that no Einsum of the workload knows, and for a factor other than 1 of a
-            name that means several rank variables.
+            For a tensor that no Einsum of the workload knows, and for a factor other than 1 and -1 of
+            a name that means several rank variables.
         """
         if isinstance(node, SequenceNode):
             return replace(node, items=tuple(self.resolved(item) for item in node.items))
@@ -134,12 +136,12 @@ class Resolver:
                 continue  # It speaks of the Einsums that have this dimension.
             written = node.key(name) if isinstance(node, MappingNode) and name in node else place
             dims = self._dims(name, written)
-            is_one = rest in ("=1", "==1", "<=1")
+            of_all = rest in _OF_ALL
             meant = self.naming.dim_in_other_case(name) if name in self.absent else None
-            if meant and not is_one:
+            if meant and not of_all:
                 raise _misspelt({name: meant}, written)
-            if len(dims) > 1 and not is_one:
-                message = f"`{name}` means {listing(dims)} here; only a factor of 1 speaks of all of them"
+            if len(dims) > 1 and not of_all:
+                message = f"`{name}` means {listing(dims)} here; only factors of 1 and -1 hold for all"
                 raise SpecError(message, written.span)
             items += [_word(f"{dim}{rest}", place) for dim in dims]
         return SequenceNode(tuple(items), node.span)

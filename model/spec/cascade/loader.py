@@ -22,6 +22,7 @@ from model.spec.timeloop.sections import (
     ANCHOR_MARK,
     ASSIGNED,
     ASSIGNED_HINT,
+    FOREIGN_ARCHITECTURE,
     NETWORK_SECTIONS,
     SECTIONS,
     holds_components,
@@ -251,7 +252,7 @@ def _check_keys(top: MappingNode) -> None:
         if name == ASSIGNED:
             hint = ASSIGNED_HINT
         if name in FOREIGN_SECTIONS:
-            hint = "of AccelForge's files workloads are read; an `architecture` is given in Timeloop's form"
+            hint = FOREIGN_ARCHITECTURE
         raise SpecError(f"unknown top-level key `{name}`", key.span, hint=hint)
     if "workload" in top and "problem" in top:
         place, others = top.key("problem").span, ((top.key("workload").span, "the workload"),)

@@ -48,7 +48,7 @@ class Assembly:
         return tuple(slot for slot in self.slots if isinstance(slot, FanoutSlot))
 
 
-def assemble(clauses: Sequence[Clause], context: Context, ignore_sparse: bool) -> Assembly:
+def assemble(clauses: Sequence[Clause], context: Context) -> Assembly:
     """Put the nodes together with their constraints.
 
     Raises
@@ -65,7 +65,7 @@ def assemble(clauses: Sequence[Clause], context: Context, ignore_sparse: bool) -
     loops = _loops(clauses, context)
     fanouts = [own.leaf for own in loops if own.kind == "spatial"]
     _check_fanouts(fanouts, storages[0], context)
-    slots = tuple(_slot(own, keepings, frozenset(fanouts), context, ignore_sparse) for own in loops)
+    slots = tuple(_slot(own, keepings, frozenset(fanouts), context) for own in loops)
     return Assembly(slots, compute, parallel)
 
 
@@ -128,7 +128,8 @@ def _check_flags(levels: Sequence[Keeping], context: Context) -> None:
         message = f"no_coalesce of `{name}` has no effect on `{levels[0].leaf.name}`, the outermost level"
         raise SpecError(message, span)
     for keeping in levels:
-        _note_idle(keeping.no_coalesce, "no_coalesce", keeping, context)
+        if not keeping.coalesces_nothing:
+            _note_idle(keeping.no_coalesce, "no_coalesce", keeping, context)
     note_outermost_passing(levels, context)
 
 
@@ -164,20 +165,20 @@ def _slot(
     keepings: dict[Leaf, Keeping],
     fanouts: frozenset[Leaf],
     context: Context,
-    ignore_sparse: bool,
 ) -> Slot:
     if loops.kind == "spatial":
         rules = spatial_rules(loops, context)
         note_split(loops, rules, context)
         return FanoutSlot(loops, rules)
     keeping = keepings[loops.leaf]
-    _note_idle(loops.no_reuse, "no_reuse", keeping, context)
-    _note_idle(loops.rmw_first_update, "rmw_first_update", keeping, context)
+    for what, flags in (("no_reuse", loops.no_reuse), ("rmw_first_update", loops.rmw_first_update)):
+        if what not in loops.sweeping:
+            _note_idle(flags, what, keeping, context)
     for name, span in loops.rmw_first_update.items():
         if not context.problem.dataspace(name).read_write:
             raise SpecError(f"rmw_first_update of `{name}` has no effect: it is only read", span)
     level = replace(
-        read_storage(loops.leaf, fanouts, context, ignore_sparse),
+        read_storage(loops.leaf, fanouts, context),
         no_temporal_reuse=frozenset(loops.no_reuse),
         rmw_first_update=frozenset(loops.rmw_first_update),
         no_coalesce=frozenset(keeping.no_coalesce),

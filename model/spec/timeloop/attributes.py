@@ -15,7 +15,7 @@ from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span,
 
 _WORD = re.compile(r"[.'\"]?[A-Za-z_]\w*")
 """A word of an expression; one behind a dot or a quotation mark is no name of its own."""
-_OF_NODES = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\.(?:attributes|spatial)\b")
+_OF_NODES = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\.(?:attributes|spatial|get_fanout)\b")
 """The node whose attributes or mesh an expression asks for."""
 _LONGEST_CHAIN = 50
 
@@ -62,8 +62,8 @@ def read_attributes(
     inherited ones where none are given) and `variables` (in that order of precedence) is replaced by
     its value, whatever the order in which the attributes are written. Quoted text stays text, as does
     plain text that is no expression over known names (``45nm``, ``LPDDR4``). What `nodes` holds is found
-    by ``buffer.attributes["width"]``, ``buffer.attributes.width`` and ``buffer.spatial.meshX`` alone, as
-    texts may well say the name of another node.
+    by ``buffer.attributes["width"]``, ``buffer.attributes.width``, ``buffer.spatial.meshX`` and
+    ``buffer.get_fanout()`` alone, as texts may well say the name of another node.
 
     Raises
     ------

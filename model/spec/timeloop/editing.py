@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode
+from model.spec.timeloop.tags import COMPONENT_TAGS
 
-_LEAF_TAGS = ("!Component", "!Container")
+_LEAF_TAGS = (*COMPONENT_TAGS, "!Container")
 
 
 def with_entry(node: MappingNode, name: str, value: Node) -> MappingNode:

@@ -13,18 +13,23 @@ from model.spec.source import ConflictError, MappingNode, Node, ScalarNode, Sequ
 from model.wording import listing
 
 _OPERATOR = re.compile(r" ?(<=|>=|==|=|<|>) ?")
+_ANY = -1
 _FORMS = "write `P=4`, `P<=4` or `P>=4`, in a list, a mapping `{P: 4}` or a text `P=4, Q=2`"
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One factor rule and where it was written; ``default`` if there for all dimensions without one."""
+    """One factor rule and where it was written.
+
+    ``default`` if there for all dimensions without one; ``free`` if it says that there is none.
+    """
 
     dim: str
     relation: Relation
     value: int
     span: Span
     default: bool = False
+    free: bool = False
 
     def rule(self) -> FactorRule:
         """Return the rule of the canonical problem."""
@@ -43,7 +48,7 @@ class Bounds:
 
 
 def read_factors(node: Node, bounds: Bounds, names: Names) -> tuple[Factor, ...]:
-    """Read factors in any of their forms; a value of 0 means the full bound.
+    """Read factors in any of their forms; a value of 0 means the full bound, one of -1 any factor.
 
     A factor in parentheses is an expression that gives the factor's text: ``("P=" + str(WIDTH))``.
 
@@ -101,6 +106,8 @@ def _checked(text: str, node: Node, bounds: Bounds, names: Names) -> Factor:
         raise SpecError(f"`{text}`: strict bounds on factors are not supported", node.span, hint=hint)
     value = _value(value_text, text, node, names)
     relation: Relation = "<=" if operator == "<=" else ">=" if operator == ">=" else "="
+    if relation == "=" and value == _ANY:
+        return Factor(dim, "=", 1, node.span, free=True)
     if relation == "=" and value == 0:
         value = bounds.bound[dim]
     if value < 1:

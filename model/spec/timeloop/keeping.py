@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from model.mapspace import KeepRules, ParallelGroup
-from model.spec.fields import check_keys, given, name_list, source_ref
+from model.spec.fields import check_keys, given, means_all, name_list, source_ref
 from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, of
 from model.spec.timeloop.context import Context
@@ -21,13 +21,15 @@ _KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce")
 class Keeping:
     """What one level keeps and bypasses; the dictionaries map dataspaces to their places.
 
-    ``settled`` names what a ``!Parallel`` has to settle, whatever else is asked for.
+    ``settled`` names what a ``!Parallel`` has to settle, whatever else is asked for. ``coalesces_nothing``
+    says that ``no_coalesce`` is ``*``: all that the level has, whatever that is.
     """
 
     leaf: Leaf
     keep: dict[str, Span] = field(default_factory=dict)
     bypass: dict[str, Span] = field(default_factory=dict)
     no_coalesce: dict[str, Span] = field(default_factory=dict)
+    coalesces_nothing: bool = False
     settled: set[str] = field(default_factory=set)
 
     def rules(self) -> KeepRules:
@@ -78,6 +80,7 @@ def read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Kee
         flagged = given(node, "no_coalesce")
         if flagged is not None:
             keeping.no_coalesce |= name_list(flagged, context.dataspaces, "dataspace")
+            keeping.coalesces_nothing |= means_all(flagged)
     return keeping
 
 

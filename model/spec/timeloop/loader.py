@@ -38,6 +38,7 @@ from model.spec.timeloop.sections import (
     section_of,
 )
 from model.spec.timeloop.shapes import find_shape
+from model.spec.timeloop.storage_attributes import refuse_networks
 from model.spec.timeloop.tree import read_tree
 from model.spec.timeloop.unread import note_unread
 from model.spec.timeloop.version import check_version
@@ -190,7 +191,7 @@ def load_node(
         lack = "nothing under the key" if "mapping" in top else "no key"
         raise SpecError(f"there is {lack} `mapping` in {named}")
     targets = [] if given is None else target_clauses(given, "`mapping`", context)
-    assembly = assemble(clauses, context, options.ignore_sparse)
+    assembly = assemble(clauses, context)
     note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
     mapspace = _mapspace(top, assembly, parallelism, context)
@@ -199,7 +200,7 @@ def load_node(
     mapping = None
     if given is not None:
         keeping = [clause for clause in targets if clause.kind == "dataspace"]
-        settled = assemble([*clauses, *keeping], context, options.ignore_sparse)
+        settled = assemble([*clauses, *keeping], context)
         check_coalescing(assembly.storages, settled.storages)
         mapping = read_mapping(targets, settled, given.span, context)
         check_parallelism(mapping, *parallelism, given.span)
@@ -240,6 +241,7 @@ def _context(
     )
     for leaf in tree.leaves:
         check_no_sparsity(leaf.node, options.ignore_sparse, notes.append)
+        refuse_networks(leaf)
     return context
 
 

@@ -56,7 +56,8 @@ class Maximize:
 class LoopConstraints:
     """What is asked of the temporal or the spatial loops of one node.
 
-    The dictionaries map the names of dataspaces to the place where each was written.
+    The dictionaries map the names of dataspaces to the place where each was written; `sweeping` names
+    those that were written as ``*``.
     """
 
     leaf: Leaf
@@ -68,6 +69,7 @@ class LoopConstraints:
     no_reuse: dict[str, Span] = field(default_factory=dict)
     no_link_transfer: dict[str, Span] = field(default_factory=dict)
     rmw_first_update: dict[str, Span] = field(default_factory=dict)
+    sweeping: frozenset[str] = frozenset()
 
     def rules_of(self, dim: str) -> tuple[Factor, ...]:
         """Return the rules on one dimension."""
@@ -97,6 +99,7 @@ def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Conte
         no_reuse=_names(nodes, ("no_reuse", *_OLD_NO_REUSE[kind]), context),
         no_link_transfer=_names(nodes, ("no_link_transfer",), context),
         rmw_first_update=_rmw_first_update(nodes, context),
+        sweeping=_sweeping(nodes, kind),
     )
     for dim in context.problem.dims:
         what = f"rules on {dim} at `{leaf.name}`"
@@ -140,7 +143,10 @@ def _values(nodes: Iterable[MappingNode], *keys: str) -> Iterator[Node]:
 
 
 def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> tuple[Factor, ...]:
-    """Return the rules of ``factors`` and of the macros that come down to factors."""
+    """Return the rules of ``factors`` and of the macros that come down to factors.
+
+    A dimension that is left free is named for ``factors_only``, and has no rule.
+    """
     found = [f for key in ("factors", "factors_only") for f in _written_factors(nodes, key, names, context)]
     for node in nodes:
         if given(node, "factors_only") is None:
@@ -148,6 +154,7 @@ def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> 
         ruled = {factor.dim for factor in found}
         span = node.key("factors_only").span
         found += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim not in ruled]
+    found = [factor for factor in found if not factor.free]
     for node in nodes:
         found += _dataspace_macros(node, context)
     for node in nodes:
@@ -259,6 +266,12 @@ def _names(nodes: tuple[MappingNode, ...], keys: tuple[str, ...], context: Conte
     for value in _values(nodes, *keys):
         found = {**name_list(value, context.dataspaces, "dataspace"), **found}
     return found
+
+
+def _sweeping(nodes: tuple[MappingNode, ...], kind: Kind) -> frozenset[str]:
+    """Return the flags that are written as ``*``."""
+    spellings = {"no_reuse": ("no_reuse", *_OLD_NO_REUSE[kind]), "rmw_first_update": ("rmw_first_update",)}
+    return frozenset(flag for flag, keys in spellings.items() if any(map(means_all, _values(nodes, *keys))))
 
 
 def _rmw_first_update(nodes: tuple[MappingNode, ...], context: Context) -> dict[str, Span]:

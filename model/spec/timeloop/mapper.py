@@ -34,6 +34,8 @@ _SEARCH_KEYS = (
     "log-stats",
     "log_suboptimal",
     "log-suboptimal",
+    "log_all",
+    "log-all",
     "log_all_mappings",
     "live_status",
     "live-status",

@@ -11,6 +11,7 @@ from model.spec.scalars import scalar_node
 from model.spec.source import MappingNode, ScalarNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.editing import with_entry, with_leaves
 from model.spec.timeloop.storage_attributes import MODELLED_ATTRIBUTES
+from model.spec.timeloop.tags import COMPONENT_TAGS
 from model.sweep import MESHES, OPTION
 from model.wording import listing
 
@@ -122,7 +123,8 @@ def _set(node: MappingNode, setting: AttributeSetting) -> MappingNode:
     section = "spatial" if setting.attribute in MESHES else "attributes"
     own = node.get(section)
     own = own if isinstance(own, MappingNode) else MappingNode((), setting.span)
-    is_free = section == "spatial" or (node.tag == "!Component" and setting.attribute in MODELLED_ATTRIBUTES)
+    is_modelled = node.tag in COMPONENT_TAGS and setting.attribute in MODELLED_ATTRIBUTES
+    is_free = section == "spatial" or is_modelled
     if setting.attribute not in own and not is_free:
         hint = did_you_mean(setting.attribute, own.keys()) or f"it writes {listing(own.keys())}"
         message = f"`{setting.node}` writes no attribute `{setting.attribute}`"

@@ -29,6 +29,26 @@ NETWORK_SECTIONS = ("workload", "renames")
 ASSIGNED = "network"
 ASSIGNED_HINT = "the command `assign` reads a `network` of layers and methods"
 ANCHOR_MARK = "ignore"
+FOREIGN_ARCHITECTURE = (
+    "of AccelForge's files workloads are read; an `architecture` is given in Timeloop's form"
+)
+_HINTS = {
+    **dict.fromkeys(NETWORK_SECTIONS, "the command `network` maps workloads"),
+    ASSIGNED: ASSIGNED_HINT,
+    "arch": FOREIGN_ARCHITECTURE,
+    "ERT_summary": "a summary prices nothing: give the file that has the key `ERT`",
+    "ART_summary": "a summary prices nothing: give the file that has the key `ART`",
+}
+"""What to do about keys that other files of the same tools have."""
+_ELISION = "TIMELOOP_ENABLE_FIRST_READ_ELISION"
+_COUNTING = (
+    _ELISION,
+    "TIMELOOP_ENABLE_UPDATED_RMW",
+    "TIMELOOP_ENABLE_TOROIDAL_LINKS",
+    "TIMELOOP_RUN_LAST_ITERATION",
+    "TIMELOOP_DISABLE_TEMPORAL_EXTRAPOLATION",
+)
+"""What Timeloop's programs look up in their environment; the first is on unless it is 0, the others off."""
 _FLATTENED_MARK = "dumped_by_timeloop_front_end"
 
 
@@ -93,7 +113,20 @@ def check_sections(
         raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
     if "globals" in top:
         note(f"{top.key('globals').span}: `globals` steers Timeloop's own programs; nothing here reads it")
+        _note_counting(top.require("globals", "the spec"), note)
     _check_template(top)
+
+
+def _note_counting(section: Node, note: Callable[[str], None]) -> None:
+    """Note the variables of Timeloop's environment that make it count in another way than is done here."""
+    environment = section.get("environment_variables") if isinstance(section, MappingNode) else None
+    for key, value in environment.entries if isinstance(environment, MappingNode) else ():
+        is_zero = isinstance(value, ScalarNode) and value.text == "0"
+        if key.text in _COUNTING and is_zero == (key.text == _ELISION):
+            hint = (
+                "; `temporal: {rmw_first_update: ['*']}` on each storage does" if key.text == _ELISION else ""
+            )
+            note(f"{key.span}: `{key.text}` changes what Timeloop counts, and nothing here{hint}")
 
 
 def _check_key(key: ScalarNode, lacking: str) -> None:
@@ -103,13 +136,9 @@ def _check_key(key: ScalarNode, lacking: str) -> None:
         raise SpecError("this spec is one that Timeloop's front end flattened", key.span, hint=hint)
     if key.text in SECTIONS or holds_constraints(key.text) or holds_components(key.text):
         return
-    hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
+    hint = _HINTS.get(key.text) or did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
     if key.text in _ELSEWHERE:
         hint = belongs(key.text, _ELSEWHERE)
-    if key.text in NETWORK_SECTIONS:
-        hint = "the command `network` maps workloads"
-    if key.text == ASSIGNED:
-        hint = ASSIGNED_HINT
     raise SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
 
 

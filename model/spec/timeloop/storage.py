@@ -73,7 +73,7 @@ class _Reader:
         return self.leaf.span if found is None else found[1].node.span
 
 
-def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context, ignore_sparse: bool) -> StorageLevel:
+def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> StorageLevel:
     """Return the storage level that the attributes of `leaf` describe, energies aside.
 
     ``block_size`` is ``width / (cluster_size * datawidth)``, where ``cluster_size`` is 1 if nobody says
@@ -91,7 +91,7 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context, ignore_
         A missing, contradictory or misspelt attribute; one that is not modelled.
     """
     reader = _Reader(leaf, context.names_at(leaf))
-    check_names(leaf, ignore_sparse, context)
+    check_names(leaf, context)
     _note_bandwidth(reader, context)
     word_bits = reader.integer("datawidth")
     if word_bits is None:

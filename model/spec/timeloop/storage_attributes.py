@@ -10,6 +10,7 @@ from model.spec.source import Span, SpecError, fold_name
 from model.spec.timeloop.clauses import UPPER_UTILIZATION, no_upper_utilization
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.tree import POWER_GATING, Leaf
+from model.wording import listing
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "depth": ("depth", "memory_depth", "data_storage_depth"),
@@ -47,7 +48,7 @@ SPARSE_ATTRIBUTES = (
     "decompression_supported",
     "compression_supported",
 )
-_NETWORK_ENERGIES = (
+NETWORK_ENERGIES = (
     "router_energy",
     "router-energy",
     "wire_energy",
@@ -58,38 +59,51 @@ _NETWORK_ENERGIES = (
     "energy-per-ingress",
 )
 MODELLED_ATTRIBUTES = (*(name for names in SYNONYMS.values() for name in names), *_SIMPLE)
-STORAGE_ATTRIBUTES = (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES, *_NETWORK_ENERGIES)
+STORAGE_ATTRIBUTES = (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES, *NETWORK_ENERGIES)
 SHAPE_ATTRIBUTES = tuple(name for known in ("depth", "width", "datawidth") for name in SYNONYMS[known])
 """What estimators ask of any component, in all spellings."""
 _SLIP = 0.88
 """Alike enough to be a slip of the pen, unlike `n_banks` and the other names an estimator may know."""
 
 
-def check_names(leaf: Leaf, ignore_sparse: bool, context: Context) -> None:
+def check_names(leaf: Leaf, context: Context) -> None:
     """Check the attributes of a storage by name; those that nothing here knows go to the estimator.
 
     Raises
     ------
     SpecError
-        An attribute that is not modelled, or a slip of the pen. Sparse ones may be ignored.
+        An attribute that is not modelled, or a slip of the pen.
     """
+    _note_sparse(leaf, context)
     for name, attribute in leaf.attributes.items():
-        is_sparse = name in SPARSE_ATTRIBUTES and attribute.value not in (None, False)
-        if is_sparse and not ignore_sparse:
-            hint = "--ignore-sparse maps the problem as if all data were dense"
-            raise SpecError(f"`{name}`: sparse storage is not modelled", attribute.key, hint=hint)
-        if is_sparse:
-            context.note(f"{attribute.key}: `{name}` is ignored; all data is taken as dense")
         if name == "instances":
             hint = "write `spatial: {meshX: ..., meshY: ...}` on a node: instances per instance above"
             raise SpecError("`instances` is no attribute", attribute.key, hint=hint)
         if name == UPPER_UTILIZATION:
             raise no_upper_utilization(attribute.key)
-        if name in _NETWORK_ENERGIES and attribute.value not in (None, 0):
-            raise SpecError(f"`{name}`: the energy of networks is not modelled", attribute.key)
         slip = None if name in (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES) else _slip(name)
         if slip is not None:
             raise SpecError(f"unknown attribute `{name}`", attribute.key, hint=f"did you mean `{slip}`?")
+
+
+def refuse_networks(leaf: Leaf) -> None:
+    """Raise a SpecError for an energy of networks, which a storage has, and the fanout of a container."""
+    for name in NETWORK_ENERGIES if leaf.role in ("container", "storage") else ():
+        if name in leaf.attributes and leaf.attributes[name].value not in (None, 0):
+            message = f"`{name}`: the energy of networks is not modelled"
+            raise SpecError(message, leaf.attributes[name].key, hint="leave it out, or make it 0")
+
+
+def _note_sparse(leaf: Leaf, context: Context) -> None:
+    """Note what says how compressed data is stored: only sparse optimizations compress any."""
+    present = (name for name in SPARSE_ATTRIBUTES if name in leaf.attributes)
+    names = [name for name in present if leaf.attributes[name].value not in (None, False)]
+    if names:
+        verb = "changes" if len(names) == 1 else "change"
+        context.note(
+            f"{leaf.attributes[names[0]].key}: {listing(names)} of `{leaf.name}` {verb} nothing: "
+            "nothing is compressed without sparse optimizations"
+        )
 
 
 def unknown_attributes(leaf: Leaf) -> dict[str, Span]:

@@ -8,8 +8,11 @@ from model.spec.source import MappingNode, Node, ScalarNode, SpecError, did_you_
 
 NODE_TAGS = ("!Component", "!Container", "!Nothing", "!Hierarchical", "!Parallel")
 
-# Names that drafts and extensions of the format use.
-OLD_TAGS = {"!Element": "!Component", "!ArrayContainer": "!Container"}
+COMPONENT_TAGS = ("!Component", "!Element")
+"""Tags of a component, which was an element in drafts of the format."""
+
+# Names that extensions of the format use, and what to write instead.
+OTHER_TAGS = {"!ArrayContainer": "write `!Container`, with `split: 0` for a mesh along Y"}
 
 
 def check_tags(section: str, value: Node) -> None:
@@ -33,14 +36,13 @@ def check_tags(section: str, value: Node) -> None:
 
 def refused_tag(node: Node) -> SpecError:
     """Say that a tag is unknown."""
-    if node.tag in OLD_TAGS:
-        return SpecError(f"unknown tag `{node.tag}`", node.span, hint=f"write `{OLD_TAGS[node.tag]}`")
-    hint = did_you_mean(node.tag or "", NODE_TAGS) or f"known are {', '.join(NODE_TAGS)}"
+    tag = node.tag or ""
+    hint = OTHER_TAGS.get(tag) or did_you_mean(tag, NODE_TAGS) or f"known are {', '.join(NODE_TAGS)}"
     return SpecError(f"unknown tag `{node.tag}`", node.span, hint=hint)
 
 
 def _check(node: Node, key: ScalarNode | None) -> None:
-    if node.tag in NODE_TAGS:
+    if node.tag in (*NODE_TAGS, *COMPONENT_TAGS):
         where, span = ("here", node.span) if key is None else (f"under `{key.text}`", key.span)
         hint = "they mark the items of `nodes` in the architecture"
         raise SpecError(f"`{node.tag}` does not belong {where}", span, hint=hint)

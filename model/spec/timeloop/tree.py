@@ -10,9 +10,9 @@ from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS
 from model.spec.fields import Names, as_bool, as_int, as_mapping, as_name, as_sequence, check_keys, given
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.sizes import check_count, check_points
-from model.spec.source import MappingNode, Node, Span, SpecError, did_you_mean
+from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.attributes import NO_ATTRIBUTES, Attributes, read_attributes, values_of
-from model.spec.timeloop.tags import NODE_TAGS, refused_tag
+from model.spec.timeloop.tags import COMPONENT_TAGS, NODE_TAGS, refused_tag
 from model.spec.timeloop.version import check_version
 
 Role = Literal["container", "storage", "compute", "nothing"]
@@ -22,7 +22,7 @@ COMPUTE_WORDS = ("mac", "compute")
 _NETWORKS = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast")
 
 _BRANCHES = ("!Hierarchical", "!Parallel")
-_LEAVES = ("!Component", "!Container", "!Nothing")
+_LEAVES = (*COMPONENT_TAGS, "!Container", "!Nothing")
 POWER_GATING = "has_power_gating"
 _LEAF_KEYS = ("name", "attributes", "spatial", "constraints", "sparse_optimizations", "enabled")
 _CONTAINER_KEYS = (*_LEAF_KEYS, POWER_GATING)
@@ -171,10 +171,10 @@ def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> 
         attributes or instances than the limits allow.
     """
     section = as_mapping(node, "`architecture`")
-    if "subtree" in section:
-        message = "an architecture of `subtree` is one of version 0.3"
+    old = next(filter(section.__contains__, ("subtree", "local")), None)
+    if old is not None:
         hint = "version 0.4 has a list of tagged `nodes`"
-        raise SpecError(message, section.key("subtree").span, hint=hint)
+        raise SpecError(f"an architecture of `{old}` is one of version 0.3", section.key(old).span, hint=hint)
     check_keys(section, ("version", "nodes", "name"), "`architecture`", ("nodes",))
     check_version(section)
     walk = _Walk()
@@ -239,7 +239,8 @@ def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
 def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
     if item.tag not in _LEAVES:
         _refuse_tag(item)
-    node = as_mapping(item, f"`{item.tag}`")
+    is_bare = item.tag == "!Nothing" and isinstance(item, ScalarNode) and item.value is None
+    node = MappingNode((), item.span) if is_bare else as_mapping(item, f"`{item.tag}`")
     if item.tag == "!Nothing":
         check_keys(node, ("name", "constraints"), "`!Nothing`")
         own = node.get("name")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, CompoundClasses
 from model.spec.source import Node, ScalarNode, Span, values_in
 from model.spec.timeloop.context import Context
-from model.spec.timeloop.storage_attributes import SHAPE_ATTRIBUTES, STORAGE_ATTRIBUTES
+from model.spec.timeloop.storage_attributes import NETWORK_ENERGIES, SHAPE_ATTRIBUTES, STORAGE_ATTRIBUTES
 from model.spec.timeloop.tree import POWER_GATING, Leaf
 from model.wording import listing
 
@@ -47,7 +47,8 @@ def _is_known(name: str, leaf: Leaf, classes: CompoundClasses, context: Context)
         return False
     compound = classes.by_name.get(leaf.subclass or leaf.component_class)
     declared = compound is not None and compound.declares(name)
-    known = _OF_STORAGES if _reaches_storage(name, leaf, context) else _ANYWHERE
+    of_fanout = name in NETWORK_ENERGIES and leaf.role == "container"
+    known = _OF_STORAGES if of_fanout or _reaches_storage(name, leaf, context) else _ANYWHERE
     return declared or name in known or name.replace("-", "_") in known
 
 

@@ -144,6 +144,12 @@ def test_missing_and_wrong_attributes_are_named(component_class, attributes, mes
     assert message in caught.value.message
 
 
+def test_types_of_dram_are_listed_beside_a_suggestion():
+    with pytest.raises(EnergyError) as caught:
+        estimate("DRAM", width=64, type="LPDDR5")
+    assert caught.value.hint.startswith("did you mean `LPDDR`? known types: DDR3,")
+
+
 def test_classes_are_found_whatever_their_case_and_by_their_aliases():
     assert find_primitive("sram") is find_primitive("SRAM")
     assert find_primitive("aladdin_register") is find_primitive("register")

@@ -113,13 +113,26 @@ def test_errors(text: str, message: str):
     assert message in caught.value.message
 
 
+@pytest.mark.parametrize("text", ["row.get_fanout()", "row.spatial.get_fanout()", "rows[0].get_fanout()"])
+def test_a_node_of_an_architecture_has_a_fanout(text: str):
+    row = {"attributes": {}, "spatial": {"meshX": 3, "meshY": 4}}
+    assert evaluate(f"{text} // 2", {"row": row, "rows": [row]}) == 6
+
+
+@pytest.mark.parametrize("text", ["width.get_fanout()", "row.get_fanout()"])
+def test_other_values_have_no_fanout(text: str):
+    with pytest.raises(SpecError) as caught:
+        evaluate(text, {"width": 3, "row": {"attributes": {}}})
+    assert caught.value.message == "only a node of the architecture has a fanout"
+
+
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
         ("kind * 3", "`kind` is the text `SRAM`"),
         ("math.ceil(3)", "write `ceil`"),
         ("math.sin(3)", None),
-        ("row.get_fanout()", "write `row.spatial.meshX * row.spatial.meshY`"),
+        ("heights.sort()", None),
         ("min(4", "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"),
         ("widht", "did you mean `width`?"),
         ("heights[0].dept", "did you mean `depth`?"),

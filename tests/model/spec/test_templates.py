@@ -59,6 +59,20 @@ def test_filters(plain: Callable[..., object]):
     }
 
 
+def test_dict(plain: Callable[..., object]):
+    text = (
+        "{% set given = given | default(dict()) %}{% set sizes = dict({'M': 1}, M=2, **given) %}\n"
+        "{% for name, size in sizes.items() %}\n{{ name }}: {{ size }}\n{% endfor %}\n"
+        "pairs: {{ dict([('a', 1)]) }}\n"
+    )
+    assert plain(text) == {"M": 2, "pairs": {"a": 1}}
+
+
+def test_dict_of_something_else(failure: Callable[..., SpecError]):
+    assert "template: " in failure("a: {{ dict(1) }}\n").message
+    assert "template: " in failure("a: {{ dict([[[], 1]]) }}\n").message
+
+
 class TestIncludes:
     """The functions that Timeloop's example designs use."""
 

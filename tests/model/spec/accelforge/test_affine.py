@@ -89,6 +89,13 @@ def test_what_is_not_affine_is_refused_at_its_place(text: str, place: int):
     assert caught.value.span.column == place
 
 
+@pytest.mark.parametrize("text", ["0 <= = p < 8", "0 < < p", "p = = 3"])
+def test_signs_of_comparison_that_follow_each_other_are_refused_as_they_stand(text: str):
+    with pytest.raises(SpecError) as caught:
+        read_constraints(text, SPAN)
+    assert f"follow each other in `{text}`" in caught.value.message
+
+
 def test_large_numbers_are_refused():
     with pytest.raises(SpecError, match="numbers above"):
         read_affine("100000 * 100000 * p", None)

@@ -208,9 +208,15 @@ def test_variables_that_no_file_uses_are_noted(tmp_path: Path):
 
 
 def test_a_name_of_several_rank_variables_takes_no_factor_above_one(load: Load):
-    with pytest.raises(SpecError, match="only a factor of 1") as caught:
+    with pytest.raises(SpecError, match="only factors of 1 and -1") as caught:
         load(spatial="{spatial: {factors: [all=2]}}")
     assert "a.yaml:18" in caught.value.render()
+
+
+def test_a_name_of_several_rank_variables_may_be_left_free(load: Load):
+    network = load(spatial="{spatial: {factors_only: [all=-1]}}")
+    rules = network.layers[0].mapspace.spatial[0].factors
+    assert [(rule.dim, rule.relation, rule.value) for rule in rules] == [("k", "=", 1)]
 
 
 def test_an_unknown_tensor_is_an_error(load: Load):

@@ -93,6 +93,13 @@ def test_a_branch_of_nothing_lets_dataspaces_pass_by():
     ]
 
 
+@pytest.mark.parametrize("nothing", ["!Nothing", "!Nothing {}"])
+def test_an_empty_branch_of_nothing_lets_any_dataspace_pass_by(nothing):
+    branches = parallel(storage("a", "{keep: [Weights]}"), nothing)
+    mapspace = load(spec(arch=architecture(DRAM, branches, MAC))).mapspace
+    assert mapspace.parallel == (ParallelGroup((1,), may_skip=True),)
+
+
 def test_a_branch_with_several_levels_needs_names():
     deep = f"!Hierarchical\n      nodes:\n      - {storage('a', '{keep: [Weights]}')}\n      - {storage('b')}"
     named = parallel(deep, storage("c", "{keep: [Inputs, Outputs]}"))
@@ -200,6 +207,24 @@ def test_no_coalesce():
     assert "outermost level" in error_of(outermost, MAC).message
     idle = constrained(SPAD, "{dataspace: {no_coalesce: [Inputs], bypass: [Inputs]}}")
     assert "no_coalesce has no effect" in load(spec(arch=architecture(DRAM, idle, MAC))).notes[0]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "dataspace: {keep_only: [Inputs], no_coalesce: ['*']}",
+        "dataspace: {keep_only: [Inputs]}, temporal: {no_reuse: '*', rmw_first_update: ['*']}",
+        "dataspace: {keep_only: [Inputs]}, temporal: {no_temporal_reuse: ['*']}",
+    ],
+)
+def test_flags_of_all_dataspaces_mean_those_that_the_level_has(flags):
+    node = constrained(SPAD, f"{{{flags}}}")
+    assert load(spec(arch=architecture(DRAM, node, MAC))).notes == ()
+    named = flags.replace("'*'", "[Weights]").replace("[[Weights]]", "[Weights]")
+    named = named.replace("rmw_first_update: [Weights]", "rmw_first_update: [Outputs]")
+    notes = load(spec(arch=architecture(DRAM, constrained(SPAD, f"{{{named}}}"), MAC))).notes
+    assert notes
+    assert all("has no effect: `spad` bypasses" in note for note in notes)
 
 
 def test_a_level_that_passes_on_needs_one_that_keeps():

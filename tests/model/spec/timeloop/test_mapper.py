@@ -26,8 +26,8 @@ def test_keys_of_a_sampling_search_are_noted_once():
 
 
 def test_keys_for_logs_are_noted():
-    (note,) = load(spec("mapper: {log_oave_mappings: true, log_mappings_yaml: true}\n")).notes
-    assert "`log_oave_mappings` and `log_mappings_yaml`" in note
+    (note,) = load(spec("mapper: {log_oave_mappings: true, log_mappings_yaml: true, log_all: true}\n")).notes
+    assert "`log_oave_mappings`, `log_mappings_yaml` and `log_all`" in note
 
 
 @pytest.mark.parametrize("value", ["-1", "0", ""])

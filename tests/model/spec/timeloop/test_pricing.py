@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.model.spec.timeloop.support import DRAM, MAC, architecture, assert_fails, spec
+from tests.model.spec.timeloop.support import DRAM, MAC, architecture, assert_fails, load, spec
 
 SRAM = "class: SRAM, attributes: {width: 64, depth: 8, datawidth: 8"
 
@@ -29,3 +29,21 @@ def test_actions_without_an_energy_are_named():
         "cannot price `fill` and `update` of `buffer`, whose energy is not given: the class `SRAM` needs"
     )
     assert_fails(spec(arch=architecture(DRAM, buffer, MAC)), message, "buffer")
+
+
+LABELLED = """\
+components:
+  classes:
+  - name: cell_macro
+    attributes: {technology: must_specify}
+    subcomponents: []
+    actions: [{name: compute, subcomponents: []}]
+"""
+
+
+def test_a_compound_class_may_have_a_technology_of_its_own_making():
+    mac = (
+        "  - !Component {name: mac, class: compute, subclass: cell_macro, attributes: {technology: analog}}\n"
+    )
+    compute = load(LABELLED + spec(arch=architecture(DRAM, mac))).mapspace.architecture.compute
+    assert (compute.energy, compute.energy_source) == (0, "estimator: cell_macro (compound), analog")

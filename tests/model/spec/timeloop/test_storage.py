@@ -124,10 +124,16 @@ def test_attributes_without_effect_are_noted(flag):
 
 
 @pytest.mark.parametrize("name", SPARSE_ATTRIBUTES)
-def test_sparse_attributes_need_a_flag(name):
-    text = text_with(USUAL.replace("}", f", {name}: 4}}"))
-    assert marked(failure(text)) == name
-    assert len(load(text, ignore_sparse=True).notes) == 1
+def test_a_place_for_metadata_changes_nothing_for_dense_data(name):
+    (note,) = load(text_with(USUAL.replace("}", f", {name}: 4}}"))).notes
+    assert f"`{name}` of `buffer` changes nothing: nothing is compressed" in note
+    assert load(text_with(USUAL.replace("}", f", {name}: false}}"))).notes == ()
+
+
+def test_all_that_describes_metadata_is_noted_at_once():
+    attributes = USUAL.replace("}", ", metadata_storage_width: 8, metadata_storage_depth: 4}")
+    (note,) = load(text_with(attributes)).notes
+    assert "`metadata_storage_depth` and `metadata_storage_width` of `buffer` change nothing" in note
 
 
 def test_a_row_of_no_width_holds_one_word():

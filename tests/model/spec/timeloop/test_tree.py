@@ -96,6 +96,16 @@ def test_attributes_and_meshes_of_nodes_above_stand_in_expressions():
     assert architecture_read.fanouts[0].mesh_x == 64 // 16 + 1
 
 
+def test_a_fanout_stands_in_attributes_meshes_and_constraints():
+    buffer = BUFFER.replace("depth: 256", "depth: 16 * PE.get_fanout()")
+    inner = "  - !Container {name: lane, spatial: {meshX: PE.get_fanout() // 4}}\n"
+    spad = constrained(SPAD, "{temporal: {factors: [('C=' + str(lane.get_fanout()))]}}")
+    mapspace = load(spec(arch=architecture(DRAM, ARRAY, buffer, inner, spad, MAC))).mapspace
+    assert mapspace.architecture.levels[1].size_words == 16 * 8 * 4
+    assert mapspace.architecture.fanouts[1].mesh_x == 2
+    assert [(rule.dim, rule.value) for rule in mapspace.temporal[2].factors] == [("C", 2)]
+
+
 def test_names_of_nodes_stay_texts_where_nothing_is_asked_of_them():
     buffer = BUFFER.replace("depth: 256", "depth: 256, action_name: DRAM")
     notes = load(spec(arch=architecture(DRAM, buffer, MAC))).notes
@@ -232,6 +242,26 @@ def test_sections_that_only_hold_anchors_or_say_nothing_are_read_over():
     assert load(text).notes == ()
 
 
+@pytest.mark.parametrize(
+    ("variables", "counting"),
+    [
+        ("{TIMELOOP_HIDE_INCONSEQUENTIAL_STATS: 1, TIMELOOP_DISABLE_LINK_TRANSFERS: 1}", ()),
+        ("{TIMELOOP_ENABLE_FIRST_READ_ELISION: 1, TIMELOOP_RUN_LAST_ITERATION: 0}", ()),
+        ("{TIMELOOP_ENABLE_FIRST_READ_ELISION: 0}", ("TIMELOOP_ENABLE_FIRST_READ_ELISION",)),
+        ('{TIMELOOP_ENABLE_FIRST_READ_ELISION: "0"}', ("TIMELOOP_ENABLE_FIRST_READ_ELISION",)),
+        ("{A: 0, TIMELOOP_RUN_LAST_ITERATION: 1}", ("TIMELOOP_RUN_LAST_ITERATION",)),
+        ("[]", ()),
+    ],
+)
+def test_environments_that_make_timeloop_count_otherwise_are_noted(variables, counting):
+    general, *notes = load(spec(f"globals: {{version: 0.4, environment_variables: {variables}}}\n")).notes
+    assert "`globals` steers Timeloop's own programs" in general
+    assert len(notes) == len(counting)
+    assert all(
+        f"`{name}` changes what Timeloop counts" in note for name, note in zip(counting, notes, strict=True)
+    )
+
+
 def test_sparse_optimizations_can_be_ignored():
     nodes = (DRAM, BUFFER + "    sparse_optimizations: {action_optimization: [{type: gating}]}\n", MAC)
     assert "not modelled" in failure(spec(arch=architecture(*nodes))).message
@@ -255,9 +285,25 @@ def test_variables_may_stand_in_a_list_of_mappings():
     assert "`HALF` is given a second value" in failure(twice).message
 
 
-def test_an_architecture_of_older_versions_is_named_as_such():
-    text = spec(arch="architecture: {version: 0.4, subtree: [{name: system}]}\n")
-    assert_fails(text, "one of version 0.3", "subtree")
+@pytest.mark.parametrize("key", ["subtree", "local"])
+def test_an_architecture_of_older_versions_is_named_as_such(key):
+    text = spec(arch=f"architecture: {{version: 0.4, {key}: [{{name: system}}]}}\n")
+    assert_fails(text, f"an architecture of `{key}` is one of version 0.3", key)
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("arch", "an `architecture` is given in Timeloop's form"),
+        ("ERT_summary", "the key `ERT`"),
+        ("ART_summary", "the key `ART`"),
+        ("workload", "the command `network`"),
+    ],
+)
+def test_sections_of_other_files_of_the_same_tools_have_hints(key, hint):
+    error = failure(spec(f"{key}: {{version: 0.4}}\n"))
+    assert error.message == f"unknown top-level key `{key}`"
+    assert hint in error.hint
 
 
 def test_networks_are_refused_by_name():
@@ -265,6 +311,15 @@ def test_networks_are_refused_by_name():
     assert_fails(
         spec(arch=architecture(DRAM, node, MAC)), "networks, such as `SimpleMulticast`", "SimpleMulticast"
     )
+
+
+@pytest.mark.parametrize("name", ["wire_energy", "router_energy", "energy-per-ingress"])
+def test_energies_of_networks_are_refused_wherever_they_stand(name):
+    array = ARRAY + f"    attributes: {{{name}: 0.25}}\n"
+    for nodes in ((DRAM, array, MAC), (DRAM, array, SPAD, MAC)):
+        text = spec(arch=architecture(*nodes))
+        assert_fails(text, f"`{name}`: the energy of networks is not modelled", name)
+        assert load(text.replace("0.25", "0")).notes == ()
 
 
 def test_area_share_is_another_name_of_area_scale():

@@ -87,7 +87,7 @@ def test_attributes_of_containers_and_compute_units():
 
 OF_STORAGES = [
     *("read_bandwidth", "cluster_size", "network_fill_latency", "multiple_buffering", "min_utilization"),
-    *("compression_supported", "energy_per_hop", "power_gated_at", "has_power_gating", "block-size"),
+    *("compression_supported", "power_gated_at", "has_power_gating", "block-size"),
 ]
 
 
@@ -97,6 +97,11 @@ def test_attributes_of_storages_elsewhere(name):
     assert unread(DRAM, mac) == [f"nothing reads `{name}` of `mac`"]
     container = f"  - !Container {{name: chip, attributes: {{{name}: 1}}}}\n"
     assert unread(DRAM, container, MAC) == [f"nothing reads `{name}` of `chip`"]
+
+
+def test_energies_of_networks_on_compute_units():
+    mac = MAC.replace("energy: 0.5", "energy: 0.5\n    attributes: {energy_per_hop: 1}")
+    assert unread(DRAM, mac) == ["nothing reads `energy_per_hop` of `mac`"]
 
 
 def test_attributes_that_a_container_hands_on_to_a_storage():
