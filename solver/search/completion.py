@@ -20,20 +20,14 @@ from model.cost.tiles import displacement, extents, tile_words
 from model.cost.traffic import distinct_children
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from solver.search.arrivals import Arrivals
-from solver.search.dataspaces import DataspaceView
 from solver.search.goal import SLACK, Goal
+from solver.search.imprints import Imprint, Order, Ordered, distinct_orders
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.orders import allowed_orders
 from solver.search.prices import BoundaryPrice, DataspaceFlow, PriceList, Resource, resources
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.spatial import Factors, StageChoice
 from solver.search.stopping import Stop
-
-Order = tuple[str, ...]
-
-Imprint = tuple[int, ...]
-"""All that the deliveries of one dataspace depend on in the order of one level's loops."""
-
 
 SkeletonKey = tuple[KeepMask, tuple[Factors, ...], tuple[tuple[Factors, ...], ...]]
 
@@ -55,14 +49,6 @@ class _Cost:
 
     def __add__(self, other: _Cost) -> _Cost:
         return _Cost(self.energy + other.energy, self.loads + other.loads)
-
-
-@dataclass(frozen=True)
-class _Ordered:
-    """The loops of one level in an order, and its imprint on each dataspace."""
-
-    order: Order
-    imprints: tuple[Imprint, ...]
 
 
 @dataclass(frozen=True)
@@ -164,7 +150,7 @@ class Skeleton:
             self._prices[place][level].add_loads(np.array([delivered]), loads)
         return _Cost(energy, loads[0])
 
-    def _costs(self, above: tuple[_Ordered, ...], last: int, spent: _Cost) -> tuple[list[int], FloatArray]:
+    def _costs(self, above: tuple[Ordered, ...], last: int, spent: _Cost) -> tuple[list[int], FloatArray]:
         """Energies and loads with the boundaries up to level `last`, for each order of the first open slot.
 
         Slots farther in, down to `last`, have one order only. The first slots cost `spent`.
@@ -180,7 +166,7 @@ class Skeleton:
             price.add_loads(np.array(words), loads)
         return energies, loads
 
-    def _delivered(self, place: int, level: int, above: tuple[_Ordered, ...]) -> list[int]:
+    def _delivered(self, place: int, level: int, above: tuple[Ordered, ...]) -> list[int]:
         """Words delivered to one instance of `level`, for every order of the first slot that is open."""
         key = (place, level, tuple(own.imprints[place] for own in above))
         if key not in self._known_words:
@@ -282,7 +268,7 @@ class Skeleton:
             floors[level] = floors[level + 1] + self._floor(level)
         ticket = count()
         fixed = self._fixed
-        heap: list[tuple[int, int, int, tuple[_Ordered, ...], _Cost]] = [(0, 0, next(ticket), (), fixed)]
+        heap: list[tuple[int, int, int, tuple[Ordered, ...], _Cost]] = [(0, 0, next(ticket), (), fixed)]
         while heap:
             *_, above, spent = heapq.heappop(heap)
             level = len(above) + 1
@@ -337,35 +323,14 @@ class Skeleton:
         return self._nest.steps()
 
     @cached_property
-    def _distinct_orders(self) -> tuple[tuple[_Ordered, ...], ...]:
+    def _distinct_orders(self) -> tuple[tuple[Ordered, ...], ...]:
         """Per level but the innermost, one order of its loops of each kind that dataspaces can tell apart."""
-        found = []
-        for level in range(len(self.temporal) - 1):
-            kinds: dict[tuple[Imprint, ...], Order] = {}
-            for order in self.orders(level):
-                kinds.setdefault(tuple(self._imprint(view, level, order) for view in self.space.views), order)
-            found.append(tuple(_Ordered(order, imprints) for imprints, order in kinds.items()))
+        space, found = self.space, []
+        for level, factors in enumerate(self.temporal[:-1]):
+            live = {dim: factor for dim, factor in zip(space.active, factors, strict=True) if factor > 1}
+            rules = space.mapspace.temporal[level]
+            found.append(distinct_orders(rules, live, space.active, space.views))
         return tuple(found)
-
-    def _imprint(self, view: DataspaceView, level: int, order: Order) -> Imprint:
-        """What the order of the loops of `level` leaves on a dataspace.
-
-        Until a loop moves the tile to where nothing overlaps, the loops along its windows count one
-        by one and those in between by their product; from there on every loop multiplies.
-        """
-        imprint = []
-        run = 1
-        for dim in order:
-            d = self.space.active.index(dim)
-            if d in view.irrelevant:
-                run *= self.temporal[level][d]
-                continue
-            imprint.append(run)
-            if d not in view.window_dims:
-                return tuple(imprint)
-            imprint.append(-1 - d)
-            run = 1
-        return (*imprint, run)
 
     @cached_property
     def _leak_per_cycle(self) -> int:

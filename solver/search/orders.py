@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, permutations
+from itertools import combinations
 
 from model.mapspace import TemporalRules
 from solver.search.dataspaces import DataspaceView
@@ -263,10 +263,25 @@ def _rest(groups: Sequence[Group]) -> tuple[Group, ...]:
     return (Group(rest, frozenset()),) if rest else ()
 
 
-def allowed_orders(rules: TemporalRules, dims: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """All orders of the loops over `dims` (bounds above 1), innermost first, that `rules` allow."""
-    inner = [dim for dim in rules.inner if dim in dims]
-    outer = [dim for dim in rules.outer if dim in dims]
-    loose = [dim for dim in dims if dim not in inner and dim not in outer]
-    for order in permutations(loose):
-        yield (*inner, *order, *outer)
+def allowed_orders(
+    rules: TemporalRules, dims: Sequence[str], settled: Callable[[Sequence[str]], bool] = lambda first: False
+) -> Iterator[tuple[str, ...]]:
+    """All orders of the loops over `dims` (bounds above 1), innermost first, that `rules` allow.
+
+    Of those with the same first loops only one, once it is `settled` by these that the others do not matter.
+    """
+    inner = tuple(dim for dim in rules.inner if dim in dims)
+    outer = tuple(dim for dim in rules.outer if dim in dims)
+    loose = tuple(dim for dim in dims if dim not in inner and dim not in outer)
+    for order in _permutations(inner, loose, settled):
+        yield (*order, *outer)
+
+
+def _permutations(
+    first: tuple[str, ...], rest: tuple[str, ...], settled: Callable[[Sequence[str]], bool]
+) -> Iterator[tuple[str, ...]]:
+    if len(rest) < 2 or settled(first):
+        yield (*first, *rest)
+        return
+    for place, dim in enumerate(rest):
+        yield from _permutations((*first, dim), (*rest[:place], *rest[place + 1 :]), settled)
