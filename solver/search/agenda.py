@@ -11,7 +11,7 @@ from itertools import count, islice
 import numpy as np
 
 from solver.search.bounds import LatticeBounds
-from solver.search.candidates import Candidate
+from solver.search.candidates import Surveyed
 from solver.search.goal import Goal
 from solver.search.groups import halves, together
 from solver.search.lattice import IntArray
@@ -36,7 +36,7 @@ PAYING = 1.2
 STATES_ALONE, STATES_TOGETHER = 5_000, 40_000
 """States of a lattice that take as long as all else does that a subproblem, or a group, needs."""
 
-Turn = tuple[int, Candidate]
+Turn = tuple[int, Surveyed]
 """A bound on the objective of a candidate, at which it is its turn, and the candidate."""
 
 
@@ -45,7 +45,7 @@ class _Merged:
 
     def __init__(self) -> None:
         self._ticket = count()
-        self._waiting: list[tuple[float, int, Candidate | None, Iterator[Turn]]] = []
+        self._waiting: list[tuple[float, int, Surveyed | None, Iterator[Turn]]] = []
 
     def __bool__(self) -> bool:
         """Whether there may be any left."""
@@ -65,7 +65,7 @@ class _Merged:
                 heapq.heappush(self._waiting, (value, next(self._ticket), candidate, turns))
         return self._waiting[0][0] if self._waiting else math.inf
 
-    def pop(self) -> Candidate:
+    def pop(self) -> Surveyed:
         """The candidate with the least bound."""
         bound, _, candidate, turns = heapq.heappop(self._waiting)
         assert candidate is not None  # `bound` was asked for
@@ -93,7 +93,7 @@ class Agenda:
         return max(0, math.floor(least)) if math.isfinite(least) else None
 
     def turns(self) -> Iterator[Turn]:
-        """Candidates by rising bounds; cells are opened when it is their turn.
+        """Surveyeds by rising bounds; cells are opened when it is their turn.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class Agenda:
                 merged.add(*((bound, self._of_mask(*own)) for bound, own in outlook.open()))
 
     def _of_mask(self, mask: int, numbers: IntArray) -> Iterator[Turn]:
-        """Candidates of a mask by rising bounds: subproblems, and where these are many groups of them."""
+        """Surveyeds of a mask by rising bounds: subproblems, and where these are many groups of them."""
         outlook = self.outlook
         order = outlook.hopeful(mask, numbers)
         for number in order[:FIRST_ALONE]:
@@ -129,14 +129,14 @@ class Agenda:
         for part in sorted(parts, key=lambda numbers: float(values(numbers).min())):
             yield self._turn(mask, part)
 
-    def bounded(self, candidate: Candidate, bounds: LatticeBounds) -> None:
+    def bounded(self, candidate: Surveyed, bounds: LatticeBounds) -> None:
         """Note what bounding a candidate took, and what it settled: it tells whether groups pay."""
         size = len(candidate.numbers)
         self._trials[size.bit_length()] += 1
         self._settled[size.bit_length()] += size * bounds.empty
         self._states[size.bit_length()] += bounds.states
 
-    def parts(self, group: Candidate, bounds: LatticeBounds) -> Iterator[Turn]:
+    def parts(self, group: Surveyed, bounds: LatticeBounds) -> Iterator[Turn]:
         """The parts of a group that was bounded, as far as that does not settle them."""
         mask = self._places[group.sub.mask]
         numbers = self.outlook.hopeful(mask, group.numbers)
@@ -180,6 +180,6 @@ class Agenda:
         sub = together(grid, keeps, self._quantum, known.fewest_cycles(numbers))
         value = max(0, int(known.values(numbers).min()))
         if outer is None:
-            return value, Candidate(sub, numbers)
+            return value, Surveyed(sub, numbers)
         value = max(value, goal.value(outer.least, outer.least_cycles))
-        return value, Candidate(sub, numbers, within=outer.survivors)
+        return value, Surveyed(sub, numbers, within=outer.survivors)

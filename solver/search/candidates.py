@@ -1,4 +1,4 @@
-"""Subproblems in the queue of a search, with the bounds of their energy and their loads."""
+"""Subproblems in the queue of a search: surveyed ones, and those with bounds of their energy and loads."""
 
 from __future__ import annotations
 
@@ -16,46 +16,80 @@ from solver.search.subproblem import Subproblem
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A subproblem in the queue: surveyed (and the next of `rest` follows it), or bounded already.
+class Surveyed:
+    """A subproblem in the queue, or a group of several, of which only the survey's bound is known.
 
-    It may be a group of several; ``numbers`` are their places among all combinations of spatial classes.
-    ``bounds`` are those of the energy or, where only cycles count, of the busiest resource's load.
-    ``loads`` are those of other resources, as far as they are at hand, and ``within`` the tiles that all
-    of them leave, or that those of a group leave to one of its parts. ``jointly`` bounds the objective by
-    sums of costs.
+    Parameters
+    ----------
+    numbers
+        Places among all combinations of spatial classes.
+    rest
+        What follows it in the queue when it is taken out.
+    within
+        Tiles that the bounds of a group leave to one of its parts.
     """
 
     sub: Subproblem
     numbers: IntArray
-    rest: Iterator[tuple[int, Candidate]] | None = None
-    bounds: LatticeBounds | None = None
+    rest: Iterator[tuple[int, Surveyed]] | None = None
+    within: Survivors | None = None
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A subproblem in the queue whose lattice was bounded.
+
+    Parameters
+    ----------
+    bounds
+        Those of the energy or, where only cycles count, of the busiest resource's load.
+    loads
+        Those of other resources, as far as they are at hand.
+    within
+        Tiles that all of them leave; None if only those of ``bounds`` are known.
+    jointly
+        Bound on the objective by sums of costs.
+    """
+
+    sub: Subproblem
+    bounds: LatticeBounds
     loads: tuple[LoadBounds, ...] = ()
     within: Survivors | None = None
     jointly: int = 0
 
     def value(self, goal: Goal) -> int:
         """Bound on the objective by the lattices."""
-        assert self.bounds is not None  # of a surveyed candidate the survey knows it
         return max(self.jointly, goal.value(self.bounds.least, self.least_cycles))
 
     @property
     def least_cycles(self) -> int:
         """Bound on the cycles by the lattices."""
-        assert self.bounds is not None
         return max(self.bounds.least_cycles, *(own.bounds.least_cycles for own in self.loads), 0)
 
-    def decided_by(self, loads: Sequence[LoadBounds]) -> Candidate:
-        """The candidate with the bounds of the busiest resource foremost.
+    @property
+    def left(self) -> Survivors:
+        """Tiles that may be part of a mapping that improves."""
+        return self.bounds.survivors if self.within is None else self.within
 
-        Of `loads`, each was bounded within the tiles that the one before it leaves.
-        """
-        busiest = max(loads, key=lambda own: own.bounds.least_cycles)
-        others = tuple(own for own in loads if own is not busiest)
-        return replace(self, bounds=busiest.bounds, loads=others, within=loads[-1].bounds.survivors)
+    def without_loads(self) -> Bounded:
+        """The same to be kept for long: tables of many subproblems take memory."""
+        return replace(self, loads=())
 
 
-def tightened(candidate: Candidate, goal: Goal, sharp: bool, stop: Stop) -> Candidate | None:
+Candidate = Surveyed | Bounded
+
+
+def decided_by(sub: Subproblem, loads: Sequence[LoadBounds]) -> Bounded:
+    """A subproblem of which only the cycles count, with the bounds of the busiest resource foremost.
+
+    Of `loads`, each was bounded within the tiles that the one before it leaves.
+    """
+    busiest = max(loads, key=lambda own: own.bounds.least_cycles)
+    others = tuple(own for own in loads if own is not busiest)
+    return Bounded(sub, busiest.bounds, others, loads[-1].bounds.survivors)
+
+
+def tightened(candidate: Bounded, goal: Goal, sharp: bool, stop: Stop) -> Bounded | None:
     """Bound a candidate anew for the incumbent there is now, energy and loads together.
 
     Parameters
@@ -65,15 +99,15 @@ def tightened(candidate: Candidate, goal: Goal, sharp: bool, stop: Stop) -> Cand
 
     Returns
     -------
-    Candidate or None
+    Bounded or None
         None if nothing in it can improve.
     """
-    sub, bounds = candidate.sub, candidate.bounds
-    assert bounds is not None  # a surveyed candidate is bounded first
-    within = bounds.survivors if candidate.within is None else candidate.within
+    sub, within = candidate.sub, candidate.left
     if not goal.counts_energy:
         loads = _load_bounds(sub, goal, 0, within, sharp, stop)
-        return None if loads is None else _narrowed(candidate.decided_by(loads), goal, stop)
+        if loads is None:
+            return None
+        return _narrowed(replace(decided_by(sub, loads), jointly=candidate.jointly), goal, stop)
     # Sharp bounds look at pairs of tiles where those are few: the incumbent leaves fewer than before.
     for look_at_pairs in (False, True) if sharp else (False,):
         bounds = LatticeBounds(sub, sub.limit(goal), sharp=look_at_pairs, stop=stop, within=within)
@@ -108,10 +142,10 @@ def _load_bounds(
     return tuple(found)
 
 
-def _narrowed(candidate: Candidate, goal: Goal, stop: Stop) -> Candidate | None:
+def _narrowed(candidate: Bounded, goal: Goal, stop: Stop) -> Bounded | None:
     """Bound a candidate with the tiles that its costs leave together; None if those are none."""
     bounds, loads = candidate.bounds, candidate.loads
-    if bounds is None or not loads:
+    if not loads:
         return candidate
     several = [bounds, *(own.bounds for own in loads)]
     limits = [bounds.sub.limit(goal), *(own.limit(goal) for own in loads)]
@@ -119,8 +153,7 @@ def _narrowed(candidate: Candidate, goal: Goal, stop: Stop) -> Candidate | None:
         return candidate
     costs = [Cost(own.sub, limit) for own, limit in zip(several, limits, strict=True)]
     rooms = [own.least / limit for own, limit in zip(several, limits, strict=True)]
-    within = bounds.survivors if candidate.within is None else candidate.within
-    sifted = sift(costs, rooms.index(max(rooms)), within, bounds.sharp, stop)
+    sifted = sift(costs, rooms.index(max(rooms)), candidate.left, bounds.sharp, stop)
     if sifted is None:
         return None
     left = sifted.within

@@ -12,7 +12,7 @@ from solver.result import Options, Phase
 from solver.search.agenda import Agenda, Turn
 from solver.search.bounds import LatticeBounds
 from solver.search.branch import Branching
-from solver.search.candidates import Candidate, tightened
+from solver.search.candidates import Bounded, Candidate, Surveyed, decided_by, tightened
 from solver.search.completion import Priced, Skeleton, SkeletonKey
 from solver.search.core import Core, fits_core
 from solver.search.goal import Goal
@@ -59,31 +59,38 @@ FEW_NODES = 20
 Report = Callable[[Phase, Goal, int | None], None]
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What all searches of one mapspace have in common.
+
+    Parameters
+    ----------
+    stop
+        Asked often; once it answers True the search ends.
+    report
+        Told how far the search is.
+    """
+
+    options: Options
+    stop: Stop
+    report: Report
+    counters: Counters
+    bounder: Bounder
+
+
 class Search:
-    """Minimises one objective over a search space."""
+    """Minimises one objective over a search space, from `best` on if there is a mapping already."""
 
     def __init__(
-        self,
-        survey: Survey,
-        goal: Goal,
-        stop: Stop,
-        quantum: int,
-        options: Options,
-        counters: Counters,
-        report: Report,
-        bounder: Bounder,
-        best: Priced | None = None,
+        self, survey: Survey, goal: Goal, quantum: int, shared: Shared, best: Priced | None = None
     ) -> None:
         self.survey = survey
         self.space = space = survey.space
         self.goal = goal
-        self.stop = stop
         self.quantum = quantum
         self.best = best
-        self.options = options
-        self.counters = counters
-        self.report = report
-        self.bounder = bounder
+        self.options, self.stop, self.report = shared.options, shared.stop, shared.report
+        self.counters, self.bounder = shared.counters, shared.bounder
         self.ledger = Ledger(survey)
         self.agenda = Agenda(survey, goal, quantum)
         self.orders = tuple(
@@ -110,14 +117,15 @@ class Search:
             bound, _, candidate = heapq.heappop(self._queue)
             if self.goal.incumbent is not None and bound >= self.goal.incumbent:
                 return self.goal.incumbent
-            self.report(Phase.LATTICE if candidate.bounds is None else Phase.BRANCHING, self.goal, bound)
+            surveyed = isinstance(candidate, Surveyed)
+            self.report(Phase.LATTICE if surveyed else Phase.BRANCHING, self.goal, bound)
             if self.stop() or (self.goal.incumbent != judged and capped()):
                 return bound
             judged = self.goal.incumbent
-            if candidate.bounds is None:
+            if isinstance(candidate, Surveyed):
                 self._refine(self._round(candidate))
             else:
-                self._exhaust(candidate, candidate.bounds)
+                self._exhaust(candidate)
             if self.stop():
                 return bound
         return self.goal.incumbent
@@ -134,20 +142,20 @@ class Search:
         if following is not None:
             self._push(following[0], replace(following[1], rest=rest))
 
-    def _round(self, first: Candidate) -> list[Candidate]:
+    def _round(self, first: Surveyed) -> list[Surveyed]:
         """`first` and the surveyed candidates that come next, as long as an incumbent limits them."""
         found = [first]
         self._advance(first.rest)
         while self.goal.incumbent is not None and len(found) < ROUND and self._queue:
             value, _, candidate = self._queue[0]
-            if candidate.bounds is not None or value >= self.goal.incumbent:
+            if isinstance(candidate, Bounded) or value >= self.goal.incumbent:
                 break
             heapq.heappop(self._queue)
             self._advance(candidate.rest)
             found.append(candidate)
         return found
 
-    def _refine(self, candidates: list[Candidate]) -> None:
+    def _refine(self, candidates: list[Surveyed]) -> None:
         """Bound surveyed subproblems by their lattices; those that stay open go back into the queue."""
         if not self.goal.counts_energy:
             self._refine_loads(candidates)
@@ -167,14 +175,14 @@ class Search:
             if len(candidate.numbers) > 1:
                 self._part(candidate, bounds)
             elif not bounds.empty:
-                left.append(replace(candidate, bounds=bounds, within=None))
+                left.append(Bounded(candidate.sub, bounds))
         self._follow(left)
 
-    def _part(self, group: Candidate, bounds: LatticeBounds) -> None:
+    def _part(self, group: Surveyed, bounds: LatticeBounds) -> None:
         for value, part in self.agenda.parts(group, bounds):
             self._push(value, part)
 
-    def _refine_loads(self, candidates: list[Candidate]) -> None:
+    def _refine_loads(self, candidates: list[Surveyed]) -> None:
         """The same where only cycles count: by the load of one resource after the other."""
         self.counters.subproblems += len(candidates)
         known: list[list[LoadBounds] | None] = [[] for _ in candidates]
@@ -195,9 +203,9 @@ class Search:
         for candidate in candidates:
             self.ledger.surveyed(candidate.sub.mask, candidate.numbers)
         pairs = zip(candidates, known, strict=True)
-        self._follow([candidate.decided_by(loads) for candidate, loads in pairs if loads is not None])
+        self._follow([decided_by(candidate.sub, loads) for candidate, loads in pairs if loads is not None])
 
-    def _follow(self, candidates: Sequence[Candidate]) -> None:
+    def _follow(self, candidates: Sequence[Bounded]) -> None:
         """Queue bounded candidates; look for mappings at once in the best of them, and in the best so far."""
         values = [candidate.value(self.goal) for candidate in candidates]
         for candidate, value in zip(candidates, values, strict=True):
@@ -206,12 +214,10 @@ class Search:
                 self._dive(value, candidate, FIRST_NODES if best_so_far else MORE_NODES)
             if best_so_far:
                 self._lowest = value
-            # Tables of many subproblems take memory; loads are bounded anew when it is the candidate's turn.
-            self._push(value, replace(candidate, loads=()))
+            self._push(value, candidate.without_loads())
 
-    def _dive(self, value: int, candidate: Candidate, most_nodes: int) -> None:
+    def _dive(self, value: int, candidate: Bounded, most_nodes: int) -> None:
         """Follow the bounds, `value` or more, to a few mappings: a good incumbent makes tables small."""
-        assert candidate.bounds is not None  # a surveyed candidate is bounded first
         nodes = self.options.branch_nodes
         budget = nodes if self.goal.incumbent is None else min(most_nodes, nodes)
         branching = Branching(candidate.bounds, self.goal, self.orders, self.stop, budget, candidate.loads)
@@ -221,12 +227,12 @@ class Search:
                 return
             branching.limit_nodes(MORE_NODES)
 
-    def _exhaust(self, candidate: Candidate, bounds: LatticeBounds) -> None:
+    def _exhaust(self, candidate: Bounded) -> None:
         """Branch until nothing can improve; what is open after the budget goes to CP-SAT if it is small."""
-        nodes = self.options.branch_nodes
+        bounds, nodes = candidate.bounds, self.options.branch_nodes
         if not bounds.sharp:
             with suppress(Stopped):
-                self._begin(candidate, bounds)
+                self._begin(candidate)
             return
         if self._branch(bounds, nodes, candidate.loads) or self.stop():
             return
@@ -245,23 +251,22 @@ class Search:
         self.counters.core_calls += core.calls
         self.ledger.solved(bounds.sub, core)
 
-    def _begin(self, candidate: Candidate, bounds: LatticeBounds) -> None:
+    def _begin(self, candidate: Bounded) -> None:
         """Branch a little; if that is not enough, sharpen the bounds and queue the candidate again."""
-        loads = candidate.loads
         if self.goal.counts_cycles:
             few = min(FEW_NODES, self.options.branch_nodes)
-            if (candidate.within is None and self._branch(bounds, few)) or self.stop():
+            if (candidate.within is None and self._branch(candidate.bounds, few)) or self.stop():
                 return
             narrowed = tightened(candidate, self.goal, sharp=False, stop=self.stop)
-            if narrowed is None or narrowed.bounds is None:
+            if narrowed is None:
                 return
-            candidate, bounds, loads = narrowed, narrowed.bounds, narrowed.loads
-            value = candidate.value(self.goal)
+            candidate, value = narrowed, narrowed.value(self.goal)
             if self._queue and value > self._queue[0][0]:
                 # Another one is more promising now.
-                self._push(value, replace(candidate, loads=()))
+                self._push(value, candidate.without_loads())
                 return
-        enough = self._branch(bounds, min(self._first_nodes, self.options.branch_nodes), loads)
+        first_nodes = min(self._first_nodes, self.options.branch_nodes)
+        enough = self._branch(candidate.bounds, first_nodes, candidate.loads)
         # Where windows leave wide gaps, few nodes settle nothing: it is better to sharpen bounds at once.
         doubled = min(2 * self._first_nodes, FIRST_NODES)
         self._first_nodes = doubled if enough else max(self._first_nodes // 2, FIRST_NODES >> MOST_HALVINGS)

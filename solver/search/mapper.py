@@ -30,7 +30,7 @@ from solver.result import (
 )
 from solver.search.boundary import LARGEST_COUNT
 from solver.search.completion import Priced
-from solver.search.engine import Counters, Search
+from solver.search.engine import Counters, Search, Shared
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.lattice import coarsened
 from solver.search.ledger import unsearched
@@ -146,7 +146,6 @@ class SharedSearch:
     ) -> None:
         _check_size(mapspace.problem)
         self.mapspace = mapspace
-        self._options = options
         self._clock = _Clock(options, on_progress, should_stop)
         space = _affordable(mapspace, options.memory_limit_mib << 20, self._clock.stop)
         if space.most_keep_masks > MOST_KEEP_MASKS:
@@ -154,6 +153,8 @@ class SharedSearch:
         self._survey = Survey(space, self._clock.stop)
         self._counters = Counters()
         self._bounder = Bounder(space, options.jobs)
+        clock = self._clock
+        self._shared = Shared(options, clock.stop, clock.report, self._counters, self._bounder)
 
     def __enter__(self) -> SharedSearch:
         self._bounder.__enter__()
@@ -218,17 +219,7 @@ class SharedSearch:
         except Stopped:
             return _Found(best, proven)
         while True:
-            search = Search(
-                self._survey,
-                goal,
-                clock.stop,
-                quantum,
-                self._options,
-                self._counters,
-                clock.report,
-                self._bounder,
-                best,
-            )
+            search = Search(self._survey, goal, quantum, self._shared, best)
             bound = search.run(partial(self._capped, goal, quantum))
             best, grounds = search.best, (search.ledger.evidence(goal, search.agenda.outlook),)
             if not goal.counts_energy:
