@@ -12,8 +12,9 @@ import numpy as np
 
 from solver.search.bounds import LatticeBounds
 from solver.search.candidates import Surveyed
+from solver.search.cells import halves
 from solver.search.goal import Goal
-from solver.search.groups import halves, together
+from solver.search.groups import together
 from solver.search.lattice import IntArray
 from solver.search.outlook import Outlook
 from solver.search.survey import Survey

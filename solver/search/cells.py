@@ -11,8 +11,7 @@ from itertools import count
 import numpy as np
 
 from solver.search.grid import SpatialGrid
-from solver.search.groups import halves
-from solver.search.lattice import IntArray
+from solver.search.lattice import FloatArray, IntArray
 from solver.search.stopping import Stop, Stopped
 
 
@@ -99,3 +98,28 @@ def cells(grid: SpatialGrid, most: int, stop: Stop) -> Cells:
     members = [own for _, _, own in found]
     starts = np.cumsum([0, *map(len, members[:-1])])
     return Cells(grid, np.concatenate(members), starts)
+
+
+def halves(grid: SpatialGrid) -> tuple[IntArray, IntArray]:
+    """Places of the combinations in two parts of similar size, the members of which are more alike.
+
+    They are parted by what they differ in most: instances in use, or how often a dataspace is handed out to
+    several of them.
+    """
+    keys = [own for own in _features(grid) if own.min() < own.max()]
+    if not keys:
+        places = np.arange(len(grid))
+        return places[: len(grid) // 2], places[len(grid) // 2 :]
+    key = max(keys, key=lambda own: own.max() / own.min())
+    order = np.argsort(key, kind="stable")
+    cuts = np.flatnonzero(np.diff(key[order])) + 1
+    cut = cuts[np.argmin(np.abs(cuts - len(grid) / 2))]
+    return order[:cut], order[cut:]
+
+
+def _features(grid: SpatialGrid) -> Iterator[FloatArray]:
+    """Numbers that the prices of combinations depend on, above 0, stage by stage."""
+    for table, index in zip(grid.space.stage_tables, grid.choices, strict=True):
+        yield table.units[index]
+        yield from table.irrelevant[:, index]
+        yield from table.distinct[:, index]

@@ -54,9 +54,14 @@ class Component:
             return _fewest_sums(factors, bounds, tuple(abs(steps[d]) for d in self.dims))
         return 1 + sum(factor - 1 for factor in factors)
 
-    def step(self, dim: int) -> int | None:
-        """How far the rank moves per index of `dim`, None if there are several ranks or directions."""
-        return self._steps.get(dim)
+    @property
+    def steady(self) -> bool:
+        """Whether there is one rank, which all dimensions move in the same direction."""
+        return bool(self._steps)
+
+    def step(self, dim: int) -> int:
+        """How far the rank moves per index of `dim`; 0 unless the component is steady."""
+        return self._steps.get(dim, 0)
 
     @cached_property
     def _steps(self) -> dict[int, int]:
@@ -104,7 +109,7 @@ class DataspaceView:
         Where terms of both signs add up, or several ranks do, loops may lead back together.
         """
         others = [own for own in self.components if own is not component]
-        return tuple(d for own in others for d in own.dims if own.step(d) is not None)
+        return tuple(d for own in others if own.steady for d in own.dims)
 
     def distinct_tiles(self, factors: Sequence[int], bounds: Sequence[int]) -> int:
         """Lower bound on the distinct tiles among children unrolled by `factors`."""

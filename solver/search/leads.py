@@ -94,7 +94,7 @@ class SlotPairs:
         if len(self.targets) > MOST_LED_PAIRS:
             return
         view = self.space.views[place]
-        steady = ((c, d) for c in view.components if c.sliding for d in c.dims if c.step(d) is not None)
+        steady = ((c, d) for c in view.components if c.sliding and c.steady for d in c.dims)
         for component, d in steady:
             move = self._move(component, d)
             only = ~self.moving(sorted(view.relevant - {d}))
@@ -110,7 +110,7 @@ class SlotPairs:
         view = self.space.views[place]
         c, component = component_of(view, dim)
         tiles = tiles_inside(self.space, self.tiles, dim, count)
-        lead = self.space.lattice.extents[tiles, dim] * (component.step(dim) or 0)
+        lead = self.space.lattice.extents[tiles, dim] * component.step(dim)
         overlapping = lead < self.space.tables[place].boxes[c][tiles]
         several = np.sum([self.loops(d) > 1 for d in component.dims], axis=0) > 1
         here = np.ones_like(several, dtype=np.int64)
@@ -133,13 +133,13 @@ class SlotPairs:
         beyond = ~self.moving(others)
         room = np.zeros(len(self.targets), dtype=np.int64)
         for d in others:
-            bound, step = lattice.bounds[d], component.step(d) or 0
+            bound, step = lattice.bounds[d], component.step(d)
             extents = lattice.extents[self.targets, d]
             prime = min(p for p, _ in prime_factors(bound))
             beyond &= (extents == bound) | (bound // prime * step < passed)
             room = room + (bound - extents) * step
         extents = lattice.extents[self.targets, dim]
-        farther = extents * (component.step(dim) or 0) - passed - room
+        farther = extents * component.step(dim) - passed - room
         beyond &= (extents == lattice.bounds[dim]) | (farther > lead)
         return beyond
 
@@ -197,7 +197,7 @@ class SlotPairs:
         for c, component, d in sliding:
             least = self.space.sliding_words(place, c, unrolling)[self.tiles]
             may_lead = self._leads(view, d)
-            if component.step(d) is None:
+            if not component.steady:
                 yield Lead((), (), least, may_lead, least, np.zeros_like(may_lead))
                 continue
             box, move = own.boxes[c][self.tiles], self._move(component, d)
@@ -234,14 +234,14 @@ class SlotPairs:
         least: IntArray,
     ) -> IntArray:
         """Words when the loop over `dim` is the innermost one that moves `component`."""
-        if component.step(dim) is None:
+        if not component.steady:
             return least
         returns = self._returns(view, component, dim, box)
         return led_words(plain, box, self.loops(dim), self._move(component, dim), returns, least)
 
     def _move(self, component: Component, dim: int) -> IntArray:
         extents = self.space.lattice.extents[self.sources, dim]
-        move: IntArray = extents * (component.step(dim) or 0)
+        move: IntArray = extents * component.step(dim)
         return move
 
     def _returns(self, view: DataspaceView, component: Component, dim: int, box: IntArray) -> Returns:
@@ -278,7 +278,7 @@ def led_twice(
     c, component = component_of(view, dim)
     tiles = tiles_inside(space, tiles, dim, count)
     plain, box = own.plain_words[tiles], own.boxes[c][tiles]
-    move = space.lattice.extents[tiles, dim] * (component.step(dim) or 0)
+    move = space.lattice.extents[tiles, dim] * component.step(dim)
     least = space.sliding_words(place, c, unrolling)[tiles]
     fewest, words = (led_words(plain, box, count, move, often, least) for often in (ALWAYS, returns))
     return np.minimum(fewest, plain), np.minimum(words, plain)

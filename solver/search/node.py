@@ -125,7 +125,7 @@ class Node:
             moving = [d for d in component.dims if loops[d] > 1]
             free = any(loops[d] > 1 for d in loose_dims(view, apart, order))
             near = [d for d in moving if free or all(loops[a] == 1 for a in order.inside(d, apart))]
-            yield tuple((inner[d] * (component.step(d) or 0), loops[d]) for d in near)
+            yield tuple((inner[d] * component.step(d), loops[d]) for d in near)
             if any(loops[d] > 1 for d in apart):
                 return
 

@@ -127,7 +127,7 @@ class Walk:
         if (place, dim) not in self._known_leads:
             component, count = self.space.views[place].components[c], self.candidates.loops[:, dim]
             lead = Mover(c, count, None, None)
-            if component.step(dim) is not None:
+            if component.steady:
                 lead = Mover(c, count, self._move(component, dim), self._returns(place, c, dim))
             self._known_leads[place, dim] = lead
         return self._known_leads[place, dim]
@@ -174,7 +174,7 @@ class Walk:
     def _move(self, component: Component, dim: int) -> IntArray:
         """How far the component moves per iteration of this slot's loop over `dim`."""
         extent = self.space.lattice.extents[self.candidates.tiles, dim]
-        moves: IntArray = extent * (self.candidates.member.factors[dim] * (component.step(dim) or 0))
+        moves: IntArray = extent * (self.candidates.member.factors[dim] * component.step(dim))
         return moves
 
     def _returns(self, place: int, c: int, dim: int) -> Returns:
@@ -279,7 +279,7 @@ class Walk:
         view, lattice = self.space.views[own.place], self.space.lattice
         c, component = component_of(view, dim)
         inside = tiles_inside(self.space, self.candidates.tiles, dim, own.times)
-        lead = lattice.extents[inside, dim] * (component.step(dim) or 0)
+        lead = lattice.extents[inside, dim] * component.step(dim)
         overlapping = lead < self.space.tables[own.place].boxes[c][inside]
         return self._returning(view, component, lead, overlapping, component.dims, 1)
 

@@ -60,7 +60,7 @@ def sliding_words(
     instances = math.prod(unrolling.above[d] for d in part.dims)
     union = -(-part.window_words // instances)
     words: IntArray = others * np.minimum(covered, union * instances)
-    if len(part.ranks) == 1 and part.step(part.dims[0]) is not None:
+    if part.steady:
         positions = {d: -(-ratios[d] // unrolling.above[d]) for d in part.dims}
         leads = [d for d in part.dims if d in leading]
         led = [_led_words(plain, box, lattice, part, d, positions, unrolling) for d in leads]
@@ -92,7 +92,7 @@ def _led_words(
     nothing for its first position: the more positions, the less it saves, so the fewest, a prime, bound
     the saving.
     """
-    step = lattice.side(dim) * ((part.step(dim) or 0) * unrolling.directly[dim])
+    step = lattice.side(dim) * (part.step(dim) * unrolling.directly[dim])
     fresh = np.minimum(step, box)
     prime = min(p for p, _ in prime_factors(lattice.bounds[dim]))
     others = [d for d in part.dims if d != dim]
@@ -113,7 +113,7 @@ def _never_meet(lattice: Lattice, part: Component, dim: int, other: int, unrolli
     """
     steps, farthest, sides, longest = [], [], [], []
     for d in (dim, other):
-        coefficient, bound = part.step(d) or 0, lattice.bounds[d]
+        coefficient, bound = part.step(d), lattice.bounds[d]
         prime = min(p for p, _ in prime_factors(bound))
         extents = lattice.side(d)
         steps.append(coefficient * unrolling.directly[d] * extents)

@@ -12,9 +12,10 @@ from model.spec.timeloop import load_timeloop
 from solver.result import Options
 from solver.search import agenda, engine, map_einsum
 from solver.search.bounds import LatticeBounds
+from solver.search.cells import halves
 from solver.search.goal import UNLIMITED
 from solver.search.grid import SpatialGrid
-from solver.search.groups import SubproblemGroup, halves, together
+from solver.search.groups import SubproblemGroup, together
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
