@@ -120,7 +120,7 @@ def read_problem(
     check_version(section)
     written = _shape_node(section.require("shape", "`problem`"), find_shape)
     shape = _read_shape(written, limits)
-    instance = as_mapping(section.require("instance", "`problem`"), "`instance`")
+    instance = _instance(section)
     check_version(instance)
     notes = [
         f"{section.key(key).span}: `{key}` describes the problem; nothing here reads it"
@@ -220,6 +220,14 @@ def _declared_coefficients(node: Node | None, dims: dict[str, Span]) -> dict[str
         number = None if default is None else as_int(default, f"default of `{name}`", minimum=1)
         declared[name] = (name_node.span, number)
     return declared
+
+
+def _instance(section: MappingNode) -> MappingNode:
+    node = section.require("instance", "`problem`")
+    if isinstance(node, ScalarNode) and "<" in node.text:
+        hint = "write `{DIMENSION: BOUND}`; cascades with such conditions are read as AccelForge workloads"
+        raise SpecError("`instance` has conditions, as LoopTree's has", node.span, hint=hint)
+    return as_mapping(node, "`instance`")
 
 
 def _bounds(section: MappingNode) -> dict[str, str]:

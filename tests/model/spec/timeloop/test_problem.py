@@ -127,6 +127,12 @@ def test_bounds_beside_the_shape_belong_to_the_instance():
     assert error.hint == "`R` belongs under `instance`"
 
 
+def test_conditions_in_place_of_bounds_are_told_so():
+    error = failure(changed("{R: 3, P: 16, C: 4, K: 8}", "0 <= R < 3 and 0 <= P < 16"))
+    assert error.message == "`instance` has conditions, as LoopTree's has"
+    assert "`{DIMENSION: BOUND}`" in (error.hint or "")
+
+
 def test_a_list_of_problems_belongs_to_networks():
     error = failure("problem:\n- {shape: cnn-layer}\n" + architecture())
     assert error.message == "`problem` must be a mapping, but is a list"
