@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from model.spec.cascade.naming import CONVENTIONAL, Naming
 from model.spec.fields import as_mapping, as_scalar
-from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.factors import factor_texts
 from model.wording import listing
 
@@ -46,10 +46,13 @@ class Resolver:
     absent
         Dimensions that the constraints name and the Einsum does not have, in the order in which
         they come up: they count as dimensions of bound 1.
+    all_inputs
+        Places of the name ``Inputs`` where it means weights as well.
     """
 
     naming: Naming
     absent: dict[str, ScalarNode] = field(default_factory=dict)
+    all_inputs: list[Span] = field(default_factory=list)
 
     def resolved(self, node: Node) -> Node:
         """Return a section with all names of tensors and dimensions in it replaced.
@@ -88,6 +91,14 @@ class Resolver:
         case = f" (case matters: {alike})" if alike else ""
         return f"{place.span}: {listing(unknown)}: no rank variable has this name{case}; its bound is 1"
 
+    def explained(self, error: SpecError) -> SpecError:
+        """Return an error on what was resolved with a hint on what ``Inputs`` means at its places."""
+        places = {error.span, *(place for place, _ in error.related)}
+        if error.hint is not None or places.isdisjoint(self.all_inputs):
+            return error
+        hint = f"`Inputs` means all inputs of Einsum `{self.naming.einsum.name}`: give it a rename `input`"
+        return type(error)(error.message, error.span, error.related, hint)
+
     def _entry(self, key: str, value: Node) -> Node:
         if key in TENSOR_LISTS:
             return self._tensors(value)
@@ -113,12 +124,15 @@ class Resolver:
 
     def _dataspaces(self, scalar: ScalarNode) -> tuple[str, ...]:
         found = self.naming.tensors(scalar.text)
+        if self.naming.is_all_inputs(scalar.text):
+            self.all_inputs.append(scalar.span)
         if found is not None:
             return found
         names, einsum = self.naming.tensor_names, self.naming.einsum.name
         hint = did_you_mean(scalar.text, names) or f"Einsum `{einsum}` has {listing(names)}"
         if scalar.text in CONVENTIONAL:
-            hint = f"it means the rename `{CONVENTIONAL[scalar.text]}`; give Einsum `{einsum}` one"
+            rename = CONVENTIONAL[scalar.text]
+            hint = f"it means the rename `{rename}`; give Einsum `{einsum}` `renames: {{{rename}: TENSOR}}`"
         raise SpecError(f"`{scalar.text}` is no tensor or rename of the workload", scalar.span, hint=hint)
 
     def _scales(self, node: Node) -> Node:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -24,6 +24,7 @@ from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.loader import LoadOptions, load_node
 from model.spec.timeloop.problem import LoadedProblem
 from model.spec.timeloop.sections import holds_constraints
+from model.wording import listing
 from model.workload import Einsum, Workload
 
 MOST_EINSUMS = 10_000
@@ -61,7 +62,7 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
     for own in reversed(read):
         homes |= {tensor: level for tensor, level in own.homes.items() if tensor in reserved}
     layers = tuple(_layer(own, reserved, homes | own.homes, top) for own in read)
-    notes += stray_notes(workload, layers)
+    notes += [*stray_notes(workload, layers), *_all_inputs_notes(read)]
     return Network(workload.name, layers, tuple(dict.fromkeys(notes)))
 
 
@@ -72,6 +73,7 @@ class _Read:
     einsum: Einsum
     mapspace: Mapspace
     written: tuple[StorageLevel, ...]
+    all_inputs: tuple[Span, ...]
 
     @property
     def homes(self) -> dict[str, int]:
@@ -103,9 +105,22 @@ def _read(
     check_problem(problem, options.limits, place_of(einsum))
     spans = dict.fromkeys(problem.dims, place_of(einsum))
     own = MappingNode(entries, top.span, top.tag)
-    loaded = load_node(own, files, options, LoadedProblem(problem, spans, ()))
+    try:
+        loaded = load_node(own, files, options, LoadedProblem(problem, spans, ()))
+    except SpecError as error:
+        raise resolver.explained(error) from None
     notes += filter(None, [*loaded.notes, unknown_note])
-    return _Read(einsum, _in_values(loaded.mapspace, einsum, notes), loaded.mapspace.architecture.levels)
+    written = loaded.mapspace.architecture.levels
+    return _Read(einsum, _in_values(loaded.mapspace, einsum, notes), written, tuple(resolver.all_inputs))
+
+
+def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[str]:
+    """Yield a note on the Einsums of which ``Inputs`` means weights as well."""
+    found = [own for own in read if own.all_inputs]
+    if found:
+        names = listing(own.einsum.name for own in found)
+        place = found[0].all_inputs[0]
+        yield f"{place}: `Inputs` means all inputs of {names}, without a rename `input`; weights, too"
 
 
 def _layer(read: _Read, reserved: dict[str, Stored], homes: dict[str, int], top: MappingNode) -> Layer:

@@ -85,6 +85,12 @@ class Naming:
         )
         return () if is_elsewhere else None
 
+    def is_all_inputs(self, name: str) -> bool:
+        """Whether `name` means several inputs, though renames of the workload tell weights from the input."""
+        is_set = name == "Inputs" and "input" not in self._tensor_renames and name not in self.einsum.tensors
+        others_tell = not self.workload.tensor_renames.isdisjoint(("weight", "input"))
+        return is_set and others_tell and len(self.einsum.inputs) > 1
+
     def dims(self, name: str) -> tuple[str, ...]:
         """Return the rank variables that `name` means here, none if it is no name of the Einsum's."""
         renames = dict(self.einsum.rank_variable_renames)

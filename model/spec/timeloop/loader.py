@@ -278,8 +278,10 @@ def _mapspace(
     lists = read_price_lists(section_of(top, "ERT"), section_of(top, "ART"), components)
     refuse_wires(lists.tables, context)
     note_unread(top, lists.classes, context)
-    leaves = [*(slot.loops.leaf for slot in assembly.storages), assembly.compute]
-    prices = {leaf.name: priced(leaf, lists, context) for leaf in leaves}
+    prices = {
+        slot.level.name: priced(slot.loops.leaf, lists, context, slot.level) for slot in assembly.storages
+    }
+    prices[assembly.compute.name] = priced(assembly.compute, lists, context)
     nodes = [node_of(slot) for slot in assembly.slots]
     return Mapspace(
         problem=context.problem,

@@ -30,6 +30,7 @@ from model.spec.fields import Names, as_fraction, one_of
 from model.spec.source import MappingNode, Node, Span, SpecError
 from model.spec.timeloop.attributes import values_of
 from model.spec.timeloop.context import Context
+from model.spec.timeloop.storage_attributes import SYNONYMS
 from model.spec.timeloop.tree import Leaf
 
 _WIRES = ("wire", "Wire")
@@ -62,8 +63,13 @@ def refuse_wires(tables: EnergyTables, context: Context) -> None:
             raise SpecError(message, table.span, hint=hint)
 
 
-def priced(leaf: Leaf, lists: PriceLists, context: Context) -> Prices:
+def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel | None = None) -> Prices:
     """Price one component.
+
+    Parameters
+    ----------
+    level
+        What the attributes of a storage come to: its rows are priced where they do not say them.
 
     Raises
     ------
@@ -89,10 +95,23 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context) -> Prices:
         span=leaf.span,
         places=_places(leaf),
     )
+    if level is not None:
+        request = replace(request, attributes={**_rows(level, request, lists.classes), **attributes})
     prices = price(request, lists.tables, lists.classes, context.variables)
     for note in prices.notes:
         context.note(note)
     return prices
+
+
+def _rows(level: StorageLevel, request: EnergyRequest, classes: CompoundClasses) -> dict[str, object]:
+    """Return width and depth where attributes give them otherwise; classes of the spec have their own."""
+    if request.model_class in classes.by_name:
+        return {}
+    rows: dict[str, object] = {"width": level.word_bits * level.block_size * level.cluster_size}
+    if level.size_words is not None:
+        rows["depth"] = -(-level.size_words // level.block_size)
+    written = request.attributes.keys()
+    return {name: value for name, value in rows.items() if written.isdisjoint(SYNONYMS[name])}
 
 
 def _places(leaf: Leaf) -> dict[str, Span]:

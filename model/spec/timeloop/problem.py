@@ -116,11 +116,11 @@ def read_problem(
         hint = "the command `network` maps each problem of a list; all others take one"
         raise SpecError("`problem` must be a mapping, but is a list", node.span, hint=hint)
     section = as_mapping(node, "`problem`")
-    check_keys(section, _PROBLEM_KEYS, "`problem`", ("shape", "instance"), _OF_SHAPE)
+    check_keys(section, _PROBLEM_KEYS, "`problem`", ("shape", "instance"), _OF_SHAPE | _bounds(section))
     check_version(section)
     written = _shape_node(section.require("shape", "`problem`"), find_shape)
     shape = _read_shape(written, limits)
-    instance = as_mapping(section.require("instance", "`problem`"), "`instance`")
+    instance = _instance(section)
     check_version(instance)
     notes = [
         f"{section.key(key).span}: `{key}` describes the problem; nothing here reads it"
@@ -220,6 +220,20 @@ def _declared_coefficients(node: Node | None, dims: dict[str, Span]) -> dict[str
         number = None if default is None else as_int(default, f"default of `{name}`", minimum=1)
         declared[name] = (name_node.span, number)
     return declared
+
+
+def _instance(section: MappingNode) -> MappingNode:
+    node = section.require("instance", "`problem`")
+    if isinstance(node, ScalarNode) and "<" in node.text:
+        hint = "write `{DIMENSION: BOUND}`; cascades with such conditions are read as AccelForge workloads"
+        raise SpecError("`instance` has conditions, as LoopTree's has", node.span, hint=hint)
+    return as_mapping(node, "`instance`")
+
+
+def _bounds(section: MappingNode) -> dict[str, str]:
+    """Return the keys of what may be bounds, which older versions had in the section itself."""
+    scalars = [(key.text, value) for key, value in section.entries if isinstance(value, ScalarNode)]
+    return {key: "instance" for key, value in scalars if type(value.value) is int}
 
 
 def _instance_fields(

@@ -1,4 +1,6 @@
-"""Where components that cannot be priced are wrong."""
+"""What rows of storages cost, and where components that cannot be priced are wrong."""
+
+from fractions import Fraction
 
 import pytest
 
@@ -29,6 +31,50 @@ def test_actions_without_an_energy_are_named():
         "cannot price `fill` and `update` of `buffer`, whose energy is not given: the class `SRAM` needs"
     )
     assert_fails(spec(arch=architecture(DRAM, buffer, MAC)), message, "buffer")
+
+
+def read_energy(attributes: str, component: str = "class: SRAM", classes: str = "") -> Fraction:
+    """Return the picojoules of a read of a buffer with such attributes."""
+    attributes = f"{attributes}, datawidth: 8, technology: 45nm"
+    buffer = f"  - !Component {{name: buffer, {component}, attributes: {{{attributes}}}}}\n"
+    own = load(classes + spec(arch=architecture(DRAM, buffer, MAC))).mapspace.architecture
+    return Fraction(own.levels[1].energy.read, own.units_per_pj)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        *("block_size: 8, depth: 256", "block_size: 4, cluster_size: 2, depth: 256"),
+        *("width: 64, entries: 2048", "width: 64, sizeKB: 2", "n_words: 8, entries: 2041"),
+    ],
+)
+def test_rows_are_priced_however_they_are_written(attributes: str):
+    assert read_energy(attributes) == read_energy("width: 64, depth: 256")
+
+
+def test_a_dram_is_priced_by_what_an_access_moves():
+    energy = {
+        row: read_energy(f"type: LPDDR4, {row}", "class: DRAM")
+        for row in ("width: 64", "block_size: 8", "block_size: 1")
+    }
+    assert energy["width: 64"] == energy["block_size: 8"] == 8 * energy["block_size: 1"]
+
+
+BANK = """\
+components:
+  classes:
+  - name: bank
+    attributes: {width: 16, depth: 256, technology: 45nm}
+    subcomponents: [{name: array, class: SRAM, attributes: {width: width, depth: depth}}]
+    actions:
+    - {name: read, subcomponents: [{name: array, actions: [{name: read}]}]}
+    - {name: write, subcomponents: [{name: array, actions: [{name: write}]}]}
+"""
+
+
+def test_a_class_of_the_spec_has_a_width_of_its_own():
+    bank = read_energy("block_size: 8, depth: 256", "class: storage, subclass: bank", BANK)
+    assert bank == read_energy("width: 16, depth: 256")
 
 
 LABELLED = """\

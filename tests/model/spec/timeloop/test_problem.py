@@ -121,6 +121,18 @@ def test_the_message_of_a_misspelt_coefficient():
     )
 
 
+def test_bounds_beside_the_shape_belong_to_the_instance():
+    error = failure(changed("  instance: {R: 3, P: 16, C: 4, K: 8}", "  R: 3\n  P: 16\n  C: 4\n  K: 8"))
+    assert (error.message, marked(error)) == ("unknown key `R` in `problem`", "R")
+    assert error.hint == "`R` belongs under `instance`"
+
+
+def test_conditions_in_place_of_bounds_are_told_so():
+    error = failure(changed("{R: 3, P: 16, C: 4, K: 8}", "0 <= R < 3 and 0 <= P < 16"))
+    assert error.message == "`instance` has conditions, as LoopTree's has"
+    assert "`{DIMENSION: BOUND}`" in (error.hint or "")
+
+
 def test_a_list_of_problems_belongs_to_networks():
     error = failure("problem:\n- {shape: cnn-layer}\n" + architecture())
     assert error.message == "`problem` must be a mapping, but is a list"
