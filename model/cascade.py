@@ -7,6 +7,15 @@ from dataclasses import dataclass, replace
 
 from model.cost.copying import Transfer
 from model.mapspace import Mapspace
+from model.source_ref import SourceRef
+
+
+@dataclass(frozen=True)
+class Overfull:
+    """A level that other tensors fill while a layer runs, in words for people; where its size is written."""
+
+    text: str
+    size_source: SourceRef | None = None
 
 
 @dataclass(frozen=True)
@@ -19,13 +28,15 @@ class Layer:
         Unique in the network.
     mapspace
         Problem, architecture and constraints, with the names of the Einsum. Its words have the size
-        of the Einsum's values, and its capacities are what persistent tensors leave.
+        of the Einsum's values, and its capacities are what other tensors leave that stay where they are.
     n_instances
         How often it runs; energy and latency count as often.
     is_copy
         Whether it only hands its input on: nothing is computed, and there is nothing to map.
     transfer
         What a copy moves from one level to others, None where its tensors are stored at one level.
+    overfull
+        Levels that other tensors overfill: the layer cannot run. In `mapspace` they are as written.
     """
 
     name: str
@@ -33,6 +44,7 @@ class Layer:
     n_instances: int = 1
     is_copy: bool = False
     transfer: Transfer | None = None
+    overfull: tuple[Overfull, ...] = ()
 
 
 @dataclass(frozen=True)

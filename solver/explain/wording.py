@@ -223,7 +223,7 @@ def _wide(storage: StorageLevel) -> str:
 
 def _reserved(storage: StorageLevel) -> str:
     taken = storage.reserved_words
-    return f" beside {taken:,} of persistent tensors" if taken > 0 else ""
+    return f" beside {taken:,} of tensors that stay there" if taken > 0 else ""
 
 
 def _depth(storage: StorageLevel, words: int, before: int) -> str:

@@ -45,6 +45,8 @@ def _unexplained(layers: Sequence[LayerResult]) -> Iterator[int]:
     for position, own in enumerate(layers):
         if own.result is None or own.result.status is not Status.INFEASIBLE or own.searched_as in seen:
             continue
+        if own.layer.overfull:
+            continue
         seen.add(own.searched_as)
         yield position
 

@@ -9,7 +9,7 @@ from typing import Literal
 from model.cascade import Layer, Network
 from solver.result import Result, Status, Termination
 
-Origin = Literal["searched", "identical", "cached", "copy"]
+Origin = Literal["searched", "identical", "cached", "copy", "no room"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class LayerResult:
         The answer with the layer's own names; None for a copy, which costs what its transfer does.
     origin
         Whether it was searched for this layer, found for an identical one before (`same_as`), or
-        kept from an earlier run.
+        kept from an earlier run; or that there is nothing to search, as other tensors leave no room.
     """
 
     layer: Layer

@@ -6,14 +6,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from model.cascade import Layer, Network
+from model.cascade import Layer, Network, Overfull
 from model.cost import evaluate
 from solver.network.cache import ResultCache
 from solver.network.executors import Executor, Serial
 from solver.network.reasons import with_reasons
 from solver.network.result import LayerResult, NetworkResult, Origin
 from solver.network.tasks import Plan, Task, naming_of, plan
-from solver.result import Options, Progress, Result, StopCallback, Termination
+from solver.reasons import Reason
+from solver.result import Options, Progress, Result, Status, StopCallback, Termination
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def map_networks(
         if cache is not None:
             cache.keep(task.key, result)
     seconds = time.monotonic() - start
-    answers = _Answers(known, frozenset(kept))
+    answers = _Answers(known, frozenset(kept), options)
     return tuple(
         NetworkResult(network, tuple(answers.layers(network, keys)), seconds)
         for network, keys in zip(networks, work.keys, strict=True)
@@ -122,15 +123,18 @@ def _kept(work: Plan, cache: ResultCache) -> dict[str, Result]:
 class _Answers:
     """Hands the answers on to the layers, and remembers which layer had each first."""
 
-    def __init__(self, known: dict[str, Result], kept: frozenset[str]) -> None:
+    def __init__(self, known: dict[str, Result], kept: frozenset[str], options: Options) -> None:
         self._known = known
         self._kept = kept
+        self._options = options
         self._first: dict[str, tuple[Network, Layer]] = {}
 
     def layers(self, network: Network, keys: Sequence[str | None]) -> Iterator[LayerResult]:
         """Yield the results of a network's layers, as far as there are any."""
         for layer, key in zip(network.layers, keys, strict=True):
-            if key is None:
+            if layer.overfull:
+                yield LayerResult(layer, self._without_room(layer), "no room")
+            elif key is None:
                 yield LayerResult(layer, None, "copy")
             elif key in self._first:
                 yield from self._identical(network, layer, key)
@@ -139,12 +143,28 @@ class _Answers:
                 origin: Origin = "cached" if key in self._kept else "searched"
                 yield LayerResult(layer, _named(self._known[key], layer), origin)
 
+    def _without_room(self, layer: Layer) -> Result:
+        """The answer for a layer that cannot run beside what other tensors take."""
+        mapspace = layer.mapspace
+        return Result(
+            Status.INFEASIBLE,
+            Termination.PROVEN,
+            self._options.objectives or mapspace.objectives,
+            mapspace.architecture.units_per_pj,
+            reasons=tuple(_reason(own) for own in layer.overfull),
+        )
+
     def _identical(self, network: Network, layer: Layer, key: str) -> Iterator[LayerResult]:
         """Yield the result of a layer that is no first one; what an interrupt left is for that alone."""
         result, (other, first) = self._known[key], self._first[key]
         if result.termination is not Termination.INTERRUPTED:
             name = first.name if other is network else f"{first.name} of {other.name}"
             yield LayerResult(layer, _named(result, layer), "identical", name)
+
+
+def _reason(overfull: Overfull) -> Reason:
+    sources = () if overfull.size_source is None else (overfull.size_source,)
+    return Reason(overfull.text, sources)
 
 
 def _named(result: Result, layer: Layer) -> Result:

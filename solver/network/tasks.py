@@ -40,7 +40,7 @@ class Plan:
     tasks
         By key, in the order of the layers that come first.
     keys
-        The task of each layer of each network, None for copies.
+        The task of each layer of each network, None for copies and layers that cannot run.
     """
 
     tasks: dict[str, Task]
@@ -56,7 +56,7 @@ def plan(networks: Sequence[Network], options: Options) -> Plan:
 
 def _key(layer: Layer, options: Options, tasks: dict[str, Task]) -> str | None:
     """Return the key of a layer's task, which is added where it is new."""
-    if layer.is_copy:
+    if layer.is_copy or layer.overfull:
         return None
     own = naming_of(layer).mapspace(layer.mapspace)
     key = cache_key(own, options.objectives or own.objectives)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from model.architecture import StorageLevel
-from model.cascade import Layer, Network
+from model.cascade import Layer, Network, Overfull
 from model.cost.copying import backing_levels
 from model.mapspace import Mapspace
 from model.spec.cascade.constraints import Resolver
@@ -17,8 +17,8 @@ from model.spec.cascade.copies import read_transfer, stray_notes
 from model.spec.cascade.homes import stored_as_a_whole
 from model.spec.cascade.naming import Naming, dataspace_names, place_of, problem_of
 from model.spec.cascade.reservations import Stored, persistent_bits, reserved_bits
+from model.spec.cascade.waiting import Waiting, waiting_tensors
 from model.spec.cascade.words import fit, in_values, word_rows
-from model.spec.places import places_of
 from model.spec.sizes import check_problem
 from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.loader import LoadOptions, load_node
@@ -61,8 +61,12 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
     homes: dict[str, int] = {}
     for own in reversed(read):
         homes |= {tensor: level for tensor, level in own.homes.items() if tensor in reserved}
-    layers = tuple(_layer(own, reserved, homes | own.homes, top) for own in read)
-    notes += [*stray_notes(workload, layers), *_all_inputs_notes(read)]
+    waiting = waiting_tensors(workload.einsums, [own.homes for own in read])
+    layers = tuple(
+        _layer(own, _Room(reserved, homes | own.homes, waits))
+        for own, waits in zip(read, waiting, strict=True)
+    )
+    notes += [*stray_notes(workload, layers), *_all_inputs_notes(read), *_waiting_notes(read, waiting)]
     return Network(workload.name, layers, tuple(dict.fromkeys(notes)))
 
 
@@ -123,16 +127,68 @@ def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[str]:
         yield f"{place}: `Inputs` means all inputs of {names}, without a rename `input`; weights, too"
 
 
-def _layer(read: _Read, reserved: dict[str, Stored], homes: dict[str, int], top: MappingNode) -> Layer:
-    """Return a layer on what persistent tensors leave of the levels that store them."""
-    einsum, mapspace = read.einsum, read.mapspace
+def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) -> Iterator[str]:
+    """Yield a note on each tensor that waits in a level of limited size."""
+    meanwhile: dict[tuple[str, str], list[str]] = {}
+    for own, waits in zip(read, waiting, strict=True):
+        levels = own.mapspace.architecture.levels
+        for wait in (wait for wait in waits if levels[wait.level].size_words is not None):
+            meanwhile.setdefault((wait.tensor, levels[wait.level].name), []).append(own.einsum.name)
+    for (tensor, level), names in meanwhile.items():
+        verb = "runs" if len(names) == 1 else "run"
+        yield f"{tensor} waits at `{level}`, and takes room there, while {listing(names)} {verb}"
+
+
+@dataclass(frozen=True)
+class _Room:
+    """What takes room while an Einsum runs: tensors at the levels that store them, and those that wait."""
+
+    persistent: dict[str, Stored]
+    homes: dict[str, int]
+    waiting: tuple[Waiting, ...]
+
+    def taken(self, einsum: Einsum, level: int) -> _Taken:
+        """Return what is taken of a level beyond the Einsum's own tensors as they are."""
+        stored = [tensor for tensor, home in self.homes.items() if home == level]
+        waiting = tuple(own for own in self.waiting if own.level == level)
+        return _Taken(reserved_bits(einsum, self.persistent, stored), waiting)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """Bits by the size of their values, and the tensors that wait."""
+
+    always: dict[int, int]
+    waiting: tuple[Waiting, ...]
+
+    def rows(self, written: StorageLevel, instances: int) -> Fraction:
+        """Return the rows that are taken of each instance: of tensors that wait at least an even share."""
+        bits = [(Fraction(own), size) for size, own in self.always.items()]
+        bits += [(Fraction(own.stored.bits, instances), own.stored.bits_per_value) for own in self.waiting]
+        return sum((own / size * fit(written, size).size_rows for own, size in bits), Fraction(0))
+
+    @property
+    def what(self) -> str:
+        """Return it for people."""
+        names = listing(own.tensor for own in self.waiting)
+        parts = ["persistent tensors"] * bool(self.always) + [f"tensors that wait ({names})"] * bool(
+            self.waiting
+        )
+        return " and ".join(parts)
+
+
+def _layer(read: _Read, room: _Room) -> Layer:
+    """Return a layer on what other tensors leave of the levels that store them."""
+    einsum, mapspace, overfull = read.einsum, read.mapspace, list[Overfull]()
     for level, written in enumerate(read.written):
-        stored = [tensor for tensor, home in homes.items() if home == level]
-        mapspace = _with_reservation(mapspace, einsum, reserved_bits(einsum, reserved, stored), written, top)
-    if not einsum.is_copy_operation:
-        return Layer(einsum.name, stored_as_a_whole(replace(mapspace, notes=())), einsum.n_instances)
-    layer = Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances)
-    return replace(layer, is_copy=True, transfer=read_transfer(mapspace, einsum))
+        found = _with_reservation(mapspace, einsum, room.taken(einsum, level), written)
+        mapspace, overfull = (
+            (mapspace, [*overfull, found]) if isinstance(found, Overfull) else (found, overfull)
+        )
+    layer = Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances, overfull=tuple(overfull))
+    if einsum.is_copy_operation:
+        return replace(layer, is_copy=True, transfer=read_transfer(mapspace, einsum))
+    return replace(layer, mapspace=stored_as_a_whole(layer.mapspace))
 
 
 def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[str]) -> Mapspace:
@@ -159,20 +215,13 @@ def _bits(einsum: Einsum) -> dict[str, int]:
     return {name: access.bits_per_value for name, access in pairs}
 
 
-def _place_of_size(level: StorageLevel, top: MappingNode) -> Span:
-    """Return where the size of a level is written, or the spec where nothing says so."""
-    return top.span if level.size_source is None else places_of(top).get(level.size_source, top.span)
-
-
 def _with_reservation(
-    mapspace: Mapspace, einsum: Einsum, reserved: dict[int, int], written: StorageLevel, top: MappingNode
-) -> Mapspace:
-    """Return the mapspace with a level as persistent tensors leave it.
+    mapspace: Mapspace, einsum: Einsum, taken: _Taken, written: StorageLevel
+) -> Mapspace | Overfull:
+    """Return the mapspace with a level as other tensors leave it, if they leave anything.
 
     Parameters
     ----------
-    reserved
-        As `reserved_bits` gives it.
     written
         The level as it was written.
     """
@@ -180,22 +229,18 @@ def _with_reservation(
     position = next(i for i in architecture.storage_indices if architecture.nodes[i].name == written.name)
     level = architecture.nodes[position]
     assert isinstance(level, StorageLevel)
-    if level.size_words is None or not reserved:
+    if level.size_words is None or not (taken.always or taken.waiting):
         return mapspace
     count = architecture.instances_above(position)
-    if count > 1:
+    if count > 1 and taken.always:
         message = f"persistent tensors are stored at `{level.name}`, which exists {count} times"
         hint = "keep them at a level of one instance; how they are spread over several is not modelled"
         raise SpecError(f"while Einsum `{einsum.name}` runs, {message}", place_of(einsum), hint=hint)
-    rows = sum(Fraction(bits, size) * fit(written, size).size_rows for size, bits in reserved.items())
-    words = math.ceil(rows / word_rows(written, _bits(einsum)))
-    if words >= level.size_words:
+    words = math.ceil(taken.rows(written, count) / word_rows(written, _bits(einsum)))
+    if words > level.size_words:
         capacity = f"{level.size_words:,} of {level.word_bits} bits"
-        message = (
-            f"while Einsum `{einsum.name}` runs, persistent tensors take {words:,} words of "
-            f"`{level.name}`, which holds {capacity}"
-        )
-        raise SpecError(message, _place_of_size(written, top))
+        text = f"while Einsum `{einsum.name}` runs, {taken.what} take {words:,} words of "
+        return Overfull(f"{text}`{level.name}`, which holds {capacity}", level.size_source)
     left = replace(level, size_words=level.size_words - words, reserved_words=words)
     nodes = (*architecture.nodes[:position], left, *architecture.nodes[position + 1 :])
     return replace(mapspace, architecture=replace(architecture, nodes=nodes))

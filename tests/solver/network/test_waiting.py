@@ -1,0 +1,128 @@
+"""Tensors that wait for a later Einsum take room in the level that stores them."""
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from model.spec.cascade import load_network
+from model.spec.cascade.variants import load_variants
+from model.spec.timeloop.overrides import parse_setting
+from solver.network import NetworkResult, map_network
+from solver.network.sweep import sweep
+from solver.report.network import network_document, print_network
+from solver.result import Options, Status
+from tests.small_network import write_specs
+
+pytestmark = pytest.mark.usefixtures("working_directory")
+
+ENERGY = Options(objectives=("energy",))
+ARCHITECTURE = """
+architecture:
+  nodes:
+  - !Component
+    name: DRAM
+    class: DRAM
+    attributes: {datawidth: 8, width: 8}
+    energy: {read: 100, write: 110, update: 120, leak: 0}
+    constraints: {dataspace: {bypass: [Intermediates]}}
+  - !Container
+    name: tile
+    spatial: {meshX: WIDTH}
+  - !Component
+    name: buffer
+    class: SRAM
+    attributes: {datawidth: 8, width: 8, depth: DEPTH}
+    energy: {read: 6, write: 7, update: 8, leak: 0}
+    constraints: {dataspace: {keep: [Intermediates]}}
+  - !Component
+    name: mac
+    class: intmac
+    energy: {compute: 1}
+"""
+SKIP = """
+workload:
+  rank_sizes: {M: 4, K: 2, N: 4, J: 2}
+  bits_per_value: {All: 8}
+  einsums:
+  - "T[m, n] = A[m, k] * W[k, n]"
+  - "U[m, n] = B[m, j] * V[j, n]"
+  - "Z[m] = T[m, n] * U[m, n]"
+"""
+"""T, of 16 values, waits while U is computed, of as many."""
+TWO = SKIP.replace('  - "Z[m]', '  - "X[m, n] = C[m, j] * D[j, n]"\n  - "Z[m]')
+
+
+def mapped(workload: str, depth: int, width: int = 1) -> NetworkResult:
+    text = ARCHITECTURE.replace("DEPTH", str(depth)).replace("WIDTH", str(width))
+    return map_network(load_network(write_specs(workload, text)), ENERGY)
+
+
+def statuses(result: NetworkResult) -> list[str]:
+    return [layer.status.value for layer in result.layers]
+
+
+def shown(result: NetworkResult) -> str:
+    text = StringIO()
+    print_network(Console(file=text, width=300, color_system=None), result)
+    return text.getvalue()
+
+
+def test_a_tensor_that_waits_leaves_the_others_less_room():
+    """With T waiting in 40 words, U costs what it costs alone in 24, and in 80 what it does in 64."""
+    alone = SKIP.replace('  - "T[m, n] = A[m, k] * W[k, n]"\n', "")
+    costs = [mapped(SKIP, depth).layers[1].energy for depth in (32, 33, 40, 80)]
+    assert costs == [mapped(alone, depth).layers[0].energy for depth in (16, 17, 24, 64)]
+    assert sorted(costs, reverse=True) == costs
+    assert costs[0] > 2 * costs[-1]
+
+
+def test_what_waits_may_leave_too_little():
+    assert statuses(mapped(SKIP, 32)) == ["OPTIMAL"] * 3
+    result = mapped(SKIP, 31)
+    assert statuses(result) == ["OPTIMAL", "INFEASIBLE", "INFEASIBLE"]
+    (reason,) = result.layers[1].result.reasons
+    assert reason.text == "U needs 16 words at the least, `buffer` holds 15: 1 too few"
+    assert "`buffer` holds 15 words beside 16 of tensors that stay there" in [
+        c.text for c in reason.constraints
+    ]
+    assert "`buffer` with 32 words instead of 31" in [lever.text for lever in reason.levers]
+
+
+def test_a_note_says_what_waits_where():
+    notes = mapped(TWO, 64).network.notes
+    assert [note for note in notes if "waits" in note] == [
+        "T waits at `buffer`, and takes room there, while `U` and `X` run",
+        "U waits at `buffer`, and takes room there, while `X` runs",
+    ]
+    chain = SKIP.replace("T[m, n] * U", "C[m, n] * U")
+    assert not any("waits" in note for note in mapped(chain, 64).network.notes)
+
+
+def test_instances_hold_an_even_share_at_the_least():
+    """Two buffers hold 8 of the 16 words of T each, whatever was computed where."""
+    result = mapped(SKIP, 16, width=2)
+    assert [layer.layer.mapspace.architecture.levels[1].size_words for layer in result.layers] == [16, 8, 16]
+    assert statuses(result) == ["OPTIMAL"] * 3
+
+
+def test_tensors_that_alone_overfill_a_level_leave_no_mapping():
+    """T and U need all of 32 words while X runs, which needs none, and more than 31."""
+    assert statuses(mapped(TWO, 32)) == ["OPTIMAL"] * 4
+    result = mapped(TWO, 31)
+    taken = "tensors that wait (`T` and `U`) take 32 words of `buffer`, which holds 31 of 8 bits"
+    text = f"while Einsum `X` runs, {taken}"
+    assert result.layers[2].status is Status.INFEASIBLE
+    assert [own.text for own in result.layers[2].result.reasons] == [text]
+    assert text in shown(result)
+    document = network_document(result)["layers"][2]
+    assert (document["origin"], document["status"]) == ("no room", "INFEASIBLE")
+
+
+def test_a_sweep_goes_on_where_tensors_overfill_a_level():
+    write_specs(TWO, ARCHITECTURE.replace("DEPTH", "64").replace("WIDTH", "1"))
+    variants = load_variants([Path("w.yaml"), Path("a.yaml")], settings=[parse_setting("buffer.depth=31,32")])
+    result = sweep(variants, ENERGY)
+    assert [point.result.status for point in result.points] == [Status.INFEASIBLE, Status.OPTIMAL]
+    assert result.points[0].costs is None
