@@ -94,7 +94,7 @@ class Agenda:
         return max(0, math.floor(least)) if math.isfinite(least) else None
 
     def turns(self) -> Iterator[Turn]:
-        """Surveyeds by rising bounds; cells are opened when it is their turn.
+        """Candidates by rising bounds; cells are opened when it is their turn.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Agenda:
                 merged.add(*((bound, self._of_mask(*own)) for bound, own in outlook.open()))
 
     def _of_mask(self, mask: int, numbers: IntArray) -> Iterator[Turn]:
-        """Surveyeds of a mask by rising bounds: subproblems, and where these are many groups of them."""
+        """Candidates of a mask by rising bounds: subproblems, and where these are many groups of them."""
         outlook = self.outlook
         order = outlook.hopeful(mask, numbers)
         for number in order[:FIRST_ALONE]:

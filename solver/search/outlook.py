@@ -146,10 +146,8 @@ class Outlook:
         return list(enumerate(found))
 
     def _opened(self, chosen: BoolArray) -> list[tuple[int, _Opened]]:
-        found, settled = (
-            list[tuple[IntArray, IntArray, FloatArray, FloatArray]](),
-            np.full(len(chosen), np.inf),
-        )
+        found: list[tuple[IntArray, IntArray, FloatArray, FloatArray]] = []
+        settled = np.full(len(chosen), np.inf)
         for masks, members, (energies, cycles) in self._survey.opened(chosen):
             values = self._goal.values(energies, cycles)
             hopeful = values < self.limit

@@ -1,4 +1,4 @@
-"""A first bound on all subproblems of one keep mask at once, in floating point.
+"""A first bound on all subproblems, or on cells of them, many at once and in floating point.
 
 Each boundary is bounded on its own: the least cost over the tiles that fit, with the most favourable
 class of loop orders. Only tiles matter whose traffic no other tile undercuts in every dataspace, and
