@@ -167,7 +167,12 @@ def _compared(
     }
     by_flow = _single_kinds(problem, network, flows, solve)
     by_method = _single_kinds(problem, network, methods, solve)
-    cheapest = tuple(policy for policy in found.policies if policy.name == CHEAPEST)
+    every = frozenset(problem.methods)
+    cheapest = tuple(
+        replace(policy, known=_known(mapped, every)) for policy in found.policies if policy.name == CHEAPEST
+    )
+    by_flow = tuple(replace(own, known=_known(mapped, flows[own.name])) for own in by_flow)
+    by_method = tuple(replace(own, known=_known(mapped, methods[own.name])) for own in by_method)
     policies = (*cheapest, *_named(by_flow, "dataflow"), *_named(by_method, "method"))
     return replace(
         mapped,
@@ -175,6 +180,12 @@ def _compared(
         dataflow_gain=_gain(found, "dataflow", by_flow) if len(by_flow) == len(flows) else None,
         method_gain=_gain(found, "method", by_method) if len(by_method) == len(methods) else None,
     )
+
+
+def _known(mapped: MappedAssignment, methods: frozenset[str]) -> bool:
+    """Whether of each cost by one of these methods a mapping is known, or that there is none."""
+    own = (cost for (_, method), cost in mapped.costs.items() if method in methods)
+    return all(cost.status is not Status.UNKNOWN for cost in own)
 
 
 def _cost(result: Result | None, objective: str) -> MethodCost:

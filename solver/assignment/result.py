@@ -86,11 +86,14 @@ class Policy:
         Steps; None where it takes something forbidden.
     layers_followed
         Layers that offer what the rule wants; the others take their cheapest method.
+    known
+        Whether all costs are known that the rule asks for. Those that are not count as forbidden.
     """
 
     name: str
     total: int | None
     layers_followed: int
+    known: bool = True
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,8 @@ def _policies_table(result: AssignResult) -> Table:
     count = count_text(len(result.network.layers))
     for policy in result.policies:
         total = "forbidden" if policy.total is None else _cost(result, policy.total)
+        if not policy.known:
+            total = "?" if policy.total is None else f"{total} ?"
         more = NOTHING
         if policy.total is not None and result.total:
             more = percent((policy.total - result.total) / result.total)

@@ -40,6 +40,7 @@ def assignment_document(result: AssignResult, array: ArrayChoice | None) -> Docu
                 "name": policy.name,
                 "total": _number(result, policy.total),
                 "layers_followed": policy.layers_followed,
+                "known": policy.known,
             }
             for policy in result.policies
         ],

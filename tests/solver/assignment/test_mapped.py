@@ -17,6 +17,7 @@ from model.network.shapes import Convolution, Tensor
 from model.spec.assignment.mapped import load_method_network
 from solver.assignment import AssignOptions, assign, mapped
 from solver.assignment.mapped import assign_mapped, searches_of
+from solver.assignment.policies import CHEAPEST
 from solver.network import map_network
 from solver.result import Options, Status, Termination
 from tests.bruteforce import enumerate_mappings, optimum
@@ -190,6 +191,22 @@ def test_unproven_costs_count_with_value_and_bound(results):
         assert least - Fraction(1, found.network.steps_per_unit) < found.in_unit(found.bound) <= least
     if values != bounds:
         assert found.margin is None
+
+
+def test_rules_say_whether_all_costs_are_known_that_they_ask_for():
+    problem, known = loaded(), known_answers()
+    complete = assign_mapped(problem, known, "energy").result
+    assert complete.policies
+    assert all(policy.known for policy in complete.policies)
+    pair = next(iter(known))
+    for missing in (
+        {**known, pair: answer(None, 5)},
+        {key: own for key, own in known.items() if key != pair},
+    ):
+        found = assign_mapped(problem, missing, "energy").result
+        open_rules = [policy.name for policy in found.policies if not policy.known]
+        flow = problem.methods[pair[1]].dataflow
+        assert open_rules == [CHEAPEST, f"dataflow {flow} everywhere", f"method {pair[1]} everywhere"]
 
 
 def by_units(result, name):
