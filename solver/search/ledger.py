@@ -70,7 +70,7 @@ class Ledger:
         return Evidence(goal.objective, tuple(masks))
 
     def _of_mask(self, place: int, mask: KeepMask, entry: _Entry, outlook: Outlook) -> MaskEvidence:
-        bounded = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *entry.bounded]))
+        bounded = np.unique(np.concatenate(entry.bounded)) if entry.bounded else np.empty(0, dtype=np.int64)
         least = outlook.least_but(place, bounded)
         return MaskEvidence(
             keep=self._survey.space.chains(mask),

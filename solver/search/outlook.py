@@ -53,7 +53,7 @@ class Prospects:
 
     def least_but(self, numbers: IntArray) -> float:
         """Bound on the objective with all combinations but some; infinite if no tile fits."""
-        others = self._values[~np.isin(self._numbers, numbers)]
+        others = self._values[~np.isin(self._numbers, numbers)] if len(numbers) else self._values
         return min(float(others.min(initial=np.inf)), self._least_settled)
 
 

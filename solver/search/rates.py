@@ -12,7 +12,8 @@ import numpy as np
 from solver.search.grid import ROUNDED_UP, SpatialGrid
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.prices import Action, DataspaceFlow, actions, cycles_per_word, resources
-from solver.search.space import KeepMask, SearchSpace
+from solver.search.space import SearchSpace
+from solver.search.stopping import Stop, Stopped, never
 
 Measure = int | None
 """What words cost: energy units (None), or cycles of a resource, which has this place."""
@@ -129,33 +130,51 @@ class KeptLevels:
         Which of that it is, by mask: arrays of shape (masks,).
     chain
         A chain that each portion is part of.
+
+    Raises
+    ------
+    Stopped
+        As soon as `stop` answers True.
     """
 
-    def __init__(self, space: SearchSpace) -> None:
+    def __init__(self, space: SearchSpace, stop: Stop = never) -> None:
         self._space = space
-        self._portions: dict[tuple[int, Chain], tuple[Portion, ...]] = {}
         self.chain: dict[Portion, Chain] = {}
-        levels = range(1, len(space.levels) + 1)
-        kept = [[self._kept(mask, level) for mask in space.keep_masks] for level in levels]
-        self.found = tuple(tuple(dict.fromkeys(own)) for own in kept)
-        numbers = [{one: number for number, one in enumerate(own)} for own in self.found]
-        pairs = zip(kept, numbers, strict=True)
-        self.kinds = tuple(np.array([number[one] for one in own], dtype=np.int64) for own, number in pairs)
+        facts: dict[tuple[int, Chain], tuple[_Fact, ...]] = {}
+        numbers: list[dict[tuple[_Fact, ...], int]] = [{} for _ in space.levels]
+        kinds = np.empty((len(space.levels), len(space.keep_masks)), dtype=np.int64)
+        for place, mask in enumerate(space.keep_masks):
+            if stop():
+                raise Stopped
+            pairs = list(enumerate(space.chains(mask)))
+            facts |= {pair: self._facts(*pair) for pair in pairs if pair not in facts}
+            levels = zip(*(facts[pair] for pair in pairs), strict=True)
+            kinds[:, place] = [
+                own.setdefault(key, len(own)) for own, key in zip(numbers, levels, strict=True)
+            ]
+        self.kinds = tuple(kinds)
+        self.found = tuple(
+            tuple(_kept(level, key) for key in own) for level, own in enumerate(numbers, start=1)
+        )
 
-    def _kept(self, mask: KeepMask, level: int) -> Kept:
+    def _facts(self, place: int, chain: Chain) -> tuple[_Fact, ...]:
+        """What a chain has to do with each level but the outermost one, and with the compute."""
         space = self._space
-        tenants = space.tenants(mask, level) if level < len(space.levels) else frozenset[int]()
-        found = (own for v in space.views for own in self._of_chain(v.place, space.chain(mask, v.place)))
-        return Kept(level, tenants, tuple(own for own in found if own.boundary == level))
+        view, ones = space.views[place], (1,) * len(space.levels)
+        flow = DataspaceFlow(view.name, view.read_write, chain, ones, ones)
+        portions = {own.boundary: own for own in _by_boundary(place, actions(space.levels, flow))}
+        self.chain.update(dict.fromkeys(portions.values(), chain))
+        levels = range(1, len(space.levels) + 1)
+        return tuple((place if level in chain else None, portions.get(level)) for level in levels)
 
-    def _of_chain(self, place: int, chain: Chain) -> tuple[Portion, ...]:
-        if (place, chain) not in self._portions:
-            view, ones = self._space.views[place], (1,) * len(self._space.levels)
-            flow = DataspaceFlow(view.name, view.read_write, chain, ones, ones)
-            found = tuple(_by_boundary(place, actions(self._space.levels, flow)))
-            self._portions[place, chain] = found
-            self.chain.update(dict.fromkeys(found, chain))
-        return self._portions[place, chain]
+
+_Fact = tuple[int | None, Portion | None]
+"""The place of a dataspace, if a level keeps it, and what is delivered to that level."""
+
+
+def _kept(level: int, facts: Sequence[_Fact]) -> Kept:
+    tenants = frozenset(place for place, _ in facts if place is not None)
+    return Kept(level, tenants, tuple(portion for _, portion in facts if portion is not None))
 
 
 def _by_boundary(place: int, acts: Iterable[Action]) -> dict[Portion, list[Action]]:

@@ -80,7 +80,7 @@ class Survey:
 
     @cached_property
     def _kept(self) -> KeptLevels:
-        return KeptLevels(self.space)
+        return KeptLevels(self.space, self._stop)
 
     @cached_property
     def overview(self) -> Bounds:
