@@ -46,7 +46,7 @@ HEADROOM = 1 << 58
 LARGEST_INCUMBENT = 1 << 59
 """Quanta above which an incumbent may have been compared with capped prices."""
 
-MOST_KEEP_MASKS = 1 << 20
+MOST_KEEP_MASKS = 1 << 18
 """Choices of what each level keeps up to which they are searched, one after the other."""
 
 COARSEST = 2
