@@ -12,8 +12,23 @@ from model.source_ref import SourceRef
 
 @dataclass(frozen=True)
 class Overfull:
-    """A level that other tensors fill while a layer runs, in words for people; where its size is written."""
+    """A level that other tensors overfill while a layer runs, for people.
 
+    Parameters
+    ----------
+    level
+        Its name.
+    taken_words, size_words
+        What they take, and what it holds.
+    text
+        That, with the names of the tensors.
+    size_source
+        Where the size is written.
+    """
+
+    level: str
+    taken_words: int
+    size_words: int
     text: str
     size_source: SourceRef | None = None
 

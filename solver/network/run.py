@@ -13,7 +13,7 @@ from solver.network.executors import Executor, Serial
 from solver.network.reasons import with_reasons
 from solver.network.result import LayerResult, NetworkResult, Origin
 from solver.network.tasks import Plan, Task, naming_of, plan
-from solver.reasons import Reason
+from solver.reasons import Lever, Reason, Shortfall, Statement
 from solver.result import Options, Progress, Result, Status, StopCallback, Termination
 
 
@@ -162,9 +162,13 @@ class _Answers:
             yield LayerResult(layer, _named(result, layer), "identical", name)
 
 
-def _reason(overfull: Overfull) -> Reason:
-    sources = () if overfull.size_source is None else (overfull.size_source,)
-    return Reason(overfull.text, sources)
+def _reason(own: Overfull) -> Reason:
+    sources = () if own.size_source is None else (own.size_source,)
+    holds = Statement(f"`{own.level}` holds {own.size_words:,} words", sources)
+    more = f"`{own.level}` with {own.taken_words:,} words, and those that this Einsum needs there itself"
+    lever = Lever(more, own.size_words, own.taken_words, sources)
+    missing = Shortfall(own.text, own.taken_words, own.size_words, "words")
+    return Reason(own.text, sources, (holds,), irreducible=True, shortfalls=(missing,), levers=(lever,))
 
 
 def _named(result: Result, layer: Layer) -> Result:

@@ -238,9 +238,10 @@ def _with_reservation(
         raise SpecError(f"while Einsum `{einsum.name}` runs, {message}", place_of(einsum), hint=hint)
     words = math.ceil(taken.rows(written, count) / word_rows(written, _bits(einsum)))
     if words > level.size_words:
-        capacity = f"{level.size_words:,} of {level.word_bits} bits"
-        text = f"while Einsum `{einsum.name}` runs, {taken.what} take {words:,} words of "
-        return Overfull(f"{text}`{level.name}`, which holds {capacity}", level.size_source)
+        holds = f"{level.size_words:,} of {level.word_bits} bits"
+        text = f"{taken.what} take {words:,} words of `{level.name}`, which holds {holds}"
+        text = f"while Einsum `{einsum.name}` runs, {text}"
+        return Overfull(level.name, words, level.size_words, text, level.size_source)
     left = replace(level, size_words=level.size_words - words, reserved_words=words)
     nodes = (*architecture.nodes[:position], left, *architecture.nodes[position + 1 :])
     return replace(mapspace, architecture=replace(architecture, nodes=nodes))

@@ -114,7 +114,12 @@ def test_tensors_that_alone_overfill_a_level_leave_no_mapping():
     taken = "tensors that wait (`T` and `U`) take 32 words of `buffer`, which holds 31 of 8 bits"
     text = f"while Einsum `X` runs, {taken}"
     assert result.layers[2].status is Status.INFEASIBLE
-    assert [own.text for own in result.layers[2].result.reasons] == [text]
+    (reason,) = result.layers[2].result.reasons
+    assert reason.text == text
+    assert [(own.text, len(own.sources)) for own in reason.constraints] == [("`buffer` holds 31 words", 1)]
+    (lever,) = reason.levers
+    assert lever.text == "`buffer` with 32 words, and those that this Einsum needs there itself"
+    assert [(own.demand, own.limit, own.gap) for own in reason.shortfalls] == [(32, 31, 1)]
     assert text in shown(result)
     document = network_document(result)["layers"][2]
     assert (document["origin"], document["status"]) == ("no room", "INFEASIBLE")
