@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import count, islice
 
-import numpy as np
-
 from solver.search.bounds import LatticeBounds
 from solver.search.candidates import Surveyed
 from solver.search.cells import halves
@@ -36,6 +34,18 @@ PAYING = 1.2
 
 STATES_ALONE, STATES_TOGETHER = 5_000, 40_000
 """States of a lattice that take as long as all else does that a subproblem, or a group, needs."""
+
+FEWEST_IN_VAIN, MOST_IN_VAIN = 1 << 8, 1 << 13
+"""Lattices that bring no better mapping before levels are bounded together, which a good mapping makes cheap.
+
+Most of them if it settled little so far.
+"""
+
+JOINED_PER_LATTICE = 32
+"""Subproblems that are bounded so, for each of these lattices, unless nearly all are settled."""
+
+LITTLE, NEARLY_ALL = 0.25, 0.9
+"""Shares of the subproblems."""
 
 Turn = tuple[int, Surveyed]
 """A bound on the objective of a candidate, at which it is its turn, and the candidate."""
@@ -74,6 +84,34 @@ class _Merged:
         return candidate
 
 
+class _Rest:
+    """Subproblems of a keep mask that wait for their turn."""
+
+    def __init__(self, outlook: Outlook, mask: int, numbers: IntArray) -> None:
+        self._outlook = outlook
+        self._mask = mask
+        self._numbers = numbers
+        self._joined: int | None = None
+
+    @property
+    def numbers(self) -> IntArray:
+        """Those that are hopeful, by rising bounds; they are looked at anew where bounds have changed."""
+        if self._joined != self._outlook.joined:
+            self._numbers = self._outlook.hopeful(self._mask, self._numbers)
+            self._joined = self._outlook.joined
+        return self._numbers
+
+    def look_closely(self) -> None:
+        """Bound them anew, tiles of windows more closely."""
+        if len(self.numbers):
+            self._numbers = self._outlook.look_closely(self._mask, self.numbers)
+
+    def pop(self) -> IntArray:
+        """The number of the first one."""
+        first, self._numbers = self.numbers[:1], self._numbers[1:]
+        return first
+
+
 class Agenda:
     """Makes candidates of the subproblems that the survey leaves open."""
 
@@ -86,6 +124,7 @@ class Agenda:
         self._trials: Counter[int] = Counter()
         self._settled: Counter[int] = Counter()
         self._states: Counter[int] = Counter()
+        self._in_vain, self._patience, self._last = 0, FEWEST_IN_VAIN, goal.incumbent
 
     @property
     def least(self) -> int | None:
@@ -115,24 +154,47 @@ class Agenda:
 
     def _of_mask(self, mask: int, numbers: IntArray) -> Iterator[Turn]:
         """Candidates of a mask by rising bounds: subproblems, and where these are many groups of them."""
-        outlook = self.outlook
-        order = outlook.hopeful(mask, numbers)
-        for number in order[:FIRST_ALONE]:
-            yield self._turn(mask, np.array([number]))
-        rest = outlook.hopeful(mask, order[FIRST_ALONE:])
-        rest = outlook.look_closely(mask, rest)
-        alone = 0
-        while alone < len(rest) and not self._groups_settle:
-            yield self._turn(mask, rest[alone : alone + 1])
-            alone += 1
-        parts = self._grouped(outlook.hopeful(mask, rest[alone:]))
-        values = outlook.prospects[mask].values
-        for part in sorted(parts, key=lambda numbers: float(values(numbers).min())):
-            yield self._turn(mask, part)
+        rest = _Rest(self.outlook, mask, numbers)
+        for _ in range(FIRST_ALONE):
+            if not self._left(rest):
+                return
+            yield self._turn(mask, rest.pop())
+        rest.look_closely()
+        while self._left(rest) and not self._groups_settle:
+            yield self._turn(mask, rest.pop())
+        yield from self._in_parts(mask, list(self._grouped(rest.numbers)))
+
+    def _left(self, rest: _Rest) -> bool:
+        self._join()
+        return len(rest.numbers) > 0
+
+    def _in_parts(self, mask: int, parts: list[IntArray]) -> Iterator[Turn]:
+        """Candidates of a mask that are groups of subproblems."""
+        joined = None
+        while parts:
+            self._join()
+            if joined != self.outlook.joined:
+                parts, joined = self.outlook.falling(mask, parts), self.outlook.joined
+            if parts:
+                yield self._turn(mask, parts.pop())
+
+    def _join(self) -> None:
+        """Bound levels together, for many subproblems at once, if it is time for that."""
+        if self._in_vain < self._patience:
+            return
+        settled, self._in_vain = self.outlook.join(), 0
+        if settled > NEARLY_ALL:
+            self._patience = FEWEST_IN_VAIN
+        elif settled > LITTLE:
+            self._patience = max(FEWEST_IN_VAIN, self.outlook.most_joined // JOINED_PER_LATTICE)
+        else:
+            self._patience = min(2 * self._patience, MOST_IN_VAIN)
 
     def bounded(self, candidate: Surveyed, bounds: LatticeBounds) -> None:
         """Note what bounding a candidate took, and what it settled: it tells whether groups pay."""
         size = len(candidate.numbers)
+        self._in_vain = self._in_vain + 1 if self._goal.incumbent == self._last else 0
+        self._last = self._goal.incumbent
         self._trials[size.bit_length()] += 1
         self._settled[size.bit_length()] += size * bounds.empty
         self._states[size.bit_length()] += bounds.states

@@ -264,9 +264,8 @@ class LatticeBounds:
 
     def _fillable(self, unrollings: Sequence[int]) -> IntArray:
         """0 for the tiles that loops of the innermost level and its fanouts can make up."""
-        table = np.full(self.space.lattice.size, INFINITY, dtype=np.int64)
-        table[list(unrollings)] = 0
-        return self.space.slots[-1].sweep(table)
+        made_up = self.space.slots[-1].products(np.array(unrollings))
+        return np.where(made_up, 0, INFINITY)
 
     def _stage(
         self, tiles: IntArray, own: IntArray, inside: dict[Row, IntArray], room: int

@@ -16,6 +16,10 @@ SLACK = 1 - 1e-12
 """A product of two floating-point numbers errs by far less than this share."""
 
 
+ROUNDED_UP = 1 + 1e-9
+"""Far more than what floating-point numbers here err by."""
+
+
 def objective_value(objective: str, energy: int, cycles: int) -> int:
     """Exact value of one objective; EDP is energy units times cycles."""
     if objective == "energy":
@@ -92,6 +96,17 @@ class Goal:
         if self.incumbent is not None:
             limit = min(limit, _first_energy_above(self.objective, self.incumbent - 1, cycles))
         return limit
+
+    def energy_limits(self, cycles: FloatArray) -> FloatArray:
+        """`energy_limit` for many numbers of cycles, above 0, in floating point and rounded up."""
+        limits = np.full(len(cycles), np.inf)
+        bounds = [own for own in self.limits if own[0] != "latency"]
+        if self.incumbent is not None and self.objective != "latency":
+            bounds.append((self.objective, self.incumbent))
+        for name, most in bounds:
+            least_above = (float(most) + 1) / (cycles if name == "edp" else 1.0)
+            np.minimum(limits, least_above * ROUNDED_UP, out=limits)
+        return limits
 
     def cycles_limit(self, energy: int) -> int:
         """Least cycles that can no longer improve, for a mapping that takes `energy` or more."""

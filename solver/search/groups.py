@@ -152,13 +152,8 @@ class SubproblemGroup(Subproblem):
     @cached_property
     def _rooms(self) -> tuple[BoolArray | None, ...]:
         """Per stage, which lattice vectors some spatial choice divides; None where all are."""
-        return tuple(None if own[0] == 0 else self._multiples(own) for own in self._unrollings)
-
-    def _multiples(self, unrollings: IntArray) -> BoolArray:
-        table = np.ones(self.space.lattice.size, dtype=np.int64)
-        table[unrollings] = 0
-        divided: BoolArray = self.space.lattice.least_of_divisors(table) == 0
-        return divided
+        multiples = self.space.lattice.multiples
+        return tuple(None if own[0] == 0 else multiples(own) for own in self._unrollings)
 
 
 def together(grid: SpatialGrid, mask: KeepMask, quantum: int, fewest_cycles: int = 0) -> Subproblem:

@@ -169,7 +169,15 @@ class Lattice:
 
     def least_of_divisors(self, table: IntArray) -> IntArray:
         """Minimum of `table` over all divisors of each vector."""
-        return Slot(self, tuple(frozenset(self.divisors_of(d)) for d in range(len(self.bounds)))).sweep(table)
+        return self._any_loops.sweep(table)
+
+    @property
+    def _any_loops(self) -> Slot:
+        return Slot(self, tuple(frozenset(self.divisors_of(d)) for d in range(len(self.bounds))))
+
+    def multiples(self, indices: IntArray) -> BoolArray:
+        """Which of all vectors any of those at `indices` divides."""
+        return self._any_loops.products(indices)
 
     def dividing(self, first: IntArray, second: IntArray, most: int) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the places of pairs of vectors whose product divides the bounds.
@@ -261,6 +269,13 @@ class Slot:
             )
             for d, allowed in enumerate(self.allowed)
         )
+
+    def products(self, indices: IntArray) -> BoolArray:
+        """Which vectors loops of this slot make of those at `indices`, shape (lattice size,)."""
+        table = np.full(self.lattice.size, INFINITY, dtype=np.int64)
+        table[indices] = 0
+        made: BoolArray = self.sweep(table) == 0
+        return made
 
     def sweep(self, table: IntArray, dims: Sequence[int] | None = None) -> IntArray:
         """Minimum of `table` over all vectors which this slot connects with each vector.

@@ -66,10 +66,12 @@ class Ledger:
 
     def evidence(self, goal: Goal, outlook: Outlook) -> Evidence:
         """What the bound on the goal's objective rests on."""
-        masks = (self._of_mask(place, *own, outlook) for place, own in enumerate(self._entries.items()))
+        masks = (self._of_mask(place, *own, goal, outlook) for place, own in enumerate(self._entries.items()))
         return Evidence(goal.objective, tuple(masks))
 
-    def _of_mask(self, place: int, mask: KeepMask, entry: _Entry, outlook: Outlook) -> MaskEvidence:
+    def _of_mask(
+        self, place: int, mask: KeepMask, entry: _Entry, goal: Goal, outlook: Outlook
+    ) -> MaskEvidence:
         bounded = np.unique(np.concatenate(entry.bounded)) if entry.bounded else np.empty(0, dtype=np.int64)
         least = outlook.least_but(place, bounded)
         return MaskEvidence(
@@ -78,13 +80,21 @@ class Ledger:
             by_lattice=len(bounded) - len(entry.branched | entry.solved),
             by_branching=len(entry.branched - entry.solved),
             by_core=len(entry.solved),
-            survey_bound=max(0, int(least)) if math.isfinite(least) else None,
+            survey_bound=_exact(least, goal),
             states=entry.states,
             tiles_left=tuple(entry.tiles_left),
             nodes=entry.nodes,
             core_variables=entry.core_variables,
             core_solves=entry.core_solves,
         )
+
+
+def _exact(least: float, goal: Goal) -> int | None:
+    """A bound of the survey, None if it is infinite; of what cannot improve, at least the incumbent."""
+    if not math.isfinite(least):
+        return None
+    settled = goal.incumbent is not None and least == float(goal.incumbent)
+    return goal.incumbent if settled else max(0, int(least))
 
 
 def unsearched(space: SearchSpace, goal: Goal) -> Evidence:

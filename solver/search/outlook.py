@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from solver.search.goal import Goal
 from solver.search.lattice import BoolArray, FloatArray, IntArray
+from solver.search.neighbours import Neighbours, Subjects
 from solver.search.survey import Survey
 
 FIRST_OPENED, MOST_OPENED = 1 << 20, 1 << 24
@@ -16,6 +18,22 @@ FIRST_OPENED, MOST_OPENED = 1 << 20, 1 << 24
 
 GROWTH = 4
 """By how much these are more each time."""
+
+FEWEST_JOINED, FIRST_JOINED = 1 << 8, 1 << 11
+"""Subproblems whose neighbouring levels are bounded together: at the least, and at most at first."""
+
+FEWEST_LEVELS = 3
+"""Levels from which on there are neighbours; nothing is delivered to the outermost one."""
+
+
+class Opened(NamedTuple):
+    """The hopeful combinations of opened cells with one mask, their bounds, and the least of the others."""
+
+    numbers: IntArray
+    values: FloatArray
+    energies: FloatArray
+    cycles: FloatArray
+    least_settled: float
 
 
 class Prospects:
@@ -26,17 +44,20 @@ class Prospects:
 
     def __init__(self) -> None:
         self._numbers = np.empty(0, dtype=np.int64)
-        self._values, self._cycles = np.empty(0), np.empty(0)
+        self._values, self._energies, self._cycles = np.empty(0), np.empty(0), np.empty(0)
+        self._apart = np.empty(0, dtype=np.bool_)
         self._least_settled = math.inf
 
-    def add(self, numbers: IntArray, values: FloatArray, cycles: FloatArray, least_settled: float) -> None:
+    def add(self, opened: Opened) -> None:
         """Take note of bounds on hopeful combinations, and of the least value of those that are settled."""
-        self._least_settled = min(self._least_settled, least_settled)
-        joined = np.concatenate([self._numbers, numbers])
+        self._least_settled = min(self._least_settled, opened.least_settled)
+        joined = np.concatenate([self._numbers, opened.numbers])
         order = np.argsort(joined, kind="stable")
         self._numbers = joined[order]
-        self._values = np.concatenate([self._values, values])[order]
-        self._cycles = np.concatenate([self._cycles, cycles])[order]
+        self._values = np.concatenate([self._values, opened.values])[order]
+        self._energies = np.concatenate([self._energies, opened.energies])[order]
+        self._cycles = np.concatenate([self._cycles, opened.cycles])[order]
+        self._apart = np.concatenate([self._apart, np.ones(len(opened.numbers), dtype=np.bool_)])[order]
 
     def values(self, numbers: IntArray) -> FloatArray:
         """Bounds on the objective."""
@@ -45,6 +66,20 @@ class Prospects:
     def fewest_cycles(self, numbers: IntArray) -> int:
         """Bound on the cycles with any of these combinations."""
         return math.floor(float(self._cycles[np.searchsorted(self._numbers, numbers)].min()))
+
+    def apart(self, limit: float) -> IntArray:
+        """Combinations with values below `limit` whose levels were not bounded together so far."""
+        return self._numbers[self._apart & (self._values < limit)]
+
+    def subjects(self, mask: int, numbers: IntArray) -> Subjects:
+        """Combinations with what the survey has of them; `mask` is the place of their keep mask."""
+        places = np.searchsorted(self._numbers, numbers)
+        return Subjects(np.full(len(numbers), mask), numbers, self._energies[places], self._cycles[places])
+
+    def join(self, numbers: IntArray, values: FloatArray) -> None:
+        """Take note of bounds on levels together."""
+        self._apart[np.searchsorted(self._numbers, numbers)] = False
+        self.sharpen(numbers, values)
 
     def sharpen(self, numbers: IntArray, values: FloatArray) -> None:
         """Take note of other bounds on the objective; the higher ones hold."""
@@ -55,15 +90,6 @@ class Prospects:
         """Bound on the objective with all combinations but some; infinite if no tile fits."""
         others = self._values[~np.isin(self._numbers, numbers)] if len(numbers) else self._values
         return min(float(others.min(initial=np.inf)), self._least_settled)
-
-
-class _Opened(NamedTuple):
-    """The hopeful combinations of opened cells with one mask, their bounds, and the least of the others."""
-
-    numbers: IntArray
-    values: FloatArray
-    cycles: FloatArray
-    least_settled: float
 
 
 class Outlook:
@@ -78,7 +104,8 @@ class Outlook:
         self._goal = goal
         self._closed = goal.values(*survey.overview)
         self.closed = float(self._closed.min(initial=np.inf))
-        self._most = FIRST_OPENED
+        self._most, self.most_joined = FIRST_OPENED, FIRST_JOINED
+        self.joined = 0
         self.prospects = tuple(Prospects() for _ in survey.space.keep_masks)
 
     @property
@@ -108,6 +135,44 @@ class Outlook:
         self.prospects[mask].sharpen(numbers, values)
         return self.hopeful(mask, numbers)
 
+    def falling(self, mask: int, parts: Sequence[IntArray]) -> list[IntArray]:
+        """Of parts of combinations, those that are not settled by now, by falling bounds."""
+        starts = np.cumsum([0, *map(len, parts[:-1])])
+        values = np.minimum.reduceat(self.prospects[mask].values(np.concatenate(parts)), starts)
+        hopeful = np.flatnonzero(values < self.limit)
+        return [parts[place] for place in hopeful[np.argsort(-values[hopeful], kind="stable")]]
+
+    def join(self) -> float:
+        """Bound neighbouring levels of the most promising subproblems together, where there are many.
+
+        Returns
+        -------
+        float
+            The share of these that this settled; 0 if there are too few.
+
+        Raises
+        ------
+        Stopped
+            As soon as the survey is; then values stay as they were.
+        """
+        goal, levels = self._goal, len(self._survey.space.levels)
+        if goal.incumbent is None or not goal.counts_energy or levels < FEWEST_LEVELS:
+            return 0.0
+        masks = enumerate(self.prospects)
+        subjects = Subjects.all_of([own.subjects(mask, own.apart(self.limit)) for mask, own in masks])
+        neighbours = Neighbours(self._survey, goal)
+        subjects = subjects.chosen(neighbours.alike(subjects, self.most_joined))
+        if len(subjects) < FEWEST_JOINED:
+            return 0.0
+        values = np.minimum(goal.values(neighbours.energies(subjects), subjects.cycles), self.limit)
+        for mask in np.unique(subjects.masks):
+            those = subjects.masks == mask
+            self.prospects[mask].join(subjects.numbers[those], values[those])
+        self.joined += 1
+        settled = float((values >= self.limit).mean())
+        self.most_joined *= GROWTH if 2 * settled > 1 else 1
+        return settled
+
     def open(self) -> list[tuple[float, tuple[int, IntArray]]]:
         """Open the most promising cells; of each mask return a bound, and the hopeful combinations in them.
 
@@ -122,7 +187,7 @@ class Outlook:
         self._closed[chosen] = np.inf
         self.closed = float(self._closed.min(initial=np.inf))
         for mask, own in opened:
-            self.prospects[mask].add(*own)
+            self.prospects[mask].add(own)
         self._most = min(GROWTH * self._most, MOST_OPENED)
         return [(float(own.values.min()), (mask, own.numbers)) for mask, own in opened if len(own.numbers)]
 
@@ -137,27 +202,30 @@ class Outlook:
         chosen[hopeful] = True
         return chosen.reshape(self._closed.shape)
 
-    def _alone(self) -> list[tuple[int, _Opened]]:
+    def _alone(self) -> list[tuple[int, Opened]]:
         """What is in the cells if each has one combination: all of them are opened."""
-        cycles, numbers = self._survey.overview[1], np.arange(len(self._survey.grid))
-        hopeful = self._closed < self.limit
-        rows = zip(self._closed, cycles, hopeful, strict=True)
-        found = (_Opened(numbers[own], v[own], c[own], v[~own].min(initial=np.inf)) for v, c, own in rows)
+        numbers, hopeful = np.arange(len(self._survey.grid)), self._closed < self.limit
+        rows = zip(self._closed, *self._survey.overview, hopeful, strict=True)
+        found = (
+            Opened(numbers[own], v[own], e[own], c[own], v[~own].min(initial=np.inf)) for v, e, c, own in rows
+        )
         return list(enumerate(found))
 
-    def _opened(self, chosen: BoolArray) -> list[tuple[int, _Opened]]:
-        found: list[tuple[IntArray, IntArray, FloatArray, FloatArray]] = []
+    def _opened(self, chosen: BoolArray) -> list[tuple[int, Opened]]:
+        found: list[tuple[IntArray, IntArray, FloatArray, FloatArray, FloatArray]] = []
         settled = np.full(len(chosen), np.inf)
         for masks, members, (energies, cycles) in self._survey.opened(chosen):
             values = self._goal.values(energies, cycles)
             hopeful = values < self.limit
             rows, columns = np.nonzero(hopeful)
-            found.append((masks[rows], members[columns], values[hopeful], cycles[hopeful]))
+            bounds = values[hopeful], energies[hopeful], cycles[hopeful]
+            found.append((masks[rows], members[columns], *bounds))
             settled[masks] = np.minimum(settled[masks], np.where(hopeful, np.inf, values).min(axis=1))
-        masks, numbers, values, cycles = (np.concatenate(own) for own in zip(*found, strict=True))
+        masks, *known = (np.concatenate(own) for own in zip(*found, strict=True))
         order = np.argsort(masks, kind="stable")
         parts = np.split(order, np.searchsorted(masks[order], np.arange(1, len(chosen))))
+        numbers, values, energies, cycles = known
         return [
-            (mask, _Opened(numbers[own], values[own], cycles[own], float(settled[mask])))
+            (mask, Opened(numbers[own], values[own], energies[own], cycles[own], float(settled[mask])))
             for mask, own in enumerate(parts)
         ]

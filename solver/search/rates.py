@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -157,6 +158,11 @@ class KeptLevels:
             tuple(_kept(level, key) for key in own) for level, own in enumerate(numbers, start=1)
         )
 
+    @cached_property
+    def tenants(self) -> tuple[IntArray, ...]:
+        """Numbers that tell apart which dataspaces each level keeps, by mask, in the order of `kinds`."""
+        return tuple(map(_alike, self.found, self.kinds))
+
     def _facts(self, place: int, chain: Chain) -> tuple[_Fact, ...]:
         """What a chain has to do with each level but the outermost one, and with the compute."""
         space = self._space
@@ -166,6 +172,14 @@ class KeptLevels:
         self.chain.update(dict.fromkeys(portions.values(), chain))
         levels = range(1, len(space.levels) + 1)
         return tuple((place if level in chain else None, portions.get(level)) for level in levels)
+
+
+def _alike(found: Sequence[Kept], kinds: IntArray) -> IntArray:
+    """Per mask, a number that is the same where a level keeps the same."""
+    numbers: dict[frozenset[int], int] = {}
+    alike = np.array([numbers.setdefault(own.tenants, len(numbers)) for own in found])
+    chosen: IntArray = alike[kinds]
+    return chosen
 
 
 _Fact = tuple[int | None, Portion | None]

@@ -62,13 +62,13 @@ class Survey:
 
     def __init__(self, space: SearchSpace, stop: Stop = never) -> None:
         self.space = space
-        self._stop = stop
+        self.stop = stop
         self._fronts: Fronts = {}
 
     @cached_property
     def grid(self) -> SpatialGrid:
         """All combinations."""
-        return spatial_grid(self.space, self._stop)
+        return spatial_grid(self.space, self.stop)
 
     @cached_property
     def cells(self) -> Cells:
@@ -76,11 +76,12 @@ class Survey:
         number = max(MOST_BOUNDS // max(1, len(self.space.keep_masks)), FEWEST_CELLS)
         if len(self.grid) <= number:
             return alone(self.grid)
-        return cells(self.grid, min(number, MOST_CELLS), self._stop)
+        return cells(self.grid, min(number, MOST_CELLS), self.stop)
 
     @cached_property
-    def _kept(self) -> KeptLevels:
-        return KeptLevels(self.space, self._stop)
+    def kept(self) -> KeptLevels:
+        """What each level keeps, mask by mask."""
+        return KeptLevels(self.space, self.stop)
 
     @cached_property
     def overview(self) -> Bounds:
@@ -89,7 +90,7 @@ class Survey:
         energies, cycles = np.empty(shape), np.empty(shape)
         every = np.arange(len(self.space.keep_masks))
         for part in self.cells.parts(PART):
-            surveyor = _Surveyor(self._kept, RateTable(part.grid, part.starts), self._fronts)
+            surveyor = _Surveyor(self.kept, RateTable(part.grid, part.starts), self._fronts)
             rows = max(1, AT_ONCE // max(1, len(part.cells)))
             for masks in (every[start : start + rows] for start in range(0, len(every), rows)):
                 place = np.ix_(masks, part.cells)
@@ -110,7 +111,7 @@ class Survey:
             Those of a cell, the bounds of shape (masks, combinations).
         """
         for part in self.cells.parts(SMALL_PART):
-            surveyor = _Surveyor(self._kept, RateTable(part.grid), self._fronts)
+            surveyor = _Surveyor(self.kept, RateTable(part.grid), self._fronts)
             for cell in part.cells[pairs[:, part.cells].any(axis=0)]:
                 masks, members = np.flatnonzero(pairs[:, cell]), self.cells.members(np.array([cell]))
                 start = int(self.cells.starts[cell] - self.cells.starts[part.cells[0]])
@@ -120,13 +121,13 @@ class Survey:
         """Higher bounds on some combinations: tiles of windows leave room for what is unrolled above."""
         found = []
         for part in self.grid.chosen(numbers).parts(SMALL_PART):
-            surveyor = _Surveyor(self._kept, RateTable(part), self._fronts, part.unrolled_above)
+            surveyor = _Surveyor(self.kept, RateTable(part), self._fronts, part.unrolled_above)
             found.append(self._bounded(surveyor, np.array([mask])))
         energies, cycles = (np.concatenate(own, axis=1)[0] for own in zip(*found, strict=True))
         return energies, cycles
 
     def _bounded(self, surveyor: _Surveyor, masks: IntArray, some: slice = EVERYTHING) -> Bounds:
-        if self._stop():
+        if self.stop():
             raise Stopped
         return surveyor.bounds(masks, some)
 

@@ -34,7 +34,7 @@ def few_cells(monkeypatch: pytest.MonkeyPatch, number: int = 3, opened: int = 4)
 
 
 def deep_mapspace(*bounds: int, capacity: int = 64) -> Mapspace:
-    """Four levels that keep what they like, with fanouts between them."""
+    """Four levels that keep everything, with fanouts between them."""
     energies = [AccessEnergy(own, own, own) for own in (20_000, 900, 150, 20)]
     dram, large, small, registers = (StorageLevel(f"level{n}", energy=own) for n, own in enumerate(energies))
     return free_mapspace(

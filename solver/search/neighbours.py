@@ -1,0 +1,146 @@
+"""Bounds on neighbouring levels together, for many subproblems at a time.
+
+The survey bounds the boundary of each level alone. But the tile that costs least at one level often divides
+no cheap tile of the next one. So here pairs of tiles are looked at, at once for all subproblems whose tiles
+and loops between them are the same: only their prices differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from solver.search.goal import Goal
+from solver.search.grid import ROUNDED_DOWN
+from solver.search.lattice import FloatArray, IntArray
+from solver.search.pairs import Level, Rates, TilePairs
+from solver.search.rates import RateTable
+from solver.search.stopping import Stopped
+from solver.search.survey import Survey
+
+SMALLEST_GROUP = 8
+"""Fewer subproblems than this are not worth it."""
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """Subproblems: their places among the keep masks and in the grid, and the survey's bounds.
+
+    Arrays of one shape.
+    """
+
+    masks: IntArray
+    numbers: IntArray
+    energies: FloatArray
+    cycles: FloatArray
+
+    def __len__(self) -> int:
+        """Number of subproblems."""
+        return len(self.masks)
+
+    @classmethod
+    def all_of(cls, several: Iterable[Subjects]) -> Subjects:
+        """Those of several together."""
+        columns = zip(*((own.masks, own.numbers, own.energies, own.cycles) for own in several), strict=True)
+        return cls(*map(np.concatenate, columns))
+
+    def chosen(self, places: IntArray) -> Subjects:
+        """Some of them."""
+        masks, numbers = self.masks[places], self.numbers[places]
+        return Subjects(masks, numbers, self.energies[places], self.cycles[places])
+
+
+class Neighbours:
+    """Raises the survey's bounds on energies, as far as the goal needs it.
+
+    Raises
+    ------
+    Stopped
+        As soon as the survey is.
+    """
+
+    def __init__(self, survey: Survey, goal: Goal) -> None:
+        self._survey = survey
+        self._goal = goal
+        self._space = survey.space
+
+    def alike(self, subjects: Subjects, most: int) -> IntArray:
+        """Places of about `most` subjects that differ from many others in prices only, as to two levels."""
+        groups = [group for level in self._outer_levels for group in self._groups(subjects, level)]
+        groups.sort(key=len, reverse=True)
+        sizes = np.cumsum([0, *map(len, groups)])
+        chosen = groups[: int(np.searchsorted(sizes, most))]
+        return np.unique(np.concatenate(chosen)) if chosen else np.empty(0, dtype=np.int64)
+
+    @property
+    def _outer_levels(self) -> Iterable[int]:
+        """Levels with another one inside, innermost first; nothing is delivered to the outermost level."""
+        return reversed(range(1, len(self._space.levels) - 1))
+
+    def energies(self, subjects: Subjects) -> FloatArray:
+        """Energies at least; where no mapping improves, those at which that is so."""
+        limits = self._goal.energy_limits(subjects.cycles)
+        room = np.maximum(limits - subjects.energies, 0.0)
+        # What pairs add that have no level in common counts together.
+        raised, apart = np.zeros(len(subjects)), np.zeros(len(subjects))
+        for level in self._outer_levels:
+            added = np.zeros(len(subjects))
+            still = np.flatnonzero(raised < room)
+            for group in self._groups(subjects.chosen(still), level):
+                places = still[group]
+                added[places] = self._added(subjects.chosen(places), level, (room - apart)[places])
+            raised, apart = np.maximum(raised, apart + added), raised
+        return np.minimum(subjects.energies + raised * ROUNDED_DOWN, limits)
+
+    def _groups(self, subjects: Subjects, level: int) -> Iterator[IntArray]:
+        """Places of the subjects that have the same tiles at `level` and inside, and loops between."""
+        keys = [self._survey.kept.tenants[own - 1][subjects.masks] for own in (level, level + 1)]
+        unrolled = (level, level + 1) if self._innermost(level + 1) else (level,)
+        keys += [self._survey.grid.choices[own][subjects.numbers] for own in unrolled]
+        _, kinds = np.unique(np.stack(keys), axis=1, return_inverse=True)
+        order = np.argsort(kinds, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)
+        yield from (group for group in groups if len(group) >= SMALLEST_GROUP)
+
+    def _added(self, group: Subjects, level: int, room: FloatArray) -> FloatArray:
+        """By how much more than the survey has it both levels cost, up to `room`."""
+        numbers, columns = np.unique(group.numbers, return_inverse=True)
+        table = RateTable(self._survey.grid.chosen(numbers))
+        outer, inner = (self._rates(group, columns, table, own) for own in (level, level + 1))
+        pairs = self._pairs(group, level)
+        added = np.empty(len(group))
+        # Of those with the same prices most is computed once.
+        order = np.lexsort((room, *outer.per_word))
+        for some in np.split(order, range(pairs.at_once, len(order), pairs.at_once)):
+            if self._survey.stop():
+                raise Stopped
+            grid = self._survey.grid.chosen(group.numbers[some])
+            added[some] = pairs.added(outer.chosen(some), inner.chosen(some), grid, room[some])
+        return added
+
+    def _pairs(self, group: Subjects, level: int) -> TilePairs:
+        space, choices, first = self._space, self._survey.grid.choices, int(group.numbers[0])
+        mask = space.keep_masks[group.masks[0]]
+        outer, inner = (Level(space, own, space.tenants(mask, own)) for own in (level, level + 1))
+        below = int(choices[level + 1][first]) if self._innermost(level + 1) else None
+        return TilePairs(outer, inner, int(choices[level][first]), below)
+
+    def _innermost(self, level: int) -> bool:
+        return level == len(self._space.levels) - 1
+
+    def _rates(self, group: Subjects, columns: IntArray, table: RateTable, level: int) -> Rates:
+        """Energies of what is delivered to `level`; `columns` has the places of the group in the table."""
+        shape = len(self._space.views), len(group)
+        per_word, per_copies = np.zeros(shape), np.zeros(shape)
+        kept = self._survey.kept
+        kinds = kept.kinds[level - 1][group.masks]
+        for kind in np.unique(kinds):
+            those = np.flatnonzero(kinds == kind)
+            for portion in kept.found[level - 1][kind].portions:
+                rate = table.rate(portion, None, kept.chain[portion])
+                assert rate is not None  # every portion takes energy
+                per_word[portion.place, those] = rate.per_word[columns[those]]
+                per_copies[portion.place, those] = rate.per_copies[columns[those]]
+        return Rates(per_word, per_copies)
