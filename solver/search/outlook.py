@@ -96,7 +96,16 @@ class Outlook:
     """Bounds on combinations of spatial classes with all keep masks, known by their places.
 
     In the beginning there are those of cells. The most promising ones are opened, so many at a time: their
-    combinations have bounds of their own. ``closed`` bounds the objective with all others.
+    combinations have bounds of their own. Where many are hopeful, levels of theirs are bounded together.
+
+    Attributes
+    ----------
+    closed
+        Bound on the objective with all combinations of cells that were not opened.
+    joined
+        How often levels were bounded together: how often the order of subproblems may have changed.
+    most_joined
+        Of how many subproblems they are the next time, about.
     """
 
     def __init__(self, survey: Survey, goal: Goal) -> None:
