@@ -133,7 +133,7 @@ class MaskEvidence:
     keep
         Per dataspace, in the problem's order, the storage levels (0 is the outermost) that keep it.
     by_survey, by_lattice, by_branching, by_core
-        Number of classes, by the last step that was needed.
+        Number of classes, by the last step that was needed; bounds on neighbouring levels are the survey's.
     survey_bound
         Least bound of the classes that the survey settles, as the objective counts; None if no tile of
         theirs fits, or if there are none.
