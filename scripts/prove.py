@@ -36,14 +36,14 @@ Ended = namedtuple("Ended", "tile extent loose since")  # a tile whose reuse end
 
 
 class Choice:
-    """Keep sets and spatial factors with limits of energy and cycles; the temporal loops are open.
+    """Keep sets and spatial factors with several limits of energy and cycles; the temporal loops are open.
 
     A point of a nest is known by what is left to iterate outside of it, and since which level each tile has
-    been in place (None: no longer). Tables hold the least cost of all that lies outside of every point; words
-    cost where the reuse of their tile ends. `way` leads outwards through the nodes.
+    been in place (None: no longer). Tables hold the least costs, one for each limit, of all that lies outside
+    of every point; words cost where the reuse of their tile ends. `way` leads outwards through the nodes.
     """
 
-    def __init__(self, space, mask, i, query, low, high, measure):
+    def __init__(self, space, mask, i, query, low, high, measures):
         self.space, self.spaces, self.mask, self.start = space, space.spaces, mask, (None,) * len(mask)
         self.spatial = dict(zip(space.fans, space.spatial[i].tolist()))
         self.bounds = tuple(n // prod(own) for n, *own in zip(space.bounds, *self.spatial.values()))
@@ -51,14 +51,17 @@ class Choice:
         self.reused = [[p for p in own[1:] if space.at[p][v]["temporal_reuse"]] for v, own in enumerate(mask)]
         self.way = [p for p in reversed(range(len(space.nodes))) if p not in self.spatial]
         charges = [(v, *own) for v, kept in enumerate(mask) for own in space.charges(v, kept)]
-        self.aim([(*own[:6], *(int(n[i]) for n in own[6:])) for own in charges], query, low, high, measure)
-        self.limit -= sum(self.charge(v, None, int(space.steps[i])) for v in range(len(mask)))
+        charges = [(*own[:6], *(int(n[i]) for n in own[6:])) for own in charges]
+        aims = [self.aim(charges, query, low, high, own) for own in measures]
+        self.limits, self.prices = np.array([float(limit) for limit, _ in aims]), defaultdict(list)
+        for (v, source, _, _, block, *_, times, first), *pairs in zip(charges, *(own for _, own in aims)):
+            self.prices[v, source].append((times, first, block, *np.transpose(pairs)))
+        self.limits -= sum(self.charge(v, None, int(space.steps[i])) for v in range(len(mask)))
         self.fill()
-        least = self.tables[0][self.start].flat[-1]
-        self.tight = least / self.limit if least < self.limit else inf
+        self.open = (self.tables[0][self.start].reshape(-1, len(aims))[-1] < self.limits).all()
 
     def aim(self, charges, query, low, high, measure):
-        """Set prices and the limit of energy + slope * cycles for mappings with cycles from `low` to `high`.
+        """The limit of energy + slope * cycles for mappings with cycles from `low` to `high`, and its prices.
 
         With a slope of at least edp / (low * high) the sum is largest at an end of the interval. Cycles count
         by the bandwidth `measure`, alone if energy is free. Prices are rounded down to keep sums exact.
@@ -77,13 +80,12 @@ class Choice:
         unit = math.gcd(*chain(*pairs)) or 1
         while inf > top // unit >= EXACT:
             unit *= 2
-        self.limit, self.prices = top // unit + 1 if top < inf else inf, defaultdict(list)
-        for (v, source, _, _, block, *_, times, first), pair in zip(charges, pairs):
-            self.prices[v, source].append((times, first, block, *(float(own // unit) for own in pair)))
+        limit = top // unit + 1 if top < inf else inf
+        return limit, [[float(own // unit) for own in pair] for pair in pairs]
 
     def charge(self, v, source, words):
-        """Cost of the accesses that words delivered into `source` cause."""
-        total = 0.0
+        """Costs of the accesses that words delivered into `source` cause, along a last axis."""
+        total, words = 0.0, np.asarray(words)[..., None]
         for times, first, block, per_block, per_word in self.prices[v, source]:
             count = np.maximum(words * times - first, 0)
             total = total + -(-count // block) * per_block + count * per_word
@@ -94,7 +96,7 @@ class Choice:
         return [prod(own) for own in zip(inside, *(own for q, own in self.spatial.items() if q > p))]
 
     def due(self, v, since, p, inside, left, outer):
-        """Cost of the tiles of `v` in place since level `since` if loops of node `p` end their reuse."""
+        """Costs of the tiles of `v` in place since level `since` if loops of node `p` end their reuse."""
         stride, total = self.extents(p, inside), 0.0
         for c in (c for c in self.reused[v] if p < c <= since):
             words = self.spaces[v].few_words(self.extents(c, inside), stride, left, outer)
@@ -102,13 +104,13 @@ class Choice:
         return total
 
     def boundary(self, p, inside, outer):
-        """Cost of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit."""
+        """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit."""
         extent, (least, most) = self.extents(p, inside), self.space.sizes[p]
         tiles = {v: self.spaces[v].tile(extent) for v, kept in enumerate(self.mask) if p in kept}
         size = sum(tile * self.space.at[p][v]["size"] for v, tile in tiles.items()) + 0 * outer
         once = [v for v in tiles if p != self.mask[v][0] and p not in self.reused[v]]
         cost = sum(self.charge(v, p, outer * tiles[v]) for v in once)
-        return cost + np.where((least <= size) & (size <= most), 0, inf)
+        return cost + np.where((least <= size) & (size <= most), 0, inf)[..., None]
 
     def crossed(self, state, p):
         """The state outside of level `p`: what it keeps is in place from there on."""
@@ -118,10 +120,11 @@ class Choice:
         """Fill the tables, one outside of all nodes and one for each on the way, outermost first."""
         left = np.ix_(*map(divisors, self.bounds))
         outer, inside = prod(left), [n // rest for n, rest in zip(self.bounds, left)]
+        nothing = np.full((*outer.shape, len(self.limits)), inf)
         cells = outer.size * len(self.way) * prod(len(own) + 1 for own in self.reused)
         need(cells < MOST_CELLS, "too many tiles may stay in place", CannotCheckError)
-        self.tables, table = [], defaultdict(lambda: inf + 0.0 * outer)
-        table[self.start] = np.where(outer == 1, 0, inf)
+        self.tables, table = [], defaultdict(lambda: nothing)
+        table[self.start] = np.where(outer[..., None] == 1, 0, nothing)
         for p in (-1, *reversed(self.way)):
             outside, table, store = table, {}, p in self.space.stores
             states = [[None, *(c for c in own if c > p)] for own in self.reused]
@@ -169,12 +172,12 @@ class Choice:
             yield Point(at.i, left, state, at.paid, (*at.ended, *ended), (*at.nest, (d, f, stride[d])), loops)
 
     def spent(self, at, ended):
-        """Cost so far, and of `ended` tiles at the least: exact for loops so far, few words for others."""
+        """Costs so far, and of `ended` tiles at the least: exact for loops so far, few words for others."""
         total, outer = at.paid, prod(at.left)
         for (v, c), extent, loose, since in ended:
             tile, words = self.spaces[v].tile(extent), self.spaces[v].delivered(extent, at.nest[since:], True)
             few = tile * (outer // prod(at.left[d] for d in loose))
-            total += self.charge(v, c, (words - tile) * outer + few)
+            total = total + self.charge(v, c, (words - tile) * outer + few)
         return total
 
     def settled(self, at):
@@ -190,28 +193,31 @@ class Choice:
         return (*at[:3], frozenset(at.loops[self.way[at.i]].items()), *ended)
 
     def search(self, query):
-        """The cost of a mapping that satisfies the query, None if none does, of all nests within the limit.
+        """The cost of a mapping that satisfies the query, None if none does, of all nests within the limits.
 
-        At first, of nests with the same future only the cheapest goes on: that decides, unless one within the
-        limit does not satisfy the query.
+        At first, of nests with the same future only those go on that no other undercuts in all costs: that
+        decides, unless one within the limits does not satisfy the query.
         """
         spatial = [dict(enumerate(self.spatial.get(p, ()))) for p in range(len(self.space.nodes))]
         for every in (False, True):
             seen, missed, budget = {}, False, MOST_NESTS
-            stack = [Point(0, self.bounds, self.start, 0.0, (), (), spatial)]
+            stack = [Point(0, self.bounds, self.start, np.zeros(len(self.limits)), (), (), spatial)]
             while stack:
                 self.space.in_time()
                 at = self.settled(stack.pop())
                 spent, cell = self.spent(at, at.ended), tuple(map(dict.get, self.place, at.left))
-                if spent + self.tables[at.i][at.state][cell] >= self.limit:
+                if (spent + self.tables[at.i][at.state][cell] >= self.limits).any():
                     continue
                 if at.i == len(self.way):
                     cost = self.space.price(at.loops, self.mask)
                     if cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items()):
                         return cost
                     missed = True
-                elif every or seen.get(self.future(at), inf) > spent:
-                    budget, seen[self.future(at)] = budget - 1, spent
+                    continue
+                known = seen.setdefault(self.future(at), [])
+                if every or not any((own <= spent).all() for own in known):
+                    known.append(spent)
+                    budget -= 1
                     need(budget, "too many nests are left open by the bounds", CannotCheckError)
                     stack += self.grown(at)
             if not missed:
@@ -224,12 +230,11 @@ def decide(query, low, high, measure, *choice):
     choice[0].in_time()
     if low > high:
         return None
-    found = [Choice(*choice, query, low, high, own) for own in {None, measure}]
-    best = max(found, key=lambda own: own.tight)
-    if best.tight == inf:
+    found = Choice(*choice, query, low, high, [*{None, measure}])
+    if not found.open:
         return None
     if query.edp == inf or not 1.05 * low < high < inf:
-        return best.search(query)
+        return found.search(query)
     middle = math.isqrt(low * high)
     lower = decide(query, low, middle, measure, *choice)
     return lower or decide(query, middle + 1, high, measure, *choice)
