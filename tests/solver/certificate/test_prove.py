@@ -15,6 +15,7 @@ from solver.certificate import canonical_sha256, certificate
 from tests.bruteforce import enumerate_mappings, objective_value, optima
 from tests.conftest import REPOSITORY
 from tests.solver.certificate.checker import certified, digested, prove, solved, verdict
+from tests.solver.search.test_real_designs import DESIGNS, design
 from tests.solver.search.unusual import register_mapspaces, unusual_mapspaces, with_signs
 from tests.strategies import mapspaces, random_mapspaces
 
@@ -261,3 +262,10 @@ def test_shipped_layers(architecture, layer, tmp_path):
     document = certified(load_timeloop(files).mapspace, "edp")
     assert verdict(document, tmp_path)[0] == "VALID"
     assert len(json.dumps(document)) < 5_000_000
+
+
+def test_edp_that_neither_energy_nor_cycles_decide_alone(tmp_path):
+    if not DESIGNS.exists():
+        pytest.skip("the reference designs in ../shared are absent")
+    document = certified(design("simple_output_stationary", "resnet18/01.yaml"), "edp")
+    assert verdict(document, tmp_path)[0] == "VALID"
