@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter
 from fractions import Fraction
-from functools import cache, reduce
+from functools import cache, lru_cache, reduce
 from itertools import chain, product
 from math import inf, prod
 
@@ -79,6 +79,7 @@ class Dataspace:
         both = [np.maximum(n - abs(step), 0) for n, step in zip(self.lengths(extent), move)]
         return self.tile(extent) - prod(both)
 
+    @lru_cache(1 << 18)
     def delivered(self, extent, loops, reuse):
         """Words delivered to a tile of `extent`: the first tile, and what each loop outside of it brings."""
         words = tile = self.tile(extent)
@@ -263,17 +264,17 @@ class Space:
 
     def price(self, loops, mask):
         """The exact energy, cycles and product of both of a mapping, and whether its tiles fit."""
-        extents, nest = [[1 for _ in self.every]], []
+        extents, nest = [(1,) * len(self.bounds)], []
         for own in reversed(loops):
             nest.insert(0, tuple((d, n, extents[0][d]) for d, n in own.items()))
-            extents.insert(0, [x * own.get(d, 1) for d, x in enumerate(extents[0])])
+            extents.insert(0, tuple(x * own.get(d, 1) for d, x in enumerate(extents[0])))
         used = {p: prod(loops[p].values()) for p in self.fans}
         steps = self.computes // prod(used.values())
         energy, counts, sizes = self.arithmetic, Counter(), Counter()
         for v, (space, kept) in enumerate(zip(self.spaces, mask)):
             tile, words, part = [space.tile(x) for x in extents], {None: steps}, {}
             for p in kept:
-                above = [loop for q in reversed(range(p)) if q not in used for loop in nest[q]]
+                above = tuple(loop for q in reversed(range(p)) if q not in used for loop in nest[q])
                 words[p] = space.delivered(extents[p], above, self.at[p][v]["temporal_reuse"])
                 part[p] = reduce(lambda n, q: n * tile[q + 1] // tile[q], [q for q in used if q < p], tile[0])
                 sizes[p] += tile[p] * self.at[p][v]["size"]
