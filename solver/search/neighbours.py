@@ -67,12 +67,17 @@ class Neighbours:
         self._space = survey.space
 
     def alike(self, subjects: Subjects, most: int) -> IntArray:
-        """Places of about `most` subjects that differ from many others in prices only, as to two levels."""
+        """Places of at most `most` subjects that differ from many others in prices only, as to two levels."""
         groups = [group for level in self._outer_levels for group in self._groups(subjects, level)]
-        groups.sort(key=len, reverse=True)
-        sizes = np.cumsum([0, *map(len, groups)])
-        chosen = groups[: int(np.searchsorted(sizes, most))]
-        return np.unique(np.concatenate(chosen)) if chosen else np.empty(0, dtype=np.int64)
+        chosen: IntArray = np.empty(0, dtype=np.int64)
+        for group in sorted(groups, key=len, reverse=True):
+            left = most - len(chosen)
+            if left < SMALLEST_GROUP:
+                break
+            # Of a larger group some from everywhere: they tell whether the others are worth it.
+            spread = group if len(group) <= left else group[np.arange(left) * len(group) // left]
+            chosen = np.union1d(chosen, spread)
+        return chosen
 
     @property
     def _outer_levels(self) -> Iterable[int]:

@@ -105,7 +105,7 @@ class Outlook:
     joined
         How often levels were bounded together: how often the order of subproblems may have changed.
     most_joined
-        Of how many subproblems they are the next time, about.
+        Of how many subproblems they are the next time, at most.
     """
 
     def __init__(self, survey: Survey, goal: Goal) -> None:

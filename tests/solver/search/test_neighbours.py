@@ -139,14 +139,16 @@ def test_bounds_do_not_depend_on_what_is_computed_together(monkeypatch: pytest.M
     np.testing.assert_allclose(Neighbours(survey, goal).energies(subjects), subjects.energies, rtol=1e-12)
 
 
-def test_groups_are_large_ones_first():
+def test_no_more_are_bounded_together_than_asked_for():
     survey = Survey(SearchSpace(tight_mapspace()))
     subjects = all_subjects(survey)
     joined = Neighbours(survey, Goal("energy", incumbent=HUGE))
-    few, more = (joined.alike(subjects, most) for most in (1, 400))
-    assert neighbours.SMALLEST_GROUP <= len(few) < len(more) < len(subjects)
-    np.testing.assert_array_equal(more[: len(few)], few)
-    assert len(joined.alike(subjects.chosen(few[: neighbours.SMALLEST_GROUP - 1]), 1000)) == 0
+    assert len(joined.alike(subjects, neighbours.SMALLEST_GROUP - 1)) == 0
+    few, many = (joined.alike(subjects, most) for most in (neighbours.SMALLEST_GROUP, 400))
+    # Of the largest group, which has 88, some from everywhere.
+    np.testing.assert_array_equal(few, np.arange(0, 88, 11))
+    assert len(np.unique(many)) == len(many) == 400
+    assert len(joined.alike(subjects.chosen(np.arange(neighbours.SMALLEST_GROUP - 1)), 1000)) == 0
 
 
 def test_it_hears_that_it_must_stop():
