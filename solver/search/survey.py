@@ -157,6 +157,7 @@ class _Surveyor:
         busy = np.broadcast_to(self._table.steps[some], (len(masks), len(self._table.steps[some])))
         for number in range(len(resources(self.space.levels))):
             busy = np.maximum(busy, self._total(masks, some, number) * ROUNDED_DOWN)
+        busy = np.ceil(busy)  # The cost model counts whole cycles.
         fixed = float(self.space.problem.computes * self.space.architecture.compute.energy)
         energies = self._total(masks, some, None) + fixed
         if self._table.leak_per_cycle.any():

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 
@@ -231,3 +232,14 @@ def test_steps_that_doubles_do_not_hold():
     assert float(sub.steps) + 3.0 > float(sub.steps + 3)
     _, cycles = sub.costs(np.array([0]), sub.constant, np.array([0.0]))
     assert cycles[0] == float(sub.least_cycles)
+
+
+def test_bounds_on_the_cycles_are_whole():
+    """The cost model rounds cycles up: a bound a hair below a whole number would leave every tie open."""
+    dram = StorageLevel("dram", read_bandwidth=Fraction(2, 3))
+    mapspace = free_mapspace(matmul(4, 4, 4), dram)
+    _, cycles = Survey(SearchSpace(mapspace)).overview
+    costs = {
+        evaluate(mapspace.problem, mapspace.architecture, own).cycles for own in enumerate_mappings(mapspace)
+    }
+    assert cycles[0, 0] == min(costs) > 64
