@@ -29,7 +29,7 @@ from prove_space import EXACT, SLACK, CannotCheckError, InvalidError, Space, div
 FORMAT = "tilewright certificate 4"
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
-MOST_CELLS, MOST_NESTS = 1 << 27, 1 << 20
+MOST_ENTRIES, MOST_NESTS = 1 << 28, 1 << 20
 Query = namedtuple("Query", "energy latency edp", defaults=(inf,) * 3)  # asks for a mapping within all
 Point = namedtuple("Point", "i left state paid ended nest loops")  # of a nest that is built outwards
 Ended = namedtuple("Ended", "tile extent loose since")  # a tile whose reuse ended at a place in the nest
@@ -121,8 +121,8 @@ class Choice:
         left = np.ix_(*map(divisors, self.bounds))
         outer, inside = prod(left), [n // rest for n, rest in zip(self.bounds, left)]
         nothing = np.full((*outer.shape, len(self.limits)), inf)
-        cells = outer.size * len(self.way) * prod(len(own) + 1 for own in self.reused)
-        need(cells < MOST_CELLS, "too many tiles may stay in place", CannotCheckError)
+        entries = nothing.size * len(self.way) * prod(len(own) + 1 for own in self.reused)
+        need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
         self.tables, table = [], defaultdict(lambda: nothing)
         table[self.start] = np.where(outer[..., None] == 1, 0, nothing)
         for p in (-1, *reversed(self.way)):
@@ -225,19 +225,23 @@ class Choice:
         return None
 
 
-def decide(query, low, high, measure, *choice):
-    """The cost of a mapping with cycles from `low` to `high` that satisfies the query, None if none does."""
+def decide(query, low, high, measures, *choice):
+    """The cost of a mapping with cycles from `low` to `high` that satisfies the query, None if none does.
+
+    Tables of the first two `measures` are enough nearly everywhere.
+    """
     choice[0].in_time()
     if low > high:
         return None
-    found = Choice(*choice, query, low, high, [*{None, measure}])
-    if not found.open:
-        return None
+    for few in dict.fromkeys((measures[:2], measures)):
+        found = Choice(*choice, query, low, high, few)
+        if not found.open:
+            return None
     if query.edp == inf or not 1.05 * low < high < inf:
         return found.search(query)
     middle = math.isqrt(low * high)
-    lower = decide(query, low, middle, measure, *choice)
-    return lower or decide(query, middle + 1, high, measure, *choice)
+    lower = decide(query, low, middle, measures, *choice)
+    return lower or decide(query, middle + 1, high, measures, *choice)
 
 
 def refute(space, query):
@@ -253,9 +257,9 @@ def refute(space, query):
             low, high = max(int(space.steps[i]) + space.latency, math.ceil(cycles[i])), query.latency
             if query.edp < inf and energy[i] > 0:
                 high = min(high, int(query.edp / energy[i] * (1 + SLACK)) + 1)
-            slowest = kinds[np.argmax([own[i] for own in slow])] if kinds else None
-            measure = slowest if min(query.latency, query.edp) < inf else None
-            found = decide(query, low, high if kinds else min(low, high), measure, space, mask, i)
+            loads = {kind: own[i] for kind, own in zip(kinds, slow) if min(query.latency, query.edp) < inf}
+            measures = (None, *sorted(loads, key=loads.get, reverse=True))
+            found = decide(query, low, high if kinds else min(low, high), measures, space, mask, i)
             if found:
                 return found
     return None

@@ -264,8 +264,10 @@ def test_shipped_layers(architecture, layer, tmp_path):
     assert len(json.dumps(document)) < 5_000_000
 
 
-def test_edp_that_neither_energy_nor_cycles_decide_alone(tmp_path):
+@pytest.mark.parametrize("layer", ["resnet18/01.yaml", "resnet18/05.yaml"])
+def test_edp_that_neither_energy_nor_cycles_decide_alone(layer, tmp_path):
+    """The second one is decided by a bandwidth that is not the one with the highest floor."""
     if not DESIGNS.exists():
         pytest.skip("the reference designs in ../shared are absent")
-    document = certified(design("simple_output_stationary", "resnet18/01.yaml"), "edp")
+    document = certified(design("simple_output_stationary", layer), "edp")
     assert verdict(document, tmp_path)[0] == "VALID"
