@@ -69,15 +69,15 @@ class Neighbours:
     def alike(self, subjects: Subjects, most: int) -> IntArray:
         """Places of at most `most` subjects that differ from many others in prices only, as to two levels."""
         groups = [group for level in self._outer_levels for group in self._groups(subjects, level)]
-        chosen: IntArray = np.empty(0, dtype=np.int64)
+        chosen, left = np.zeros(len(subjects), dtype=np.bool_), most
         for group in sorted(groups, key=len, reverse=True):
-            left = most - len(chosen)
             if left < SMALLEST_GROUP:
                 break
             # Of a larger group some from everywhere: they tell whether the others are worth it.
             spread = group if len(group) <= left else group[np.arange(left) * len(group) // left]
-            chosen = np.union1d(chosen, spread)
-        return chosen
+            left -= int(np.count_nonzero(~chosen[spread]))
+            chosen[spread] = True
+        return np.flatnonzero(chosen)
 
     @property
     def _outer_levels(self) -> Iterable[int]:
@@ -104,10 +104,13 @@ class Neighbours:
         keys = [self._survey.kept.tenants[own - 1][subjects.masks] for own in (level, level + 1)]
         unrolled = (level, level + 1) if self._innermost(level + 1) else (level,)
         keys += [self._survey.grid.choices[own][subjects.numbers] for own in unrolled]
-        _, kinds = np.unique(np.stack(keys), axis=1, return_inverse=True)
-        order = np.argsort(kinds, kind="stable")
-        groups = np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)
-        yield from (group for group in groups if len(group) >= SMALLEST_GROUP)
+        # Short types are sorted by their digits.
+        short = [key.astype(np.min_scalar_type(key.max(initial=0))) for key in keys]
+        order = np.lexsort(short)
+        differ = np.any([np.diff(key[order]) != 0 for key in short], axis=0)
+        starts = np.concatenate([[0], np.flatnonzero(differ) + 1, [len(order)]])
+        large = np.flatnonzero(np.diff(starts) >= SMALLEST_GROUP)
+        yield from (order[starts[n] : starts[n + 1]] for n in large)
 
     def _added(self, group: Subjects, level: int, room: FloatArray) -> FloatArray:
         """By how much more than the survey has it both levels cost, up to `room`."""
