@@ -20,6 +20,9 @@ from solver.search.survey import Survey
 FIRST_ALONE = 16
 """Subproblems of a keep mask that are bounded one by one, before groups of the others are."""
 
+FIRST_LOOSELY = 64
+"""Subproblems and groups of all keep masks that are bounded, before all others are surveyed closely."""
+
 SMALLEST_GROUP = 3
 """Fewer subproblems than this are bounded one by one."""
 
@@ -155,7 +158,9 @@ class Agenda:
     def _of_mask(self, mask: int, numbers: IntArray) -> Iterator[Turn]:
         """Candidates of a mask by rising bounds: subproblems, and where these are many groups of them."""
         rest = _Rest(self.outlook, mask, numbers)
-        for _ in range(FIRST_ALONE):
+        for number in range(FIRST_ALONE):
+            if number == 0 and self._trials.total() >= FIRST_LOOSELY:
+                rest.look_closely()
             if not self._left(rest):
                 return
             yield self._turn(mask, rest.pop())

@@ -7,13 +7,14 @@ there are few of those; so thousands of spatial choices are bounded by a few mat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 
 import numpy as np
 
 from model.cost.prices import network_latency
 from solver.search.cells import Cells, alone, cells
+from solver.search.fewest import NO_TILE, FewestBelow, Tenancy, fewest_words
 from solver.search.goal import rounded_down
 from solver.search.grid import LARGEST_EXACT, ROUNDED_DOWN, SpatialGrid, spatial_grid
 from solver.search.lattice import BoolArray, FloatArray, IntArray
@@ -21,9 +22,6 @@ from solver.search.prices import resources
 from solver.search.rates import Kept, KeptLevels, Measure, Rate, RateTable
 from solver.search.space import SearchSpace
 from solver.search.stopping import Stop, Stopped, never
-
-NO_TILE = np.iinfo(np.int64).max
-"""Stands for the words of no tile."""
 
 CHUNK = 4_000_000
 """Entries of a product that are looked at together."""
@@ -79,6 +77,10 @@ class Survey:
         return cells(self.grid, min(number, MOST_CELLS), self.stop)
 
     @cached_property
+    def _fewest_below(self) -> FewestBelow:
+        return FewestBelow(self.grid)
+
+    @cached_property
     def kept(self) -> KeptLevels:
         """What each level keeps, mask by mask."""
         return KeptLevels(self.space, self.stop)
@@ -118,10 +120,13 @@ class Survey:
                 yield masks, members, self._bounded(surveyor, masks, slice(start, start + len(members)))
 
     def closer(self, mask: int, numbers: IntArray) -> Bounds:
-        """Higher bounds on some combinations: tiles of windows leave room for what is unrolled above."""
+        """Higher bounds on some combinations: tiles of windows go together with what is unrolled above."""
         found = []
-        for part in self.grid.chosen(numbers).parts(SMALL_PART):
-            surveyor = _Surveyor(self.kept, RateTable(part), self._fronts, part.unrolled_above)
+        for part in (
+            numbers[start : start + SMALL_PART] for start in range(0, max(1, len(numbers)), SMALL_PART)
+        ):
+            fewest = partial(self._fewest_below.words, part)
+            surveyor = _Surveyor(self.kept, RateTable(self.grid.chosen(part)), self._fronts, fewest)
             found.append(self._bounded(surveyor, np.array([mask])))
         energies, cycles = (np.concatenate(own, axis=1)[0] for own in zip(*found, strict=True))
         return energies, cycles
@@ -143,13 +148,13 @@ class _Surveyor:
         kept: KeptLevels,
         table: RateTable,
         fronts: Fronts,
-        unrolled_above: Sequence[IntArray] | None = None,
+        fewest: Callable[[int, Tenancy], IntArray] | None = None,
     ) -> None:
         self._kept = kept
         self._table = table
         self.space = table.space
         self._fronts = fronts
-        self._unrolled_above = unrolled_above
+        self._fewest = partial(fewest_words, table.space) if fewest is None else fewest
         self._paid: dict[tuple[Kept, Measure], FloatArray] = {}
 
     def bounds(self, masks: IntArray, some: slice) -> Bounds:
@@ -195,7 +200,7 @@ class _Surveyor:
 
     def _delivered(self, kept: Kept, rates: dict[int, Rate]) -> FloatArray:
         """Least cost of what is delivered to a level, over tiles and classes."""
-        fewest = {place: self._fewest(place, kept) for place in rates}
+        fewest = {place: self._fewest(place, (kept.level, kept.tenants)) for place in rates}
         once = {place: rate.per_copies * fewest[place] for place, rate in rates.items()}
         best = np.full(len(self._table), np.inf)
         for members in self.space.reuse_classes:
@@ -217,24 +222,6 @@ class _Surveyor:
     def _unreused_words(self, place: int, level: int) -> FloatArray:
         irrelevant = self.space.tables[place].irrelevant_tiles
         return (self._relevant(place, level) * irrelevant).astype(np.float64)
-
-    def _fewest(self, place: int, kept: Kept) -> IntArray:
-        """Fewest words of all instances that deliver a dataspace once, over the tiles that fit."""
-        if self._unrolled_above is None:
-            tiles = self.space.feasible(kept.level, kept.tenants)
-            least: IntArray = self._relevant(place, kept.level)[tiles].min(keepdims=True)
-            return least
-        key = ("fewest", place, kept.level, kept.tenants)
-        table = self.space.memo(key, lambda: self._fewest_within(place, kept))
-        largest = self.space.lattice.size - 1 - self._unrolled_above[kept.level]
-        return table[largest]
-
-    def _fewest_within(self, place: int, kept: Kept) -> IntArray:
-        """The same per lattice vector that the tiles have to divide; `NO_TILE` where none does."""
-        tiles = self.space.feasible(kept.level, kept.tenants)
-        table = np.full(self.space.lattice.size, NO_TILE, dtype=np.int64)
-        table[tiles] = self._relevant(place, kept.level)[tiles]
-        return self.space.lattice.least_of_divisors(table)
 
     def _front(self, kept: Kept, places: frozenset[int]) -> FloatArray:
         """Traffic of the tiles that fit and that no other tile undercuts, shape (places, tiles)."""

@@ -197,8 +197,9 @@ def test_closer_bounds_leave_room_for_what_is_unrolled_above():
     unrolled = {survey.grid.spatial(n)[0].windows: n for n in range(len(survey.grid))}
     numbers = np.array([unrolled[windows] for windows in ((1, 1, 1, 1), (4, 1, 1, 1), (4, 4, 1, 1))])
     energies, closer = survey.overview[0][0, numbers], survey.closer(0, numbers)[0]
-    # Windows slide along one axis: along the other one there are four tiles of 3 + 3 words, and not 15 words.
-    assert closer - energies == pytest.approx([0, 0, (4 * 6 - 15) * 15 * 200])
+    # Of the 15 words along an axis, each of four children needs 3 + 3 of its own.
+    own = 4 * 6
+    assert closer - energies == pytest.approx([0, (own * 15 - 15 * 15) * 200, (own * own - 15 * 15) * 200])
 
 
 def test_spatial_choices_are_mostly_ruled_out_at_once():
