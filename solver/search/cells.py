@@ -45,20 +45,18 @@ class Cells:
         """Combinations of each cell."""
         return np.diff(self.starts, append=len(self.numbers))
 
-    def members(self, chosen: IntArray) -> IntArray:
-        """The combinations of some of the cells, cell by cell."""
-        if self.single:
-            return self.numbers[chosen]
-        pairs = zip(self.starts[chosen], self.sizes[chosen], strict=True)
-        parts = [self.numbers[start : start + size] for start, size in pairs]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    def spread(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
+        """The combinations of some of the cells, cell by cell: places in `chosen`, and in `numbers`."""
+        sizes = self.sizes[chosen]
+        skipped = self.starts[chosen] - np.cumsum(sizes) + sizes
+        return np.repeat(np.arange(len(chosen)), sizes), np.repeat(skipped, sizes) + np.arange(sizes.sum())
 
     def parts(self, size: int) -> Iterator[Part]:
         """All cells in parts of about `size` combinations; one part if there are none."""
         cuts = np.flatnonzero(np.diff(self.starts // size)) + 1
         for own in np.split(np.arange(len(self)), cuts):
             starts = None if self.single else self.starts[own] - self.starts[own[0]]
-            yield Part(own, self.grid.chosen(self.members(own)), starts)
+            yield Part(own, self.grid.chosen(self.numbers[self.spread(own)[1]]), starts)
 
 
 @dataclass(frozen=True)

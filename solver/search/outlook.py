@@ -226,10 +226,9 @@ class Outlook:
         for masks, members, (energies, cycles) in self._survey.opened(chosen):
             values = self._goal.values(energies, cycles)
             hopeful = values < self.limit
-            rows, columns = np.nonzero(hopeful)
             bounds = values[hopeful], energies[hopeful], cycles[hopeful]
-            found.append((masks[rows], members[columns], *bounds))
-            settled[masks] = np.minimum(settled[masks], np.where(hopeful, np.inf, values).min(axis=1))
+            found.append((masks[hopeful], members[hopeful], *bounds))
+            np.minimum.at(settled, masks[~hopeful], values[~hopeful])
         masks, *known = (np.concatenate(own) for own in zip(*found, strict=True))
         order = np.argsort(masks, kind="stable")
         parts = np.split(order, np.searchsorted(masks[order], np.arange(1, len(chosen))))

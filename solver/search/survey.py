@@ -7,8 +7,8 @@ there are few of those; so thousands of spatial choices are bounded by a few mat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial, reduce
 
 import numpy as np
 
@@ -100,7 +100,7 @@ class Survey:
         return energies, cycles
 
     def opened(self, pairs: BoolArray) -> Iterator[tuple[IntArray, IntArray, Bounds]]:
-        """Bounds on all combinations of some cells with some masks each: cell by cell.
+        """Bounds on all combinations of some cells with some masks each.
 
         Parameters
         ----------
@@ -110,14 +110,18 @@ class Survey:
         Yields
         ------
         masks, combinations, bounds
-            Those of a cell, the bounds of shape (masks, combinations).
+            Arrays of one shape, an entry per mask and combination.
         """
-        for part in self.cells.parts(SMALL_PART):
+        cells = self.cells
+        for part in (part for part in cells.parts(SMALL_PART) if pairs[:, part.cells].any()):
             surveyor = _Surveyor(self.kept, RateTable(part.grid), self._fronts)
-            for cell in part.cells[pairs[:, part.cells].any(axis=0)]:
-                masks, members = np.flatnonzero(pairs[:, cell]), self.cells.members(np.array([cell]))
-                start = int(self.cells.starts[cell] - self.cells.starts[part.cells[0]])
-                yield masks, members, self._bounded(surveyor, masks, slice(start, start + len(members)))
+            masks, chosen = np.nonzero(pairs[:, part.cells])
+            ends = np.cumsum(cells.sizes[part.cells[chosen]])
+            cuts = np.searchsorted(ends, np.arange(AT_ONCE, ends[-1], AT_ONCE))
+            for some in filter(len, np.split(np.arange(len(masks)), cuts)):
+                own, places = cells.spread(part.cells[chosen[some]])
+                rows, columns = masks[some][own], places - cells.starts[part.cells[0]]
+                yield rows, cells.numbers[places], self._bounded(surveyor, rows, columns)
 
     def closer(self, mask: int, numbers: IntArray) -> Bounds:
         """Higher bounds on some combinations: tiles of windows go together with what is unrolled above."""
@@ -131,10 +135,10 @@ class Survey:
         energies, cycles = (np.concatenate(own, axis=1)[0] for own in zip(*found, strict=True))
         return energies, cycles
 
-    def _bounded(self, surveyor: _Surveyor, masks: IntArray, some: slice = EVERYTHING) -> Bounds:
+    def _bounded(self, surveyor: _Surveyor, masks: IntArray, cells: slice | IntArray = EVERYTHING) -> Bounds:
         if self.stop():
             raise Stopped
-        return surveyor.bounds(masks, some)
+        return surveyor.bounds(masks, cells)
 
 
 class _Surveyor:
@@ -157,27 +161,32 @@ class _Surveyor:
         self._fewest = partial(fewest_words, table.space) if fewest is None else fewest
         self._paid: dict[tuple[Kept, Measure], FloatArray] = {}
 
-    def bounds(self, masks: IntArray, some: slice) -> Bounds:
-        """Lower bounds on energy and cycles for some cells of the table, shape (masks, cells)."""
-        busy = np.broadcast_to(self._table.steps[some], (len(masks), len(self._table.steps[some])))
-        for number in range(len(resources(self.space.levels))):
-            busy = np.maximum(busy, self._total(masks, some, number) * ROUNDED_DOWN)
-        busy = np.ceil(busy)  # The cost model counts whole cycles.
+    def bounds(self, masks: IntArray, cells: slice | IntArray) -> Bounds:
+        """Lower bounds on energy and cycles.
+
+        For a slice of the table's cells of shape (masks, cells); else each mask has a cell of its own.
+        """
+        table, found = self._table, [_numbered(kinds[masks]) for kinds in self._kept.kinds]
         fixed = float(self.space.problem.computes * self.space.architecture.compute.energy)
-        energies = self._total(masks, some, None) + fixed
-        if self._table.leak_per_cycle.any():
-            energies += self._table.leak_per_cycle[some] * np.where(np.isfinite(busy), busy, 0.0)
+        energies = self._total(found, cells, None) + fixed
+        busy = np.broadcast_to(table.steps[cells], energies.shape)
+        for number in range(len(resources(self.space.levels))):
+            busy = np.maximum(busy, self._total(found, cells, number) * ROUNDED_DOWN)
+        busy = np.ceil(busy)  # The cost model counts whole cycles.
+        if table.leak_per_cycle.any():
+            energies += table.leak_per_cycle[cells] * np.where(np.isfinite(busy), busy, 0.0)
         cycles = busy + rounded_down(network_latency(self.space.architecture))
         cycles = np.where(cycles < LARGEST_EXACT, cycles, np.nextafter(cycles, 0.0))
         return energies * np.where(energies > 0, ROUNDED_DOWN, 1.0), cycles
 
-    def _total(self, masks: IntArray, some: slice, measure: Measure) -> FloatArray:
+    def _total(self, found: Sequence[_Numbered], cells: slice | IntArray, measure: Measure) -> FloatArray:
         """Least cost of the words of all actions, boundary by boundary."""
-        total = np.zeros((len(masks), len(self._table.steps[some])))
-        for kinds, found in zip(self._kept.kinds, self._kept.found, strict=True):
-            own, places = np.unique(kinds[masks], return_inverse=True)
-            total += np.stack([self._cost(found[kind], measure)[some] for kind in own])[places]
-        return total
+        boundaries = zip(found, self._kept.found, strict=True)
+        costs = (
+            np.stack([self._cost(kept[kind], measure) for kind in kinds])[rows, cells]
+            for (kinds, rows), kept in boundaries
+        )
+        return reduce(np.add, costs)
 
     def _cost(self, kept: Kept, measure: Measure) -> FloatArray:
         if (kept, measure) not in self._paid:
@@ -231,6 +240,15 @@ class _Surveyor:
             traffic = [self._unreused_words(p, kept.level)[tiles] for p in sorted(places)]
             self._fronts[key] = pareto_front(np.stack(traffic, axis=1)).T.copy()
         return self._fronts[key]
+
+
+_Numbered = tuple[IntArray, IntArray]
+"""Kinds that there are, and the place of each one's among them."""
+
+
+def _numbered(kinds: IntArray) -> _Numbered:
+    there = np.flatnonzero(np.bincount(kinds))
+    return there, np.searchsorted(there, kinds)
 
 
 def _least_product(weights: FloatArray, front: FloatArray) -> FloatArray:

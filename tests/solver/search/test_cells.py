@@ -9,8 +9,9 @@ from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.mapspace import Mapspace
 from solver.result import Options, Status, Termination
 from solver.search import agenda, map_einsum, outlook, survey
-from solver.search.cells import alone, cells
+from solver.search.cells import Cells, alone, cells
 from solver.search.goal import Goal
+from solver.search.lattice import IntArray
 from solver.search.outlook import Outlook
 from solver.search.space import SearchSpace
 from solver.search.stopping import Stopped, never
@@ -57,7 +58,7 @@ def test_cells_are_parts_of_similar_size(most: int):
             continue
         found = cells(grid, most, never)
         assert len(found) == min(most, len(grid))
-        members = [found.members(np.array([cell])) for cell in range(len(found))]
+        members = [members_of(found, cell) for cell in range(len(found))]
         assert sorted(np.concatenate(members)) == list(range(len(grid)))
         assert [len(own) for own in members] == found.sizes.tolist()
         parts = list(found.parts(4))
@@ -70,13 +71,18 @@ def test_a_cell_may_be_one_combination():
     single, several = alone(grid), cells(grid, 2, never)
     assert single.single
     assert not several.single
-    np.testing.assert_array_equal(single.members(np.array([0, len(grid) - 1])), [0, len(grid) - 1])
+    np.testing.assert_array_equal(single.spread(np.array([0, len(grid) - 1])), [[0, 1], [0, len(grid) - 1]])
 
 
 def test_cells_are_not_made_after_a_stop():
     grid = Survey(SearchSpace(deep_mapspace(12, 12, 12))).grid
     with pytest.raises(Stopped):
         cells(grid, 2, lambda: True)
+
+
+def members_of(several: Cells, cell: int) -> IntArray:
+    """The combinations of a cell."""
+    return several.numbers[several.spread(np.array([cell]))[1]]
 
 
 def hold_cells(mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -90,13 +96,13 @@ def hold_cells(mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch) -> int:
         every = np.ones(bounds[0].shape, dtype=np.bool_)
         opened = list(coarse.opened(every))
     for cell in range(len(coarse.cells)):
-        members = coarse.cells.members(np.array([cell]))
+        members = members_of(coarse.cells, cell)
         for least, whole in zip(bounds, (energies, cycles), strict=True):
             assert np.all(least[:, cell] * (1 - 1e-12) <= whole[:, members].min(axis=1))
     for masks, members, found in opened:
-        place = np.ix_(masks, members)
+        place = masks, members
         np.testing.assert_allclose(found, (energies[place], cycles[place]), rtol=1e-12)
-    assert not opened or sum(members.size for _, members, _ in opened) == len(direct.grid)
+    assert not opened or sum(members.size for _, members, _ in opened) == energies.size
     return int((coarse.cells.sizes > 1).sum())
 
 
