@@ -45,30 +45,43 @@ class Cells:
         """Combinations of each cell."""
         return np.diff(self.starts, append=len(self.numbers))
 
-    def spread(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
-        """The combinations of some of the cells, cell by cell: places in `chosen`, and in `numbers`."""
-        sizes = self.sizes[chosen]
-        skipped = self.starts[chosen] - np.cumsum(sizes) + sizes
-        return np.repeat(np.arange(len(chosen)), sizes), np.repeat(skipped, sizes) + np.arange(sizes.sum())
-
-    def parts(self, size: int) -> Iterator[Part]:
-        """All cells in parts of about `size` combinations; one part if there are none."""
-        cuts = np.flatnonzero(np.diff(self.starts // size)) + 1
-        for own in np.split(np.arange(len(self)), cuts):
-            starts = None if self.single else self.starts[own] - self.starts[own[0]]
-            yield Part(own, self.grid.chosen(self.numbers[self.spread(own)[1]]), starts)
+    def parts(self, size: int, chosen: IntArray | None = None) -> Iterator[Part]:
+        """All cells, or some of them, in parts of about `size` combinations; one part if there are none."""
+        several = np.arange(len(self)) if chosen is None else chosen
+        starts = np.cumsum(self.sizes[several]) - self.sizes[several]
+        for some in np.split(np.arange(len(several)), np.flatnonzero(np.diff(starts // size)) + 1):
+            own = several[some]
+            numbers = self.numbers[ranges(self.starts[own], self.sizes[own])[1]]
+            yield Part(own, numbers, self.grid.chosen(numbers), starts[some] - starts[some[:1]])
 
 
 @dataclass(frozen=True)
 class Part:
     """Several cells, and the grid of their combinations, in order.
 
-    ``starts`` says where each cell begins in the grid; None if each combination is a cell of its own.
+    ``numbers`` has the places of the combinations in the whole grid, ``starts`` says where each cell begins.
     """
 
     cells: IntArray
+    numbers: IntArray
     grid: SpatialGrid
-    starts: IntArray | None
+    starts: IntArray
+
+    @property
+    def single(self) -> bool:
+        """Whether each combination is a cell of its own."""
+        return len(self.cells) == len(self.numbers)
+
+    @property
+    def sizes(self) -> IntArray:
+        """Combinations of each cell."""
+        return np.diff(self.starts, append=len(self.numbers))
+
+
+def ranges(starts: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray]:
+    """All numbers in several ranges, one range after the other: which range, and the number."""
+    skipped = starts - np.cumsum(sizes) + sizes
+    return np.repeat(np.arange(len(sizes)), sizes), np.repeat(skipped, sizes) + np.arange(sizes.sum())
 
 
 def alone(grid: SpatialGrid) -> Cells:

@@ -9,6 +9,7 @@ import numpy as np
 from solver.search.grid import SpatialGrid
 from solver.search.lattice import IntArray
 from solver.search.space import SearchSpace
+from solver.search.spatial import Factors
 
 NO_TILE = np.iinfo(np.int64).max
 """Stands for the words of no tile."""
@@ -31,6 +32,11 @@ class FewestBelow:
     """Fewest words combination by combination: as instances have their own tiles, windows overlap less.
 
     Tiles leave room for what is unrolled above, too.
+
+    Parameters
+    ----------
+    grid
+        All combinations: those that have the same classes outside of a level follow each other.
     """
 
     def __init__(self, grid: SpatialGrid) -> None:
@@ -40,29 +46,56 @@ class FewestBelow:
 
     def words(self, numbers: IntArray, place: int, tenancy: Tenancy) -> IntArray:
         """Fewest words of some combinations of the grid; `NO_TILE` where no tile fits."""
-        firsts, kinds = self._alike[tenancy[0]]
+        firsts, kinds = self._prefixes[tenancy[0]]
         known = self._known.setdefault((place, tenancy), np.full(len(firsts), UNKNOWN))
         chosen = kinds[numbers]
-        for kind in np.unique(chosen[known[chosen] == UNKNOWN]):
-            known[kind] = self._least(int(firsts[kind]), place, tenancy)
+        asked = np.zeros(len(firsts), dtype=np.bool_)
+        asked[chosen] = True
+        missing = np.flatnonzero(asked & (known == UNKNOWN))
+        for some in _alike(self._windows(firsts[missing], place, tenancy[0])):
+            known[missing[some]] = self._least(firsts[missing[some]], place, tenancy)
         words: IntArray = known[chosen]
         return words
 
     @cached_property
-    def _alike(self) -> tuple[tuple[IntArray, IntArray], ...]:
-        """Per level, combinations that differ in what is unrolled above it, and the kind of each of all."""
-        kinds = np.zeros(len(self._grid), dtype=np.int64)
-        found = [np.unique(kinds, return_index=True, return_inverse=True)[1:]]
-        for stage, own in zip(self._space.stages, self._grid.choices, strict=True):
-            _, firsts, kinds = np.unique(kinds * len(stage) + own, return_index=True, return_inverse=True)
-            found.append((firsts, kinds))
+    def _prefixes(self) -> tuple[tuple[IntArray, IntArray], ...]:
+        """Per level, where what is unrolled above it changes, and how often that was before a combination."""
+        starts = np.zeros(len(self._grid), dtype=np.bool_)
+        starts[:1] = True
+        found = [(np.flatnonzero(starts), np.cumsum(starts) - 1)]
+        for own in self._grid.choices:
+            starts[1:] |= np.diff(own) != 0
+            found.append((np.flatnonzero(starts), np.cumsum(starts) - 1))
         return tuple(found)
 
-    def _least(self, number: int, place: int, tenancy: Tenancy) -> int:
-        """Fewest words with what a combination unrolls above a level."""
+    def _windows(self, numbers: IntArray, place: int, level: int) -> IntArray:
+        """Numbers that tell how some combinations unroll a dataspace's windows above a level."""
+        codes = np.zeros(len(numbers), dtype=np.int64)
+        if self._space.views[place].window_dims:
+            for own, choice in zip(self._window_kinds[:level], self._grid.choices, strict=False):
+                _, codes = np.unique(codes * len(own) + own[choice[numbers]], return_inverse=True)
+        return codes
+
+    @cached_property
+    def _window_kinds(self) -> tuple[IntArray, ...]:
+        """Stage by stage, which classes unroll windows alike: a number per class."""
+        kinds: list[dict[Factors, int]] = [{} for _ in self._space.stages]
+        pairs = zip(kinds, self._space.stages, strict=True)
+        return tuple(np.array([own.setdefault(c.windows, len(own)) for c in stage]) for own, stage in pairs)
+
+    def _least(self, numbers: IntArray, place: int, tenancy: Tenancy) -> IntArray:
+        """Fewest words with what each combination unrolls above a level, windows all in the same way."""
         space, (level, _) = self._space, tenancy
+        unrolling = space.unrolling([own.windows for own in self._grid.spatial(int(numbers[0]))[:level]])
         tiles = space.feasible(*tenancy)
-        room = space.lattice.fitting(tiles, int(self._grid.unrolled_above[level][number]))
-        unrolling = space.unrolling([own.windows for own in self._grid.spatial(number)[:level]])
-        words = space.relevant_words(place, level, unrolling)
-        return int(words[tiles[room]].min(initial=NO_TILE))
+        table = np.full(space.lattice.size, NO_TILE)
+        table[tiles] = space.relevant_words(place, level, unrolling)[tiles]
+        largest = space.lattice.size - 1 - self._grid.chosen(numbers).unrolled_above[level]
+        least: IntArray = space.lattice.least_of_divisors(table)[largest]
+        return least
+
+
+def _alike(codes: IntArray) -> list[IntArray]:
+    """Places of equal numbers together."""
+    order = np.argsort(codes, kind="stable")
+    return list(filter(len, np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)))

@@ -13,7 +13,7 @@ from solver.search.lattice import BoolArray, FloatArray, IntArray
 from solver.search.neighbours import Neighbours, Subjects
 from solver.search.survey import Survey
 
-FIRST_OPENED, MOST_OPENED = 1 << 20, 1 << 24
+FIRST_OPENED, MOST_OPENED = 1 << 18, 1 << 24
 """Combinations of cells that are opened together, at first and at most, about."""
 
 GROWTH = 4

@@ -13,7 +13,7 @@ from functools import cached_property, partial, reduce
 import numpy as np
 
 from model.cost.prices import network_latency
-from solver.search.cells import Cells, alone, cells
+from solver.search.cells import Cells, alone, cells, ranges
 from solver.search.fewest import NO_TILE, FewestBelow, Tenancy, fewest_words
 from solver.search.goal import rounded_down
 from solver.search.grid import LARGEST_EXACT, ROUNDED_DOWN, SpatialGrid, spatial_grid
@@ -92,7 +92,8 @@ class Survey:
         energies, cycles = np.empty(shape), np.empty(shape)
         every = np.arange(len(self.space.keep_masks))
         for part in self.cells.parts(PART):
-            surveyor = _Surveyor(self.kept, RateTable(part.grid, part.starts), self._fronts)
+            starts = None if part.single else part.starts
+            surveyor = _Surveyor(self.kept, RateTable(part.grid, starts), self._fronts)
             rows = max(1, AT_ONCE // max(1, len(part.cells)))
             for masks in (every[start : start + rows] for start in range(0, len(every), rows)):
                 place = np.ix_(masks, part.cells)
@@ -112,16 +113,17 @@ class Survey:
         masks, combinations, bounds
             Arrays of one shape, an entry per mask and combination.
         """
-        cells = self.cells
-        for part in (part for part in cells.parts(SMALL_PART) if pairs[:, part.cells].any()):
+        if not pairs.any():
+            return
+        for part in self.cells.parts(SMALL_PART, np.flatnonzero(pairs.any(axis=0))):
             surveyor = _Surveyor(self.kept, RateTable(part.grid), self._fronts)
-            masks, chosen = np.nonzero(pairs[:, part.cells])
-            ends = np.cumsum(cells.sizes[part.cells[chosen]])
+            masks, cells = np.nonzero(pairs[:, part.cells])
+            ends = np.cumsum(part.sizes[cells])
             cuts = np.searchsorted(ends, np.arange(AT_ONCE, ends[-1], AT_ONCE))
             for some in filter(len, np.split(np.arange(len(masks)), cuts)):
-                own, places = cells.spread(part.cells[chosen[some]])
-                rows, columns = masks[some][own], places - cells.starts[part.cells[0]]
-                yield rows, cells.numbers[places], self._bounded(surveyor, rows, columns)
+                own, columns = ranges(part.starts[cells[some]], part.sizes[cells[some]])
+                rows = masks[some][own]
+                yield rows, part.numbers[columns], self._bounded(surveyor, rows, columns)
 
     def closer(self, mask: int, numbers: IntArray) -> Bounds:
         """Higher bounds on some combinations: tiles of windows go together with what is unrolled above."""

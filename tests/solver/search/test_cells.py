@@ -71,7 +71,7 @@ def test_a_cell_may_be_one_combination():
     single, several = alone(grid), cells(grid, 2, never)
     assert single.single
     assert not several.single
-    np.testing.assert_array_equal(single.spread(np.array([0, len(grid) - 1])), [[0, 1], [0, len(grid) - 1]])
+    np.testing.assert_array_equal(single.numbers, np.arange(len(grid)))
 
 
 def test_cells_are_not_made_after_a_stop():
@@ -82,7 +82,8 @@ def test_cells_are_not_made_after_a_stop():
 
 def members_of(several: Cells, cell: int) -> IntArray:
     """The combinations of a cell."""
-    return several.numbers[several.spread(np.array([cell]))[1]]
+    start = several.starts[cell]
+    return several.numbers[start : start + several.sizes[cell]]
 
 
 def hold_cells(mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch) -> int:
