@@ -106,6 +106,14 @@ class SpatialGrid:
         return tuple(result)
 
     @cached_property
+    def unrolled_inside(self) -> tuple[IntArray, ...]:
+        """Lattice indices of what is unrolled inside each level in any case."""
+        result = [np.zeros(len(self), dtype=np.int64)]
+        for table, index in reversed(list(self._staged)):
+            result.append(result[-1] + table.common[index])
+        return tuple(reversed(result))
+
+    @cached_property
     def unused_above(self) -> tuple[tuple[FloatArray, ...], ...]:
         """Per dataspace and level, the spatial factors above that do not index the dataspace."""
         result = []

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solver.search.grid import ROUNDED_UP, SpatialGrid
-from solver.search.lattice import FloatArray, IntArray
+from solver.search.lattice import BoolArray, FloatArray, IntArray
 from solver.search.prices import Action, DataspaceFlow, actions, cycles_per_word, resources
 from solver.search.space import SearchSpace
 from solver.search.stopping import Stop, Stopped, never
@@ -85,6 +85,11 @@ class RateTable:
             for own, acts in _by_boundary(portion.place, actions(self.space.levels, flow)).items():
                 self._rates[own] = dict(self._measured(own, acts))
         return self._rates[portion].get(measure)
+
+    def holds(self, level: int, tenants: frozenset[int]) -> BoolArray:
+        """Whether a level has room for what is unrolled inside it, where it keeps `tenants`."""
+        fits = self.space.within_capacity(level, tenants, self._grid.unrolled_inside[level])
+        return fits if self._starts is None else np.logical_or.reduceat(fits, self._starts)
 
     def _measured(self, portion: Portion, acts: Sequence[Action]) -> Iterator[tuple[Measure, Rate]]:
         space, place = self.space, portion.place

@@ -20,6 +20,8 @@ from solver.search.stages import StageRules
 from solver.search.stopping import Stop, Stopped, never
 from solver.search.windows import Unrolling, relevant_words, sliding_words
 
+EVERY_TILE = slice(None)
+
 MEMO_SIZE = 256
 """Tables over the whole lattice that are remembered at a time, at most."""
 
@@ -202,23 +204,26 @@ class SearchSpace:
             within &= self._words(level, kept) >= least
         return np.flatnonzero(within)
 
-    def within_capacity(self, level: int, kept: frozenset[int]) -> BoolArray:
-        """Which tiles `level` can hold of `kept`, shape (lattice size,)."""
+    def within_capacity(
+        self, level: int, kept: frozenset[int], tiles: slice | IntArray = EVERY_TILE
+    ) -> BoolArray:
+        """Which tiles `level` can hold of `kept`; by default of all, shape (lattice size,)."""
         usable = self.levels[level].usable_words
         if usable is None:
-            return np.ones(self.lattice.size, dtype=np.bool_)
-        within: BoolArray = self._words(level, kept) <= usable
+            return np.ones(self.lattice.size, dtype=np.bool_)[tiles]
+        within: BoolArray = self._words(level, kept, tiles) <= usable
         return within
 
-    def _words(self, level: int, kept: frozenset[int]) -> IntArray:
+    def _words(self, level: int, kept: frozenset[int], tiles: slice | IntArray = EVERY_TILE) -> IntArray:
         """What each tile takes of a limited `level`."""
         usable = self.levels[level].usable_words or 0
-        sizes = (self._size_words(v, self.levels[level], usable) for v in kept)
-        return sum(sizes, np.zeros(self.lattice.size, dtype=np.int64))
+        none = np.zeros(self.lattice.size, dtype=np.int64)[tiles]
+        return sum((self._size_words(v, self.levels[level], usable, tiles) for v in kept), none)
 
-    def _size_words(self, place: int, level: StorageLevel, usable: int) -> IntArray:
+    def _size_words(self, place: int, level: StorageLevel, usable: int, tiles: slice | IntArray) -> IntArray:
         """What each tile takes of `level`; for those that do not fit, some number above `usable`."""
-        size, words = level.packing_of(self.views[place].name).size_per_value, self.tables[place].tile_words
+        size = level.packing_of(self.views[place].name).size_per_value
+        words = self.tables[place].tile_words[tiles]
         # The products of all values need not fit 64 bits.
         return words if size == 1 else np.minimum(words, usable // size + 1) * size
 

@@ -207,7 +207,9 @@ class _Surveyor:
             return sum((rate.per_word * computes for rate in charged.values()), least)
         if len(self.space.feasible(kept.level, kept.tenants)) == 0:
             return np.full(len(self._table), np.inf)
-        return least + self._delivered(kept, charged) if charged else least
+        if charged:
+            least = least + self._delivered(kept, charged)
+        return np.where(table.holds(kept.level, kept.tenants), least, np.inf)
 
     def _delivered(self, kept: Kept, rates: dict[int, Rate]) -> FloatArray:
         """Least cost of what is delivered to a level, over tiles and classes."""
