@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from solver.search.prices import Action, DataspaceFlow
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageClass, StageTable
 from solver.search.stopping import Stop, Stopped, never
+
+Pairs = tuple[IntArray, IntArray]
+"""Places of pairs."""
 
 PAIRS_AT_ONCE = 1 << 20
 """Pairs of a class and a combination of the stages inside that are looked at together."""
@@ -152,6 +156,8 @@ def spatial_grid(space: SearchSpace, stop: Stop = never) -> SpatialGrid:
         spans, units = spans[inner] + table.common[outer], units[inner] * table.units[outer]
         choices = [outer, *(places[inner] for places in choices)]
     possible = (units >= float(space.mapspace.min_parallelism)) & (units <= float(space.problem.computes))
+    for stage, other in combinations(range(len(choices)), 2):
+        possible &= _agree(space, stage, other, stop)[choices[stage], choices[other]]
     chosen = [places[possible] for places in choices]
     order = np.lexsort(chosen[::-1])
     return SpatialGrid(space, tuple(places[order] for places in chosen))
@@ -163,13 +169,33 @@ def _pairs(
     """Pairs of one of `spans`, what is unrolled inside, and one of `own` that `level` may have room for."""
     roomy = _roomy(space, level)
     inner, outer = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    for first, second in space.lattice.dividing(spans, own, PAIRS_AT_ONCE):
-        if stop():
-            raise Stopped
+    for first, second in _unless(stop, space.lattice.dividing(spans, own, PAIRS_AT_ONCE)):
         held = roomy[spans[first] + own[second]]
         inner.append(first[held])
         outer.append(second[held])
     return np.concatenate(inner), np.concatenate(outer)
+
+
+def _unless(stop: Stop, pairs: Iterator[Pairs]) -> Iterator[Pairs]:
+    """The same, until `stop` answers True."""
+    for own in pairs:
+        if stop():
+            raise Stopped
+        yield own
+
+
+def _agree(space: SearchSpace, outer: int, inner: int, stop: Stop) -> BoolArray:
+    """Which classes of two stages have members that divide the bounds together, shape (outer, inner).
+
+    Those with one member each do wherever what is common to all members does.
+    """
+    first, second = space.stage_tables[outer], space.stage_tables[inner]
+    agree = ~first.several[:, None] & ~second.several
+    for own, others in ((first.several, np.ones_like(second.several)), (~first.several, second.several)):
+        (rows, one), (columns, other) = first.members(own), second.members(others)
+        for i, j in _unless(stop, space.lattice.dividing(one, other, PAIRS_AT_ONCE)):
+            agree[rows[i], columns[j]] = True
+    return agree
 
 
 def _roomy(space: SearchSpace, level: int) -> BoolArray:

@@ -12,7 +12,7 @@ from model.architecture import Fanout
 from model.choices import SideOrder
 from model.mapspace import SpatialRules
 from model.numbers import divisors
-from solver.search.lattice import Lattice
+from solver.search.lattice import BoolArray, IntArray, Lattice
 
 Factors = tuple[int, ...]
 
@@ -125,6 +125,8 @@ class StageTable:
         Of each dataspace, as in `StageClass`, shape (dataspaces, classes).
     unrollings
         Per class, the lattice indices of its members' factors.
+    several
+        Whether a class has several members, shape (classes,).
     common
         Lattice index of the largest factors that divide those of all members, shape (classes,).
     """
@@ -138,6 +140,14 @@ class StageTable:
             np.array([lattice.index(member.factors) for member in own.members], dtype=np.int64)
             for own in classes
         )
+        self.several = np.array([len(own) > 1 for own in self.unrollings], dtype=np.bool_)
         strides = np.array(lattice.strides, dtype=np.int64)
         least = (lattice.exponents[own].min(axis=0).astype(np.int64) for own in self.unrollings)
         self.common = np.array([exponents @ strides for exponents in least], dtype=np.int64)
+
+    def members(self, chosen: BoolArray) -> tuple[IntArray, IntArray]:
+        """All members of some classes: the place of each one's class, and lattice index of its factors."""
+        places = np.flatnonzero(chosen)
+        parts = [self.unrollings[place] for place in places]
+        own = np.repeat(places, [len(part) for part in parts])
+        return own, np.concatenate([np.empty(0, dtype=np.int64), *parts])

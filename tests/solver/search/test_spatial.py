@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from random import Random
 
 import pytest
@@ -11,7 +11,7 @@ from model.architecture import Fanout, StorageLevel
 from model.cost.tiles import tile_words
 from model.mapspace import Mapspace, SpatialRules
 from model.numbers import divisors
-from model.problem import Problem
+from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status, Termination
 from solver.search import map_einsum
 from solver.search.grid import spatial_grid
@@ -132,13 +132,43 @@ def test_grid_holds_every_combination_that_there_may_be_room_for(seed: int):
             units = math.prod(stage.units for stage in combination)
             members = list(product(*(s.members for s in combination)))
             possible = [own for own in members if divisible(space, own) and roomy(space, own)]
-            if units < mapspace.min_parallelism or (len(members) == 1 and not possible):
+            single = len(members) == 1 and not possible
+            if units < mapspace.min_parallelism or single or not agree_in_pairs(space, combination):
                 assert combination not in found
                 dropped += 1
             elif possible:
                 assert combination in found
                 kept += 1
     assert kept > 0 and dropped > 0
+
+
+def test_members_of_two_stages_have_to_divide_the_bounds_together():
+    """Both P and Q are unrolled by two already: there is no third factor of two for either of them."""
+    spaces = (
+        Dataspace("W", ((Term("K"),),)),
+        Dataspace("I", ((Term("P"),), (Term("Q"),))),
+        Dataspace("O", ((Term("K"),), (Term("P"),), (Term("Q"),)), read_write=True),
+    )
+    nodes = (
+        StorageLevel("dram"),
+        Fanout("f", 4),
+        StorageLevel("buffer"),
+        Fanout("g", 2),
+        StorageLevel("register"),
+    )
+    space = SearchSpace(free_mapspace(Problem("outer", ("K", "P", "Q"), (2, 6, 6), spaces), *nodes))
+    grid = spatial_grid(space)
+    found = [grid.spatial(number) for number in range(len(grid))]
+    both = [own for own in found if (1, 2, 2) in [member.factors for member in own[0].members]]
+    assert both
+    assert {member.factors for own in both for member in own[1].members} == {(1, 1, 1), (2, 1, 1)}
+    assert any(len(own[1].members) == 2 for own in found)
+
+
+def agree_in_pairs(space: SearchSpace, combination: tuple) -> bool:
+    """Whether any two of the classes have members that divide the bounds together."""
+    pairs = combinations(combination, 2)
+    return all(any(divisible(space, own) for own in product(a.members, b.members)) for a, b in pairs)
 
 
 def divisible(space: SearchSpace, members: tuple) -> bool:
