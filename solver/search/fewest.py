@@ -17,6 +17,9 @@ NO_TILE = np.iinfo(np.int64).max
 UNKNOWN = -1
 """Stands for words that were not counted yet."""
 
+MOST_KNOWN = 1 << 23
+"""Numbers of words that are remembered, about."""
+
 Tenancy = tuple[int, frozenset[int]]
 """A level, and the dataspaces that it keeps."""
 
@@ -47,7 +50,7 @@ class FewestBelow:
     def words(self, numbers: IntArray, place: int, tenancy: Tenancy) -> IntArray:
         """Fewest words of some combinations of the grid; `NO_TILE` where no tile fits."""
         firsts, kinds = self._prefixes[tenancy[0]]
-        known = self._known.setdefault((place, tenancy), np.full(len(firsts), UNKNOWN))
+        known = self._remembered((place, tenancy), len(firsts))
         chosen = kinds[numbers]
         asked = np.zeros(len(firsts), dtype=np.bool_)
         asked[chosen] = True
@@ -56,6 +59,14 @@ class FewestBelow:
             known[missing[some]] = self._least(firsts[missing[some]], place, tenancy)
         words: IntArray = known[chosen]
         return words
+
+    def _remembered(self, key: tuple[int, Tenancy], size: int) -> IntArray:
+        """What is known so far; of what was asked for long ago, much is forgotten."""
+        if key not in self._known:
+            while self._known and size + sum(map(len, self._known.values())) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[key] = np.full(size, UNKNOWN)
+        return self._known[key]
 
     @cached_property
     def _prefixes(self) -> tuple[tuple[IntArray, IntArray], ...]:

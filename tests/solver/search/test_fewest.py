@@ -7,6 +7,7 @@ import pytest
 
 from model.architecture import Fanout, StorageLevel
 from model.mapspace import Mapspace
+from solver.search import fewest
 from solver.search.fewest import NO_TILE, FewestBelow, fewest_words
 from solver.search.lattice import IntArray
 from solver.search.space import SearchSpace
@@ -57,7 +58,10 @@ def test_unusual_einsums(monkeypatch: pytest.MonkeyPatch):
     assert sum(map(hold_fewest, unusual_mapspaces(monkeypatch, 1120, 30, 1000))) > 100
 
 
-def test_the_order_of_questions_does_not_matter():
+@pytest.mark.parametrize("most_known", [0, 1 << 20])
+def test_the_order_of_questions_does_not_matter(most_known: int, monkeypatch: pytest.MonkeyPatch):
+    """Nor does it how much is remembered."""
+    monkeypatch.setattr(fewest, "MOST_KNOWN", most_known)
     space = SearchSpace(
         free_mapspace(matmul(4, 6, 8), StorageLevel("dram"), Fanout("mesh", 8), StorageLevel("buffer"))
     )
@@ -68,5 +72,7 @@ def test_the_order_of_questions_does_not_matter():
     below = FewestBelow(grid)
     for _ in range(5):
         some = np.array(random.choices(every.tolist(), k=7))
-        np.testing.assert_array_equal(below.words(some, 0, tenancy), whole[some])
+        for place in (1, 0):
+            found = below.words(some, place, tenancy)
+        np.testing.assert_array_equal(found, whole[some])
     assert len(below.words(every[:0], 0, tenancy)) == 0
