@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import count, islice
 
 from solver.search.bounds import LatticeBounds
-from solver.search.candidates import Surveyed
+from solver.search.candidates import Coming, Surveyed, Unopened
 from solver.search.cells import halves
 from solver.search.goal import Goal
 from solver.search.groups import together
@@ -22,6 +22,9 @@ FIRST_ALONE = 16
 
 FIRST_LOOSELY = 64
 """Subproblems and groups of all keep masks that are bounded, before all others are surveyed closely."""
+
+TRIED = 4
+"""Subproblems that are bounded before more cells are opened, though it is not their turn."""
 
 SMALLEST_GROUP = 3
 """Fewer subproblems than this are bounded one by one."""
@@ -135,24 +138,25 @@ class Agenda:
         least = self.outlook.least
         return max(0, math.floor(least)) if math.isfinite(least) else None
 
-    def turns(self) -> Iterator[Turn]:
-        """Candidates by rising bounds; cells are opened when it is their turn.
+    def turns(self) -> Iterator[tuple[int, Coming]]:
+        """Candidates by rising bounds; before cells are opened, it is their turn.
 
         Raises
         ------
         Stopped
             As soon as the survey is.
         """
-        outlook, merged, tried = self.outlook, _Merged(), False
+        outlook, merged, tried = self.outlook, _Merged(), 0
         while min(merged.bound, outlook.closed) < outlook.limit:
             if merged.bound <= outlook.closed:
                 yield int(merged.bound), merged.pop()
-            elif self._goal.incumbent is None and merged and not tried:
-                # Before more cells are opened, the best subproblem so far may lead to an incumbent.
-                tried = True
+            elif merged and tried < TRIED:
+                # Before more cells are opened, the best subproblems so far may lead to a better incumbent.
+                tried += 1
                 yield max(0, math.floor(outlook.closed)), merged.pop()
             else:
-                tried = False
+                tried = 0
+                yield max(0, math.floor(outlook.closed)), Unopened()
                 merged.add(*((bound, self._of_mask(*own)) for bound, own in outlook.open()))
 
     def _of_mask(self, mask: int, numbers: IntArray) -> Iterator[Turn]:

@@ -31,8 +31,15 @@ class Surveyed:
 
     sub: Subproblem
     numbers: IntArray
-    rest: Iterator[tuple[int, Surveyed]] | None = None
+    rest: Iterator[tuple[int, Coming]] | None = None
     within: Survivors | None = None
+
+
+@dataclass(frozen=True)
+class Unopened:
+    """Cells in the queue that are opened when it is their turn: `rest` goes on with what is in them."""
+
+    rest: Iterator[tuple[int, Coming]] | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,9 @@ class Bounded:
         return replace(self, loads=())
 
 
-Candidate = Surveyed | Bounded
+Coming = Surveyed | Unopened
+
+Candidate = Coming | Bounded
 
 
 def decided_by(sub: Subproblem, loads: Sequence[LoadBounds]) -> Bounded:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import count, islice
 
 from solver.result import Options, Phase
-from solver.search.agenda import Agenda, Turn
+from solver.search.agenda import Agenda
 from solver.search.bounds import LatticeBounds
 from solver.search.branch import Branching
-from solver.search.candidates import Bounded, Candidate, Surveyed, decided_by, tightened
+from solver.search.candidates import Bounded, Candidate, Coming, Surveyed, Unopened, decided_by, tightened
 from solver.search.completion import Priced, Skeleton, SkeletonKey
 from solver.search.core import Core, fits_core
 from solver.search.goal import Goal
@@ -117,13 +117,15 @@ class Search:
             bound, _, candidate = heapq.heappop(self._queue)
             if self.goal.incumbent is not None and bound >= self.goal.incumbent:
                 return self.goal.incumbent
-            surveyed = isinstance(candidate, Surveyed)
-            self.report(Phase.LATTICE if surveyed else Phase.BRANCHING, self.goal, bound)
+            branched = isinstance(candidate, Bounded)
+            self.report(Phase.BRANCHING if branched else Phase.LATTICE, self.goal, bound)
             if self.stop() or (self.goal.incumbent != judged and capped()):
                 return bound
             judged = self.goal.incumbent
             if isinstance(candidate, Surveyed):
                 self._refine(self._round(candidate))
+            elif isinstance(candidate, Unopened):
+                self._advance(candidate.rest)
             else:
                 self._exhaust(candidate)
             if self.stop():
@@ -134,7 +136,7 @@ class Search:
         # Of equal bounds the latest goes first: it is the one whose tables are at hand.
         heapq.heappush(self._queue, (value, -next(self._ticket), candidate))
 
-    def _advance(self, rest: Iterator[Turn] | None) -> None:
+    def _advance(self, rest: Iterator[tuple[int, Coming]] | None) -> None:
         following = None
         # When stopped, nothing follows: `run` returns the bound that holds for all that is left.
         with suppress(Stopped):
@@ -148,7 +150,7 @@ class Search:
         self._advance(first.rest)
         while self.goal.incumbent is not None and len(found) < ROUND and self._queue:
             value, _, candidate = self._queue[0]
-            if isinstance(candidate, Bounded) or value >= self.goal.incumbent:
+            if not isinstance(candidate, Surveyed) or value >= self.goal.incumbent:
                 break
             heapq.heappop(self._queue)
             self._advance(candidate.rest)

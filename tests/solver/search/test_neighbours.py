@@ -100,7 +100,7 @@ def test_no_mapping_is_below_the_bound_of_its_subproblem(seed: int):
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("seed", range(3))
 def test_bounds_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
-    hold_all(unusual_mapspaces(monkeypatch, 1110 + seed, 25, 600), 5)
+    hold_all(unusual_mapspaces(monkeypatch, 1110 + seed, 50, 600), 5)
 
 
 @pytest.mark.usefixtures("eager")
