@@ -117,20 +117,28 @@ def halves(grid: SpatialGrid) -> tuple[IntArray, IntArray]:
     They are parted by what they differ in most: instances in use, or how often a dataspace is handed out to
     several of them.
     """
-    keys = [own for own in _features(grid) if own.min() < own.max()]
-    if not keys:
+    differ, feature, index = max(_features(grid), key=lambda own: own[0])
+    if differ == 1:
         places = np.arange(len(grid))
         return places[: len(grid) // 2], places[len(grid) // 2 :]
-    key = max(keys, key=lambda own: own.max() / own.min())
+    key = feature[index]
     order = np.argsort(key, kind="stable")
     cuts = np.flatnonzero(np.diff(key[order])) + 1
     cut = cuts[np.argmin(np.abs(cuts - len(grid) / 2))]
     return order[:cut], order[cut:]
 
 
-def _features(grid: SpatialGrid) -> Iterator[FloatArray]:
-    """Numbers that the prices of combinations depend on, above 0, stage by stage."""
+def _features(grid: SpatialGrid) -> Iterator[tuple[float, FloatArray, IntArray]]:
+    """Numbers that the prices of combinations depend on, above 0, stage by stage.
+
+    Yields
+    ------
+    differ, feature, index
+        By which factor they differ at the most, the numbers of all classes of a stage, and which of these the
+        combinations have.
+    """
     for table, index in zip(grid.space.stage_tables, grid.choices, strict=True):
-        yield table.units[index]
-        yield from table.irrelevant[:, index]
-        yield from table.distinct[:, index]
+        there = np.flatnonzero(np.bincount(index))
+        for feature in (table.units, *table.irrelevant, *table.distinct):
+            own = feature[there]
+            yield float(own.max() / own.min()), feature, index
