@@ -21,6 +21,9 @@ Pairs = tuple[IntArray, IntArray]
 PAIRS_AT_ONCE = 1 << 20
 """Pairs of a class and a combination of the stages inside that are looked at together."""
 
+MOST_MEMBERS = 1 << 26
+"""Pairs of members of two stages up to which they are looked at."""
+
 ROUNDED_DOWN, ROUNDED_UP = 1 - 1e-9, 1 + 1e-9
 """Floating-point sums of prices err by far less than these shares."""
 
@@ -187,9 +190,11 @@ def _unless(stop: Stop, pairs: Iterator[Pairs]) -> Iterator[Pairs]:
 def _agree(space: SearchSpace, outer: int, inner: int, stop: Stop) -> BoolArray:
     """Which classes of two stages have members that divide the bounds together, shape (outer, inner).
 
-    Those with one member each do wherever what is common to all members does.
+    Those with one member each do wherever what is common to all members does. Too many are not looked at.
     """
     first, second = space.stage_tables[outer], space.stage_tables[inner]
+    if first.number_of_members * second.number_of_members > MOST_MEMBERS:
+        return np.ones((len(first.units), len(second.units)), dtype=np.bool_)
     agree = ~first.several[:, None] & ~second.several
     for own, others in ((first.several, np.ones_like(second.several)), (~first.several, second.several)):
         (rows, one), (columns, other) = first.members(own), second.members(others)

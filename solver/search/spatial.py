@@ -145,6 +145,11 @@ class StageTable:
         least = (lattice.exponents[own].min(axis=0).astype(np.int64) for own in self.unrollings)
         self.common = np.array([exponents @ strides for exponents in least], dtype=np.int64)
 
+    @property
+    def number_of_members(self) -> int:
+        """Members of all classes together."""
+        return sum(map(len, self.unrollings))
+
     def members(self, chosen: BoolArray) -> tuple[IntArray, IntArray]:
         """All members of some classes: the place of each one's class, and lattice index of its factors."""
         places = np.flatnonzero(chosen)
