@@ -162,13 +162,15 @@ class Agenda:
     def _of_mask(self, mask: int, numbers: IntArray) -> Iterator[Turn]:
         """Candidates of a mask by rising bounds: subproblems, and where these are many groups of them."""
         rest = _Rest(self.outlook, mask, numbers)
-        for number in range(FIRST_ALONE):
-            if number == 0 and self._trials.total() >= FIRST_LOOSELY:
-                rest.look_closely()
+        closely = self._trials.total() >= FIRST_LOOSELY
+        if closely:
+            rest.look_closely()
+        for _ in range(FIRST_ALONE):
             if not self._left(rest):
                 return
             yield self._turn(mask, rest.pop())
-        rest.look_closely()
+        if not closely:
+            rest.look_closely()
         while self._left(rest) and not self._groups_settle:
             yield self._turn(mask, rest.pop())
         yield from self._in_parts(mask, list(self._grouped(rest.numbers)))

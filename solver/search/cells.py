@@ -52,30 +52,19 @@ class Cells:
         for some in np.split(np.arange(len(several)), np.flatnonzero(np.diff(starts // size)) + 1):
             own = several[some]
             numbers = self.numbers[ranges(self.starts[own], self.sizes[own])[1]]
-            yield Part(own, numbers, self.grid.chosen(numbers), starts[some] - starts[some[:1]])
+            yield Part(self.grid, numbers, starts[some] - starts[some[:1]], own)
 
 
 @dataclass(frozen=True)
-class Part:
-    """Several cells, and the grid of their combinations, in order.
-
-    ``numbers`` has the places of the combinations in the whole grid, ``starts`` says where each cell begins.
-    """
+class Part(Cells):
+    """Some of several cells; ``cells`` has their places among all."""
 
     cells: IntArray
-    numbers: IntArray
-    grid: SpatialGrid
-    starts: IntArray
 
-    @property
-    def single(self) -> bool:
-        """Whether each combination is a cell of its own."""
-        return len(self.cells) == len(self.numbers)
-
-    @property
-    def sizes(self) -> IntArray:
-        """Combinations of each cell."""
-        return np.diff(self.starts, append=len(self.numbers))
+    @cached_property
+    def members(self) -> SpatialGrid:
+        """The grid of the combinations in them, in order."""
+        return self.grid.chosen(self.numbers)
 
 
 def ranges(starts: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray]:

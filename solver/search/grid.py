@@ -45,11 +45,6 @@ class SpatialGrid:
         """Number of combinations."""
         return len(self.choices[0])
 
-    def parts(self, size: int) -> Iterator[SpatialGrid]:
-        """The combinations in order, `size` at a time; one part without any if there are none."""
-        for start in range(0, max(1, len(self)), size):
-            yield self.chosen(slice(start, start + size))
-
     def chosen(self, numbers: IntArray | slice) -> SpatialGrid:
         """Some of the combinations."""
         return SpatialGrid(self.space, tuple(own[numbers] for own in self.choices))

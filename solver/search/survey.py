@@ -93,7 +93,7 @@ class Survey:
         every = np.arange(len(self.space.keep_masks))
         for part in self.cells.parts(PART):
             starts = None if part.single else part.starts
-            surveyor = _Surveyor(self.kept, RateTable(part.grid, starts), self._fronts)
+            surveyor = _Surveyor(self.kept, RateTable(part.members, starts), self._fronts)
             rows = max(1, AT_ONCE // max(1, len(part.cells)))
             for masks in (every[start : start + rows] for start in range(0, len(every), rows)):
                 place = np.ix_(masks, part.cells)
@@ -116,7 +116,7 @@ class Survey:
         if not pairs.any():
             return
         for part in self.cells.parts(SMALL_PART, np.flatnonzero(pairs.any(axis=0))):
-            surveyor = _Surveyor(self.kept, RateTable(part.grid), self._fronts)
+            surveyor = _Surveyor(self.kept, RateTable(part.members), self._fronts)
             masks, cells = np.nonzero(pairs[:, part.cells])
             ends = np.cumsum(part.sizes[cells])
             cuts = np.searchsorted(ends, np.arange(AT_ONCE, ends[-1], AT_ONCE))

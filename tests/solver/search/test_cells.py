@@ -62,7 +62,7 @@ def test_cells_are_parts_of_similar_size(most: int):
         assert sorted(np.concatenate(members)) == list(range(len(grid)))
         assert [len(own) for own in members] == found.sizes.tolist()
         parts = list(found.parts(4))
-        assert sum(len(part.grid) for part in parts) == len(grid)
+        assert sum(len(part.members) for part in parts) == len(grid)
         assert [cell for part in parts for cell in part.cells] == list(range(len(found)))
 
 
