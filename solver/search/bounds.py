@@ -296,7 +296,7 @@ class LatticeBounds:
         self, level: int, stage: StageTables, inside: dict[Row, IntArray], outer: IntArray, room: int
     ) -> dict[Row, IntArray]:
         """Bounds at the tiles `outer` of `level` from those of the stage one level inside."""
-        sources, origins = self._unroll(level, stage.tiles)
+        sources, origins = self.space.lattice.times(stage.tiles, self.sub.unrollings(level))
         result = {CLOSED: np.full(len(outer), INFINITY, dtype=np.int64)}
         for part in self._parts(len(sources), len(outer)):
             slot = SlotStep(self, level, stage.tiles[origins], sources, outer[part])
@@ -325,13 +325,3 @@ class LatticeBounds:
             useful = combined < room
             if useful.any():
                 yield from slot.outwards(row, members, np.where(useful, combined, INFINITY)[origins])
-
-    def _unroll(self, level: int, tiles: IntArray) -> tuple[IntArray, IntArray]:
-        """All products of `tiles` and a spatial choice below `level`, and the places of their tiles."""
-        lattice = self.space.lattice
-        products, origins = [], []
-        for factor in self.sub.unrollings(level):
-            fits = np.flatnonzero(lattice.fitting(tiles, factor))
-            products.append(tiles[fits] + factor)
-            origins.append(fits)
-        return np.concatenate(products), np.concatenate(origins)

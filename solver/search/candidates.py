@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from solver.search.bounds import LatticeBounds, Survivors
@@ -23,23 +23,18 @@ class Surveyed:
     ----------
     numbers
         Places among all combinations of spatial classes.
-    rest
-        What follows it in the queue when it is taken out.
     within
         Tiles that the bounds of a group leave to one of its parts.
     """
 
     sub: Subproblem
     numbers: IntArray
-    rest: Iterator[tuple[int, Coming]] | None = None
     within: Survivors | None = None
 
 
 @dataclass(frozen=True)
 class Unopened:
-    """Cells in the queue that are opened when it is their turn: `rest` goes on with what is in them."""
-
-    rest: Iterator[tuple[int, Coming]] | None = None
+    """Cells in the queue that are opened when it is their turn: the agenda goes on with what is in them."""
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count, islice
 
 from solver.result import Options, Phase
@@ -101,6 +101,8 @@ class Search:
         self._ticket = count()
         self._lowest: int | None = None
         self._completed: set[SkeletonKey] = set()
+        self._turns = self.agenda.turns()
+        self._latest: Coming | None = None
         self._first_nodes = FIRST_NODES
 
     def run(self, capped: Callable[[], bool]) -> int | None:
@@ -110,7 +112,7 @@ class Search:
         """
         judged = self.goal.incumbent
         self.counters.masks += len(self.space.keep_masks)
-        self._advance(self.agenda.turns())
+        self._advance()
         if self.stop():
             return self.agenda.least
         while self._queue:
@@ -125,7 +127,7 @@ class Search:
             if isinstance(candidate, Surveyed):
                 self._refine(self._round(candidate))
             elif isinstance(candidate, Unopened):
-                self._advance(candidate.rest)
+                self._advance()
             else:
                 self._exhaust(candidate)
             if self.stop():
@@ -136,24 +138,30 @@ class Search:
         # Of equal bounds the latest goes first: it is the one whose tables are at hand.
         heapq.heappush(self._queue, (value, -next(self._ticket), candidate))
 
-    def _advance(self, rest: Iterator[tuple[int, Coming]] | None) -> None:
+    def _advance(self) -> None:
+        """Queue the agenda's next turn. As turns have rising bounds, one at a time is enough."""
         following = None
         # When stopped, nothing follows: `run` returns the bound that holds for all that is left.
         with suppress(Stopped):
-            following = None if rest is None else next(rest, None)
+            following = next(self._turns, None)
         if following is not None:
-            self._push(following[0], replace(following[1], rest=rest))
+            value, self._latest = following
+            self._push(value, self._latest)
+
+    def _follow_up(self, candidate: Candidate) -> None:
+        if candidate is self._latest:
+            self._advance()
 
     def _round(self, first: Surveyed) -> list[Surveyed]:
         """`first` and the surveyed candidates that come next, as long as an incumbent limits them."""
         found = [first]
-        self._advance(first.rest)
+        self._follow_up(first)
         while self.goal.incumbent is not None and len(found) < ROUND and self._queue:
             value, _, candidate = self._queue[0]
             if not isinstance(candidate, Surveyed) or value >= self.goal.incumbent:
                 break
             heapq.heappop(self._queue)
-            self._advance(candidate.rest)
+            self._follow_up(candidate)
             found.append(candidate)
         return found
 

@@ -84,46 +84,37 @@ class Goal:
 
     def improves(self, energy: int, cycles: int) -> bool:
         """Whether a mapping with these costs is allowed and better than the incumbent."""
-        if any(objective_value(name, energy, cycles) > limit for name, limit in self.limits):
-            return False
-        return self.incumbent is None or self.value(energy, cycles) < self.incumbent
+        return all(objective_value(name, energy, cycles) <= most for name, most in self._ceilings)
+
+    @property
+    def _ceilings(self) -> tuple[tuple[str, int], ...]:
+        """The most that a mapping may cost which improves, by objective."""
+        if self.incumbent is None:
+            return self.limits
+        return (*self.limits, (self.objective, self.incumbent - 1))
 
     def energy_limit(self, cycles: int) -> int:
         """Least energy that can no longer improve, for a mapping that takes `cycles` or more."""
-        limit = UNLIMITED
-        for name, most in self.limits:
-            limit = min(limit, _first_energy_above(name, most, cycles))
-        if self.incumbent is not None:
-            limit = min(limit, _first_energy_above(self.objective, self.incumbent - 1, cycles))
-        return limit
+        limits = (_first_energy_above(name, most, cycles) for name, most in self._ceilings)
+        return min(limits, default=UNLIMITED)
 
     def energy_limits(self, cycles: FloatArray) -> FloatArray:
         """`energy_limit` for many numbers of cycles, above 0, in floating point and rounded up."""
         limits = np.full(len(cycles), np.inf)
-        bounds = [own for own in self.limits if own[0] != "latency"]
-        if self.incumbent is not None and self.objective != "latency":
-            bounds.append((self.objective, self.incumbent))
-        for name, most in bounds:
+        for name, most in (own for own in self._ceilings if own[0] != "latency"):
             least_above = (float(most) + 1) / (cycles if name == "edp" else 1.0)
             np.minimum(limits, least_above * ROUNDED_UP, out=limits)
         return limits
 
     def cycles_limit(self, energy: int) -> int:
         """Least cycles that can no longer improve, for a mapping that takes `energy` or more."""
-        limit = UNLIMITED
-        for name, most in self.limits:
-            limit = min(limit, _first_cycles_above(name, most, energy))
-        if self.incumbent is not None:
-            limit = min(limit, _first_cycles_above(self.objective, self.incumbent - 1, energy))
-        return limit
+        limits = (_first_cycles_above(name, most, energy) for name, most in self._ceilings)
+        return min(limits, default=UNLIMITED)
 
     def hopeful(self, energies: FloatArray, cycles: FloatArray) -> BoolArray:
         """Which pairs of lower bounds can still improve; never too strict in spite of rounding."""
         hopeful = np.ones(len(energies), dtype=np.bool_)
-        bounds = list(self.limits)
-        if self.incumbent is not None:
-            bounds.append((self.objective, self.incumbent - 1))
-        for name, most in bounds:
+        for name, most in self._ceilings:
             hopeful &= _rounded_down(name, energies * SLACK, cycles) <= float(most)
         return hopeful
 

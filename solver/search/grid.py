@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
+from solver.search.goal import rounded_down
 from solver.search.lattice import BoolArray, FloatArray, IntArray
 from solver.search.prices import Action, DataspaceFlow
 from solver.search.space import SearchSpace
@@ -70,8 +72,10 @@ class SpatialGrid:
     @cached_property
     def steps(self) -> FloatArray:
         """Cycles of the compute, at least."""
-        steps = self.space.problem.computes / self.above[-1]
-        return np.where(steps < LARGEST_EXACT, steps, steps * ROUNDED_DOWN)
+        # In whole numbers: a quotient of doubles may come out a cycle above.
+        units, own = np.unique(self.above[-1], return_inverse=True)
+        computes = self.space.problem.computes
+        return np.array([rounded_down(computes // _no_less(used)) for used in units])[own]
 
     @cached_property
     def leak_per_cycle(self) -> FloatArray:
@@ -133,6 +137,11 @@ class SpatialGrid:
             tuple(table.distinct[place, index] for table, index in self._staged)
             for place in range(len(self.space.views))
         )
+
+
+def _no_less(product: float) -> int:
+    """What a product of whole numbers is at the most, given its double."""
+    return int(product) if product < LARGEST_EXACT else math.ceil(product * ROUNDED_UP)
 
 
 def spatial_grid(space: SearchSpace, stop: Stop = never) -> SpatialGrid:

@@ -8,7 +8,7 @@ is a running minimum along each axis.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -178,6 +178,19 @@ class Lattice:
     def multiples(self, indices: IntArray) -> BoolArray:
         """Which of all vectors any of those at `indices` divides."""
         return self._any_loops.products(indices)
+
+    def leaving_room(self, indices: IntArray, factors: Iterable[int]) -> BoolArray:
+        """Which of the vectors at `indices` any of those at `factors` can multiply within the bounds."""
+        leaves = np.zeros(len(indices), dtype=np.bool_)
+        for factor in factors:
+            leaves |= self.fitting(indices, factor)
+        return leaves
+
+    def times(self, indices: IntArray, factors: Iterable[int]) -> tuple[IntArray, IntArray]:
+        """Products of vectors at `indices` and `factors` within the bounds, and the places of the former."""
+        fits = [(factor, np.flatnonzero(self.fitting(indices, factor))) for factor in factors]
+        products = [indices[places] + factor for factor, places in fits]
+        return np.concatenate(products), np.concatenate([places for _, places in fits])
 
     def dividing(self, first: IntArray, second: IntArray, most: int) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the places of pairs of vectors whose product divides the bounds.

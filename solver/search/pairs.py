@@ -163,7 +163,7 @@ class TilePairs:
         roomy = self._roomy(grid)
         targets = np.flatnonzero(outside.hopeful(room) & roomy.any(axis=0))
         tiles = np.flatnonzero(inside.hopeful(room) & self._made_up)
-        sources, origins = self._unrolled(self.inner.tiles[tiles])
+        sources, origins = self.space.lattice.times(self.inner.tiles[tiles], self._unrollings)
         if len(sources) == 0 or len(targets) == 0:
             return room
         if len(sources) * len(targets) > MOST_CONNECTED * len(room):
@@ -172,25 +172,13 @@ class TilePairs:
         step = _Step(self, inside.beyond_least(tiles), charges, inner, grid)
         return np.minimum(step.least(sources, origins, self.outer.tiles[targets]), room)
 
-    def _unrolled(self, tiles: IntArray) -> tuple[IntArray, IntArray]:
-        """All products of `tiles` and a spatial choice between, and the places of their tiles."""
-        fits = [np.flatnonzero(self.space.lattice.fitting(tiles, factor)) for factor in self._unrollings]
-        products = [tiles[own] + factor for own, factor in zip(fits, self._unrollings, strict=True)]
-        return np.concatenate(products), np.concatenate(fits)
-
     def _roomy(self, grid: SpatialGrid) -> BoolArray:
         """Which tiles of the outer level leave room for the fanouts above, shape (subproblems, tiles)."""
-        roomy = np.ones((len(grid), len(self.outer.tiles)), dtype=np.bool_)
+        lattice, roomy = self.space.lattice, np.ones((len(grid), len(self.outer.tiles)), dtype=np.bool_)
         for table, index in zip(self.space.stage_tables[: self.outer.place], grid.choices, strict=False):
             classes, places = np.unique(index, return_inverse=True)
-            roomy &= np.stack([self._leaving_room(table.unrollings[own]) for own in classes])[places]
-        return roomy
-
-    def _leaving_room(self, unrollings: IntArray) -> BoolArray:
-        """Which tiles of the outer level any of some spatial choices can multiply within the bounds."""
-        roomy = np.zeros(len(self.outer.tiles), dtype=np.bool_)
-        for factor in unrollings:
-            roomy |= self.space.lattice.fitting(self.outer.tiles, factor)
+            unrollings = [table.unrollings[own] for own in classes]
+            roomy &= np.stack([lattice.leaving_room(self.outer.tiles, own) for own in unrollings])[places]
         return roomy
 
 

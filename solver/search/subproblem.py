@@ -226,8 +226,6 @@ class Subproblem:
         """Those of `tiles` that some spatial choice of each stage can multiply within the bounds."""
         lattice = self.space.lattice
         for stage in stages:
-            leaves = np.zeros(len(tiles), dtype=np.bool_)
-            for factor in {lattice.index(member.factors) for member in stage.members}:
-                leaves |= lattice.fitting(tiles, factor)
-            tiles = tiles[leaves]
+            factors = {lattice.index(member.factors) for member in stage.members}
+            tiles = tiles[lattice.leaving_room(tiles, factors)]
         return tiles

@@ -63,6 +63,34 @@ def test_cycles_beyond_the_whole_numbers_of_doubles_are_not_rounded_up():
     assert steps * (1 - 2e-9) < cycles.item() <= steps
 
 
+def on_five(*bounds: int) -> Mapspace:
+    """A product of matrices on five children that are all used."""
+    levels = (
+        StorageLevel("dram", energy=AccessEnergy(100, 100, 100)),
+        Fanout("array", 5),
+        StorageLevel("registers", size_words=1000, energy=AccessEnergy(1, 1, 1)),
+    )
+    return replace(free_mapspace(matmul(*bounds), *levels), min_parallelism=Fraction(5))
+
+
+def test_quotients_of_computes_are_not_rounded_up():
+    steps = 94_906_249 * 94_906_169
+    assert 5 * steps / 5.0 > steps
+    survey = Survey(SearchSpace(on_five(5, 94_906_249, 94_906_169)))
+    assert all((survey.grid.above[-1] == 5).tolist())
+    assert survey.overview[1].max() <= steps
+
+
+def test_a_limit_on_cycles_does_not_rule_out_those_that_take_as_many():
+    mapspace = on_five(5, 3**13, 4_599_777_611)
+    cheapest = map_einsum(mapspace, Options(objectives=("energy",)))
+    both = map_einsum(mapspace, Options(objectives=("latency", "energy")))
+    assert cheapest.status is both.status is Status.OPTIMAL
+    assert cheapest.evaluation and both.evaluation
+    assert both.evaluation.cycles == cheapest.evaluation.cycles == 3**13 * 4_599_777_611
+    assert both.evaluation.energy == cheapest.evaluation.energy
+
+
 def least_by_choice(mapspace: Mapspace, space: SearchSpace) -> dict[Key, tuple[int, int]]:
     """Least energy and cycles of the valid mappings, by keep mask and what tells spatial choices apart."""
     best: dict[Key, tuple[int, int]] = defaultdict(lambda: (2**100, 2**100))
