@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import count, islice
 
-from solver.search.bounds import LatticeBounds
+from solver.search.bounds import AnyBounds
 from solver.search.candidates import Coming, Surveyed, Unopened
 from solver.search.cells import halves
 from solver.search.goal import Goal
@@ -201,7 +201,7 @@ class Agenda:
         else:
             self._patience = min(2 * self._patience, MOST_IN_VAIN)
 
-    def bounded(self, candidate: Surveyed, bounds: LatticeBounds) -> None:
+    def bounded(self, candidate: Surveyed, bounds: AnyBounds) -> None:
         """Note what bounding a candidate took, and what it settled: it tells whether groups pay."""
         size = len(candidate.numbers)
         self._in_vain = self._in_vain + 1 if self._goal.incumbent == self._last else 0
@@ -210,7 +210,7 @@ class Agenda:
         self._settled[size.bit_length()] += size * bounds.empty
         self._states[size.bit_length()] += bounds.states
 
-    def parts(self, group: Surveyed, bounds: LatticeBounds) -> Iterator[Turn]:
+    def parts(self, group: Surveyed, bounds: AnyBounds) -> Iterator[Turn]:
         """The parts of a group that was bounded, as far as that does not settle them."""
         mask = self._places[group.sub.mask]
         numbers = self.outlook.hopeful(mask, group.numbers)
@@ -247,7 +247,7 @@ class Agenda:
         alone, group = (self._states[own] / max(1, self._trials[own]) for own in (1, kind))
         return (max(group, alone) + STATES_TOGETHER) / (alone + STATES_ALONE)
 
-    def _turn(self, mask: int, numbers: IntArray, outer: LatticeBounds | None = None) -> Turn:
+    def _turn(self, mask: int, numbers: IntArray, outer: AnyBounds | None = None) -> Turn:
         """The candidate of some subproblems of a mask, part of a group with the bounds `outer`."""
         goal, known = self._goal, self.outlook.prospects[mask]
         grid, keeps = self._survey.grid.chosen(numbers), self._survey.space.keep_masks[mask]

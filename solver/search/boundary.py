@@ -1,4 +1,4 @@
-"""One boundary: what it costs to deliver a dataspace to a level, as far as tiles alone tell."""
+"""Boundaries: what it costs to deliver a dataspace to a level, as far as tiles alone tell."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from solver.search.lattice import INFINITY, IntArray
 from solver.search.prices import LARGEST_TOTAL, BoundaryPrice
+from solver.search.rows import Row, Waiting
 from solver.search.subproblem import Subproblem
 from solver.search.windows import Unrolling
 
@@ -36,7 +37,7 @@ class Boundary:
 
     @property
     def price(self) -> BoundaryPrice:
-        """Energy and load of the words delivered."""
+        """Cost and load of the words delivered."""
         return self.sub.prices[self.place][self.level]
 
     def counts_in(self, members: frozenset[int]) -> bool:
@@ -75,11 +76,11 @@ class Boundary:
 
     @cached_property
     def once(self) -> int:
-        """Least energy when all loops above reuse the dataspace, as far as tables tell it apart."""
+        """Least cost when all loops above reuse the dataspace, as far as tables tell it apart."""
         return min(self.price.exact(self.once_words), LARGEST_TOTAL)
 
     def extra(self, words: IntArray) -> IntArray:
-        """Energy by which delivering `words` exceeds the least there can be, at most `INFINITY`."""
+        """Cost by which delivering `words` exceeds the least there can be, at most `INFINITY`."""
         return np.minimum(self.price.price(words) - self.once, INFINITY)
 
     def unreused_words(self, tiles: IntArray, words: IntArray | None = None) -> IntArray:
@@ -94,7 +95,7 @@ class Boundary:
     def reused(
         self, level: int, tiles: IntArray, runs: IntArray | None = None, words: IntArray | None = None
     ) -> IntArray:
-        """Least extra energy when no loop between here and the tile of `level` moves the dataspace.
+        """Least extra cost when no loop between here and the tile of `level` moves the dataspace.
 
         What is left is one delivery of `words` (all instances; default: the least) per iteration of the
         loops outside of that tile, but for those directly outside that leave it in place too, whose
@@ -115,7 +116,7 @@ class Boundary:
         return bool(view.window_dims) and self.sub.space.reuses(self.place, self.level)
 
     def surplus(self, tiles: IntArray) -> IntArray:
-        """Energy by which reused `tiles` exceed the cheapest tile, at least."""
+        """Cost by which reused `tiles` exceed the cheapest tile, at least."""
         view = self.sub.space.views[self.place]
         if view.simple or view.read_write:
             # A produced dataspace's first touches are free, so more words of it need not cost more.
@@ -123,3 +124,45 @@ class Boundary:
         numerator, denominator = self.share
         more = times(self.relevant_words[tiles] - self.least_relevant, numerator) // denominator
         return np.minimum(self.price.increment(more), INFINITY)
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """All boundaries of a subproblem."""
+
+    sub: Subproblem
+
+    @cached_property
+    def by_level(self) -> tuple[tuple[Boundary, ...], ...]:
+        """Those of each level."""
+        levels, places = range(len(self.sub.space.levels)), range(len(self.sub.prices))
+        return tuple(
+            tuple(self._known[place, level] for place in places if (place, level) in self._known)
+            for level in levels
+        )
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, int], Boundary]:
+        depth = len(self.sub.space.levels)
+        keys = ((p, level) for p, own in enumerate(self.sub.prices) for level in own if level < depth)
+        return {key: Boundary(self.sub, *key) for key in keys}
+
+    def of(self, waiting: Waiting) -> Boundary:
+        """The boundary that waits."""
+        return self._known[waiting.place, waiting.level]
+
+    @cached_property
+    def once(self) -> int:
+        """Least cost of all of them."""
+        return sum(own.once for own in self._known.values())
+
+    def due(self, row: Row, level: int) -> list[Boundary]:
+        """Boundaries inside `level` whose cost a row leaves out."""
+        if row.place is None:
+            return []
+        found = (own for inner in self.by_level[level + 1 : row.innermost + 1] for own in inner)
+        return [own for own in found if own.counts_in(frozenset((row.place,)))]
+
+    def same_tile(self, level: int, boundary: Boundary) -> bool:
+        """Whether no fanout lies between the tiles of `level` and of a boundary farther in."""
+        return not self.sub.unrolls(level, boundary.level)

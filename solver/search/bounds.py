@@ -1,6 +1,6 @@
 """Lower bounds by dynamic programming over the divisor lattice, from the compute outwards.
 
-For each level and tile, the tables bound from below the energy of all boundaries inside the tile. A
+For each level and tile, the tables bound from below the cost of all boundaries inside the tile. A
 boundary's cost splits into a part that depends on its own tile and, for a dataspace that stays in place
 in the innermost loops outside, a part that depends only on the tile of the level where it stops staying
 in place: the loops in between cancel out. So a running minimum over divisors joins the two.
@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from solver.search.boundary import Boundary
+from solver.search.boundary import Boundaries, Boundary
 from solver.search.lattice import INFINITY, FloatArray, IntArray
 from solver.search.leads import MOST_PAIRS
 from solver.search.rows import CLOSED, Row
@@ -31,7 +32,7 @@ MOST_PARTS = 64
 class StageTables:
     """The tiles of one level that can still matter, and their costs.
 
-    ``own[k]`` is the energy at the level's boundary for class k of the slot above, ``least`` the least
+    ``own[k]`` is what is paid at the level's boundary for class k of the slot above, ``least`` the least
     of any class with all that is inside, both without what depends on the loops outside.
     """
 
@@ -54,16 +55,19 @@ class BoundTables:
     states: int
 
 
+Sub_co = TypeVar("Sub_co", bound=Subproblem, covariant=True)
+"""The subproblem that is bounded."""
+
 Survivors = tuple[IntArray, ...]
 """Per level but the outermost one, tiles that may be part of a mapping, ascending."""
 
 
-class LatticeBounds:
+class LatticeBounds(Generic[Sub_co]):
     """The dynamic program of one subproblem.
 
-    All tables hold quanta of energy beyond the ``constant``: what the subproblem's mappings share, and
+    All tables hold quanta of the cost beyond the ``constant``: what the subproblem's mappings share, and
     the least that each boundary costs. Tiles are left out whose own boundary alone reaches `limit`
-    (energy units) with the least cost of all others: they are part of no mapping below it. A `sharp`
+    (units) with the least cost of all others: they are part of no mapping below it. A `sharp`
     run looks at pairs of tiles where windows slide, which takes longer. Where it is known already which
     tiles are part of no mapping, `within` has the others.
 
@@ -75,7 +79,7 @@ class LatticeBounds:
 
     def __init__(
         self,
-        sub: Subproblem,
+        sub: Sub_co,
         limit: int,
         tables: BoundTables | None = None,
         sharp: bool = False,
@@ -89,7 +93,7 @@ class LatticeBounds:
         self.space = sub.space
         self.classes = self.space.reuse_classes
         self.depth = len(self.space.levels)
-        self.boundaries = tuple(self._boundaries(level) for level in range(self.depth))
+        self.boundaries = Boundaries(sub)
         known = self._tables(limit) if tables is None else tables
         self.tables = known
         self.inside, self.stages, self.states = known.inside, known.stages, known.states
@@ -111,14 +115,17 @@ class LatticeBounds:
         loads = np.zeros((self.depth, len(self.sub.base_loads)))
         return BoundTables(({CLOSED: np.full(1, INFINITY, dtype=np.int64)},), (), loads, states)
 
+    def anew(self, limit: int, within: Survivors, stop: Stop) -> LatticeBounds[Sub_co]:
+        """Bounds of the same kind for another limit, with the tiles that are left."""
+        return LatticeBounds(self.sub, limit, sharp=self.sharp, stop=stop, within=within)
+
     @cached_property
     def constant(self) -> int:
-        """Energy units that all mappings of the subproblem spend at least, without their tiles' extra."""
-        once = sum(b.once for boundaries in self.boundaries for b in boundaries)
-        return self.sub.constant + once * self.sub.quantum
+        """What all mappings of the subproblem cost at least, in units, without their tiles' extra."""
+        return self.sub.constant + self.boundaries.once * self.sub.quantum
 
     def room(self, limit: int) -> int:
-        """Quanta beyond the constant from which on the energy reaches `limit` (units)."""
+        """Quanta beyond the constant from which on the cost reaches `limit` (units)."""
         return max(0, min(-(-(limit - self.constant) // self.sub.quantum), INFINITY))
 
     def tiles(self, level: int) -> IntArray:
@@ -128,7 +135,7 @@ class LatticeBounds:
 
     @property
     def least(self) -> int:
-        """Lower bound on the energy units of every mapping below the limit."""
+        """Lower bound on the cost (units) of every mapping below the limit."""
         waiting = self.sub.leak_per_cycle * (self.least_cycles - self.sub.least_cycles)
         return self._least_cost + waiting
 
@@ -146,7 +153,7 @@ class LatticeBounds:
     @cached_property
     def model_cycles(self) -> int:
         """Cycles by the plain cost model if every boundary gets the fewest words that any tile needs."""
-        fewest = {(b.place, b.level): b.once_words for own in self.boundaries for b in own}
+        fewest = {(b.place, b.level): b.once_words for own in self.boundaries.by_level for b in own}
         return self.sub.model_cycles(fewest)
 
     @property
@@ -158,24 +165,6 @@ class LatticeBounds:
     def empty(self) -> bool:
         """Whether no mapping is below the limit."""
         return int(self.inside[0][CLOSED][0]) >= INFINITY
-
-    def _boundaries(self, level: int) -> tuple[Boundary, ...]:
-        return tuple(
-            Boundary(self.sub, place, level)
-            for place, prices in enumerate(self.sub.prices)
-            if level in prices
-        )
-
-    def due(self, row: Row, level: int) -> list[Boundary]:
-        """Boundaries inside `level` whose cost a row leaves out."""
-        if row.place is None:
-            return []
-        found = (b for inner in self.boundaries[level + 1 : row.innermost + 1] for b in inner)
-        return [b for b in found if b.counts_in(frozenset((row.place,)))]
-
-    def same_tile(self, level: int, boundary: Boundary) -> bool:
-        """Whether no fanout lies between the tiles of `level` and of a boundary farther in."""
-        return not self.sub.unrolls(level, boundary.level)
 
     def _run(self, feasible: Sequence[IntArray], room: int) -> BoundTables:
         tiles, own = self._survivors(feasible, room)
@@ -213,14 +202,14 @@ class LatticeBounds:
         """`_own`, remembered for levels without fanouts above: there it is often the same."""
         if self.sub.unrolls(0, level):
             return self._own(level, tiles)
-        prices = tuple((b.place, b.price) for b in self.boundaries[level])
+        prices = tuple((b.place, b.price) for b in self.boundaries.by_level[level])
         key = ("own", self.sharp, level, self.space.tenants(self.sub.mask, level), prices)
         return self.space.memo(key, lambda: self._own(level, tiles))
 
     def _own(self, level: int, tiles: IntArray) -> IntArray:
-        """Energy at the boundary of `level` per class and tile, but for what the class reuses."""
+        """Cost at the boundary of `level` per class and tile, but for what the class reuses."""
         costs = np.zeros((len(self.classes), len(tiles)), dtype=np.int64)
-        for b in self.boundaries[level]:
+        for b in self.boundaries.by_level[level]:
             surplus, loose = b.surplus(tiles), [b.extra(words) for words in self._unreused(b, tiles)]
             for k, members in enumerate(self.classes):
                 costs[k] += surplus if b.counts_in(members) else loose[k % len(loose)]
@@ -248,11 +237,11 @@ class LatticeBounds:
             return best
         fewest = {
             b.place: [words.min(keepdims=True) for words in self._unreused(b, tiles)]
-            for b in self.boundaries[level]
+            for b in self.boundaries.by_level[level]
         }
         for k, members in enumerate(self.classes):
             loads = np.zeros((1, count))
-            for b in self.boundaries[level]:
+            for b in self.boundaries.by_level[level]:
                 loose = fewest[b.place][k % len(fewest[b.place])]
                 b.price.add_loads(np.array([b.once_words]) if b.counts_in(members) else loose, loads)
             best = np.minimum(best, loads[0])
@@ -299,7 +288,7 @@ class LatticeBounds:
         sources, origins = self.space.lattice.times(stage.tiles, self.sub.unrollings(level))
         result = {CLOSED: np.full(len(outer), INFINITY, dtype=np.int64)}
         for part in self._parts(len(sources), len(outer)):
-            slot = SlotStep(self, level, stage.tiles[origins], sources, outer[part])
+            slot = SlotStep(self.boundaries, level, stage.tiles[origins], sources, outer[part], self.sharp)
             for key, bound in self._outwards(slot, stage, inside, origins, room):
                 known = result.setdefault(key, np.full(len(outer), INFINITY, dtype=np.int64))
                 known[part] = np.minimum(known[part], bound)
@@ -325,3 +314,7 @@ class LatticeBounds:
             useful = combined < room
             if useful.any():
                 yield from slot.outwards(row, members, np.where(useful, combined, INFINITY)[origins])
+
+
+AnyBounds = LatticeBounds[Subproblem]
+"""Bounds of whatever cost."""

@@ -14,13 +14,12 @@ from solver.search.completion import Skeleton
 from solver.search.family import Family, best_first
 from solver.search.goal import SLACK, Goal
 from solver.search.lattice import INFINITY, BoolArray, IntArray
-from solver.search.loads import LoadBounds
+from solver.search.loads import LoadBounds, Searchable
 from solver.search.node import Node, NodeState
 from solver.search.orders import OrderClass, SlotOrders
 from solver.search.rows import CLOSED
 from solver.search.spatial import StageChoice
 from solver.search.stopping import Stop
-from solver.search.subproblem import Subproblem
 from solver.search.walk import InnerTiles, Walk
 
 
@@ -29,7 +28,7 @@ class Branching:
 
     def __init__(
         self,
-        bounds: LatticeBounds,
+        bounds: LatticeBounds[Searchable],
         goal: Goal,
         orders: tuple[SlotOrders, ...],
         stop: Stop,
@@ -59,7 +58,7 @@ class Branching:
         root = Node(
             level=0,
             tile=self.space.lattice.size - 1,
-            energy=0,
+            spent=0,
             least=int(self.bounds.inside[0][CLOSED][0]),
             value=0.0,
             busiest=0.0,
@@ -113,20 +112,22 @@ class Branching:
 
     def _no_better(self, node: Node, other: Node) -> bool:
         """Whether `other`, in the same state, spent no more on anything."""
-        return self._spent(other) <= self._spent(node) and bool((other.loads <= node.loads).all())
+        return self._unrounded_cost(other) <= self._unrounded_cost(node) and bool(
+            (other.loads <= node.loads).all()
+        )
 
     def _may_improve(self, node: Node, cycles: int) -> bool:
         """Whether mappings of `node` may improve that take `cycles` or more."""
         return self.sub.improves(self.goal, self.bounds.constant + node.least * self.sub.quantum, cycles)
 
     @cached_property
-    def _unrounded(self) -> Subproblem:
+    def _unrounded(self) -> Searchable:
         return replace(self.sub, quantum=1)
 
-    def _spent(self, node: Node) -> int:
+    def _unrounded_cost(self, node: Node) -> int:
         """What the boundaries of a node and outside cost, without rounding; comparable with other nodes'."""
         if self.sub.quantum == 1:
-            return node.energy
+            return node.spent
         prices = self._unrounded.prices
         return sum(prices[place][level].exact(words) for place, level, words in node.delivered)
 
@@ -134,7 +135,7 @@ class Branching:
         """Whether a leaf is no better than the incumbent once its prices are not rounded."""
         if self.sub.quantum == 1:
             return False
-        least = self._unrounded.constant + self._spent(node)
+        least = self._unrounded.constant + self._unrounded_cost(node)
         return not self.sub.improves(self.goal, least, self.sub.cycles(np.array(node.busiest)))
 
     def _tied(self, node: Node) -> bool:
@@ -179,7 +180,7 @@ class Branching:
 
     def _promising(self, node: Node, stage: StageTables) -> IntArray:
         """Places in ``stage.tiles`` that some class of orders leaves below the limit."""
-        return np.flatnonzero((stage.least < self._limit() - node.energy) & self._loadable[node.level])
+        return np.flatnonzero((stage.least < self._limit() - node.spent) & self._loadable[node.level])
 
     @cached_property
     def _loadable(self) -> tuple[BoolArray, ...]:
@@ -240,13 +241,14 @@ class Branching:
         """Children of `node` whose loops are in an order of this class; None if there are none."""
         level = node.level + 1
         walk = Walk(self.space, node, candidates, order)
-        energy = np.full(len(candidates.tiles), node.energy, dtype=np.int64)
+        spent = np.full(len(candidates.tiles), node.spent, dtype=np.int64)
         loads = np.repeat(node.loads[None, :], len(candidates.tiles), axis=0)
-        delivered = tuple((boundary, walk.delivered(boundary)) for boundary in self.bounds.boundaries[level])
+        boundaries = self.bounds.boundaries.by_level[level]
+        delivered = tuple((boundary, walk.delivered(boundary)) for boundary in boundaries)
         for boundary, words in delivered:
-            energy += boundary.extra(words)
+            spent += boundary.extra(words)
             boundary.price.add_loads(words, loads)
-        least = np.minimum(energy + walk.inside(self.bounds, level, candidates.places), INFINITY)
+        least = np.minimum(spent + walk.inside(self.bounds, level, candidates.places), INFINITY)
         busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=self._busiest)
         keep = least < self._limit()
         for own in self.loads:
@@ -261,7 +263,7 @@ class Branching:
         # All families of a node are at hand at once: what is known of other candidates would take memory.
         walk = Walk(self.space, node, candidates.only(keep), order)
         kept = tuple((boundary, words[keep]) for boundary, words in delivered)
-        return Family(walk, energy[keep], least[keep], values[keep], busiest[keep], loads[keep], kept)
+        return Family(walk, spent[keep], least[keep], values[keep], busiest[keep], loads[keep], kept)
 
 
 def _any_loop(loops: IntArray, dims: Iterable[int]) -> BoolArray:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
-from solver.search.bounds import LatticeBounds, Survivors
+from solver.search.bounds import AnyBounds, LatticeBounds, Survivors
+from solver.search.energies import EnergySubproblem
 from solver.search.goal import UNLIMITED, Goal
+from solver.search.groups import SubproblemGroup
 from solver.search.lattice import IntArray
-from solver.search.loads import LoadBounds, loaded
+from solver.search.loads import LoadBounds, Searchable, loaded
 from solver.search.mixes import Cost, sift
 from solver.search.prices import resources
 from solver.search.stopping import Stop
-from solver.search.subproblem import Subproblem
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,15 @@ class Surveyed:
         Tiles that the bounds of a group leave to one of its parts.
     """
 
-    sub: Subproblem
+    sub: EnergySubproblem | SubproblemGroup
     numbers: IntArray
     within: Survivors | None = None
+
+    @property
+    def single(self) -> EnergySubproblem:
+        """Its only subproblem."""
+        assert isinstance(self.sub, EnergySubproblem)  # groups are bounded by energy only
+        return self.sub
 
 
 @dataclass(frozen=True)
@@ -53,8 +61,8 @@ class Bounded:
         Bound on the objective by sums of costs.
     """
 
-    sub: Subproblem
-    bounds: LatticeBounds
+    sub: EnergySubproblem
+    bounds: LatticeBounds[Searchable]
     loads: tuple[LoadBounds, ...] = ()
     within: Survivors | None = None
     jointly: int = 0
@@ -78,12 +86,17 @@ class Bounded:
         return replace(self, loads=())
 
 
+def of_one(bounds: AnyBounds) -> TypeGuard[LatticeBounds[EnergySubproblem]]:
+    """Whether these are bounds of the energy of a single subproblem."""
+    return isinstance(bounds.sub, EnergySubproblem)
+
+
 Coming = Surveyed | Unopened
 
 Candidate = Coming | Bounded
 
 
-def decided_by(sub: Subproblem, loads: Sequence[LoadBounds]) -> Bounded:
+def decided_by(sub: EnergySubproblem, loads: Sequence[LoadBounds]) -> Bounded:
     """A subproblem of which only the cycles count, with the bounds of the busiest resource foremost.
 
     Of `loads`, each was bounded within the tiles that the one before it leaves.
@@ -126,7 +139,7 @@ def tightened(candidate: Bounded, goal: Goal, sharp: bool, stop: Stop) -> Bounde
 
 
 def _load_bounds(
-    sub: Subproblem, goal: Goal, energy: int, within: Survivors, sharp: bool, stop: Stop
+    sub: EnergySubproblem, goal: Goal, energy: int, within: Survivors, sharp: bool, stop: Stop
 ) -> tuple[LoadBounds, ...] | None:
     """Bounds on the loads of mappings that take `energy` or more; None if none of those is left."""
     if goal.counts_energy and goal.cycles_limit(energy) >= UNLIMITED:
@@ -161,14 +174,14 @@ def _narrowed(candidate: Bounded, goal: Goal, stop: Stop) -> Bounded | None:
     if sifted is None:
         return None
     left = sifted.within
-    anew = [
-        LatticeBounds(own.sub, limit, sharp=bounds.sharp, stop=stop, within=left)
-        for own, limit in zip(several, limits, strict=True)
-    ]
-    if any(own.empty for own in anew):
+    bounds = bounds.anew(limits[0], left, stop)
+    loads = tuple(
+        replace(own, bounds=own.bounds.anew(limit, left, stop))
+        for own, limit in zip(loads, limits[1:], strict=True)
+    )
+    if bounds.empty or any(own.bounds.empty for own in loads):
         return None
-    again = tuple(replace(own, bounds=new) for own, new in zip(loads, anew[1:], strict=True))
-    narrowed = replace(candidate, bounds=anew[0], loads=again, within=left)
-    energy = anew[0].least if goal.counts_energy else 0
+    narrowed = replace(candidate, bounds=bounds, loads=loads, within=left)
+    energy = bounds.least if goal.counts_energy else 0
     jointly = (mix.least_value(goal, total, energy, narrowed.least_cycles) for mix, total in sifted.sums)
     return replace(narrowed, jointly=max(candidate.jointly, *jointly))

@@ -24,7 +24,7 @@ from solver.search.goal import SLACK, Goal
 from solver.search.imprints import Imprint, Order, Ordered, distinct_orders
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.orders import allowed_orders
-from solver.search.prices import BoundaryPrice, DataspaceFlow, PriceList, Resource, resources
+from solver.search.prices import Action, BoundaryPrice, PriceList, Resource, Spread, resources
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.spatial import Factors, StageChoice
 from solver.search.stopping import Stop
@@ -120,9 +120,9 @@ class Skeleton:
             )
         )
         table = PriceList(space.levels, paying, self._resources)
-        return tuple(table.boundaries(self._flow(place)) for place in range(len(space.views)))
+        return tuple(table.boundaries(view.name, self._actions(view.place)) for view in space.views)
 
-    def _flow(self, place: int) -> DataspaceFlow:
+    def _actions(self, place: int) -> Iterator[Action]:
         architecture, nest = self.space.architecture, self._nest
         space = self.space.problem.dataspaces[place]
         parts = partition_words(architecture, [tile_words(space, bounds) for bounds in nest.bounds])
@@ -130,13 +130,8 @@ class Skeleton:
             distinct_children(architecture, nest, space, position) for position in architecture.fanout_indices
         ]
         distinct = [math.prod(groups[number] for number in below) for below in self.space.fanouts_below]
-        return DataspaceFlow(
-            space.name,
-            space.read_write,
-            self.space.chain(self.mask, place),
-            tuple(distinct),
-            tuple(parts[position] for position in architecture.storage_indices),
-        )
+        spread = Spread(tuple(distinct), tuple(parts[place] for place in architecture.storage_indices))
+        return map(spread.action, self.space.accesses(place, self.space.chain(self.mask, place)))
 
     def _due(self, level: int) -> list[int]:
         """Dataspaces with a boundary at `level` (``len(levels)``: at the compute)."""

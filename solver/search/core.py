@@ -17,6 +17,7 @@ from solver.cpsat import Answer, CheckedModel, Expression, ModelError, Outcome, 
 from solver.search.bounds import LatticeBounds
 from solver.search.completion import Skeleton
 from solver.search.lattice import IntArray
+from solver.search.loads import Searchable
 from solver.search.stopping import Stop
 
 LARGEST_TOTAL = 1 << 30
@@ -29,7 +30,7 @@ SLICE_DETERMINISTIC_S = 0.5
 """CP-SAT's deterministic seconds of a first attempt, each of which takes twice as long as the one before."""
 
 
-def fits_core(bounds: LatticeBounds) -> bool:
+def fits_core(bounds: LatticeBounds[Searchable]) -> bool:
     """Whether what is left of a subproblem is small enough for a core."""
     return sum(len(stage.tiles) for stage in bounds.stages) * len(bounds.classes) <= LARGEST_CORE
 
@@ -52,9 +53,9 @@ class _ClassLiterals:
 
 
 class Core:
-    """A CP-SAT model of the survivors of one subproblem, for energies below `limit` (quanta)."""
+    """A CP-SAT model of the survivors of one subproblem, for costs below `limit` (quanta)."""
 
-    def __init__(self, bounds: LatticeBounds, limit: int, seed: int) -> None:
+    def __init__(self, bounds: LatticeBounds[Searchable], limit: int, seed: int) -> None:
         self.bounds = bounds
         self.space = bounds.space
         self.depth = bounds.depth
@@ -171,7 +172,7 @@ class Core:
         picks: list[_Pick] = []
         by_state: list[list[Variable]] = [[] for _ in outer]
         for k, members in enumerate(self.bounds.classes):
-            here = [b for b in self.bounds.boundaries[level + 1] if b.counts_in(members)]
+            here = [b for b in self.bounds.boundaries.by_level[level + 1] if b.counts_in(members)]
             costs = np.zeros(len(outer), dtype=np.int64)
             for b in here:
                 costs += b.reused(level, self._tiles[level])

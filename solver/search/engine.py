@@ -10,14 +10,23 @@ from itertools import count, islice
 
 from solver.result import Options, Phase
 from solver.search.agenda import Agenda
-from solver.search.bounds import LatticeBounds
+from solver.search.bounds import AnyBounds, LatticeBounds
 from solver.search.branch import Branching
-from solver.search.candidates import Bounded, Candidate, Coming, Surveyed, Unopened, decided_by, tightened
+from solver.search.candidates import (
+    Bounded,
+    Candidate,
+    Coming,
+    Surveyed,
+    Unopened,
+    decided_by,
+    of_one,
+    tightened,
+)
 from solver.search.completion import Priced, Skeleton, SkeletonKey
 from solver.search.core import Core, fits_core
 from solver.search.goal import Goal
 from solver.search.ledger import Ledger
-from solver.search.loads import LoadBounds, loaded
+from solver.search.loads import LoadBounds, Searchable, loaded
 from solver.search.orders import slot_orders
 from solver.search.prices import resources
 from solver.search.stopping import Stop, Stopped
@@ -182,13 +191,13 @@ class Search:
             self.ledger.surveyed(candidate.sub.mask, candidate.numbers)
             self.ledger.bounded(bounds)
             self.agenda.bounded(candidate, bounds)
-            if len(candidate.numbers) > 1:
+            if not of_one(bounds):
                 self._part(candidate, bounds)
             elif not bounds.empty:
-                left.append(Bounded(candidate.sub, bounds))
+                left.append(Bounded(bounds.sub, bounds))
         self._follow(left)
 
-    def _part(self, group: Surveyed, bounds: LatticeBounds) -> None:
+    def _part(self, group: Surveyed, bounds: AnyBounds) -> None:
         for value, part in self.agenda.parts(group, bounds):
             self._push(value, part)
 
@@ -199,7 +208,7 @@ class Search:
         for resource in (*self.resources, None):
             # Where no bandwidth decides the cycles of a subproblem, any of its mappings will do.
             still = (n for n, own in enumerate(known) if (own == [] if resource is None else own is not None))
-            due = {number: loaded(candidates[number].sub, resource, self.goal) for number in still}
+            due = {number: loaded(candidates[number].single, resource, self.goal) for number in still}
             due = {number: sub for number, sub in due.items() if not sub.idle(self.goal)}
             limits = [sub.limit(self.goal) for sub in due.values()]
             within = [own[-1].bounds.survivors if (own := known[number]) else None for number in due]
@@ -213,7 +222,7 @@ class Search:
         for candidate in candidates:
             self.ledger.surveyed(candidate.sub.mask, candidate.numbers)
         pairs = zip(candidates, known, strict=True)
-        self._follow([decided_by(candidate.sub, loads) for candidate, loads in pairs if loads is not None])
+        self._follow([decided_by(candidate.single, loads) for candidate, loads in pairs if loads is not None])
 
     def _follow(self, candidates: Sequence[Bounded]) -> None:
         """Queue bounded candidates; look for mappings at once in the best of them, and in the best so far."""
@@ -286,7 +295,9 @@ class Search:
         if sharp is not None:
             self._push(sharp.value(self.goal), sharp)
 
-    def _branch(self, bounds: LatticeBounds, budget: int | None, loads: Sequence[LoadBounds] = ()) -> bool:
+    def _branch(
+        self, bounds: LatticeBounds[Searchable], budget: int | None, loads: Sequence[LoadBounds] = ()
+    ) -> bool:
         """Branch at most `budget` nodes (None: all); return whether that was enough."""
         branching = Branching(bounds, self.goal, self.orders, self.stop, budget, loads)
         for skeleton in branching.skeletons():

@@ -18,7 +18,7 @@ class Family:
     """Children with one spatial choice and one class of orders; all arrays have an entry per child."""
 
     walk: Walk
-    energy: IntArray
+    spent: IntArray
     least: IntArray
     values: FloatArray
     busiest: FloatArray
@@ -34,7 +34,7 @@ class Family:
         return Node(
             level=node.level + 1,
             tile=tile,
-            energy=int(self.energy[position]),
+            spent=int(self.spent[position]),
             least=int(self.least[position]),
             value=float(self.values[position]),
             busiest=float(self.busiest[position]),
@@ -51,7 +51,7 @@ class Family:
 
 
 def best_first(families: Sequence[Family], limit: Callable[[], int]) -> Iterator[Node]:
-    """Yield the children by rising value, then energy; orders that make no difference yield one child.
+    """Yield the children by rising value, then cost; orders that make no difference yield one child.
 
     `limit` is asked anew for every child: it has none that takes as much or more.
     """

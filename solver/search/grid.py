@@ -10,9 +10,10 @@ from itertools import combinations
 
 import numpy as np
 
+from solver.search.dataspaces import DataspaceView
 from solver.search.goal import rounded_down
 from solver.search.lattice import BoolArray, FloatArray, IntArray
-from solver.search.prices import Action, DataspaceFlow
+from solver.search.prices import Action, Spread
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageClass, StageTable
 from solver.search.stopping import Stop, Stopped, never
@@ -93,15 +94,18 @@ class SpatialGrid:
         price: FloatArray = paying * each
         return price
 
-    def flow(self, chain: tuple[int, ...], place: int) -> DataspaceFlow:
-        """How the words of a dataspace spread that the levels of `chain` keep."""
-        view = self.space.views[place]
-        words = float(self.space.tables[place].tile_words[-1])
+    @cached_property
+    def spreads(self) -> tuple[Spread, ...]:
+        """How the words of each dataspace spread."""
+        return tuple(map(self._spread, self.space.views))
+
+    def _spread(self, view: DataspaceView) -> Spread:
+        words = float(self.space.tables[view.place].tile_words[-1])
         partition = [np.full(len(self), words)]
         for level in range(1, len(self.space.levels)):
-            shared = self.above[level] / self.unused_above[place][level]
+            shared = self.above[level] / self.unused_above[view.place][level]
             partition.append(words / shared if view.simple else partition[0])
-        return DataspaceFlow(view.name, view.read_write, chain, self.distinct[place], tuple(partition))
+        return Spread(self.distinct[view.place], tuple(partition))
 
     @cached_property
     def unrolled_above(self) -> tuple[IntArray, ...]:

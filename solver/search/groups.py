@@ -11,9 +11,11 @@ from functools import cached_property, reduce
 import numpy as np
 
 from model.cost.prices import network_latency
+from solver.search.energies import EnergySubproblem
+from solver.search.goal import Goal
 from solver.search.grid import ROUNDED_DOWN, ROUNDED_UP, SpatialGrid
 from solver.search.lattice import BoolArray, FloatArray, IntArray
-from solver.search.prices import Action, BoundaryPrice, LinearPrice, actions
+from solver.search.prices import Action, BoundaryPrice, LinearPrice
 from solver.search.space import KeepMask
 from solver.search.subproblem import Subproblem
 from solver.search.windows import Unrolling
@@ -23,8 +25,8 @@ from solver.search.windows import Unrolling
 class SubproblemGroup(Subproblem):
     """The mappings of several subproblems of one keep mask, with prices that none of them undercuts.
 
-    Words are those of all instances together, so that the spatial choices may use any number of them. Of
-    ``spatial`` there is nothing: each combination of ``grid`` has its own classes. Every mapping takes
+    Words are those of all instances together, so that the spatial choices may use any number of them: each
+    combination of ``grid`` has its own classes. Every mapping takes
     ``fewest_cycles`` or more, as far as is known.
     """
 
@@ -84,10 +86,9 @@ class SubproblemGroup(Subproblem):
         """Those of no resource: they are left to the subproblems, too."""
         return np.zeros(0)
 
-    @cached_property
-    def leak_per_cycle(self) -> int:
-        """What leaks is part of the constant."""
-        return 0
+    def limit(self, goal: Goal) -> int:
+        """Least energy that can no longer improve."""
+        return goal.energy_limit(self.least_cycles)
 
     @cached_property
     def prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
@@ -115,7 +116,8 @@ class SubproblemGroup(Subproblem):
         }
 
     def _actions_of(self, place: int) -> Iterator[Action]:
-        return actions(self.space.levels, self.grid.flow(self.space.chain(self.mask, place), place))
+        accesses = self.space.accesses(place, self.space.chain(self.mask, place))
+        return map(self.grid.spreads[place].action, accesses)
 
     @cached_property
     def constant(self) -> int:
@@ -156,8 +158,10 @@ class SubproblemGroup(Subproblem):
         return tuple(None if own[0] == 0 else multiples(own) for own in self._unrollings)
 
 
-def together(grid: SpatialGrid, mask: KeepMask, quantum: int, fewest_cycles: int = 0) -> Subproblem:
+def together(
+    grid: SpatialGrid, mask: KeepMask, quantum: int, fewest_cycles: int = 0
+) -> EnergySubproblem | SubproblemGroup:
     """The subproblem of the only combination of `grid`, or the group of those of all of them."""
     if len(grid) == 1:
-        return Subproblem(grid.space, mask, grid.spatial(0), quantum)
-    return SubproblemGroup(grid.space, mask, (), quantum, grid=grid, fewest_cycles=fewest_cycles)
+        return EnergySubproblem(grid.space, mask, grid.spatial(0), quantum=quantum)
+    return SubproblemGroup(grid.space, mask, quantum=quantum, grid=grid, fewest_cycles=fewest_cycles)

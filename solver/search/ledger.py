@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from solver.result import Evidence, MaskEvidence
-from solver.search.bounds import LatticeBounds
+from solver.search.bounds import AnyBounds
+from solver.search.combination import Combination
 from solver.search.core import Core
 from solver.search.goal import Goal
 from solver.search.lattice import IntArray
 from solver.search.outlook import Outlook
 from solver.search.space import KeepMask, SearchSpace
-from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
 
 
@@ -44,20 +44,20 @@ class Ledger:
         """Note that the survey does not settle subproblems, so that lattices were bounded."""
         self._entries[mask].bounded.append(numbers)
 
-    def bounded(self, bounds: LatticeBounds) -> None:
+    def bounded(self, bounds: AnyBounds) -> None:
         """Note what a lattice had, and what its bounds left."""
         entry = self._entries[bounds.sub.mask]
         entry.states += bounds.states
         for level, stage in enumerate(bounds.stages):
             entry.tiles_left[level] += len(stage.tiles)
 
-    def branched(self, sub: Subproblem, nodes: int) -> None:
+    def branched(self, sub: Combination, nodes: int) -> None:
         """Note that nodes of a subproblem were branched."""
         entry = self._entries[sub.mask]
         entry.branched.add(_classes(sub))
         entry.nodes += nodes
 
-    def solved(self, sub: Subproblem, core: Core) -> None:
+    def solved(self, sub: Combination, core: Core) -> None:
         """Note that a subproblem went to CP-SAT."""
         entry = self._entries[sub.mask]
         entry.solved.add(_classes(sub))
@@ -103,6 +103,6 @@ def unsearched(space: SearchSpace, goal: Goal) -> Evidence:
     return Evidence(goal.objective, tuple(masks))
 
 
-def _classes(sub: Subproblem) -> object:
+def _classes(sub: Combination) -> object:
     """What tells a subproblem from the others of its keep mask."""
     return tuple(stage.key for stage in sub.spatial)

@@ -11,6 +11,8 @@ import numpy as np
 
 from model.cost.prices import level_cycles, network_latency
 from solver.search.bounds import LatticeBounds
+from solver.search.combination import Combination
+from solver.search.energies import EnergySubproblem
 from solver.search.goal import UNLIMITED, Goal
 from solver.search.lattice import INFINITY, BoolArray, FloatArray, IntArray
 from solver.search.prices import (
@@ -18,11 +20,9 @@ from solver.search.prices import (
     BoundaryPrice,
     LoadTerm,
     PriceTerm,
-    actions,
     cycles_per_word,
     resources,
 )
-from solver.search.subproblem import Subproblem
 from solver.search.walk import Walk
 
 LARGEST_LOAD = INFINITY >> 2
@@ -36,19 +36,19 @@ PARTS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadSubproblem(Subproblem):
+class LoadSubproblem(Combination):
     """The mappings of `origin`, priced by what they load a bandwidth with instead of by energy.
 
     A load is counted in parts of a cycle, `scale` to the cycle. Without a `resource` nothing is loaded:
     then all that matters is which mappings there are.
     """
 
-    origin: Subproblem
+    origin: EnergySubproblem
     resource: int | None
     scale: Fraction
 
     @classmethod
-    def of(cls, origin: Subproblem, resource: int | None, scale: Fraction) -> LoadSubproblem:
+    def of(cls, origin: EnergySubproblem, resource: int | None, scale: Fraction) -> LoadSubproblem:
         """The mappings of `origin`, priced by the load of `resource`."""
         mask, spatial = origin.mask, origin.spatial
         return cls(origin.space, mask, spatial, origin=origin, resource=resource, scale=scale)
@@ -71,11 +71,6 @@ class LoadSubproblem(Subproblem):
         """What the compute's own accesses load the resource with."""
         depth = len(self.space.levels)
         return sum(own[depth].exact(self.steps) for own in self.prices if depth in own)
-
-    @cached_property
-    def leak_per_cycle(self) -> int:
-        """Leakage is no load."""
-        return 0
 
     @cached_property
     def most(self) -> int:
@@ -121,7 +116,7 @@ class LoadSubproblem(Subproblem):
     def costs(self, least: IntArray, constant: int, busiest: FloatArray) -> tuple[FloatArray, FloatArray]:
         """No energy, and cycles at least."""
         loaded = (least.astype(np.float64) + float(constant)) / float(self.scale)
-        return super().costs(np.zeros_like(least), 0, np.maximum(busiest, loaded))
+        return np.zeros(len(least)), self.cycles_under(np.maximum(busiest, loaded))
 
     def improves(self, goal: Goal, least: int, cycles: int) -> bool:
         """Whether mappings may improve with the load `least` and `cycles`, or more."""
@@ -158,7 +153,7 @@ class LoadSubproblem(Subproblem):
         return frozenset(
             (view.place, action.name == "read")
             for view in space.views
-            for action in actions(space.levels, self.flow(view.place))
+            for action in self.actions(view.place)
             if cycles_per_word(space.levels, resource, action, view.name)
         )
 
@@ -192,13 +187,17 @@ class LoadSubproblem(Subproblem):
         return level_cycles(level, self.steps, ((name, words, 0) if reads else (name, 0, words),))
 
 
-def load_terms(sub: Subproblem, resource: int | None) -> list[LoadTerm]:
+Searchable = EnergySubproblem | LoadSubproblem
+"""Combinations with a cost of which a goal knows from where on it cannot improve: these are branched."""
+
+
+def load_terms(sub: EnergySubproblem, resource: int | None) -> list[LoadTerm]:
     """All that loads a resource."""
     prices = (price for own in sub.prices for price in own.values())
     return [term for price in prices for term in price.loads if term.resource == resource]
 
 
-def loaded(sub: Subproblem, resource: int | None, goal: Goal, energy: int = 0) -> LoadSubproblem:
+def loaded(sub: EnergySubproblem, resource: int | None, goal: Goal, energy: int = 0) -> LoadSubproblem:
     """`sub` priced by the load of a resource, as finely as is of use for mappings of `energy` or more."""
     exact = Fraction(PARTS * math.lcm(*(term.share.denominator for term in load_terms(sub, resource))))
     whole = LoadSubproblem.of(sub, resource, exact)
@@ -222,13 +221,13 @@ class LoadBounds:
     """
 
     sub: LoadSubproblem
-    bounds: LatticeBounds
+    bounds: LatticeBounds[LoadSubproblem]
     energy: int = 0
 
     @cached_property
     def _once(self) -> tuple[int, ...]:
         """Per level, what its boundaries and those inside cost at least."""
-        own = [sum(b.once for b in boundaries) for boundaries in self.bounds.boundaries]
+        own = [sum(b.once for b in boundaries) for boundaries in self.bounds.boundaries.by_level]
         return tuple(sum(own[level:]) for level in range(len(own) + 1))
 
     def limit(self, goal: Goal) -> int:

@@ -16,12 +16,12 @@ from itertools import product
 
 from model.cost.prices import network_latency
 from solver.search.bounds import LatticeBounds, Survivors
+from solver.search.combination import Combination
 from solver.search.goal import Goal
 from solver.search.lattice import INFINITY
-from solver.search.loads import MODEL_ROUNDING, LoadSubproblem
+from solver.search.loads import MODEL_ROUNDING, LoadSubproblem, Searchable
 from solver.search.prices import LARGEST_COST, BoundaryPrice, PriceTerm
 from solver.search.stopping import Stop
-from solver.search.subproblem import Subproblem
 
 WHOLE = INFINITY >> 5
 """What the limit of a cost counts for, with weight 1."""
@@ -34,7 +34,7 @@ WEIGHTS = (Fraction(1, 64), Fraction(1, 16), Fraction(1, 4), Fraction(1))
 class Cost:
     """A cost of mappings: a subproblem with its prices, and the least cost that cannot improve."""
 
-    sub: Subproblem
+    sub: Searchable
     limit: int
 
     @property
@@ -44,7 +44,7 @@ class Cost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixedSubproblem(Subproblem):
+class MixedSubproblem(Combination):
     """The mappings of a subproblem, priced by a weighted sum of costs, each as a share of its limit."""
 
     mixed: tuple[Cost, ...]
@@ -77,18 +77,13 @@ class MixedSubproblem(Subproblem):
         )
         return BoundaryPrice(tuple(term for term in terms if term.price), ())
 
-    @cached_property
+    @property
     def constant(self) -> int:
         """Every cost is counted from its constant on."""
         return 0
 
-    @cached_property
-    def leak_per_cycle(self) -> int:
-        """Cycles are no cost here."""
-        return 0
-
     @property
-    def rooms(self) -> int:
+    def limit(self) -> int:
         """Least weighted sum that no mapping reaches which is below all limits."""
         return 1 + sum(math.ceil((cost.room - 1) * share) for cost, share in self._shares)
 
@@ -154,7 +149,7 @@ def sift(costs: Sequence[Cost], leading: int, within: Survivors, sharp: bool, st
         mixed = MixedSubproblem(
             origin.space, origin.mask, origin.spatial, mixed=tuple(costs), weights=weights
         )
-        bounds = LatticeBounds(mixed, mixed.rooms, sharp=sharp, stop=stop, within=within)
+        bounds = LatticeBounds(mixed, mixed.limit, sharp=sharp, stop=stop, within=within)
         if bounds.empty:
             return None
         within = bounds.survivors

@@ -147,7 +147,7 @@ class Neighbours:
         for kind in np.unique(kinds):
             those = np.flatnonzero(kinds == kind)
             for portion in kept.found[level - 1][kind].portions:
-                rate = table.rate(portion, None, kept.chain[portion])
+                rate = table.rate(portion, None)
                 assert rate is not None  # every portion takes energy
                 per_word[portion.place, those] = rate.per_word[columns[those]]
                 per_copies[portion.place, those] = rate.per_copies[columns[those]]

@@ -68,15 +68,15 @@ class Node:
     ----------
     level, tile
         The level, and the lattice index of its tile.
-    energy, least
-        Energy of the boundaries of `level` and outside, exactly but for sliding windows, and a lower bound
+    spent, least
+        Cost of the boundaries of `level` and outside, exactly but for sliding windows, and a lower bound
         on that of all boundaries; both in quanta beyond what `LatticeBounds.constant` counts.
     value, busiest
         Lower bounds on the objective, rounded, and on the load of any resource, in cycles.
     loads
         Load of each resource by the boundaries of `level` and outside, and by the compute, in cycles.
     delivered
-        (dataspace, level, words of one instance) of each of these boundaries, a lower bound like `energy`.
+        (dataspace, level, words of one instance) of each of these boundaries, a lower bound like `spent`.
     in_place, signature
         Per dataspace, the product of the loops directly outside of the tile that leave it in place; and the
         dataspaces that the innermost of these loops leaves in place (None: no loop yet).
@@ -93,7 +93,7 @@ class Node:
 
     level: int
     tile: int
-    energy: int
+    spent: int
     least: int
     value: float
     busiest: float

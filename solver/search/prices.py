@@ -8,9 +8,10 @@ follow from F, level by level and dataspace by dataspace, and so do energy and l
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -151,19 +152,18 @@ Count = int | FloatArray
 """A number of words or instances; an array where many subproblems are looked at together."""
 
 
-@dataclass(frozen=True)
-class DataspaceFlow:
-    """Where one dataspace is kept, and how its words spread; tuples run along levels, outermost first.
+class Access(NamedTuple):
+    """An action of a level on a dataspace whose words follow from those delivered to `boundary`.
 
-    ``distinct`` counts the different tiles among the children below each level; ``partition`` bounds
-    from above the words of a read-write dataspace that one instance ever holds.
+    Boundary ``len(levels)`` stands for the compute. `per_child`: once for each distinct tile among the
+    children; `first_touch_free`: but for the first one of each word.
     """
 
+    level: int
     name: str
-    read_write: bool
-    chain: tuple[int, ...]
-    distinct: tuple[Count, ...]
-    partition: tuple[Count, ...]
+    boundary: int
+    per_child: bool
+    first_touch_free: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,33 +177,47 @@ class Action:
     minus: Count
 
 
-def actions(levels: Sequence[StorageLevel], flow: DataspaceFlow) -> Iterator[Action]:
-    """All actions on one dataspace; boundary ``len(levels)`` stands for the compute.
+@dataclass(frozen=True)
+class Spread:
+    """How the words of one dataspace spread; tuples run along levels, outermost first.
 
-    They follow the counting rules of `model.cost.traffic`, with F left open.
+    ``distinct`` counts the different tiles among the children below each level; ``partition`` bounds
+    from above the words of a read-write dataspace that one instance ever holds.
     """
-    for level, child in zip(flow.chain, (*flow.chain[1:], len(levels)), strict=True):
-        yield from _actions_at(level, levels[level], flow, _source(levels, flow, child))
+
+    distinct: tuple[Count, ...]
+    partition: tuple[Count, ...]
+
+    def action(self, access: Access) -> Action:
+        """How many words an access comes to."""
+        multiplier = math.prod(self.distinct[access.level : access.boundary]) if access.per_child else 1
+        minus = self.partition[access.level] if access.first_touch_free else 0
+        return Action(access.level, access.name, access.boundary, multiplier, minus)
 
 
-def _actions_at(place: int, level: StorageLevel, flow: DataspaceFlow, source: int) -> Iterator[Action]:
-    """The actions of the level at `place`, which serves the boundary `source`."""
-    groups = math.prod(flow.distinct[place:source])
-    if flow.read_write and flow.name in level.no_coalesce:
-        yield from (Action(place, name, source, groups, 0) for name in ("read", "fill", "update"))
-        return
-    elides_first_touch = flow.read_write and flow.name not in level.rmw_first_update
-    part = flow.partition[place] if elides_first_touch else 0
-    yield Action(place, "read", source, groups, part)
-    if flow.read_write:
-        yield Action(place, "update", source, groups, 0)
-    if place != flow.chain[0]:
-        yield Action(place, "fill", place, 1, part)
+def accesses(
+    levels: Sequence[StorageLevel], name: str, read_write: bool, chain: Sequence[int]
+) -> Iterator[Access]:
+    """All accesses to a dataspace that the levels of `chain` keep, outermost first.
+
+    They follow the counting rules of `model.cost.traffic`.
+    """
+    for place, child in zip(chain, (*chain[1:], len(levels)), strict=True):
+        level, source = levels[place], _source(levels, name, chain, child)
+        if read_write and name in level.no_coalesce:
+            yield from (Access(place, own, source, True, False) for own in ("read", "fill", "update"))
+            continue
+        free = read_write and name not in level.rmw_first_update
+        yield Access(place, "read", source, True, free)
+        if read_write:
+            yield Access(place, "update", source, True, False)
+        if place != chain[0]:
+            yield Access(place, "fill", place, False, free)
 
 
-def _source(levels: Sequence[StorageLevel], flow: DataspaceFlow, child: int) -> int:
+def _source(levels: Sequence[StorageLevel], name: str, chain: Sequence[int], child: int) -> int:
     """The boundary whose stream a parent serves: levels that do not coalesce pass theirs on."""
-    while child < len(levels) and (child not in flow.chain or flow.name in levels[child].no_coalesce):
+    while child < len(levels) and (child not in chain or name in levels[child].no_coalesce):
         child += 1
     return child
 
@@ -227,13 +241,13 @@ class PriceList:
     resources: tuple[Resource, ...]
     quantum: int = 1
 
-    def boundaries(self, flow: DataspaceFlow) -> dict[int, BoundaryPrice]:
-        """Price of each boundary of a dataspace, by the level below it."""
+    def boundaries(self, name: str, actions: Iterable[Action]) -> dict[int, BoundaryPrice]:
+        """Price of each boundary of a dataspace that is accessed so, by the level below it."""
         energy: dict[int, list[PriceTerm]] = {}
         loads: dict[int, list[LoadTerm]] = {}
-        for action in actions(self.levels, flow):
-            energy.setdefault(action.boundary, []).extend(self._energy(action, flow.name))
-            loads.setdefault(action.boundary, []).extend(self._loads(action, flow.name))
+        for action in actions:
+            energy.setdefault(action.boundary, []).extend(self._energy(action, name))
+            loads.setdefault(action.boundary, []).extend(self._loads(action, name))
         return {
             boundary: BoundaryPrice(tuple(terms), tuple(loads[boundary]))
             for boundary, terms in energy.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 
 from solver.search.grid import ROUNDED_UP, SpatialGrid
 from solver.search.lattice import BoolArray, FloatArray, IntArray
-from solver.search.prices import Action, DataspaceFlow, actions, cycles_per_word, resources
+from solver.search.prices import Access, Action, cycles_per_word, resources
 from solver.search.space import SearchSpace
 from solver.search.stopping import Stop, Stopped, never
 
@@ -25,15 +25,15 @@ Chain = tuple[int, ...]
 
 
 class Portion(NamedTuple):
-    """Actions on one dataspace that follow from the words delivered to one boundary.
+    """Accesses to one dataspace that follow from the words delivered to one boundary.
 
-    ``boundary`` is the level below it, or the number of levels for the compute; ``acts`` has level and name
-    of each action. Many keep masks have the same portions.
+    ``boundary`` is the level below it, or the number of levels for the compute. Many keep masks have the
+    same portions.
     """
 
     place: int
     boundary: int
-    acts: tuple[tuple[int, str], ...]
+    accesses: tuple[Access, ...]
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,10 @@ class RateTable:
         """Number of cells."""
         return len(self.steps)
 
-    def rate(self, portion: Portion, measure: Measure, chain: Chain) -> Rate | None:
-        """The rate of a portion of `chain`; None if it takes nothing of a resource."""
+    def rate(self, portion: Portion, measure: Measure) -> Rate | None:
+        """The rate of a portion; None if it takes nothing of a resource."""
         if portion not in self._rates:
-            flow = self._grid.flow(chain, portion.place)
-            for own, acts in _by_boundary(portion.place, actions(self.space.levels, flow)).items():
-                self._rates[own] = dict(self._measured(own, acts))
+            self._rates[portion] = dict(self._measured(portion))
         return self._rates[portion].get(measure)
 
     def holds(self, level: int, tenants: frozenset[int]) -> BoolArray:
@@ -91,8 +89,9 @@ class RateTable:
         fits = self.space.within_capacity(level, tenants, self._grid.unrolled_inside[level])
         return fits if self._starts is None else np.logical_or.reduceat(fits, self._starts)
 
-    def _measured(self, portion: Portion, acts: Sequence[Action]) -> Iterator[tuple[Measure, Rate]]:
+    def _measured(self, portion: Portion) -> Iterator[tuple[Measure, Rate]]:
         space, place = self.space, portion.place
+        acts = [*map(self._grid.spreads[place].action, portion.accesses)]
         yield None, self._rate(portion, acts, [self._grid.price(place, own) for own in acts])
         for number, resource in enumerate(resources(space.levels)):
             name = space.views[place].name
@@ -134,8 +133,6 @@ class KeptLevels:
         What it may keep: of all levels but the outermost one, and the compute.
     kinds
         Which of that it is, by mask: arrays of shape (masks,).
-    chain
-        A chain that each portion is part of.
 
     Raises
     ------
@@ -145,7 +142,6 @@ class KeptLevels:
 
     def __init__(self, space: SearchSpace, stop: Stop = never) -> None:
         self._space = space
-        self.chain: dict[Portion, Chain] = {}
         facts: dict[tuple[int, Chain], tuple[_Fact, ...]] = {}
         numbers: list[dict[tuple[_Fact, ...], int]] = [{} for _ in space.levels]
         kinds = np.empty((len(space.levels), len(space.keep_masks)), dtype=np.int64)
@@ -170,12 +166,11 @@ class KeptLevels:
 
     def _facts(self, place: int, chain: Chain) -> tuple[_Fact, ...]:
         """What a chain has to do with each level but the outermost one, and with the compute."""
-        space = self._space
-        view, ones = space.views[place], (1,) * len(space.levels)
-        flow = DataspaceFlow(view.name, view.read_write, chain, ones, ones)
-        portions = {own.boundary: own for own in _by_boundary(place, actions(space.levels, flow))}
-        self.chain.update(dict.fromkeys(portions.values(), chain))
-        levels = range(1, len(space.levels) + 1)
+        found: dict[int, list[Access]] = defaultdict(list)
+        for access in self._space.accesses(place, chain):
+            found[access.boundary].append(access)
+        portions = {boundary: Portion(place, boundary, tuple(own)) for boundary, own in found.items()}
+        levels = range(1, len(self._space.levels) + 1)
         return tuple((place if level in chain else None, portions.get(level)) for level in levels)
 
 
@@ -194,14 +189,3 @@ _Fact = tuple[int | None, Portion | None]
 def _kept(level: int, facts: Sequence[_Fact]) -> Kept:
     tenants = frozenset(place for place, _ in facts if place is not None)
     return Kept(level, tenants, tuple(portion for _, portion in facts if portion is not None))
-
-
-def _by_boundary(place: int, acts: Iterable[Action]) -> dict[Portion, list[Action]]:
-    """Actions on a dataspace, portion by portion."""
-    found: dict[int, list[Action]] = defaultdict(list)
-    for own in acts:
-        found[own.boundary].append(own)
-    return {
-        Portion(place, boundary, tuple((own.level, own.name) for own in several)): several
-        for boundary, several in found.items()
-    }

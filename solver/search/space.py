@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
 from solver.search.dataspaces import DataspaceView, Tables, tables, view
 from solver.search.lattice import BoolArray, IntArray, Lattice, Slot, Steps
+from solver.search.prices import Access, accesses
 from solver.search.spatial import Factors, StageClass, StageTable, fanout_choices
 from solver.search.stages import StageRules
 from solver.search.stopping import Stop, Stopped, never
@@ -226,6 +227,11 @@ class SearchSpace:
         words = self.tables[place].tile_words[tiles]
         # The products of all values need not fit 64 bits.
         return words if size == 1 else np.minimum(words, usable // size + 1) * size
+
+    def accesses(self, place: int, chain: Sequence[int]) -> Iterator[Access]:
+        """All accesses to a dataspace that the levels of `chain` keep."""
+        view = self.views[place]
+        return accesses(self.levels, view.name, view.read_write, chain)
 
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
         """Dataspaces whose tiles take room in `level`."""

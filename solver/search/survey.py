@@ -197,8 +197,8 @@ class _Surveyor:
 
     def _least(self, kept: Kept, measure: Measure) -> FloatArray:
         """Least cost of the boundary of a level over tiles and classes."""
-        chain, table = self._kept.chain, self._table
-        rates = {own.place: table.rate(own, measure, chain[own]) for own in kept.portions}
+        table = self._table
+        rates = {own.place: table.rate(own, measure) for own in kept.portions}
         charged = {place: rate for place, rate in rates.items() if rate is not None}
         least = -sum((rate.subtracted for rate in charged.values()), np.zeros(len(self._table)))
         if kept.level == len(self.space.levels):

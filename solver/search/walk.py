@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solver.search.boundary import Boundary, ceil_div
-from solver.search.bounds import LatticeBounds
+from solver.search.bounds import AnyBounds
 from solver.search.dataspaces import Component, DataspaceView
 from solver.search.lattice import INFINITY, BoolArray, IntArray
 from solver.search.leads import component_of, tiles_inside
@@ -17,7 +17,7 @@ from solver.search.orders import Group, OrderClass
 from solver.search.rows import Row, Waiting
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageChoice
-from solver.search.steps import led_surcharge
+from solver.search.surcharges import led_surcharge
 from solver.search.windows import Returns, led_words
 
 
@@ -230,15 +230,15 @@ class Walk:
         inside: BoolArray = (self._product(self.order.inside(dim, apart)) > 1) & (loose == 1)
         return inside
 
-    def inside(self, bounds: LatticeBounds, level: int, places: IntArray) -> IntArray:
-        """Lower bound on the energy of all boundaries inside the tiles of `level`, at `places` there."""
+    def inside(self, bounds: AnyBounds, level: int, places: IntArray) -> IntArray:
+        """Lower bound on the cost of all boundaries inside the tiles of `level`, at `places` there."""
         least = np.full(len(places), INFINITY, dtype=np.int64)
         for row, table in bounds.inside[level].items():
             cost = table[places]
             applies = self._applies(row) & (cost < least)
             if not applies.any():
                 continue
-            for b in bounds.due(row, level):
+            for b in bounds.boundaries.due(row, level):
                 cost = cost + self._ended(bounds, level, b)
             for own in row.waiting:
                 cost = cost + self._slid(bounds, level, own)
@@ -254,19 +254,19 @@ class Walk:
                 applies = applies & (unmoved | ~self._stays(own.place))
         return applies
 
-    def _ended(self, bounds: LatticeBounds, level: int, boundary: Boundary) -> IntArray:
+    def _ended(self, bounds: AnyBounds, level: int, boundary: Boundary) -> IntArray:
         """What a boundary costs whose dataspace stays in place inside of the candidates' tiles."""
         tiles = self.candidates.tiles
         cost = boundary.reused(level, tiles, self.runs[boundary.place])
-        if boundary.sliding and bounds.same_tile(level, boundary):
+        if boundary.sliding and bounds.boundaries.same_tile(level, boundary):
             exact = boundary.extra(self.delivered(boundary)) - boundary.surplus(tiles)
             cost = np.maximum(cost, exact)
         return cost
 
-    def _slid(self, bounds: LatticeBounds, level: int, own: Waiting) -> IntArray | int:
+    def _slid(self, bounds: AnyBounds, level: int, own: Waiting) -> IntArray | int:
         """What a boundary inside costs beyond its least, whose tile no loop inside moves."""
-        boundary, tiles = Boundary(bounds.sub, own.place, own.level), self.candidates.tiles
-        if not bounds.same_tile(level, boundary):
+        boundary, tiles = bounds.boundaries.of(own), self.candidates.tiles
+        if not bounds.boundaries.same_tile(level, boundary):
             return 0
         if own.lead is not None:
             return led_surcharge(boundary, tiles, own.lead, own.times, self._returns_to(own, own.lead))

@@ -9,20 +9,20 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from fractions import Fraction
 from types import TracebackType
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from model.mapspace import Mapspace
 from solver.processes import Workers
 from solver.search.bounds import BoundTables, LatticeBounds, Survivors
+from solver.search.energies import EnergySubproblem
 from solver.search.grid import SpatialGrid
 from solver.search.groups import SubproblemGroup, together
 from solver.search.lattice import IntArray, Steps
 from solver.search.loads import LoadSubproblem
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.stopping import Stop, Stopped, never
-from solver.search.subproblem import Subproblem
 
 MIN_TASKS = 8
 """Fewer subproblems than this are not worth sending to other processes."""
@@ -44,10 +44,16 @@ class Load(NamedTuple):
     scale: Fraction
 
 
-class Work(NamedTuple):
+Surveyed = EnergySubproblem | SubproblemGroup | LoadSubproblem
+"""What lattices are bounded of, many at a time."""
+
+Sub = TypeVar("Sub", bound=Surveyed)
+
+
+class Work(NamedTuple, Generic[Sub]):
     """What to bound, for costs below a limit, and the tiles that are left."""
 
-    sub: Subproblem
+    sub: Sub
     limit: int
     within: Survivors | None
 
@@ -89,11 +95,11 @@ class Bounder:
 
     def bound(
         self,
-        subs: Sequence[Subproblem],
+        subs: Sequence[Sub],
         limits: Sequence[int],
         stop: Stop = never,
         within: Sequence[Survivors | None] | None = None,
-    ) -> Iterator[LatticeBounds]:
+    ) -> Iterator[LatticeBounds[Sub]]:
         """Bound each of `subs` for costs below its limit, in order; end early when `stop` says so."""
         works = [Work(*own) for own in zip(subs, limits, within or [None] * len(subs), strict=True)]
         done = 0
@@ -107,18 +113,18 @@ class Bounder:
         with suppress(Stopped):
             yield from self._here(works[done:], stop)
 
-    def _worth_workers(self, works: Sequence[Work]) -> bool:
+    def _worth_workers(self, works: Sequence[Work[Sub]]) -> bool:
         many = self._jobs > 1 and len(works) >= MIN_TASKS
         return many and self._seconds >= START_AFTER_S and self._losses < MOST_LOSSES
 
-    def _here(self, works: Sequence[Work], stop: Stop) -> Iterator[LatticeBounds]:
+    def _here(self, works: Sequence[Work[Sub]], stop: Stop) -> Iterator[LatticeBounds[Sub]]:
         for work in works:
             begin = time.monotonic()
             bounds = LatticeBounds(work.sub, work.limit, stop=stop, within=work.within)
             self._seconds += time.monotonic() - begin
             yield bounds
 
-    def _elsewhere(self, works: Sequence[Work], stop: Stop) -> Iterator[LatticeBounds]:
+    def _elsewhere(self, works: Sequence[Work[Sub]], stop: Stop) -> Iterator[LatticeBounds[Sub]]:
         if self._workers is None:
             # What is sent is the mapspace: each worker builds its own tables from it, once.
             self._workers = Workers(self._jobs, _prepare, self._space.mapspace, self._space.coarse)
@@ -133,11 +139,11 @@ class Bounder:
             self._workers.end(wait=False)
         self._workers = None
 
-    def _task(self, work: Work) -> Task:
+    def _task(self, work: Work[Sub]) -> Task:
         sub = work.sub
         return Task(sub.mask, self._choices(sub), sub.quantum, _load(sub), work.limit, work.within)
 
-    def _choices(self, sub: Subproblem) -> tuple[IntArray, ...]:
+    def _choices(self, sub: Surveyed) -> tuple[IntArray, ...]:
         if isinstance(sub, SubproblemGroup):
             return sub.grid.choices
         stages = zip(self._space.stages, sub.spatial, strict=True)
@@ -161,11 +167,14 @@ def _prepare(mapspace: Mapspace, coarse: tuple[tuple[str, Steps], ...]) -> None:
     _SPACES[:] = [SearchSpace(mapspace, coarse)]
 
 
-def _load(sub: Subproblem) -> Load | None:
+def _load(sub: Surveyed) -> Load | None:
     return Load(sub.resource, sub.scale) if isinstance(sub, LoadSubproblem) else None
 
 
 def _bound(task: Task) -> BoundTables:
     sub = together(SpatialGrid(_SPACES[0], task.choices), task.mask, task.quantum)
-    priced = sub if task.load is None else LoadSubproblem.of(sub, *task.load)
+    if task.load is None:
+        return LatticeBounds(sub, task.limit, within=task.within).tables
+    assert isinstance(sub, EnergySubproblem)  # loads are bounded one by one
+    priced = LoadSubproblem.of(sub, *task.load)
     return LatticeBounds(priced, task.limit, within=task.within).tables

@@ -8,11 +8,11 @@ import pytest
 from model.architecture import Fanout, StorageLevel
 from model.mapspace import Mapspace
 from solver.search import fewest
+from solver.search.energies import EnergySubproblem
 from solver.search.fewest import NO_TILE, FewestBelow, fewest_words
 from solver.search.lattice import IntArray
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageClass
-from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
 from tests.solver.search.unusual import unusual_mapspaces
 from tests.strategies import random_mapspaces
@@ -36,7 +36,7 @@ def hold_fewest(mapspace: Mapspace) -> int:
     for mask in space.keep_masks[:4]:
         for number in range(len(grid)):
             stages = grid.spatial(number)
-            sub = Subproblem(space, mask, stages)
+            sub = EnergySubproblem(space, mask, stages)
             for place, level in ((p, level) for p, own in enumerate(sub.prices) for level in own):
                 tenancy = level, space.tenants(mask, level)
                 if level == len(space.levels) or len(space.feasible(*tenancy)) == 0:

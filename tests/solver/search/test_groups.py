@@ -13,11 +13,11 @@ from solver.result import Options
 from solver.search import agenda, engine, map_einsum
 from solver.search.bounds import LatticeBounds
 from solver.search.cells import halves
+from solver.search.energies import EnergySubproblem
 from solver.search.goal import UNLIMITED
 from solver.search.grid import SpatialGrid
 from solver.search.groups import SubproblemGroup, together
 from solver.search.space import KeepMask, SearchSpace
-from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
 from solver.search.workers import Bounder
 from tests import strategies
@@ -55,7 +55,7 @@ def hold_groups(mapspace: Mapspace, random: Random) -> int:
         energies = least_energies(space, grid, mask, least)
         numbers = np.array(list(energies))
         while len(numbers) > 1:
-            members = [Subproblem(space, mask, grid.spatial(number)) for number in numbers]
+            members = [EnergySubproblem(space, mask, grid.spatial(number)) for number in numbers]
             group, best = together(grid.chosen(numbers), mask, 1), min(energies[number] for number in numbers)
             assert isinstance(group, SubproblemGroup)
             bounds = unlimited_bounds(group)
@@ -110,7 +110,7 @@ def group_all(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(agenda, "LARGEST_GROUP", 20)
     made: Counter[str] = Counter()
 
-    def counted(grid: SpatialGrid, *given: object) -> Subproblem:
+    def counted(grid: SpatialGrid, *given: object) -> EnergySubproblem | SubproblemGroup:
         made["groups" if len(grid) > 1 else "alone"] += 1
         return together(grid, *given)
 

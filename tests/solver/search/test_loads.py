@@ -18,13 +18,13 @@ from solver.result import OBJECTIVES as OBJECTIVE_NAMES
 from solver.result import Options, Status
 from solver.search import engine, map_einsum
 from solver.search.completion import Priced, Skeleton
+from solver.search.energies import EnergySubproblem
 from solver.search.goal import Goal
 from solver.search.loads import PARTS, LoadSubproblem, loaded
 from solver.search.mixes import Cost, Sifted, sift
 from solver.search.prices import resources
 from solver.search.space import SearchSpace
 from solver.search.stopping import never
-from solver.search.subproblem import Subproblem
 from tests.bruteforce import Objective, enumerate_mappings
 from tests.solver.search.test_optimality import compare
 from tests.solver.search.unusual import register_mapspaces, subproblems, unlimited_bounds
@@ -175,7 +175,7 @@ def test_ties_of_energy_that_leaks_while_a_bandwidth_is_busy(tmp_path: Path, mon
     assert len(ordered) < 50
 
 
-def place_of(space: SearchSpace, mapping: Mapping) -> tuple[Subproblem | None, list[int]]:
+def place_of(space: SearchSpace, mapping: Mapping) -> tuple[EnergySubproblem | None, list[int]]:
     """The subproblem that a mapping belongs to (None: of another arrangement), and its tile per level."""
     stages: list[dict[str, int]] = []
     temporal: list[dict[str, int]] = []
@@ -206,7 +206,7 @@ def place_of(space: SearchSpace, mapping: Mapping) -> tuple[Subproblem | None, l
 
 def placed_mappings(
     random: Random, mapspaces: Iterable[Mapspace]
-) -> Iterator[tuple[Subproblem, list[int], Evaluation]]:
+) -> Iterator[tuple[EnergySubproblem, list[int], Evaluation]]:
     """Some valid mappings of each mapspace, with scarce bandwidths: subproblem, tile per level, and cost."""
     for mapspace in mapspaces:
         narrow = scarce(random, mapspace)

@@ -20,10 +20,10 @@ from model.spec.timeloop import load_timeloop
 from solver.result import Options, Status, Termination
 from solver.search import map_einsum
 from solver.search import survey as survey_module
+from solver.search.energies import EnergySubproblem
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.spatial import StageClass
 from solver.search.stopping import Stopped
-from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey, pareto_front
 from tests.bruteforce import enumerate_mappings
 from tests.solver.search.unusual import told_apart, unlimited_bounds, unusual_mapspaces
@@ -130,7 +130,7 @@ def hold_bounds(mapspace: Mapspace) -> int:
             covered.update(members)
             if not members:
                 continue
-            sub = Subproblem(space, mask, classes)
+            sub = EnergySubproblem(space, mask, classes)
             lattice = unlimited_bounds(sub)
             energy = min(least[key][0] for key in members)
             fastest = min(least[key][1] for key in members)
@@ -207,7 +207,7 @@ def test_no_boundary_costs_less_than_one_delivery_each():
     survey = Survey(space)
     for mask, energies in zip(space.keep_masks, survey.overview[0], strict=True):
         for number, energy in enumerate(energies):
-            bounds = unlimited_bounds(Subproblem(space, mask, survey.grid.spatial(number)))
+            bounds = unlimited_bounds(EnergySubproblem(space, mask, survey.grid.spatial(number)))
             assert energy >= bounds.constant * (1 - 1e-6)
 
 
@@ -245,7 +245,7 @@ def test_latencies_that_doubles_do_not_hold():
     space = SearchSpace(free_mapspace(matmul(7, 1, 1), dram, StorageLevel("buffer")))
     (mask,) = space.keep_masks
     survey = Survey(space)
-    sub = Subproblem(space, mask, survey.grid.spatial(0))
+    sub = EnergySubproblem(space, mask, survey.grid.spatial(0))
     energies, cycles = sub.costs(np.array([0]), sub.constant, np.array([7.5]))
     assert int(survey.overview[1][0, 0]) <= 2**53 + 1 + 7
     assert cycles[0] <= float(2**53 + 1 + 8)
@@ -257,7 +257,7 @@ def test_steps_that_doubles_do_not_hold():
     dram = StorageLevel("dram", network_drain_latency=3)
     space = SearchSpace(free_mapspace(matmul(100_003, 100_003, 1_000_003), dram))
     (mask,) = space.keep_masks
-    sub = Subproblem(space, mask, Survey(space).grid.spatial(0))
+    sub = EnergySubproblem(space, mask, Survey(space).grid.spatial(0))
     assert float(sub.steps) + 3.0 > float(sub.steps + 3)
     _, cycles = sub.costs(np.array([0]), sub.constant, np.array([0.0]))
     assert cycles[0] == float(sub.least_cycles)

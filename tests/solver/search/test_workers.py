@@ -12,10 +12,10 @@ from model.mapspace import Mapspace
 from model.spec.timeloop import load_timeloop
 from solver.result import Options
 from solver.search import workers
+from solver.search.energies import EnergySubproblem
 from solver.search.goal import UNLIMITED
 from solver.search.mapper import map_einsum
 from solver.search.space import SearchSpace
-from solver.search.subproblem import Subproblem
 from solver.search.survey import Survey
 from solver.search.workers import Bounder
 from tests.conftest import REPOSITORY
@@ -27,7 +27,7 @@ from model.spec.timeloop import load_timeloop
 from solver.cli.interrupt import interruptible
 from solver.search.goal import UNLIMITED
 from solver.search.space import SearchSpace
-from solver.search.subproblem import Subproblem
+from solver.search.energies import EnergySubproblem
 from solver.search.survey import Survey
 from solver.search import workers
 from solver.search.workers import Bounder
@@ -36,7 +36,7 @@ workers.START_AFTER_S = 0
 space = SearchSpace(load_timeloop([{str(SPEC)!r}]).mapspace)
 grid = Survey(space).grid
 pairs = [(mask, number) for mask in space.keep_masks for number in range(len(grid))][:40]
-subs = [Subproblem(space, mask, grid.spatial(number)) for mask, number in pairs]
+subs = [EnergySubproblem(space, mask, grid.spatial(number)) for mask, number in pairs]
 limits = [UNLIMITED] * len(subs)
 with Bounder(space, 1) as alone, Bounder(space, 2) as several, interruptible() as stop:
     found = [[bounds.least for bounds in bounder.bound(subs, limits)] for bounder in (alone, several)]
@@ -97,7 +97,7 @@ def test_what_is_bounded_instead_of_lost_workers_stops_when_asked(monkeypatch):
     monkeypatch.setattr(workers, "_bound", lose)
     space = SearchSpace(load_timeloop([SPEC]).mapspace)
     mask, grid = space.keep_masks[0], Survey(space).grid
-    subs = [Subproblem(space, mask, grid.spatial(0))] * workers.MIN_TASKS
+    subs = [EnergySubproblem(space, mask, grid.spatial(0))] * workers.MIN_TASKS
     left = []
     with Bounder(space, 2) as bounder:
         for bounds in bounder.bound(subs, [UNLIMITED] * len(subs), stop=lambda: len(left) == 2):

@@ -15,11 +15,11 @@ from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, Tempor
 from model.numbers import divisors, prime_factors
 from model.problem import Dataspace, Problem, Term
 from solver.search.bounds import LatticeBounds
+from solver.search.energies import EnergySubproblem
 from solver.search.goal import UNLIMITED
 from solver.search.grid import spatial_grid
 from solver.search.lattice import Lattice, Slot
 from solver.search.space import SearchSpace
-from solver.search.subproblem import Subproblem
 from tests import strategies
 from tests.bruteforce import count_mappings
 
@@ -240,15 +240,15 @@ def random_slot(random: Random, lattice: Lattice) -> Slot:
     return Slot(lattice, tuple(allowed))
 
 
-def subproblems(space: SearchSpace) -> Iterable[Subproblem]:
+def subproblems(space: SearchSpace) -> Iterable[EnergySubproblem]:
     """Every keep mask with every combination of spatial classes."""
     grid = spatial_grid(space)
     for mask in space.keep_masks:
         for number in range(len(grid)):
-            yield Subproblem(space, mask, grid.spatial(number))
+            yield EnergySubproblem(space, mask, grid.spatial(number))
 
 
-def unlimited_bounds(sub: Subproblem) -> LatticeBounds:
+def unlimited_bounds(sub: EnergySubproblem) -> LatticeBounds:
     """Lattice bounds that no incumbent has thinned out."""
     return LatticeBounds(sub, UNLIMITED)
 
