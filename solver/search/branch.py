@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from model.cost.prices import network_latency
 from solver.search.bounds import LatticeBounds, StageTables
 from solver.search.completion import Skeleton
 from solver.search.family import Family, best_first
@@ -87,7 +86,7 @@ class Branching:
     @cached_property
     def _busiest(self) -> float:
         """Cycles that every mapping takes at least, without latencies."""
-        return float(self.bounds.model_cycles - network_latency(self.space.architecture))
+        return float(self.bounds.model_cycles - self.space.latency)
 
     def _limit(self) -> int:
         return self.bounds.room(self.sub.limit(self.goal))

@@ -13,7 +13,6 @@ from solver.search.groups import SubproblemGroup
 from solver.search.lattice import IntArray
 from solver.search.loads import LoadBounds, Searchable, loaded
 from solver.search.mixes import Cost, sift
-from solver.search.prices import resources
 from solver.search.stopping import Stop
 
 
@@ -145,7 +144,7 @@ def _load_bounds(
     if goal.counts_energy and goal.cycles_limit(energy) >= UNLIMITED:
         return ()
     found: list[LoadBounds] = []
-    for resource in (*range(len(resources(sub.space.levels))), None):
+    for resource in (*range(len(sub.space.resources)), None):
         own = loaded(sub, resource, goal, energy)
         # Where no bandwidth decides the cycles, it is enough to know which mappings there are.
         superfluous = bool(found) or goal.counts_energy if resource is None else own.idle(goal, energy)

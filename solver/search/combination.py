@@ -9,10 +9,10 @@ from functools import cached_property
 
 import numpy as np
 
-from model.cost.prices import level_cycles, network_latency
+from model.cost.prices import level_cycles
 from solver.search.goal import SLACK, rounded_down
 from solver.search.lattice import FloatArray, IntArray
-from solver.search.prices import Action, Spread, resources
+from solver.search.prices import Action, Spread
 from solver.search.spatial import StageClass
 from solver.search.subproblem import Subproblem
 from solver.search.windows import Unrolling
@@ -95,7 +95,7 @@ class Combination(Subproblem):
     @cached_property
     def base_loads(self) -> FloatArray:
         """Load of each resource that the compute's own accesses cause, in cycles."""
-        loads: FloatArray = np.zeros((1, len(resources(self.space.levels))))
+        loads: FloatArray = np.zeros((1, len(self.space.resources)))
         for prices in self.prices:
             if len(self.space.levels) in prices:
                 prices[len(self.space.levels)].add_loads(np.array([self.steps]), loads)
@@ -114,7 +114,7 @@ class Combination(Subproblem):
 
     def cycles_under(self, busiest: FloatArray) -> FloatArray:
         """Least cycles under several loads of the busiest resource (cycles), no double above them."""
-        latency = rounded_down(network_latency(self.space.architecture))
+        latency = rounded_down(self.space.latency)
         # Each is rounded once: then it is not above the double of any number of cycles that it bounds.
         return np.maximum(np.ceil(busiest * SLACK) + latency, float(self.least_cycles))
 
@@ -138,7 +138,7 @@ class Combination(Subproblem):
             level_cycles(level, self.steps, ((name, own[0], own[1]) for name, own in demands.items()))
             for level, demands in zip(self.space.levels, moved, strict=True)
         )
-        return slowest + network_latency(self.space.architecture)
+        return slowest + self.space.latency
 
     @cached_property
     def _all_actions(self) -> tuple[tuple[int, Action], ...]:

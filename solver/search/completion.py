@@ -15,7 +15,7 @@ from model.cost import Evaluation, evaluate
 from model.cost.delivery import Move
 from model.cost.nest import Nest, build_nest
 from model.cost.partition import partition_words
-from model.cost.prices import leaking_instances, network_latency, paying_instances
+from model.cost.prices import leaking_instances, paying_instances
 from model.cost.tiles import displacement, extents, tile_words
 from model.cost.traffic import distinct_children
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
@@ -24,7 +24,7 @@ from solver.search.goal import SLACK, Goal
 from solver.search.imprints import Imprint, Order, Ordered, distinct_orders
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.orders import allowed_orders
-from solver.search.prices import Action, BoundaryPrice, PriceList, Resource, Spread, resources
+from solver.search.prices import Action, BoundaryPrice, PriceList, Spread
 from solver.search.space import KeepMask, SearchSpace
 from solver.search.spatial import Factors, StageChoice
 from solver.search.stopping import Stop
@@ -105,10 +105,6 @@ class Skeleton:
         return build_nest(self.space.problem, self.space.architecture, self.mapping(first))
 
     @cached_property
-    def _resources(self) -> tuple[Resource, ...]:
-        return resources(self.space.levels)
-
-    @cached_property
     def _prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
         """Exact prices: unlike in a subproblem, the tiles of sliding windows are known here."""
         space, nest = self.space, self._nest
@@ -119,7 +115,7 @@ class Skeleton:
                 architecture.storage_indices, space.instances, space.levels, strict=True
             )
         )
-        table = PriceList(space.levels, paying, self._resources)
+        table = PriceList(space.levels, paying, self.space.resources)
         return tuple(table.boundaries(view.name, self._actions(view.place)) for view in space.views)
 
     def _actions(self, place: int) -> Iterator[Action]:
@@ -138,7 +134,7 @@ class Skeleton:
         return [place for place, prices in enumerate(self._prices) if level in prices]
 
     def _cost(self, level: int, words: dict[int, int]) -> _Cost:
-        loads: FloatArray = np.zeros((1, len(self._resources)))
+        loads: FloatArray = np.zeros((1, len(self.space.resources)))
         energy = 0
         for place, delivered in words.items():
             energy += self._prices[place][level].exact(delivered)
@@ -258,7 +254,7 @@ class Skeleton:
         the first mapping that comes out complete is the best one.
         """
         depth = len(self.temporal)
-        floors = [_Cost(0, np.zeros(len(self._resources)))] * (depth + 1)
+        floors = [_Cost(0, np.zeros(len(self.space.resources)))] * (depth + 1)
         for level in range(depth - 1, 0, -1):
             floors[level] = floors[level + 1] + self._floor(level)
         ticket = count()
@@ -310,7 +306,7 @@ class Skeleton:
     def _waiting(self, load: float) -> tuple[int, int]:
         """What leaks beyond the compute's steps, and all cycles, if a resource is loaded with so many."""
         busy = max(self._steps, math.ceil(load * SLACK))
-        latency = network_latency(self.space.architecture)
+        latency = self.space.latency
         return self._leak_per_cycle * (busy - self._steps), busy + latency
 
     @cached_property

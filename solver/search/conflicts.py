@@ -7,7 +7,8 @@ dataspace as well, that one stays in place for few of the slot's loops.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -26,7 +27,10 @@ class Conflicts:
     """The conflicts of one slot, pair by pair of its tiles."""
 
     slot: Surcharges
-    _known: dict[_Key, IntArray] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def _known(self) -> dict[_Key, IntArray]:
+        return {}
 
     def of(self, waiting: Iterable[Waiting], members: frozenset[int], ended: Sequence[Boundary]) -> IntArray:
         """The worst conflict of any boundary that waits with those that end.

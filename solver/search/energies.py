@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from model.architecture import StorageLevel
-from model.cost.prices import network_latency, paying_instances
+from model.cost.prices import paying_instances
 from solver.search.combination import Combination
 from solver.search.goal import SLACK, Goal
 from solver.search.lattice import FloatArray, IntArray
-from solver.search.prices import BoundaryPrice, PriceList, resources
+from solver.search.prices import BoundaryPrice, PriceList
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class EnergySubproblem(Combination):
             paying_instances(level, total, used)
             for used, total, level in zip(self.above, space.instances, space.levels, strict=False)
         )
-        table = PriceList(space.levels, paying, resources(space.levels), self.quantum)
+        table = PriceList(space.levels, paying, space.resources, self.quantum)
         return tuple(table.boundaries(view.name, self.actions(view.place)) for view in space.views)
 
     @cached_property
@@ -49,7 +49,7 @@ class EnergySubproblem(Combination):
             for prices in self.prices
             if len(space.levels) in prices
         )
-        busy = self.least_cycles - network_latency(space.architecture)
+        busy = self.least_cycles - space.latency
         return compute + operands * self.quantum + self.leak_per_cycle * busy
 
     def limit(self, goal: Goal) -> int:
@@ -66,7 +66,7 @@ class EnergySubproblem(Combination):
         busiest
             Bounds on the load of the busiest resource, in cycles.
         """
-        least_busy = float(self.least_cycles - network_latency(self.space.architecture))
+        least_busy = float(self.least_cycles - self.space.latency)
         # Beside long latencies nothing is left of the difference.
         waiting = np.maximum(np.ceil(busiest * SLACK) - least_busy, 0.0) * float(self.leak_per_cycle)
         energies = least * float(self.quantum) + float(constant) + waiting

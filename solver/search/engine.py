@@ -28,7 +28,6 @@ from solver.search.goal import Goal
 from solver.search.ledger import Ledger
 from solver.search.loads import LoadBounds, Searchable, loaded
 from solver.search.orders import slot_orders
-from solver.search.prices import resources
 from solver.search.stopping import Stop, Stopped
 from solver.search.survey import Survey
 from solver.search.workers import Bounder
@@ -105,7 +104,7 @@ class Search:
         self.orders = tuple(
             slot_orders(rules, space.active, space.views) for rules in space.mapspace.temporal
         )
-        self.resources = range(len(resources(space.levels)))
+        self.resources = range(len(space.resources))
         self._queue: list[tuple[int, int, Candidate]] = []
         self._ticket = count()
         self._lowest: int | None = None

@@ -10,7 +10,6 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from model.cost.prices import network_latency
 from solver.search.energies import EnergySubproblem
 from solver.search.goal import Goal
 from solver.search.grid import ROUNDED_DOWN, ROUNDED_UP, SpatialGrid
@@ -74,7 +73,7 @@ class SubproblemGroup(Subproblem):
     @cached_property
     def least_cycles(self) -> int:
         """Cycles that every mapping takes at least."""
-        return max(self.steps + network_latency(self.space.architecture), self.fewest_cycles)
+        return max(self.steps + self.space.latency, self.fewest_cycles)
 
     def model_cycles(self, delivered: Mapping[tuple[int, int], int]) -> int:
         """Cycles at least: bandwidths are left to the subproblems themselves."""

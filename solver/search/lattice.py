@@ -179,6 +179,10 @@ class Lattice:
         """Which of all vectors any of those at `indices` divides."""
         return self._any_loops.products(indices)
 
+    def least_prime(self, dim: int) -> int:
+        """Least prime factor of a bound: no loop over the dimension has fewer iterations."""
+        return min(prime for prime, _ in prime_factors(self.bounds[dim]))
+
     def leaving_room(self, indices: IntArray, factors: Iterable[int]) -> BoolArray:
         """Which of the vectors at `indices` any of those at `factors` can multiply within the bounds."""
         leaves = np.zeros(len(indices), dtype=np.bool_)

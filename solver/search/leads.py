@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from model.numbers import prime_factors
 from solver.search.dataspaces import Component, DataspaceView
 from solver.search.lattice import BoolArray, IntArray
 from solver.search.space import SearchSpace
@@ -65,8 +65,14 @@ class SlotPairs:
     sources: IntArray
     targets: IntArray
     inner: tuple[int, ...]
-    _loops: dict[int, IntArray] = field(default_factory=dict)
-    _leaving: dict[tuple[int, ...], BoolArray] = field(default_factory=dict)
+
+    @cached_property
+    def _loops(self) -> dict[int, IntArray]:
+        return {}
+
+    @cached_property
+    def _leaving(self) -> dict[tuple[int, ...], BoolArray]:
+        return {}
 
     def only_over(self, dims: Collection[int]) -> BoolArray:
         """Pairs whose loops all run over `dims`."""
@@ -135,7 +141,7 @@ class SlotPairs:
         for d in others:
             bound, step = lattice.bounds[d], component.step(d)
             extents = lattice.extents[self.targets, d]
-            prime = min(p for p, _ in prime_factors(bound))
+            prime = lattice.least_prime(d)
             beyond &= (extents == bound) | (bound // prime * step < passed)
             room = room + (bound - extents) * step
         extents = lattice.extents[self.targets, dim]

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from model.cost.prices import level_cycles, network_latency
+from model.cost.prices import level_cycles
 from solver.search.bounds import LatticeBounds
 from solver.search.combination import Combination
 from solver.search.energies import EnergySubproblem
@@ -21,7 +21,6 @@ from solver.search.prices import (
     LoadTerm,
     PriceTerm,
     cycles_per_word,
-    resources,
 )
 from solver.search.walk import Walk
 
@@ -104,7 +103,7 @@ class LoadSubproblem(Combination):
         """
         if self.resource is None:
             return False
-        busy = self.least_cycles - network_latency(self.space.architecture)
+        busy = self.least_cycles - self.space.latency
         return self.most <= busy * self.scale or (
             goal.cycles_limit(energy) < UNLIMITED and self.most < self.limit(goal, energy)
         )
@@ -125,7 +124,7 @@ class LoadSubproblem(Combination):
     def _first_load_above(self, cycles: int) -> int:
         """Least load at which the cost model says more than `cycles`, or a little more if it may not."""
         if cycles not in self._known_limits:
-            within = cycles - network_latency(self.space.architecture)
+            within = cycles - self.space.latency
             self._known_limits[cycles] = self._largest_load(within) + 1
         return self._known_limits[cycles]
 
@@ -149,7 +148,7 @@ class LoadSubproblem(Combination):
         """Dataspaces that load the resource, and whether by reads."""
         if self.resource is None:
             return frozenset()
-        space, resource = self.space, resources(self.space.levels)[self.resource]
+        space, resource = self.space, self.space.resources[self.resource]
         return frozenset(
             (view.place, action.name == "read")
             for view in space.views
@@ -173,7 +172,7 @@ class LoadSubproblem(Combination):
         in truth: a cycle more. They never fall while the words of one dataspace rise.
         """
         assert self.resource is not None  # something loads it
-        resource = resources(self.space.levels)[self.resource]
+        resource = self.space.resources[self.resource]
         ((place, reads),) = self._demands
         shared = resource.reads and resource.writes
         bandwidth = resource.words_per_cycle

@@ -14,7 +14,6 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 
-from model.cost.prices import network_latency
 from solver.search.bounds import LatticeBounds, Survivors
 from solver.search.combination import Combination
 from solver.search.goal import Goal
@@ -101,7 +100,7 @@ class MixedSubproblem(Combination):
                 per_cycle += own * cost.sub.scale * MODEL_ROUNDING
             else:
                 per_energy += own
-        needed += per_cycle * network_latency(self.space.architecture)
+        needed += per_cycle * self.space.latency
         cheapest, dearest = Fraction(energy), Fraction(goal.energy_limit(cycles))
         fastest, slowest = Fraction(cycles), Fraction(goal.cycles_limit(energy))
         slow = _least(needed - per_energy * cheapest, per_cycle, fastest, slowest)

@@ -12,7 +12,7 @@ import numpy as np
 
 from solver.search.grid import ROUNDED_UP, SpatialGrid
 from solver.search.lattice import BoolArray, FloatArray, IntArray
-from solver.search.prices import Access, Action, cycles_per_word, resources
+from solver.search.prices import Access, Action, cycles_per_word
 from solver.search.space import SearchSpace
 from solver.search.stopping import Stop, Stopped, never
 
@@ -93,7 +93,7 @@ class RateTable:
         space, place = self.space, portion.place
         acts = [*map(self._grid.spreads[place].action, portion.accesses)]
         yield None, self._rate(portion, acts, [self._grid.price(place, own) for own in acts])
-        for number, resource in enumerate(resources(space.levels)):
+        for number, resource in enumerate(space.resources):
             name = space.views[place].name
             shares = [float(cycles_per_word(space.levels, resource, own, name)) for own in acts]
             if any(shares):

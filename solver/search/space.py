@@ -11,11 +11,12 @@ import numpy as np
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.choices import keep_options
+from model.cost.prices import network_latency
 from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
 from solver.search.dataspaces import DataspaceView, Tables, tables, view
 from solver.search.lattice import BoolArray, IntArray, Lattice, Slot, Steps
-from solver.search.prices import Access, accesses
+from solver.search.prices import Access, Resource, accesses, resources
 from solver.search.spatial import Factors, StageClass, StageTable, fanout_choices
 from solver.search.stages import StageRules
 from solver.search.stopping import Stop, Stopped, never
@@ -67,6 +68,16 @@ class SearchSpace:
     def levels(self) -> tuple[StorageLevel, ...]:
         """Storage levels, outermost first."""
         return self.architecture.levels
+
+    @cached_property
+    def resources(self) -> tuple[Resource, ...]:
+        """All limited bandwidths."""
+        return resources(self.levels)
+
+    @cached_property
+    def latency(self) -> int:
+        """Cycles that the networks add."""
+        return network_latency(self.architecture)
 
     @cached_property
     def active(self) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 
-from model.cost.prices import network_latency
 from solver.search.goal import SLACK
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.prices import BoundaryPrice
@@ -100,7 +99,7 @@ class Subproblem(ABC):
         """Least cycles under these loads of the resources."""
         # Floating-point sums err by far less than this share.
         busiest = math.ceil(float(loads.max(initial=0.0)) * SLACK)
-        return max(self.steps, busiest) + network_latency(self.space.architecture)
+        return max(self.steps, busiest) + self.space.latency
 
     @abstractmethod
     def model_cycles(self, delivered: Mapping[tuple[int, int], int]) -> int:

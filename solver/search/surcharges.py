@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -33,8 +34,14 @@ class Surcharges:
     rows: IntArray
     columns: IntArray
     pairs: SlotPairs
-    _waiting: dict[tuple[Waiting, frozenset[int] | None], IntArray] = field(default_factory=dict, init=False)
-    _ending: dict[tuple[int, int], IntArray] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def _waiting(self) -> dict[tuple[Waiting, frozenset[int] | None], IntArray]:
+        return {}
+
+    @cached_property
+    def _ending(self) -> dict[tuple[int, int], IntArray]:
+        return {}
 
     def waits_here(self, own: Waiting) -> bool:
         """Whether the loops of this slot tell what a boundary costs that waits."""

@@ -12,13 +12,11 @@ from functools import cached_property, partial, reduce
 
 import numpy as np
 
-from model.cost.prices import network_latency
 from solver.search.cells import Cells, alone, cells, ranges
 from solver.search.fewest import NO_TILE, FewestBelow, Tenancy, fewest_words
 from solver.search.goal import rounded_down
 from solver.search.grid import LARGEST_EXACT, ROUNDED_DOWN, SpatialGrid, spatial_grid
 from solver.search.lattice import BoolArray, FloatArray, IntArray
-from solver.search.prices import resources
 from solver.search.rates import Kept, KeptLevels, Measure, Rate, RateTable
 from solver.search.space import SearchSpace
 from solver.search.stopping import Stop, Stopped, never
@@ -172,12 +170,12 @@ class _Surveyor:
         fixed = float(self.space.problem.computes * self.space.architecture.compute.energy)
         energies = self._total(found, cells, None) + fixed
         busy = np.broadcast_to(table.steps[cells], energies.shape)
-        for number in range(len(resources(self.space.levels))):
+        for number in range(len(self.space.resources)):
             busy = np.maximum(busy, self._total(found, cells, number) * ROUNDED_DOWN)
         busy = np.ceil(busy)  # The cost model counts whole cycles.
         if table.leak_per_cycle.any():
             energies += table.leak_per_cycle[cells] * np.where(np.isfinite(busy), busy, 0.0)
-        cycles = busy + rounded_down(network_latency(self.space.architecture))
+        cycles = busy + rounded_down(self.space.latency)
         cycles = np.where(cycles < LARGEST_EXACT, cycles, np.nextafter(cycles, 0.0))
         return energies * np.where(energies > 0, ROUNDED_DOWN, 1.0), cycles
 

@@ -9,7 +9,6 @@ from functools import reduce
 
 import numpy as np
 
-from model.numbers import prime_factors
 from solver.search.dataspaces import Component, DataspaceView, Tables
 from solver.search.lattice import BoolArray, IntArray, Lattice
 
@@ -94,7 +93,7 @@ def _led_words(
     """
     step = lattice.side(dim) * (part.step(dim) * unrolling.directly[dim])
     fresh = np.minimum(step, box)
-    prime = min(p for p, _ in prime_factors(lattice.bounds[dim]))
+    prime = lattice.least_prime(dim)
     others = [d for d in part.dims if d != dim]
     straight = math.prod(positions[d] for d in others) == 1
     if len(others) == 1:
@@ -114,7 +113,7 @@ def _never_meet(lattice: Lattice, part: Component, dim: int, other: int, unrolli
     steps, farthest, sides, longest = [], [], [], []
     for d in (dim, other):
         coefficient, bound = part.step(d), lattice.bounds[d]
-        prime = min(p for p, _ in prime_factors(bound))
+        prime = lattice.least_prime(d)
         extents = lattice.side(d)
         steps.append(coefficient * unrolling.directly[d] * extents)
         farthest.append((coefficient * bound - steps[-1]) // (prime - 1))
