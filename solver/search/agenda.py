@@ -42,9 +42,9 @@ STATES_ALONE, STATES_TOGETHER = 5_000, 40_000
 """States of a lattice that take as long as all else does that a subproblem, or a group, needs."""
 
 FEWEST_IN_VAIN, MOST_IN_VAIN = 1 << 8, 1 << 13
-"""Lattices that bring no better mapping before levels are bounded together, which a good mapping makes cheap.
+"""Lattices in a row without a better mapping, after which neighbouring levels are bounded together.
 
-Most of them if it settled little so far.
+A good mapping makes that cheap. As long as it settles little, it is doubled, up to the second number.
 """
 
 JOINED_PER_LATTICE = 32
@@ -97,14 +97,14 @@ class _Rest:
         self._outlook = outlook
         self._mask = mask
         self._numbers = numbers
-        self._joined: int | None = None
+        self._version: int | None = None
 
     @property
     def numbers(self) -> IntArray:
         """Those that are hopeful, by rising bounds; they are looked at anew where bounds have changed."""
-        if self._joined != self._outlook.joined:
+        if self._version != self._outlook.version:
             self._numbers = self._outlook.hopeful(self._mask, self._numbers)
-            self._joined = self._outlook.joined
+            self._version = self._outlook.version
         return self._numbers
 
     def look_closely(self) -> None:
@@ -139,7 +139,10 @@ class Agenda:
         return max(0, math.floor(least)) if math.isfinite(least) else None
 
     def turns(self) -> Iterator[tuple[int, Coming]]:
-        """Candidates by rising bounds; before cells are opened, it is their turn.
+        """Candidates by rising bounds.
+
+        Where unopened cells may hold a better one, a few candidates come before their turn, then `Unopened`:
+        the cells are opened when the next turn is asked for.
 
         Raises
         ------
@@ -181,11 +184,11 @@ class Agenda:
 
     def _in_parts(self, mask: int, parts: list[IntArray]) -> Iterator[Turn]:
         """Candidates of a mask that are groups of subproblems."""
-        joined = None
+        version = None
         while parts:
             self._join()
-            if joined != self.outlook.joined:
-                parts, joined = self.outlook.falling(mask, parts), self.outlook.joined
+            if version != self.outlook.version:
+                parts, version = self.outlook.falling(mask, parts), self.outlook.version
             if parts:
                 yield self._turn(mask, parts.pop())
 

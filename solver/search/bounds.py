@@ -210,13 +210,17 @@ class LatticeBounds(Generic[Sub_co]):
         """Cost at the boundary of `level` per class and tile, but for what the class reuses."""
         costs = np.zeros((len(self.classes), len(tiles)), dtype=np.int64)
         for b in self.boundaries.by_level[level]:
-            surplus, loose = b.surplus(tiles), [b.extra(words) for words in self._unreused(b, tiles)]
+            surplus, loose = b.surplus(tiles), self._each([b.extra(own) for own in self._unreused(b, tiles)])
             for k, members in enumerate(self.classes):
-                costs[k] += surplus if b.counts_in(members) else loose[k % len(loose)]
+                costs[k] += surplus if b.counts_in(members) else loose[k]
         return np.minimum(costs, INFINITY)
 
+    def _each(self, found: list[IntArray]) -> list[IntArray]:
+        """One array for each class, where there may be one for all of them."""
+        return found if len(found) > 1 else found * len(self.classes)
+
     def _unreused(self, boundary: Boundary, tiles: IntArray) -> list[IntArray]:
-        """Least words delivered without reuse, for every class, or once if they are the same for all.
+        """Least words delivered without reuse, for each class, or one array for all of them.
 
         The innermost loop above is the one that leads a window, and one of the class. Sharp runs look at the
         loops themselves, and add what these cost beyond the least in any case.
@@ -236,14 +240,14 @@ class LatticeBounds(Generic[Sub_co]):
         if count == 0:
             return best
         fewest = {
-            b.place: [words.min(keepdims=True) for words in self._unreused(b, tiles)]
+            b.place: self._each([words.min(keepdims=True) for words in self._unreused(b, tiles)])
             for b in self.boundaries.by_level[level]
         }
         for k, members in enumerate(self.classes):
             loads = np.zeros((1, count))
             for b in self.boundaries.by_level[level]:
-                loose = fewest[b.place][k % len(fewest[b.place])]
-                b.price.add_loads(np.array([b.once_words]) if b.counts_in(members) else loose, loads)
+                once, loose = np.array([b.once_words]), fewest[b.place][k]
+                b.price.add_loads(once if b.counts_in(members) else loose, loads)
             best = np.minimum(best, loads[0])
         return best
 

@@ -57,9 +57,9 @@ class Cells:
 
 @dataclass(frozen=True)
 class Part(Cells):
-    """Some of several cells; ``cells`` has their places among all."""
+    """Some of several cells; ``places`` tells which of all."""
 
-    cells: IntArray
+    places: IntArray
 
     @cached_property
     def members(self) -> SpatialGrid:
@@ -79,8 +79,8 @@ def alone(grid: SpatialGrid) -> Cells:
     return Cells(grid, numbers, numbers)
 
 
-def cells(grid: SpatialGrid, most: int, stop: Stop) -> Cells:
-    """At most so many cells: the largest one is parted, again and again.
+def parted(grid: SpatialGrid, most: int, stop: Stop) -> Cells:
+    """The combinations in at most so many cells: the largest one is parted, again and again.
 
     Raises
     ------

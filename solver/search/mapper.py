@@ -80,10 +80,14 @@ class _Clock:
     def stop(self) -> bool:
         """Whether the search must end now."""
         if self.termination is None and self._limit is not None and self.seconds > self._limit:
-            self.termination = Termination.TIME_LIMIT
+            self.end(Termination.TIME_LIMIT)
         if self.termination is None and self._should_stop is not None and self._should_stop():
-            self.termination = Termination.INTERRUPTED
+            self.end(Termination.INTERRUPTED)
         return self.termination is not None
+
+    def end(self, reason: Termination) -> None:
+        """Let everything that follows stop; the first reason stands."""
+        self.termination = self.termination or reason
 
     def report(self, phase: Phase, goal: Goal, bound: int | None) -> None:
         """Tell the caller how far the search is, at most once per period."""
@@ -149,7 +153,7 @@ class SharedSearch:
         self._clock = _Clock(options, on_progress, should_stop)
         space = _affordable(mapspace, options.memory_limit_mib << 20, self._clock.stop)
         if space.most_keep_masks > MOST_KEEP_MASKS:
-            self._clock.termination = Termination.MEMORY_LIMIT
+            self._clock.end(Termination.MEMORY_LIMIT)
         self._survey = Survey(space, self._clock.stop)
         self._counters = Counters()
         self._bounder = Bounder(space, options.jobs)
@@ -199,7 +203,7 @@ class SharedSearch:
             limits = (*limits, (objective, goal.incumbent))
         if self._survey.space.coarse:
             # Only a part of the mapspace was searched: what was found stands, what was proven does not.
-            self._clock.termination = self._clock.termination or Termination.MEMORY_LIMIT
+            self._clock.end(Termination.MEMORY_LIMIT)
             bounds, evidence = [trivial_bound(self.mapspace, objectives[0])], []
         result = _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._counters)
         return replace(result, evidence=tuple(evidence))

@@ -143,10 +143,10 @@ class Neighbours:
         shape = len(self._space.views), len(group)
         per_word, per_copies = np.zeros(shape), np.zeros(shape)
         kept = self._survey.kept
-        kinds = kept.kinds[level - 1][group.masks]
+        kinds = kept.variant_of_mask[level - 1][group.masks]
         for kind in np.unique(kinds):
             those = np.flatnonzero(kinds == kind)
-            for portion in kept.found[level - 1][kind].portions:
+            for portion in kept.variants[level - 1][kind].portions:
                 rate = table.rate(portion, None)
                 assert rate is not None  # every portion takes energy
                 per_word[portion.place, those] = rate.per_word[columns[those]]

@@ -102,10 +102,10 @@ class Outlook:
     ----------
     closed
         Bound on the objective with all combinations of cells that were not opened.
-    joined
-        How often levels were bounded together: how often the order of subproblems may have changed.
+    version
+        Changes when levels were bounded together: then so may the order of subproblems.
     most_joined
-        Of how many subproblems they are the next time, at most.
+        Of how many subproblems they are bounded together the next time, at most.
     """
 
     def __init__(self, survey: Survey, goal: Goal) -> None:
@@ -114,7 +114,7 @@ class Outlook:
         self._closed = goal.values(*survey.overview)
         self.closed = float(self._closed.min(initial=np.inf))
         self._most, self.most_joined = FIRST_OPENED, FIRST_JOINED
-        self.joined = 0
+        self.version = 0
         self.prospects = tuple(Prospects() for _ in survey.space.keep_masks)
 
     @property
@@ -177,7 +177,7 @@ class Outlook:
         for mask in np.unique(subjects.masks):
             those = subjects.masks == mask
             self.prospects[mask].join(subjects.numbers[those], values[those])
-        self.joined += 1
+        self.version += 1
         settled = float((values >= self.limit).mean())
         self.most_joined *= GROWTH if 2 * settled > 1 else 1
         return settled

@@ -129,9 +129,9 @@ class KeptLevels:
 
     Attributes
     ----------
-    found
+    variants
         What it may keep: of all levels but the outermost one, and the compute.
-    kinds
+    variant_of_mask
         Which of that it is, by mask: arrays of shape (masks,).
 
     Raises
@@ -154,15 +154,15 @@ class KeptLevels:
             kinds[:, place] = [
                 own.setdefault(key, len(own)) for own, key in zip(numbers, levels, strict=True)
             ]
-        self.kinds = tuple(kinds)
-        self.found = tuple(
+        self.variant_of_mask = tuple(kinds)
+        self.variants = tuple(
             tuple(_kept(level, key) for key in own) for level, own in enumerate(numbers, start=1)
         )
 
     @cached_property
     def tenants(self) -> tuple[IntArray, ...]:
-        """Numbers that tell apart which dataspaces each level keeps, by mask, in the order of `kinds`."""
-        return tuple(map(_alike, self.found, self.kinds))
+        """Numbers that tell apart which dataspaces each level keeps, shaped as `variant_of_mask`."""
+        return tuple(map(_alike, self.variants, self.variant_of_mask))
 
     def _facts(self, place: int, chain: Chain) -> tuple[_Fact, ...]:
         """What a chain has to do with each level but the outermost one, and with the compute."""

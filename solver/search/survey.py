@@ -12,7 +12,7 @@ from functools import cached_property, partial, reduce
 
 import numpy as np
 
-from solver.search.cells import Cells, alone, cells, ranges
+from solver.search.cells import Cells, alone, parted, ranges
 from solver.search.fewest import NO_TILE, FewestBelow, Tenancy, fewest_words
 from solver.search.goal import rounded_down
 from solver.search.grid import LARGEST_EXACT, ROUNDED_DOWN, SpatialGrid, spatial_grid
@@ -72,7 +72,7 @@ class Survey:
         number = max(MOST_BOUNDS // max(1, len(self.space.keep_masks)), FEWEST_CELLS)
         if len(self.grid) <= number:
             return alone(self.grid)
-        return cells(self.grid, min(number, MOST_CELLS), self.stop)
+        return parted(self.grid, min(number, MOST_CELLS), self.stop)
 
     @cached_property
     def _fewest_below(self) -> FewestBelow:
@@ -92,9 +92,9 @@ class Survey:
         for part in self.cells.parts(PART):
             starts = None if part.single else part.starts
             surveyor = _Surveyor(self.kept, RateTable(part.members, starts), self._fronts)
-            rows = max(1, AT_ONCE // max(1, len(part.cells)))
+            rows = max(1, AT_ONCE // max(1, len(part.places)))
             for masks in (every[start : start + rows] for start in range(0, len(every), rows)):
-                place = np.ix_(masks, part.cells)
+                place = np.ix_(masks, part.places)
                 energies[place], cycles[place] = self._bounded(surveyor, masks)
         return energies, cycles
 
@@ -115,7 +115,7 @@ class Survey:
             return
         for part in self.cells.parts(SMALL_PART, np.flatnonzero(pairs.any(axis=0))):
             surveyor = _Surveyor(self.kept, RateTable(part.members), self._fronts)
-            masks, cells = np.nonzero(pairs[:, part.cells])
+            masks, cells = np.nonzero(pairs[:, part.places])
             ends = np.cumsum(part.sizes[cells])
             cuts = np.searchsorted(ends, np.arange(AT_ONCE, ends[-1], AT_ONCE))
             for some in filter(len, np.split(np.arange(len(masks)), cuts)):
@@ -166,7 +166,7 @@ class _Surveyor:
 
         For a slice of the table's cells of shape (masks, cells); else each mask has a cell of its own.
         """
-        table, found = self._table, [_numbered(kinds[masks]) for kinds in self._kept.kinds]
+        table, found = self._table, [_numbered(kinds[masks]) for kinds in self._kept.variant_of_mask]
         fixed = float(self.space.problem.computes * self.space.architecture.compute.energy)
         energies = self._total(found, cells, None) + fixed
         busy = np.broadcast_to(table.steps[cells], energies.shape)
@@ -181,7 +181,7 @@ class _Surveyor:
 
     def _total(self, found: Sequence[_Numbered], cells: slice | IntArray, measure: Measure) -> FloatArray:
         """Least cost of the words of all actions, boundary by boundary."""
-        boundaries = zip(found, self._kept.found, strict=True)
+        boundaries = zip(found, self._kept.variants, strict=True)
         costs = (
             np.stack([self._cost(kept[kind], measure) for kind in kinds])[rows, cells]
             for (kinds, rows), kept in boundaries
@@ -249,6 +249,7 @@ _Numbered = tuple[IntArray, IntArray]
 
 
 def _numbered(kinds: IntArray) -> _Numbered:
+    # `np.unique` sorts, which takes longer for the few small numbers here.
     there = np.flatnonzero(np.bincount(kinds))
     return there, np.searchsorted(there, kinds)
 

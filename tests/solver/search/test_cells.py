@@ -9,7 +9,7 @@ from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.mapspace import Mapspace
 from solver.result import Options, Status, Termination
 from solver.search import agenda, map_einsum, outlook, survey
-from solver.search.cells import Cells, alone, cells
+from solver.search.cells import Cells, alone, parted
 from solver.search.goal import Goal
 from solver.search.lattice import IntArray
 from solver.search.outlook import Outlook
@@ -56,19 +56,19 @@ def test_cells_are_parts_of_similar_size(most: int):
         grid = Survey(SearchSpace(mapspace)).grid
         if len(grid) == 0:
             continue
-        found = cells(grid, most, never)
+        found = parted(grid, most, never)
         assert len(found) == min(most, len(grid))
         members = [members_of(found, cell) for cell in range(len(found))]
         assert sorted(np.concatenate(members)) == list(range(len(grid)))
         assert [len(own) for own in members] == found.sizes.tolist()
         parts = list(found.parts(4))
         assert sum(len(part.members) for part in parts) == len(grid)
-        assert [cell for part in parts for cell in part.cells] == list(range(len(found)))
+        assert [cell for part in parts for cell in part.places] == list(range(len(found)))
 
 
 def test_a_cell_may_be_one_combination():
     grid = Survey(SearchSpace(deep_mapspace(12, 12, 12))).grid
-    single, several = alone(grid), cells(grid, 2, never)
+    single, several = alone(grid), parted(grid, 2, never)
     assert single.single
     assert not several.single
     np.testing.assert_array_equal(single.numbers, np.arange(len(grid)))
@@ -77,7 +77,7 @@ def test_a_cell_may_be_one_combination():
 def test_cells_are_not_made_after_a_stop():
     grid = Survey(SearchSpace(deep_mapspace(12, 12, 12))).grid
     with pytest.raises(Stopped):
-        cells(grid, 2, lambda: True)
+        parted(grid, 2, lambda: True)
 
 
 def members_of(several: Cells, cell: int) -> IntArray:

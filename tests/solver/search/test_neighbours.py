@@ -214,6 +214,6 @@ def test_turns_rise_although_bounds_do(first_alone: int, largest: int, monkeypat
     values, joined = [], set()
     for value, _ in own.turns():
         values.append(value)
-        joined.add(own.outlook.joined)
+        joined.add(own.outlook.version)
     assert values == sorted(values)
     assert len(joined) > 1
