@@ -199,9 +199,9 @@ class _Step:
     def least(self, sources: IntArray, origins: IntArray, targets: IntArray) -> FloatArray:
         """Least cost of both levels beyond each one's least, over tiles that loops connect.
 
-        Either the reuse of a class ends in the slot between, and is charged at the outer tile; or one dataspace
-        stays in place, and is charged farther out.
-        ``sources`` are the tiles inside times what is unrolled, ``origins`` their places.
+        Either the reuse of a class ends in the slot between, and is charged at the outer tile; or one
+        dataspace stays in place, and is charged farther out. ``sources`` are the tiles inside times what is
+        unrolled, ``origins`` their places.
         """
         space = self.pair.space
         rows, columns = self._connected(sources, targets, None)
