@@ -19,6 +19,7 @@ from collections import defaultdict, namedtuple
 from fractions import Fraction
 from itertools import chain, product
 from math import inf, prod
+from operator import le
 from pathlib import Path
 
 import numpy as np
@@ -171,11 +172,15 @@ class Choice:
             loops = [*at.loops[:p], {**own, d: f}, *at.loops[p + 1 :]]
             yield Point(at.i, left, state, at.paid, (*at.ended, *ended), (*at.nest, (d, f, stride[d])), loops)
 
+    def words(self, at, ended):
+        """The words that the loops so far deliver to `ended` tiles."""
+        return [self.spaces[v].delivered(extent, at.nest[since:], True) for (v, _), extent, _, since in ended]
+
     def spent(self, at, ended):
         """Costs so far, and of `ended` tiles at the least: exact for loops so far, few words for others."""
         total, outer = at.paid, prod(at.left)
-        for (v, c), extent, loose, since in ended:
-            tile, words = self.spaces[v].tile(extent), self.spaces[v].delivered(extent, at.nest[since:], True)
+        for ((v, c), extent, loose, _), words in zip(ended, self.words(at, ended)):
+            tile = self.spaces[v].tile(extent)
             few = tile * (outer // prod(at.left[d] for d in loose))
             total = total + self.charge(v, c, (words - tile) * outer + few)
         return total
@@ -195,8 +200,8 @@ class Choice:
     def search(self, query):
         """The cost of a mapping that satisfies the query, None if none does, of all nests within the limits.
 
-        At first, of nests with the same future only those go on that no other undercuts in all costs: that
-        decides, unless one within the limits does not satisfy the query.
+        At first, of nests with the same future only those go on that no other undercuts in all they paid and
+        all words not paid for: that decides, unless one within the limits does not satisfy the query.
         """
         spatial = [dict(enumerate(self.spatial.get(p, ()))) for p in range(len(self.space.nodes))]
         for every in (False, True):
@@ -214,9 +219,10 @@ class Choice:
                         return cost
                     missed = True
                     continue
-                known = seen.setdefault(self.future(at), [])
-                if every or not any((own <= spent).all() for own in known):
-                    known.append(spent)
+                # Costs to come are no sums: words come in whole blocks, and the first ones may be free.
+                known, sunk = seen.setdefault(self.future(at), []), [*at.paid, *self.words(at, at.ended)]
+                if every or not any(all(map(le, own, sunk)) for own in known):
+                    known.append(sunk)
                     budget -= 1
                     need(budget, "too many nests are left open by the bounds", CannotCheckError)
                     stack += self.grown(at)
@@ -248,6 +254,7 @@ def refute(space, query):
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
     kinds = [(p, kind) for p in space.stores for kind, width in space.nodes[p]["bandwidths"].items() if width]
     for mask in product(*(own.keep for own in space.spaces)):
+        space.in_time()
         floors = [[space.floor(v, kept, own) for v, kept in enumerate(mask)] for own in (None, *kinds)]
         energy, *slow = [sum(own) * (1 - SLACK) for own in floors]
         energy = energy + space.arithmetic * (1 - SLACK)
@@ -270,11 +277,12 @@ def sha256(document):
     return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def covered(doc, status):
+def covered(doc, status, names):
     """Check what the search says of itself: no objective, keep set or class of choices is left out."""
     evidence = doc["evidence"]
-    named = doc["objectives"][: {"OPTIMAL": None, "INFEASIBLE": 1}.get(status, len(evidence))]
-    need(natural(evidence) and [own["objective"] for own in evidence] == named, "objectives were searched")
+    named = names[: {"OPTIMAL": None, "INFEASIBLE": 1}.get(status, len(evidence))]
+    searched = natural(evidence) and [own["objective"] for own in evidence]
+    need(searched == named, "objectives were searched")
     sets = sorted(map(list, product(*(own["keep"] for own in doc["problem"]["dataspaces"]))))
     bounds = doc["bounds"] if status == "OPTIMAL" else [0] * len(evidence)
     for masks, bound in zip([own["masks"] for own in evidence], bounds):
@@ -295,7 +303,7 @@ def check(doc, seconds=inf):
     need(names and {*names} <= {*Query._fields} and len({*names}) == len(names), "objectives are known")
     need(type(bounds) is list and natural(bounds), "bounds are natural")
     need(doc["spatial_choices"] == len(space.steps), "all choices are covered")
-    covered(doc, status)
+    covered(doc, status, names)
     if status == "INFEASIBLE":
         need(doc["mapping"] is doc["cost"] is None and not bounds, "nothing is claimed")
         need(refute(space, Query()) is None, "no mapping exists")
@@ -315,10 +323,17 @@ def check(doc, seconds=inf):
     return "no mapping is below " + ", then ".join(f"{name} {bound}" for name, bound in zip(names, bounds))
 
 
+def distinct(pairs):
+    """A JSON object, unless a key repeats."""
+    need(len(dict(pairs)) == len(pairs), "keys are told apart")
+    return dict(pairs)
+
+
 def verdict(path, seconds=inf):
     """The verdict on a file, VALID, INVALID, CANNOT CHECK or UNREADABLE, and what it rests on."""
     try:
-        return "VALID", check(json.loads(path.read_text(encoding="utf-8")), seconds)
+        text = path.read_text(encoding="utf-8")
+        return "VALID", check(json.loads(text, object_pairs_hook=distinct), seconds)
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         return "UNREADABLE", str(error)
     except InvalidError as error:

@@ -16,7 +16,8 @@ import numpy as np
 EXACT = 1 << 53  # sums of whole doubles compare rightly with numbers up to here
 SLACK = 1e-9  # relative; doubles, here and in the definition of cycles, err far less
 MOST_DIMS, MOST_BOUND, MOST_STATES = 20, 1 << 30, 1 << 21
-MOST_CHOICES, MOST_CHILDREN = 1 << 18, 1 << 20
+MOST_CHOICES, MOST_CHILDREN, MOST_MASKS, MOST_PAIRS = 1 << 18, 1 << 20, 1 << 18, 1 << 28
+NAMES = {"name", "kind", "dims", "objective", "ranks"}
 
 
 class InvalidError(Exception):
@@ -34,10 +35,12 @@ def need(condition, claim, error=InvalidError):
 
 
 def natural(value):
-    """Whether all numbers in a JSON value are natural."""
-    if isinstance(value, (list, dict)):
-        return all(map(natural, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, (str, bool)) or value is None or (type(value) is int and value >= 0)
+    """Whether a JSON value has no other numbers than natural ones; names and ranks are left out."""
+    if isinstance(value, dict):
+        return all(natural(own) for key, own in value.items() if key not in NAMES)
+    if isinstance(value, list):
+        return all(map(natural, value))
+    return value is None or isinstance(value, bool) or (type(value) is int and value >= 0)
 
 
 @cache
@@ -144,10 +147,12 @@ class Dataspace:
         found = factors[:, sorted(self.plain)].prod(axis=1)
         found = found * factors[:, sorted(self.tangled)].max(axis=1, initial=1)
         for (d, near), (e, far) in self.windows:
-            a, b, strides = factors[:, d], factors[:, e], product(*(divisors(self.bounds[i]) for i in (d, e)))
+            pairs, index = np.unique(factors[:, [d, e]], axis=0, return_inverse=True)
+            (a, b), strides = pairs.T, product(*(divisors(self.bounds[i]) for i in (d, e)))
             ratios = {Fraction(near * x, far * y) for x, y in strides}
-            again = [np.maximum(a - r.denominator, 0) * np.maximum(b - r.numerator, 0) for r in ratios]
-            found = found * (a * b - np.max(again, axis=0))
+            need(len(ratios) * len(a) < MOST_PAIRS, "windows have too many strides", CannotCheckError)
+            again = (np.maximum(a - r.denominator, 0) * np.maximum(b - r.numerator, 0) for r in ratios)
+            found = found * (a * b - reduce(np.maximum, again))[index.ravel()]
         return found
 
 
@@ -160,18 +165,17 @@ class Space:
     def __init__(self, doc, seconds=inf):
         self.deadline = time.monotonic() + seconds
         self.bounds, self.nodes, self.every = doc["bounds"], doc["nodes"], range(len(doc["bounds"]))
-        self.factors = [node.get("factors", [[1]] * len(self.bounds)) for node in self.nodes]
-        terms = [term for space in doc["dataspaces"] for rank in space["ranks"] for term in rank]
-        whole = all(type(c) is int and d in self.every for d, c in terms)
-        whole = (
-            whole
-            and natural({**doc, "dataspaces": []})
-            and all(map(all, [self.bounds, *chain(*self.factors)]))
-        )
+        kinds, one = [node["kind"] for node in self.nodes], [[1]] * len(self.bounds)
+        pairs = zip(self.nodes, kinds)
+        self.factors = [one if kind == "storage" else node["factors"] for node, kind in pairs]
+        ranks = [rank for space in doc["dataspaces"] for rank in space["ranks"]]
+        whole = all(type(c) is int and d in self.every for d, c in chain(*ranks))
+        whole = whole and natural(doc) and all(map(all, [self.bounds, *chain(*self.factors)]))
         need(whole, "numbers are natural")
+        need(all(len(dict(rank)) == len(rank) for rank in ranks), "ranks name a dimension once")
+        need({*map(len, self.factors)} == {len(one)}, "nodes have factors for each dimension")
         few = len(self.bounds) <= MOST_DIMS and max(self.bounds) < MOST_BOUND
         few = few and prod(len(divisors(n)) for n in self.bounds) < MOST_STATES
-        kinds = [node["kind"] for node in self.nodes]
         self.stores = [p for p, kind in enumerate(kinds) if kind == "storage"]
         self.fans = [p for p, kind in enumerate(kinds) if kind == "spatial"]
         need(0 in self.stores and {*kinds} <= {"storage", "temporal", "spatial"}, "nodes are of known kinds")
@@ -185,7 +189,8 @@ class Space:
         most = [
             s.most * max(1, own["size"]) for kept in self.at.values() for s, own in zip(self.spaces, kept)
         ]
-        few = few and len(self.spaces) * max([self.computes, *most]) < EXACT
+        few = few and prod(len(space.keep) for space in self.spaces) <= MOST_MASKS
+        few = few and len(self.spaces) * max([self.computes, self.latency, *most]) < EXACT
         need(few, "the problem is too large", CannotCheckError)
         self.spatial = self.choices(doc["least_units"])
         self.steps = self.computes // self.spatial.prod(axis=(1, 2))
@@ -250,7 +255,7 @@ class Space:
             if p not in kept:
                 continue
             own, above = self.at[p][v], prod([n for q, n in used.items() if q < p], start=one)
-            passes, paying = own["passes_on"], np.minimum(above, self.nodes[p]["most_paying"])
+            passes, paying = own["passes_on"], np.minimum(above, min(self.nodes[p]["most_paying"], EXACT))
             first = part(p) if rw and not passes and not own["first_write_reads"] else 0 * one
             found = [(source, "read", times, first)]
             if p > kept[0]:

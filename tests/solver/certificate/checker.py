@@ -12,12 +12,14 @@ SCRIPTS = REPOSITORY / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 import prove  # noqa: E402
+import prove_space  # noqa: E402
 
 __all__ = [
     "SCRIPTS",
     "certified",
     "digested",
     "prove",
+    "prove_space",
     "solved",
     "verdict",
 ]

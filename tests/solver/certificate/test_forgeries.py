@@ -1,11 +1,14 @@
 """Problems that are nonsense, or too much work, with their hashes computed anew: no proof rests on them."""
 
 import copy
+import json
+from itertools import product
 
+import numpy as np
 import pytest
 
 from solver.certificate import canonical_sha256
-from tests.solver.certificate.checker import certified, digested, prove, verdict
+from tests.solver.certificate.checker import certified, digested, prove, prove_space, verdict
 from tests.solver.certificate.test_prove import FEASIBLE
 
 PRICES = ("read", "fill", "update")
@@ -103,6 +106,39 @@ def no_bandwidth(problem):
     storage(problem, bandwidths={kind: [0, 1] for kind in ("read", "write", "shared")})
 
 
+def truth_in_words(problem):
+    """Tell by a text that a dataspace is only read: any text is true."""
+    for space in problem["dataspaces"]:
+        space["read_write"] = str(space["read_write"]).lower()
+
+
+def cancelled(problem):
+    """Name a dimension twice in a rank, so that nothing moves it."""
+    for space in problem["dataspaces"]:
+        space["ranks"] = [[*rank, *([dim, -value] for dim, value in rank)] for rank in space["ranks"]]
+
+
+def many_masks(problem):
+    """Leave 2^60 choices of what is kept where."""
+    inner = max(place for place, node in enumerate(problem["nodes"]) if node["kind"] == "storage")
+    problem["dataspaces"] = [{**problem["dataspaces"][0], "keep": [[0], [0, inner]]}] * 60
+    for node in problem["nodes"]:
+        if node["kind"] == "storage":
+            node["dataspaces"] = node["dataspaces"][:1] * 60
+
+
+def loops_of_storage(problem):
+    """Give storage levels factors of their own, and no other node any."""
+    storage(problem, factors=[[1, bound] for bound in problem["bounds"]])
+    loops(problem, factors=[[1]] * len(problem["bounds"]))
+    fanouts(problem, factors=[[1]] * len(problem["bounds"]))
+
+
+def slow_networks(problem):
+    """Let networks add more cycles than doubles tell apart."""
+    problem["network_latency"] = (1 << 60) + 129
+
+
 CHANGES = {
     "sizes overflow": (sizes_overflow, "CANNOT CHECK"),
     "ranks overflow": (ranks_overflow, "CANNOT CHECK"),
@@ -127,6 +163,11 @@ CHANGES = {
     "nested lists": (nested, "CANNOT CHECK"),
     "blocks of no value": (lambda problem: held(problem, block=0), "INVALID"),
     "no bandwidth": (no_bandwidth, "INVALID"),
+    "truth in words": (truth_in_words, "INVALID"),
+    "dimensions that cancel": (cancelled, "INVALID"),
+    "factors of some dimensions": (lambda problem: loops(problem, factors=[[1]]), "INVALID"),
+    "choices of what is kept": (many_masks, "CANNOT CHECK"),
+    "cycles beyond doubles": (slow_networks, "CANNOT CHECK"),
 }
 
 
@@ -140,6 +181,39 @@ def test_nonsense_proves_nothing(name, document, tmp_path):
     assert verdict(digested(forged), tmp_path)[0] == expected
     forged |= {"status": "INFEASIBLE", "bounds": [], "mapping": None, "cost": None}
     assert verdict(digested(forged), tmp_path)[0] == expected
+
+
+def test_storage_levels_have_no_loops(document, tmp_path):
+    forged = copy.deepcopy(document)
+    loops_of_storage(forged["problem"])
+    forged["problem_sha256"] = canonical_sha256(forged["problem"])
+    assert verdict(digested(forged), tmp_path)[0] == "INVALID"
+    space = prove.Space(forged["problem"])
+    assert all(own == [1] for factors in space.factors for own in factors)
+
+
+def test_keys_do_not_repeat(document, tmp_path):
+    text = json.dumps(document)
+    path = tmp_path / "certificate.json"
+    path.write_text(text)
+    assert prove.verdict(path)[0] == "VALID"
+    path.write_text(text.replace("{", '{"status": "INFEASIBLE", ', 1))
+    assert prove.verdict(path)[0] == "INVALID"
+
+
+def test_meshes_beyond_64_bits_are_checked(document, tmp_path):
+    wide = copy.deepcopy(document)
+    storage(wide["problem"], most_paying=1 << 64)
+    wide["problem_sha256"] = canonical_sha256(wide["problem"])
+    assert verdict(digested(wide), tmp_path)[0] == "VALID"
+
+
+def test_windows_with_too_many_strides_are_not_looked_at():
+    bounds = (2**3 * 3**3 * 5 * 7 * 11 * 13, 2**4 * 3**2 * 5 * 7 * 11 * 17)
+    space = prove_space.Dataspace({"read_write": False, "keep": [[0]], "ranks": [[[0, 1], [1, 1]]]}, bounds)
+    factors = np.array(list(product(*map(prove_space.divisors, bounds))))
+    with pytest.raises(prove.CannotCheckError, match="strides"):
+        space.few_distinct(factors, multicast=True)
 
 
 def test_a_text_cannot_print_a_verdict(document, tmp_path):
