@@ -24,7 +24,8 @@ from solver.cli.options import EXIT_INVALID, objectives, seconds, seed
 from solver.cli.output import OutputError, check_outputs, write_output
 from solver.heuristics.comparison import Comparison, compare
 from solver.heuristics.interface import Budget, Mapper, MapperError
-from solver.report.comparison import comparison_document, comparison_table, comparisons_csv, summary_table
+from solver.report.comparison import comparison_table, summary_table
+from solver.report.comparison_document import comparison_document, comparisons_csv
 from solver.report.document import json_text
 from solver.result import Options, StopCallback
 

@@ -7,6 +7,8 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
 
+pytest.register_assert_rewrite("tests.solver.search.holding")
+
 
 @pytest.fixture
 def working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -1,6 +1,9 @@
 """A small cascade on a small architecture."""
 
+from dataclasses import replace
 from pathlib import Path
+
+from model.cascade import Network
 
 ARCHITECTURE = """
 architecture:
@@ -46,3 +49,16 @@ def write_specs(workload: str = WORKLOAD, architecture: str = ARCHITECTURE) -> l
     Path("a.yaml").write_text(architecture, encoding="utf-8")
     Path("w.yaml").write_text(workload, encoding="utf-8")
     return [Path("w.yaml"), Path("a.yaml")]
+
+
+def too_tight(network: Network) -> Network:
+    """The copy and Z, whose three tensors are to be kept in a single word."""
+    space = network.layers[2].mapspace
+    keep = (space.keep[0], replace(space.keep[1], keep=frozenset({"T", "V", "Z"}), bypass=frozenset()))
+    tight = replace(space.architecture.nodes[1], size_words=1)
+    nodes = (space.architecture.nodes[0], tight, *space.architecture.nodes[2:])
+    layer = replace(
+        network.layers[2],
+        mapspace=replace(space, keep=keep, architecture=replace(space.architecture, nodes=nodes)),
+    )
+    return replace(network, layers=(network.layers[0], layer))

@@ -196,6 +196,7 @@ EINSUMS: tuple[Callable[[Random], tuple[Dataspace, ...]], ...] = (
     elementwise,
     two_outputs,
 )
+CONVOLUTIONS = (convolution_1d, convolution_2d, depthwise, grouped_convolution)
 
 
 def random_problem(random: Random, primes: int) -> Problem:

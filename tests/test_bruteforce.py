@@ -4,17 +4,15 @@ import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from itertools import permutations
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from model.architecture import Architecture, Compute, Fanout, StorageLevel
+from model.architecture import Fanout, StorageLevel
 from model.cost import evaluate
-from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
-from model.mapspace import FactorRule, KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
-from model.problem import Dataspace, Problem, Term
+from model.mapping import FanoutMapping, Mapping, SpatialLoop, StorageMapping
+from model.mapspace import KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
 from tests.bruteforce import (
     axis_choices,
     count_mappings,
@@ -24,30 +22,12 @@ from tests.bruteforce import (
     optimum,
     temporal_orders,
 )
+from tests.mapspaces import free_mapspace, matmul
 from tests.reference_optima import FOLDER, NAMES, OBJECTIVES, load_reference
+from tests.rules import allows
 from tests.strategies import mapspaces, random_mapspaces
 
 SMALL = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-def matmul(m: int, n: int, k: int) -> Problem:
-    def space(name: str, *dims: str, read_write: bool = False) -> Dataspace:
-        return Dataspace(name, tuple((Term(dim),) for dim in dims), read_write)
-
-    spaces = (space("A", "M", "K"), space("B", "K", "N"), space("Z", "M", "N", read_write=True))
-    return Problem("matmul", ("M", "N", "K"), (m, n, k), spaces)
-
-
-def free_mapspace(problem: Problem, *nodes: StorageLevel | Fanout, keep: bool = True) -> Mapspace:
-    architecture = Architecture("a", nodes, Compute("mac"))
-    names = frozenset(space.name for space in problem.dataspaces) if keep else frozenset()
-    return Mapspace(
-        problem,
-        architecture,
-        tuple(TemporalRules() for _ in architecture.levels),
-        tuple(SpatialRules() for _ in architecture.fanouts),
-        tuple(KeepRules(names) for _ in architecture.levels),
-    )
 
 
 TWO_LEVELS = free_mapspace(matmul(4, 1, 3), StorageLevel("dram"), StorageLevel("buffer"))
@@ -124,61 +104,6 @@ def test_split_decides_whether_a_dimension_finds_room():
 
 
 # ------------------------------------------------- against the rules, one mapping at a time
-
-
-def allows(mapspace: Mapspace, mapping: Mapping) -> bool:
-    """Whether every rule allows `mapping`, read off the rules' descriptions."""
-    parts = list(zip(mapspace.architecture.nodes, mapping.nodes, strict=True))
-    storage = [part for node, part in parts if isinstance(node, StorageLevel)]
-    spatial = [part for node, part in parts if isinstance(node, Fanout)]
-    return (
-        all(
-            factors_allowed(mapspace.problem, rules.factors, part.temporal)
-            and order_allowed(rules, [loop.dim for loop in part.temporal])
-            for rules, part in zip(mapspace.temporal, storage, strict=True)
-        )
-        and all(
-            factors_allowed(mapspace.problem, rules.factors, part.spatial)
-            and axes_allowed(mapspace.problem, rules, fanout, part)
-            for rules, fanout, part in zip(
-                mapspace.spatial, mapspace.architecture.fanouts, spatial, strict=True
-            )
-        )
-        and all(
-            rules.keep <= part.keep and not rules.bypass & part.keep
-            for rules, part in zip(mapspace.keep, storage, strict=True)
-        )
-        and all(
-            sum(name in storage[level].keep for level in group.levels) in ((0, 1) if group.may_skip else (1,))
-            for group in mapspace.parallel
-            for name in (space.name for space in mapspace.problem.dataspaces)
-        )
-        and math.prod(loop.bound for part in spatial for loop in part.spatial) >= mapspace.min_parallelism
-    )
-
-
-def factors_allowed(problem: Problem, rules: tuple[FactorRule, ...], loops: tuple[Loop, ...]) -> bool:
-    factor = dict.fromkeys(problem.dims, 1) | {loop.dim: loop.bound for loop in loops}
-    return all(rule.allows(factor[rule.dim]) for rule in rules)
-
-
-def order_allowed(rules: TemporalRules, order: list[str]) -> bool:
-    inner = [dim for dim in rules.inner if dim in order]
-    outer = [dim for dim in rules.outer if dim in order]
-    return order[: len(inner)] == inner and order[len(order) - len(outer) :] == outer
-
-
-def axes_allowed(problem: Problem, rules: SpatialRules, fanout: Fanout, part: FanoutMapping) -> bool:
-    factor = dict.fromkeys(problem.dims, 1) | {loop.dim: loop.bound for loop in part.spatial}
-    listed = (*rules.inner, *rules.outer, *rules.uncounted)
-    middles = permutations([dim for dim in problem.dims if dim not in listed])
-    for order in ((*rules.inner, *middle, *rules.outer) for middle in middles):
-        for split in range(len(order) + 1) if rules.split is None else [rules.split]:
-            width = math.prod(factor[dim] for dim in order[:split])
-            height = math.prod(factor[dim] for dim in order[split:])
-            if width <= fanout.mesh_x and height <= fanout.mesh_y:
-                return True
-    return False
 
 
 def without_axes(mapping: Mapping) -> Mapping:

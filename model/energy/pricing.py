@@ -101,8 +101,8 @@ def price(
     except SpecError as error:
         message = f"cannot price {_unpriced(request)}: {error.message}"
         cause = () if error.span is None else ((error.span, "it is needed here"),)
-        place = request.span if cause else _place_of(error, request, compound_classes)
-        raise EnergyError(message, place, (*cause, *error.related), error.hint) from error
+        where = request.span if cause else _place_of(error, request, compound_classes)
+        raise EnergyError(message, where, (*cause, *error.related), error.hint) from error
 
 
 def _unpriced(request: EnergyRequest) -> str:

@@ -17,7 +17,8 @@ from solver.cli.running import search_options
 from solver.heuristics.comparison import Comparison, compare
 from solver.heuristics.interface import Budget, Mapper, MapperError
 from solver.heuristics.registry import OptionValue, imported_mapper, known_mappers, make_mapper, named_mapper
-from solver.report.comparison import comparison_document, comparisons_csv, print_comparison
+from solver.report.comparison import print_comparison
+from solver.report.comparison_document import comparison_document, comparisons_csv
 from solver.report.convergence import draw_convergence
 from solver.report.document import json_text
 from solver.result import Status

@@ -1,44 +1,18 @@
-"""Reports of a comparison of mappers: tables, JSON and CSV."""
+"""Tables of a comparison of mappers."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from solver.heuristics.comparison import MILESTONES_PERCENT, Comparison, Outcome, Point, geometric_mean
-from solver.report.document import UNITS, Document
+from solver.report.comparison_document import EXACT, exact_outcome, milestones
 from solver.report.figures import count_text, objective_text, percent, seconds_text
-from solver.report.reasons import reason_document
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import STYLES, status_parts
-from solver.report.timeloop_mapping import mapping_targets
-from solver.result import in_reported_unit
-
-EXACT = "tilewright"
-"""Name of the exact search among the mappers."""
-
-CSV_COLUMNS = (
-    "case",
-    "problem",
-    "architecture",
-    "objective",
-    "units",
-    "mapper",
-    "value",
-    "ratio",
-    "proven",
-    "seconds",
-    "evaluations",
-    "valid",
-    *(f"seconds_to_{percent}_percent" for percent in MILESTONES_PERCENT),
-    "remark",
-)
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
@@ -70,7 +44,7 @@ def comparison_table(comparison: Comparison) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for distance in MILESTONES_PERCENT:
         table.add_column(f"{distance} %", justify="right", no_wrap=True)
-    for outcome in (_exact(comparison), *comparison.outcomes):
+    for outcome in (exact_outcome(comparison), *comparison.outcomes):
         share = percent(outcome.valid / outcome.evaluations) if outcome.evaluations else NOTHING
         valid = NOTHING if outcome.mapper == EXACT else share
         work = (seconds_text(outcome.seconds), count_text(outcome.evaluations), valid)
@@ -96,62 +70,12 @@ def summary_table(comparisons: Sequence[Comparison]) -> Table:
         table.add_column(f"{distance} %", justify="right", no_wrap=True)
     runs: dict[tuple[str, str], list[tuple[Comparison, Outcome]]] = {}
     for each in comparisons:
-        for own in (_exact(each), *each.outcomes):
+        for own in (exact_outcome(each), *each.outcomes):
             cases = [(each, own)] if each.proven else []
             runs.setdefault((own.mapper, each.result.objective), []).extend(cases)
     for (mapper, objective), cases in runs.items():
         table.add_row(mapper, objective, *_summary_cells(cases))
     return table
-
-
-def comparison_document(comparison: Comparison) -> Document:
-    """Return the JSON document of a comparison; docs/compare.md lists the keys."""
-    result, architecture = comparison.result, comparison.mapspace.architecture
-    return {
-        "version": version("tilewright"),
-        "case": comparison.case,
-        "problem": comparison.mapspace.problem.name,
-        "architecture": architecture.name,
-        "objective": result.objective,
-        "objectives": list(result.objectives),
-        "units": UNITS[result.objective],
-        "status": result.status.value,
-        "termination": result.termination.value,
-        "value": result.reported_value,
-        "bound": result.reported_bound,
-        "proven": comparison.proven,
-        "seconds": result.statistics.seconds,
-        "first_within": _milestones(comparison, comparison.trace),
-        "trace": [_point(comparison, point) for point in comparison.trace],
-        "budget": {"seconds": comparison.budget.seconds, "evaluations": comparison.budget.evaluations},
-        "seed": comparison.seed,
-        "mappers": [_outcome(comparison, outcome) for outcome in comparison.outcomes],
-        "left_out": list(comparison.left_out),
-        "notes": list(comparison.mapspace.notes),
-        "reasons": [reason_document(reason) for reason in result.reasons],
-    }
-
-
-def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
-    """Return a CSV table with a row per comparison and mapper, the exact search first."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for comparison in comparisons:
-        writer.writerows(_csv_rows(comparison))
-    return text.getvalue()
-
-
-def _reported(comparison: Comparison, value: int | None) -> float | int | None:
-    """Return an exact value of the first objective in the unit that people read."""
-    result = comparison.result
-    return None if value is None else in_reported_unit(result.objective, value, result.units_per_pj)
-
-
-def _exact(comparison: Comparison) -> Outcome:
-    """Return the exact search as one of the mappers; mappings it priced are not told apart."""
-    statistics = comparison.result.statistics
-    return Outcome(EXACT, statistics.seconds, statistics.mappings_priced, 0, comparison.trace)
 
 
 def _value_texts(comparison: Comparison, value: int | None) -> tuple[str, str]:
@@ -162,12 +86,8 @@ def _value_texts(comparison: Comparison, value: int | None) -> tuple[str, str]:
 
 
 def _milestone_texts(comparison: Comparison, trace: Sequence[Point]) -> Iterator[str]:
-    for seconds in _milestones(comparison, trace).values():
+    for seconds in milestones(comparison, trace).values():
         yield NOTHING if seconds is None else seconds_text(seconds)
-
-
-def _milestones(comparison: Comparison, trace: Sequence[Point]) -> dict[str, float | None]:
-    return {str(percent): comparison.first_within(trace, percent) for percent in MILESTONES_PERCENT}
 
 
 def _summary_cells(cases: Sequence[tuple[Comparison, Outcome]]) -> list[str]:
@@ -188,52 +108,3 @@ def _summary_cells(cases: Sequence[tuple[Comparison, Outcome]]) -> list[str]:
         NOTHING if evaluations is None else count_text(round(evaluations)),
         *(f"{count}/{len(cases)}" for count in reached),
     ]
-
-
-def _point(comparison: Comparison, point: Point) -> Document:
-    value = _reported(comparison, point.value)
-    return {"seconds": point.seconds, "evaluations": point.evaluations, "value": value}
-
-
-def _outcome(comparison: Comparison, outcome: Outcome) -> Document:
-    problem, architecture = comparison.mapspace.problem, comparison.mapspace.architecture
-    best = outcome.best
-    return {
-        "name": outcome.mapper,
-        "value": _reported(comparison, outcome.value),
-        "ratio": comparison.ratio(outcome.value),
-        "seconds": outcome.seconds,
-        "evaluations": outcome.evaluations,
-        "valid": outcome.valid,
-        "first_within": _milestones(comparison, outcome.trace),
-        "trace": [_point(comparison, point) for point in outcome.trace],
-        "energy_pj": None if best is None else best.evaluation.energy_pj,
-        "cycles": None if best is None else best.evaluation.cycles,
-        "mapping": None if best is None else mapping_targets(problem, architecture, best.mapping),
-        "remark": outcome.remark,
-    }
-
-
-def _csv_rows(comparison: Comparison) -> Iterator[dict[str, object]]:
-    result = comparison.result
-    shared: dict[str, object] = {
-        "case": comparison.case,
-        "problem": comparison.mapspace.problem.name,
-        "architecture": comparison.mapspace.architecture.name,
-        "objective": result.objective,
-        "units": UNITS[result.objective],
-        "proven": comparison.proven,
-    }
-    exact = _exact(comparison)
-    for outcome in (exact, *comparison.outcomes):
-        milestones = _milestones(comparison, outcome.trace)
-        yield shared | {
-            "mapper": outcome.mapper,
-            "value": _reported(comparison, outcome.value),
-            "ratio": comparison.ratio(outcome.value),
-            "seconds": outcome.seconds,
-            "evaluations": outcome.evaluations,
-            "valid": None if outcome is exact else outcome.valid,
-            **{f"seconds_to_{percent}_percent": seconds for percent, seconds in milestones.items()},
-            "remark": outcome.remark,
-        }

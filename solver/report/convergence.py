@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from solver.heuristics.comparison import Comparison, Point
-from solver.report.comparison import EXACT
+from solver.report.comparison_document import EXACT
 from solver.report.document import UNITS
 from solver.report.picture import blank_figure, save_figure, verbatim
 from solver.result import in_reported_unit

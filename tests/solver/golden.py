@@ -1,7 +1,11 @@
-"""Expected outputs in ``tests/solver/golden``; ``UPDATE_GOLDEN=1`` writes them anew."""
+"""What is printed, and what should be, in ``tests/solver/golden``; ``UPDATE_GOLDEN=1`` writes that anew."""
 
+import io
 import os
+from collections.abc import Callable
 from pathlib import Path
+
+from rich.console import Console
 
 FOLDER = Path(__file__).parent / "golden"
 
@@ -12,3 +16,10 @@ def assert_golden(name: str, text: str) -> None:
     if os.environ.get("UPDATE_GOLDEN") == "1":
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
+
+
+def printed(show: Callable[..., None], *arguments: object) -> str:
+    """What a function prints on a console, without blanks at the ends of lines."""
+    text = io.StringIO()
+    show(Console(file=text, width=1000, color_system=None, highlight=False, markup=False), *arguments)
+    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())

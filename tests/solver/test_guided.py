@@ -10,7 +10,7 @@ from solver.result import Options, Phase, Progress, Result, Status, Termination
 from solver.search import map_einsum, mapper
 from solver.search.completion import Priced
 from tests.solver.explain.enumeration import allows_a_mapping, some_mapspaces
-from tests.solver.explain.test_levers import mapspace_of
+from tests.solver.explain.row import mapspace_of
 
 SPACES = some_mapspaces(97, 60)
 ENERGY = Options(objectives=("energy",))

@@ -16,9 +16,9 @@ from solver.search import map_einsum
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
 from tests.bruteforce import enumerate_mappings
+from tests.rules import allows
 from tests.solver.examples import EVALUATION, MAPPING, MAPSPACE
 from tests.strategies import mapspaces, random_mapspaces
-from tests.test_bruteforce import allows
 
 Costs = tuple[int, int]
 

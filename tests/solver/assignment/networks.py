@@ -1,4 +1,4 @@
-"""Random networks of every kind of graph, and their answers by complete enumeration."""
+"""Two networks in files; random ones of every kind of graph, and their answers by complete enumeration."""
 
 from fractions import Fraction
 from itertools import product
@@ -6,6 +6,11 @@ from itertools import product
 from hypothesis import strategies as st
 
 from model.network import EdgeCosts, LayerCosts, build_network
+from tests.conftest import REPOSITORY
+
+DATA = REPOSITORY / "tests" / "solver" / "cli" / "data"
+TINY = DATA / "tiny_network.yaml"
+CONFLICT = DATA / "network_without_assignment.yaml"
 
 CHAIN, TREE, SERIES_PARALLEL, GENERAL = KINDS = ("chain", "tree", "series-parallel", "general")
 

@@ -9,7 +9,7 @@ import pytest
 
 from solver.certificate import canonical_sha256
 from tests.solver.certificate.checker import certified, digested, prove, prove_space, verdict
-from tests.solver.certificate.test_prove import FEASIBLE
+from tests.solver.certificate.samples import FEASIBLE
 
 PRICES = ("read", "fill", "update")
 

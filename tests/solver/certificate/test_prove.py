@@ -14,8 +14,9 @@ from solver import Status, Termination
 from solver.certificate import canonical_sha256, certificate
 from tests.bruteforce import enumerate_mappings, objective_value, optima
 from tests.conftest import REPOSITORY
+from tests.reference_designs import DESIGNS, design
 from tests.solver.certificate.checker import certified, digested, prove, solved, verdict
-from tests.solver.search.test_real_designs import DESIGNS, design
+from tests.solver.certificate.samples import FEASIBLE, INFEASIBLE
 from tests.solver.search.unusual import register_mapspaces, unusual_mapspaces, with_signs
 from tests.strategies import mapspaces, random_mapspaces
 
@@ -23,9 +24,6 @@ OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("late
 INFORMATION = {"versions", "seed", "command"}
 STEPS = {"by_survey", "by_lattice", "by_branching", "by_core"}
 WORK = {"survey_bound", "states", "tiles_left", "nodes", "core_variables", "core_solves"}
-SAMPLES = random_mapspaces(seed=7, count=40, max_mappings=400)
-FEASIBLE = [mapspace for mapspace in SAMPLES if solved(mapspace, "energy").status is Status.OPTIMAL][:3]
-INFEASIBLE = next(mapspace for mapspace in SAMPLES if solved(mapspace, "energy").status is Status.INFEASIBLE)
 
 
 def changes(value, path=()):

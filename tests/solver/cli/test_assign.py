@@ -10,11 +10,10 @@ import pytest
 
 from solver.cli.main import main
 from tests.conftest import REPOSITORY
+from tests.solver.assignment.networks import CONFLICT, TINY
 from tests.solver.golden import assert_golden
 
 DATA = Path(__file__).parent / "data"
-TINY = DATA / "tiny_network.yaml"
-CONFLICT = DATA / "network_without_assignment.yaml"
 SHIPPED = REPOSITORY / "specs" / "networks"
 
 

@@ -11,14 +11,10 @@ import pytest
 from solver.cli.main import main
 from solver.search import map_einsum
 from tests.conftest import REPOSITORY
-from tests.solver.explain.row import edited
+from tests.solver.explain.row import IDLE, edited
 from tests.solver.golden import assert_golden
 
 TIGHT = (("P=1]}\n        - !Component", "P=1, C=4, R=3]}\n        - !Component"),)
-IDLE = (
-    ("spatial: {factors: [P=1]}", "spatial: {factors: [P=1, M=1, C=1]}"),
-    ("[C=1, R=1, P=1]", "[C=1, R=1]"),
-)
 
 
 @pytest.fixture

@@ -18,11 +18,9 @@ from solver.report.front import front_document, print_front
 from solver.report.front_plot import draw_front
 from solver.result import Options, Status, Termination
 from tests.conftest import REPOSITORY
-from tests.solver.cli.test_explain import IDLE
-from tests.solver.explain.row import edited
+from tests.solver.explain.row import IDLE, edited
 from tests.solver.golden import FOLDER as GOLDEN
-from tests.solver.golden import assert_golden
-from tests.solver.report.test_text import printed
+from tests.solver.golden import assert_golden, printed
 from tests.strategies import random_mapspaces
 
 SPEC = str(Path(__file__).parent / "data" / "row.yaml")

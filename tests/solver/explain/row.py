@@ -16,6 +16,11 @@ BOTH_SPADS = "depth: 8, width: 8, datawidth: 8}\n          actions: "
 OUTPUT_TEMPORAL = "temporal: {factors: [C=1, R=1, P=1]}"
 PE_FACTORS = "spatial: {factors: [P=1]}"
 MAC = "class: intmac"
+IDLE = (
+    ("spatial: {factors: [P=1]}", "spatial: {factors: [P=1, M=1, C=1]}"),
+    ("[C=1, R=1, P=1]", "[C=1, R=1]"),
+)
+"""Only R is left for the PEs."""
 
 Edit = tuple[str, str]
 

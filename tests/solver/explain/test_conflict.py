@@ -9,8 +9,8 @@ from solver.explain.conflict import find_conflict, find_conflicts
 from solver.explain.constraints import constraints_of
 from solver.explain.feasibility import Answer, Feasibility, Verdict
 from solver.result import ContradictionError
+from tests.mapspaces import copies
 from tests.solver.explain.enumeration import all_but, allows_a_mapping, feasible_without, some_mapspaces
-from tests.solver.explain.test_feasibility import copies
 
 INFEASIBLE = [m for m in some_mapspaces(43, 100) if allows_a_mapping(m) is False]
 

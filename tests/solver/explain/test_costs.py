@@ -20,7 +20,7 @@ from solver.result import ContradictionError, Options, Status, Termination
 from solver.search import map_einsum
 from tests.bruteforce import count_mappings, optimum
 from tests.solver.explain.enumeration import allows_a_mapping, some_mapspaces
-from tests.solver.explain.test_levers import mapspace_of
+from tests.solver.explain.row import mapspace_of
 
 LARGEST = 2_000
 FEASIBLE = [m for m in some_mapspaces(47, 14) if allows_a_mapping(m)]

@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from model.architecture import Architecture, Compute, Fanout, StorageLevel
-from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
-from model.problem import Dataspace, Problem, Term
+from model.architecture import Architecture, StorageLevel
+from model.mapspace import FactorRule, Mapspace
 from solver.cpsat import ModelError, RangeError
 from solver.explain import diagnose, encoding
 from solver.explain.constraints import Capacity, Parallelism, constraints_of
 from solver.explain.feasibility import Feasibility, Verdict, holds
 from solver.result import ContradictionError, Options, Status
 from solver.search import map_einsum
+from tests.mapspaces import copies
 from tests.solver.explain.enumeration import allows_a_mapping, feasible_without, some_mapspaces
 from tests.solver.planted import WRONG, infeasible, plant
 
@@ -79,24 +79,6 @@ def test_a_witness_satisfies_all_constraints(mapspace):
     if witness is not None:
         assert witness.evaluation.valid
         assert all(holds(constraint, witness) for constraint in constraints_of(mapspace))
-
-
-def copies(bounds, words, mesh, units=0, tile_rules=()):
-    """A copy of a tensor with one dimension per bound, from DRAM through a buffer and a fanout."""
-    dims = tuple(f"D{place}" for place in range(len(bounds)))
-    ranks = tuple((Term(dim),) for dim in dims)
-    return Mapspace(
-        Problem("copy", dims, bounds, (Dataspace("A", ranks), Dataspace("Z", ranks, read_write=True))),
-        Architecture(
-            "row",
-            (StorageLevel("DRAM"), StorageLevel("buffer", size_words=words), Fanout("PE", mesh)),
-            Compute("mac"),
-        ),
-        temporal=(TemporalRules(tile_rules), TemporalRules()),
-        spatial=(SpatialRules(),),
-        keep=(KeepRules(), KeepRules(frozenset({"A", "Z"}))),
-        min_parallelism=Fraction(units),
-    )
 
 
 @pytest.mark.parametrize("extent", [2**12, 2**16 * 3])

@@ -11,8 +11,8 @@ from solver.explain.constraints import Capacity, Parallelism, constraints_of
 from solver.explain.feasibility import Feasibility
 from solver.explain.nearest import nearest
 from solver.explain.wording import change_text
+from tests.mapspaces import copies
 from tests.solver.explain.row import PE_FACTORS, SPAD, factors, mapspace_of, pe, share, spad
-from tests.solver.explain.test_feasibility import copies
 
 ALL_IN_PE = ("temporal: {factors: [P=1]}", "temporal: {factors: [P=1, M=6, C=4, R=3]}")
 C_AND_R = ("temporal: {factors: [P=1]}", "temporal: {factors: [P=1, C=4, R=3]}")

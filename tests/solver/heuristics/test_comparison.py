@@ -13,14 +13,8 @@ from solver.heuristics.interface import Budget, MapperError
 from solver.heuristics.linear_pruned import LinearPruned
 from solver.heuristics.pricing import Pricing
 from solver.heuristics.random_search import RandomSearch
-from solver.report.comparison import (
-    CSV_COLUMNS,
-    EXACT,
-    comparison_document,
-    comparisons_csv,
-    print_comparison,
-    summary_table,
-)
+from solver.report.comparison import print_comparison, summary_table
+from solver.report.comparison_document import CSV_COLUMNS, EXACT, comparison_document, comparisons_csv
 from solver.result import ContradictionError, Options, Status
 from tests.conftest import REPOSITORY
 from tests.solver.examples import FEASIBLE, INFEASIBLE, MAPPING, MAPSPACE, OPTIMAL

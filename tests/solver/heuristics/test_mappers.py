@@ -23,10 +23,11 @@ from solver.heuristics.pricing import Pricing
 from solver.heuristics.random_search import RandomSearch
 from solver.heuristics.registry import BUILT_IN, named_mapper
 from tests.bruteforce import objective_value, optimum
+from tests.mapspaces import free_mapspace, matmul
+from tests.rules import allows
 from tests.solver.examples import MAPSPACE
 from tests.solver.planted import WRONG, plant
 from tests.strategies import random_mapspaces
-from tests.test_bruteforce import allows, free_mapspace, matmul
 
 EVALUATIONS = 3000
 OBJECTIVES = ("energy", "latency", "edp", ("latency", "energy"))

@@ -16,7 +16,7 @@ from solver.network.result import LayerResult
 from solver.network.run import map_networks
 from solver.reasons import Reason
 from solver.result import Options, Status
-from tests.solver.network.test_run import too_tight
+from tests.small_network import too_tight
 
 ENERGY = Options(objectives=("energy",))
 

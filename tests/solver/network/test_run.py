@@ -12,6 +12,7 @@ from solver.network.naming import by_position
 from solver.network.run import NetworkProgress
 from solver.result import Options, Result, Status, Termination
 from tests.bruteforce import enumerate_mappings
+from tests.small_network import too_tight
 from tests.solver.network.counting import Counting
 
 ENERGY = Options(objectives=("energy",))
@@ -106,19 +107,6 @@ def test_progress_names_each_layer_that_is_searched(network: Network):
         (0, 2, "T"),
         (1, 2, "Z"),
     ]
-
-
-def too_tight(network: Network) -> Network:
-    """The copy and Z, whose three tensors are to be kept in a single word."""
-    space = network.layers[2].mapspace
-    keep = (space.keep[0], replace(space.keep[1], keep=frozenset({"T", "V", "Z"}), bypass=frozenset()))
-    tight = replace(space.architecture.nodes[1], size_words=1)
-    nodes = (space.architecture.nodes[0], tight, *space.architecture.nodes[2:])
-    layer = replace(
-        network.layers[2],
-        mapspace=replace(space, keep=keep, architecture=replace(space.architecture, nodes=nodes)),
-    )
-    return replace(network, layers=(network.layers[0], layer))
 
 
 def test_an_einsum_without_mapping_leaves_no_totals(network: Network):

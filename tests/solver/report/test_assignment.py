@@ -15,7 +15,7 @@ from solver.report.assignment_document import assignment_document, exact_text
 from solver.report.document import json_text
 from solver.report.layered_graph import LayeredGraph, dot_text
 from tests.conftest import REPOSITORY
-from tests.solver.cli.test_assign import CONFLICT, TINY
+from tests.solver.assignment.networks import CONFLICT, TINY
 
 DOCS = (REPOSITORY / "docs" / "assignment.md").read_text(encoding="utf-8")
 INCEPTION = load_network([REPOSITORY / "specs" / "networks" / "inception_3a.yaml"])

@@ -1,12 +1,10 @@
 """Reports against golden files, and what must hold of them for any mapping."""
 
-import io
 import json
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from rich.console import Console
 
 from model.architecture import Packing
 from model.cost import Violation, evaluate
@@ -28,15 +26,9 @@ from tests.solver.examples import (
     PROBLEM,
     UNKNOWN,
 )
-from tests.solver.golden import assert_golden
+from tests.solver.golden import assert_golden, printed
 
 RESULTS = {"optimal": OPTIMAL, "feasible": FEASIBLE, "infeasible": INFEASIBLE, "unknown": UNKNOWN}
-
-
-def printed(show, *arguments):
-    text = io.StringIO()
-    show(Console(file=text, width=1000, color_system=None, highlight=False, markup=False), *arguments)
-    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
 @pytest.mark.parametrize("name", RESULTS)

@@ -8,7 +8,7 @@ import pytest
 from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.mapspace import Mapspace
 from solver.result import Options, Status, Termination
-from solver.search import agenda, map_einsum, outlook, survey
+from solver.search import agenda, map_einsum
 from solver.search.cells import Cells, alone, parted
 from solver.search.goal import Goal
 from solver.search.lattice import IntArray
@@ -17,21 +17,11 @@ from solver.search.space import SearchSpace
 from solver.search.stopping import Stopped, never
 from solver.search.survey import Survey
 from tests import strategies
+from tests.mapspaces import free_mapspace, matmul
 from tests.reference_optima import OBJECTIVES
-from tests.solver.search.test_ruled_out import CONVOLUTIONS, hold_search
+from tests.solver.search.holding import few_cells, hold_search, settled
 from tests.solver.search.unusual import unusual_mapspaces, windows_anywhere
-from tests.strategies import random_mapspaces
-from tests.test_bruteforce import free_mapspace, matmul
-
-
-def few_cells(monkeypatch: pytest.MonkeyPatch, number: int = 3, opened: int = 4) -> None:
-    """Let surveys put combinations into cells wherever there are more of them, and open few at a time."""
-    monkeypatch.setattr(survey, "MOST_BOUNDS", 0)
-    monkeypatch.setattr(survey, "FEWEST_CELLS", number)
-    monkeypatch.setattr(survey, "PART", 9)
-    monkeypatch.setattr(survey, "SMALL_PART", 5)
-    monkeypatch.setattr(outlook, "FIRST_OPENED", 1)
-    monkeypatch.setattr(outlook, "MOST_OPENED", opened)
+from tests.strategies import CONVOLUTIONS, random_mapspaces
 
 
 def deep_mapspace(*bounds: int, capacity: int = 64) -> Mapspace:
@@ -146,11 +136,6 @@ def test_the_answer_does_not_depend_on_cells(objective: str, monkeypatch: pytest
         assert all(settled(first) == settled(second) for first, second in masks)
         least = [own.survey_bound for own in other.evidence[0].masks if own.survey_bound is not None]
         assert other.value is None or min(least, default=other.value) >= other.value
-
-
-def settled(mask):
-    """Classes of a keep mask that some step settles."""
-    return mask.by_survey + mask.by_lattice + mask.by_branching + mask.by_core
 
 
 def test_a_stopped_search_keeps_a_bound(monkeypatch: pytest.MonkeyPatch):

@@ -16,10 +16,10 @@ from solver.search.core import Core
 from solver.search.goal import Goal
 from solver.search.space import SearchSpace
 from tests.bruteforce import optimum
+from tests.mapspaces import matmul
 from tests.solver.planted import WRONG, in_floating_point, plant
 from tests.solver.search.unusual import subproblems, unlimited_bounds
 from tests.strategies import random_mapspaces
-from tests.test_bruteforce import matmul
 
 LARGEST = (1 << 31) - 1
 

@@ -14,9 +14,9 @@ from solver.search.lattice import IntArray
 from solver.search.space import SearchSpace
 from solver.search.spatial import StageClass
 from solver.search.survey import Survey
+from tests.mapspaces import free_mapspace, matmul
 from tests.solver.search.unusual import unusual_mapspaces
 from tests.strategies import random_mapspaces
-from tests.test_bruteforce import free_mapspace, matmul
 
 
 def fitting(space: SearchSpace, stages: tuple[StageClass, ...], tiles: IntArray) -> IntArray:

@@ -1,7 +1,6 @@
 """Groups of subproblems: bounds below those of all members, and searches that lose nothing by them."""
 
 from collections import Counter
-from collections.abc import Mapping
 from random import Random
 
 import numpy as np
@@ -17,34 +16,21 @@ from solver.search.energies import EnergySubproblem
 from solver.search.goal import UNLIMITED
 from solver.search.grid import SpatialGrid
 from solver.search.groups import SubproblemGroup, together
-from solver.search.space import KeepMask, SearchSpace
+from solver.search.space import SearchSpace
 from solver.search.survey import Survey
 from solver.search.workers import Bounder
 from tests import strategies
 from tests.conftest import REPOSITORY
 from tests.reference_optima import OBJECTIVES
-from tests.solver.search.test_ruled_out import CONVOLUTIONS, hold_search
-from tests.solver.search.test_survey import Key, belongs, least_by_choice
+from tests.solver.search.holding import hold_search, least_by_choice, least_energies
 from tests.solver.search.unusual import unlimited_bounds, unusual_mapspaces, windows_anywhere
-from tests.strategies import random_mapspaces
-
-Least = Mapping[Key, tuple[int, int]]
+from tests.strategies import CONVOLUTIONS, random_mapspaces
 
 
 @pytest.fixture
 def layer() -> Mapspace:
     specs = ("architectures/simba_like.yaml", "layers/vgg16/09_conv4_2.yaml")
     return load_timeloop([REPOSITORY / "specs" / spec for spec in specs]).mapspace
-
-
-def least_energies(space: SearchSpace, grid: SpatialGrid, mask: KeepMask, least: Least) -> dict[int, int]:
-    """Least energy of the mappings of each subproblem of `mask` that has any."""
-    energies = {}
-    for number in range(len(grid)):
-        classes = grid.spatial(number)
-        own = [found[0] for key, found in least.items() if key[0] == mask and belongs(space, key[1], classes)]
-        energies.update({number: min(own)} if own else {})
-    return energies
 
 
 def hold_groups(mapspace: Mapspace, random: Random) -> int:

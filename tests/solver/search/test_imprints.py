@@ -11,9 +11,9 @@ from solver.search import imprints
 from solver.search.orders import allowed_orders
 from solver.search.space import SearchSpace
 from tests import strategies
+from tests.mapspaces import free_mapspace
 from tests.solver.search.unusual import windows_anywhere
 from tests.strategies import random_mapspaces
-from tests.test_bruteforce import free_mapspace
 
 
 def distinct(

@@ -26,10 +26,10 @@ from solver.search.prices import resources
 from solver.search.space import SearchSpace
 from solver.search.stopping import never
 from tests.bruteforce import Objective, enumerate_mappings
-from tests.solver.search.test_optimality import compare
+from tests.mapspaces import free_mapspace, matmul
+from tests.solver.search.holding import compare
 from tests.solver.search.unusual import register_mapspaces, subproblems, unlimited_bounds
 from tests.strategies import random_mapspaces
-from tests.test_bruteforce import free_mapspace, matmul
 
 SPECS = Path(__file__).parents[3] / "specs"
 OBJECTIVES: tuple[Objective, ...] = ("latency", "edp", ("latency", "energy"), ("energy", "latency"))

@@ -19,8 +19,8 @@ from solver.search.lattice import coarsened
 from solver.search.space import SearchSpace
 from tests.bruteforce import enumerate_mappings, optima, optimum
 from tests.conftest import REPOSITORY
+from tests.mapspaces import free_mapspace, matmul
 from tests.strategies import random_mapspaces
-from tests.test_bruteforce import free_mapspace, matmul
 
 ENERGIES = (AccessEnergy(200, 210, 220), AccessEnergy(6, 7, 8), AccessEnergy(1, 1, 1))
 

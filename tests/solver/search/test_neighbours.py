@@ -19,14 +19,11 @@ from solver.search.space import SearchSpace
 from solver.search.stopping import Stopped
 from solver.search.survey import Survey
 from tests import strategies
+from tests.mapspaces import free_mapspace, matmul
 from tests.reference_optima import OBJECTIVES
-from tests.solver.search.test_cells import few_cells, settled
-from tests.solver.search.test_groups import least_energies
-from tests.solver.search.test_ruled_out import CONVOLUTIONS, hold_search
-from tests.solver.search.test_survey import least_by_choice
+from tests.solver.search.holding import few_cells, hold_search, least_by_choice, least_energies, settled
 from tests.solver.search.unusual import unusual_mapspaces, windows_anywhere
-from tests.strategies import random_mapspaces
-from tests.test_bruteforce import free_mapspace, matmul
+from tests.strategies import CONVOLUTIONS, random_mapspaces
 
 HUGE = 1 << 100
 

@@ -1,6 +1,6 @@
 """The optimizer against complete enumeration, priced by the plain cost model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from model.cost import evaluate
-from model.mapping import FanoutMapping, Mapping
 from model.mapspace import Mapspace
 from model.spec.timeloop import load_timeloop
-from solver.result import Options, Result, Status, Termination
-from solver.search import engine, map_einsum, mapper
+from solver.result import Status
+from solver.search import engine, mapper
 from solver.search.lattice import IntArray
 from solver.search.space import SearchSpace
 from tests import strategies
-from tests.bruteforce import Objective, axis_choices, objective_value, optima
+from tests.bruteforce import Objective
 from tests.conftest import REPOSITORY
 from tests.reference_optima import FOLDER, NAMES, OBJECTIVES, load_reference
+from tests.solver.search.holding import compare, solve
 from tests.solver.search.unusual import (
     alike_mapspaces,
     register_mapspaces,
@@ -29,55 +28,9 @@ from tests.solver.search.unusual import (
     with_signs,
 )
 from tests.strategies import convolution_2d, mapspaces, random_mapspaces
-from tests.test_bruteforce import allows
 
 LEXICOGRAPHIC: tuple[Objective, ...] = (("latency", "energy"), ("energy", "latency"), ("edp", "energy"))
 EVERY: tuple[Objective, ...] = (*OBJECTIVES, *LEXICOGRAPHIC)
-
-
-def solve(mapspace: Mapspace, objective: Objective, **options: int) -> Result:
-    names = (objective,) if isinstance(objective, str) else objective
-    return map_einsum(mapspace, Options(objectives=names, **options))
-
-
-def axes_as_ruled(mapspace: Mapspace, mapping: Mapping) -> bool:
-    """Whether the dimensions along X are ones that the order and the split of each fanout put there."""
-    parts = [part for part in mapping.nodes if isinstance(part, FanoutMapping)]
-    for rules, part in zip(mapspace.spatial, parts, strict=True):
-        along_x = {loop.dim for loop in part.spatial if loop.axis == "x"}
-        used = {loop.dim for loop in part.spatial}
-        choices = axis_choices(rules, mapspace.problem.dims)
-        if not any(along_x == used.intersection(choice) for choice in choices):
-            return False
-    return True
-
-
-def assert_best(mapspace: Mapspace, objective: Objective, result: Result, best: object) -> None:
-    """Hold a finished search against the least value that any allowed mapping has (None: none is)."""
-    assert result.termination is Termination.PROVEN
-    if best is None:
-        assert result.status is Status.INFEASIBLE
-        assert result.mapping is None
-        return
-    assert result.status is Status.OPTIMAL
-    evaluation = evaluate(mapspace.problem, mapspace.architecture, result.mapping)
-    assert evaluation == result.evaluation
-    assert evaluation.valid
-    assert objective_value(objective, evaluation.energy, evaluation.cycles) == best
-    assert allows(mapspace, result.mapping)
-    assert axes_as_ruled(mapspace, result.mapping)
-    values = [best] if isinstance(objective, str) else list(best)
-    assert [result.bound, *result.later_bounds] == values
-
-
-def compare(mapspaces: Sequence[Mapspace], objectives: Sequence[Objective], **options: int) -> list[Result]:
-    results = []
-    for mapspace in mapspaces:
-        for objective, best in zip(objectives, optima(mapspace, objectives), strict=True):
-            result = solve(mapspace, objective, **options)
-            assert_best(mapspace, objective, result, None if best is None else best[0])
-            results.append(result)
-    return results
 
 
 @pytest.mark.parametrize("seed", range(11))

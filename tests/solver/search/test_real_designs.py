@@ -4,30 +4,18 @@ A few layers per design run always; ``TILEWRIGHT_ALL_DESIGNS=1`` runs all of the
 """
 
 import os
-from functools import cache
 
 import pytest
 
 from model.cost import evaluate
-from model.mapspace import Mapspace
-from model.spec.timeloop import load_timeloop
 from solver.result import Options, Status
 from solver.search import map_einsum
-from tests.conftest import SHARED
-from tests.test_bruteforce import order_allowed
+from tests.reference_designs import DESIGNS, design
+from tests.rules import order_allowed
 
-DESIGNS = SHARED / "reference" / "designs"
-EXAMPLES = DESIGNS / "example_designs"
 FEW = ("alexnet/7.yaml", "resnet18/07.yaml", "resnet18/17.yaml", "resnet18/20.yaml", "resnet18/13.yaml")
 EVERY = sorted(path.relative_to(DESIGNS / "layer_shapes") for path in DESIGNS.glob("layer_shapes/*/*.yaml"))
 LAYERS = EVERY if os.environ.get("TILEWRIGHT_ALL_DESIGNS") else FEW
-
-
-@cache
-def design(name: str, layer: str) -> Mapspace:
-    files = [EXAMPLES / "top.yaml.jinja2", EXAMPLES / name / "ERT.yaml"]
-    problem = str(DESIGNS / "layer_shapes" / layer)
-    return load_timeloop(files, variables={"architecture": name, "problem": problem}).mapspace
 
 
 @pytest.mark.parametrize("objective", ["energy", "edp"])

@@ -5,43 +5,16 @@ from random import Random
 
 import pytest
 
-from model.mapspace import Mapspace
 from model.problem import Dataspace
-from solver.result import Status
 from solver.search import agenda, bounds, engine, leads
 from tests import strategies
-from tests.bruteforce import optima
-from tests.reference_optima import OBJECTIVES
-from tests.solver.search.test_optimality import solve
+from tests.solver.search.holding import hold_search
 from tests.solver.search.unusual import fixed_mapspaces, unusual_einsum
-from tests.strategies import convolution_1d, convolution_2d, depthwise, grouped_convolution
+from tests.strategies import CONVOLUTIONS, convolution_2d
 
 Einsum = Callable[[Random], tuple[Dataspace, ...]]
 
 MANY = leads.MOST_PAIRS
-
-CONVOLUTIONS = (convolution_1d, convolution_2d, depthwise, grouped_convolution)
-
-
-def start_below(monkeypatch: pytest.MonkeyPatch, value: int) -> None:
-    """Let searches keep nothing that costs `value` or more, as if a mapping were known that does."""
-    begin = engine.Search.__init__
-
-    def started(search: engine.Search, *args: object, **options: object) -> None:
-        begin(search, *args, **options)
-        search.goal.incumbent = value
-
-    monkeypatch.setattr(engine.Search, "__init__", started)
-
-
-def hold_search(mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that no mapping hides what a bound rules out: the only ones that are good enough are the best."""
-    every = zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True)
-    for objective, best in ((objective, best) for objective, best in every if best is not None):
-        with monkeypatch.context() as patch:
-            start_below(patch, best[0] + 1)
-            result = solve(mapspace, objective)
-        assert (result.status, result.value) == (Status.OPTIMAL, best[0])
 
 
 @pytest.mark.parametrize("einsums", [CONVOLUTIONS, (unusual_einsum, convolution_2d)])

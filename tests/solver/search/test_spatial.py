@@ -19,9 +19,9 @@ from solver.search.space import SearchSpace
 from solver.search.spatial import fanout_choices
 from solver.search.stopping import Stopped
 from tests.bruteforce import axis_choices
+from tests.mapspaces import free_mapspace, matmul
 from tests.solver.search.unusual import told_apart
 from tests.strategies import random_mapspaces
-from tests.test_bruteforce import free_mapspace, matmul
 
 
 def naive(fanout: Fanout, rules: SpatialRules, problem: Problem) -> set[tuple[int, ...]]:

@@ -1,8 +1,5 @@
 """Bounds in order: the survey's, the lattice's, and the least there is in each subproblem."""
 
-import math
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -13,7 +10,6 @@ import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.cost import evaluate
-from model.mapping import FanoutMapping, StorageMapping
 from model.mapspace import KeepRules, Mapspace
 from model.problem import Dataspace, Problem, Term
 from model.spec.timeloop import load_timeloop
@@ -21,20 +17,18 @@ from solver.result import Options, Status, Termination
 from solver.search import map_einsum
 from solver.search import survey as survey_module
 from solver.search.energies import EnergySubproblem
-from solver.search.space import KeepMask, SearchSpace
-from solver.search.spatial import StageClass
+from solver.search.space import SearchSpace
 from solver.search.stopping import Stopped
 from solver.search.survey import Survey, pareto_front
 from tests.bruteforce import enumerate_mappings
-from tests.solver.search.unusual import told_apart, unlimited_bounds, unusual_mapspaces
+from tests.mapspaces import free_mapspace, matmul
+from tests.solver.search.holding import belongs, least_by_choice
+from tests.solver.search.unusual import unlimited_bounds, unusual_mapspaces
 from tests.strategies import random_mapspaces
-from tests.test_bruteforce import free_mapspace, matmul
 
 SPECS = Path(__file__).parents[3] / "specs"
 
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
-
-Key = tuple[KeepMask, tuple[tuple[object, ...], ...]]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -91,29 +85,6 @@ def test_a_limit_on_cycles_does_not_rule_out_those_that_take_as_many():
     assert both.evaluation.energy == cheapest.evaluation.energy
 
 
-def least_by_choice(mapspace: Mapspace, space: SearchSpace) -> dict[Key, tuple[int, int]]:
-    """Least energy and cycles of the valid mappings, by keep mask and what tells spatial choices apart."""
-    best: dict[Key, tuple[int, int]] = defaultdict(lambda: (2**100, 2**100))
-    for mapping in enumerate_mappings(mapspace, innermost_orders=False):
-        evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
-        if not evaluation.valid:
-            continue
-        storage = [part for part in mapping.nodes if isinstance(part, StorageMapping)]
-        spatial = [part for part in mapping.nodes if isinstance(part, FanoutMapping)]
-        mask = tuple(frozenset(v.place for v in space.views if v.name in part.keep) for part in storage)
-        factors = tuple(
-            tuple(math.prod(loop.bound for loop in part.spatial if loop.dim == dim) for dim in space.active)
-            for part in spatial
-        )
-        stages = tuple(
-            told_apart(space, stage, [factors[place] for place in below])
-            for stage, below in enumerate(space.fanouts_below)
-        )
-        energy, cycles = best[mask, stages]
-        best[mask, stages] = (min(energy, evaluation.energy), min(cycles, evaluation.cycles))
-    return best
-
-
 def hold_bounds(mapspace: Mapspace) -> int:
     """Check both bounds in every subproblem that has mappings; return how many there were."""
     space = SearchSpace(mapspace)
@@ -146,14 +117,6 @@ def hold_bounds(mapspace: Mapspace) -> int:
             checked += 1
     assert covered == set(least)
     return checked
-
-
-def belongs(space: SearchSpace, stages: Sequence[object], classes: Sequence[StageClass]) -> bool:
-    """Whether spatial choices are, for each stage, members of its class."""
-    return all(
-        own in [told_apart(space, stage, [choice.factors for choice in m.choices]) for m in found.members]
-        for stage, (own, found) in enumerate(zip(stages, classes, strict=True))
-    )
 
 
 @pytest.mark.parametrize("seed", range(6))

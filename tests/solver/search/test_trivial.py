@@ -11,9 +11,9 @@ from solver.result import Options, Status
 from solver.search import map_einsum
 from solver.search.trivial import trivial_bound
 from tests.bruteforce import optima
+from tests.mapspaces import free_mapspace, matmul
 from tests.reference_optima import OBJECTIVES
 from tests.strategies import random_mapspaces
-from tests.test_bruteforce import free_mapspace, matmul
 
 MAC = 7
 

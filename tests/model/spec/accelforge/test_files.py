@@ -9,9 +9,9 @@ from model.spec.accelforge import load_workload
 from model.spec.source import SpecError
 from model.workload import Einsum
 from tests.conftest import REPOSITORY, SHARED
+from tests.reference_workloads import EINSUMS, FED_FROM_OUTSIDE, WORKLOADS, workload_file
 
 SHIPPED = REPOSITORY / "specs" / "workloads"
-WORKLOADS = SHARED / "reference" / "workloads"
 SEED = SHARED / "seeds" / "001_51ed3bb135d857ca.txt"
 
 VARIABLES = {
@@ -32,41 +32,10 @@ VARIABLES = {
     "N_EINSUMS": 3,
 }
 
-EINSUMS = {
-    "basic/matmuls.yaml": 3,
-    "basic/matvecs.yaml": 2,
-    "basic/three_matmuls_annotated.yaml": 3,
-    "cnns/mobilenet/mobilenet_28.yaml": 6,
-    "compute_in_memory/resnet18.yaml": 21,
-    "compute_in_memory/vgg16.yaml": 16,
-    "transformers/_attention_decode_types/grouped_query.yaml": 8,
-    "transformers/_attention_decode_types/grouped_query_chunked.yaml": 9,
-    "transformers/_attention_decode_types/multi_head.yaml": 8,
-    "transformers/_attention_decode_types/multi_head_latent.yaml": 10,
-    "transformers/_feedforward_types/dense_two_layer.yaml": 2,
-    "transformers/_feedforward_types/gated_linear_unit.yaml": 4,
-    "transformers/_feedforward_types/mixture_of_experts.yaml": 6,
-    "transformers/_feedforward_types/mixture_of_experts_shared.yaml": 11,
-    "transformers/gpt/_gpt3.yaml": 10,
-    "transformers/gpt/gpt3_175B.yaml": 10,
-    "transformers/gpt/gpt3_6.7B.yaml": 10,
-}
 WITHOUT_A_WORKLOAD = (
     "_renames_default.yaml",
     "transformers/_attention_decode_types/_max_tokens_assert.yaml",
 )
-FED_FROM_OUTSIDE = {
-    "dense_two_layer.yaml": ["FFA"],
-    "gated_linear_unit.yaml": ["FFG", "FFU"],
-    "mixture_of_experts_shared.yaml": ["SFG", "SFU"],
-}
-
-
-def workload_file(name: str) -> Path:
-    path = WORKLOADS / name
-    if not path.exists():
-        pytest.skip("../shared is absent")
-    return path
 
 
 @pytest.mark.parametrize("decode", [False, True])

@@ -8,7 +8,7 @@ import pytest
 from model.cascade import Network
 from model.spec.cascade import load_network
 from model.spec.source import SpecError
-from tests.model.spec.cascade.test_loader import ARCHITECTURE
+from tests.model.spec.cascade.architecture import ARCHITECTURE
 from tests.small_network import write_specs
 
 Load = Callable[..., Network]

@@ -15,40 +15,12 @@ from model.spec.cascade import layers, load_network
 from model.spec.source import SpecError
 from model.spec.timeloop import LoadOptions, load_timeloop
 from tests.conftest import REPOSITORY
+from tests.model.spec.cascade.architecture import ARCHITECTURE
 from tests.small_network import write_specs
 
 SPECS = REPOSITORY / "specs"
 EYERISS = SPECS / "architectures" / "eyeriss_like.yaml"
 Load = Callable[..., Network]
-
-ARCHITECTURE = """
-architecture:
-  nodes:
-  - !Component
-    name: DRAM
-    class: DRAM
-    attributes: {datawidth: 8, width: 64, DRAM_ATTRIBUTES}
-    energy: {read: 512, write: 512, leak: 0}
-  - !Component
-    name: buffer
-    class: SRAM
-    attributes: {datawidth: 8, width: 64, depth: 64}
-    energy: {read: 18, write: 14, update: 15, leak: 0}
-    constraints: CONSTRAINTS
-  - !Container
-    name: PE
-    spatial: {meshX: 4, meshY: 2}
-    constraints: SPATIAL
-  - !Component
-    name: register
-    class: regfile
-    attributes: {datawidth: 8, width: 8, depth: 16}
-    energy: {read: 1, write: 1, leak: 0}
-  - !Component
-    name: mac
-    class: intmac
-    energy: {compute: 1}
-"""
 
 WORKLOAD = """
 workload:
