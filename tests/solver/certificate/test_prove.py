@@ -8,12 +8,16 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from model.architecture import AccessEnergy, StorageLevel
 from model.cost import evaluate
+from model.mapspace import KeepRules
+from model.problem import Dataspace, Problem, Term
 from model.spec.timeloop import load_timeloop
 from solver import Status, Termination
 from solver.certificate import canonical_sha256, certificate
 from tests.bruteforce import enumerate_mappings, objective_value, optima
 from tests.conftest import REPOSITORY
+from tests.mapspaces import free_mapspace
 from tests.reference_designs import DESIGNS, design
 from tests.solver.certificate.checker import certified, digested, prove, solved, verdict
 from tests.solver.certificate.samples import FEASIBLE, INFEASIBLE
@@ -84,6 +88,30 @@ def test_every_optimum_is_found_and_nothing_better(kind, monkeypatch):
             found = prove.refute(prove.Space(document["problem"]), prove.Query(**limits))
             assert found is not None
             assert all(found[objective] == limit for objective, limit in limits.items())
+
+
+def test_nests_that_paid_more_so_far_may_cost_less_in_the_end():
+    """Words come in whole blocks: what two tiles cost together so far does not tell what they will cost."""
+    spaces = (
+        Dataspace("S0", ((Term("D"), Term("C"), Term("B")),)),
+        Dataspace("S1", ((Term("A"), Term("D")), (Term("C"),))),
+        Dataspace("S2", ((Term("B", 2), Term("A", 2), Term("C", 3)),)),
+        Dataspace("Z", ((Term("A"),),), read_write=True),
+    )
+    levels = (
+        StorageLevel("L0", block_size=3, energy=AccessEnergy(1, 1, 1)),
+        StorageLevel("L1", size_words=3, block_size=6, energy=AccessEnergy(2, 2, 2)),
+        StorageLevel("L2", size_words=1, block_size=2),
+    )
+    problem = Problem("windows", ("A", "B", "C", "D"), (2, 2, 2, 3), spaces)
+    kept = [frozenset({"S0", "S1", "S2", "Z"}), frozenset({"S0", "S1", "S2"}), frozenset({"S1"})]
+    keep = tuple(KeepRules(own, kept[0] - own) for own in kept)
+    mapspace = replace(free_mapspace(problem, *levels), keep=keep)
+    best, _ = optima(mapspace, ["energy"])[0]
+    document = certified(mapspace, "energy")
+    assert document["bounds"] == [best]
+    found = prove.refute(prove.Space(document["problem"]), prove.Query(energy=best))
+    assert found and found["energy"] == best
 
 
 def test_levels_that_only_pass_words_on_may_be_outermost():
