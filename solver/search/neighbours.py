@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solver.search.goal import Goal
-from solver.search.grid import ROUNDED_DOWN
+from solver.search.grid import ROUNDED_DOWN, ROUNDED_UP
 from solver.search.lattice import FloatArray, IntArray
 from solver.search.pairs import Level, Rates, TilePairs
 from solver.search.rates import RateTable
@@ -87,7 +87,10 @@ class Neighbours:
     def energies(self, subjects: Subjects) -> FloatArray:
         """Energies at least; where no mapping improves, those at which that is so."""
         limits = self._goal.energy_limits(subjects.cycles)
-        room = np.maximum(limits - subjects.energies, 0.0)
+        # Pairs of tiles know nothing of whole blocks.
+        surplus = self._survey.surplus(subjects.masks, subjects.numbers)
+        singly = subjects.energies - surplus * ROUNDED_UP
+        room = np.maximum(limits - singly, 0.0)
         # What pairs add that have no level in common counts together.
         raised, apart = np.zeros(len(subjects)), np.zeros(len(subjects))
         for level in self._outer_levels:
@@ -97,7 +100,7 @@ class Neighbours:
                 places = still[group]
                 added[places] = self._added(subjects.chosen(places), level, (room - apart)[places])
             raised, apart = np.maximum(raised, apart + added), raised
-        return np.minimum(subjects.energies + raised * ROUNDED_DOWN, limits)
+        return np.minimum(np.maximum(subjects.energies, singly + raised * ROUNDED_DOWN), limits)
 
     def _groups(self, subjects: Subjects, level: int) -> Iterator[IntArray]:
         """Places of the subjects that have the same tiles at `level` and inside, and loops between."""

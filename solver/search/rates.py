@@ -10,11 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.search.grid import ROUNDED_UP, SpatialGrid
+from solver.search.grid import ROUNDED_DOWN, ROUNDED_UP, SpatialGrid
 from solver.search.lattice import BoolArray, FloatArray, IntArray
 from solver.search.prices import Access, Action, cycles_per_word
 from solver.search.space import SearchSpace
 from solver.search.stopping import Stop, Stopped, never
+
+MANY_BLOCKS = 1 << 10
+"""Blocks from which on it does not matter whether the last one is full."""
 
 Measure = int | None
 """What words cost: energy units (None), or cycles of a resource, which has this place."""
@@ -83,6 +86,25 @@ class RateTable:
         if portion not in self._rates:
             self._rates[portion] = dict(self._measured(portion))
         return self._rates[portion].get(measure)
+
+    def in_blocks(self, portion: Portion, fewest: IntArray | int | None = None) -> FloatArray:
+        """Least energy of a portion, words in whole blocks, instance by instance.
+
+        ``fewest`` words are delivered to all instances that use different ones, or one per operation (None).
+        Where there are so many that blocks make no difference, it is 0.
+        """
+        grid, name = self._grid, self.space.views[portion.place].name
+        above, copies = grid.above[portion.boundary], grid.unused_above[portion.place][portion.boundary]
+        words = grid.steps if fewest is None else np.ceil(fewest * copies / above)
+        blocks = [self.space.levels[own.level].packing_of(name).block_size for own in portion.accesses]
+        if max(blocks) == 1 or float(words.min(initial=np.inf)) > MANY_BLOCKS * max(blocks):
+            return np.zeros(len(self))
+        energy = np.zeros(len(grid))
+        for block, access in zip(blocks, portion.accesses, strict=True):
+            own = grid.spreads[portion.place].action(access)
+            counted = np.maximum(words * own.multiplier - own.minus * ROUNDED_UP, 0.0)
+            energy += grid.price(portion.place, own) * block * np.ceil(counted / block)
+        return self._least(energy) * ROUNDED_DOWN
 
     def holds(self, level: int, tenants: frozenset[int]) -> BoolArray:
         """Whether a level has room for what is unrolled inside it, where it keeps `tenants`."""

@@ -135,6 +135,13 @@ class Survey:
         energies, cycles = (np.concatenate(own, axis=1)[0] for own in zip(*found, strict=True))
         return energies, cycles
 
+    def surplus(self, masks: IntArray, numbers: IntArray) -> FloatArray:
+        """What whole blocks of words add to the bounds on energies, per pair of a mask and a combination."""
+        if len(numbers) == 0:
+            return np.empty(0)
+        own, columns = np.unique(numbers, return_inverse=True)
+        return _Surveyor(self.kept, RateTable(self.grid.chosen(own)), self._fronts).surplus(masks, columns)
+
     def _bounded(self, surveyor: _Surveyor, masks: IntArray, cells: slice | IntArray = EVERYTHING) -> Bounds:
         if self.stop():
             raise Stopped
@@ -160,18 +167,20 @@ class _Surveyor:
         self._fronts = fronts
         self._fewest = partial(fewest_words, table.space) if fewest is None else fewest
         self._paid: dict[tuple[Kept, Measure], FloatArray] = {}
+        self._known_surplus: dict[Kept, FloatArray] = {}
 
     def bounds(self, masks: IntArray, cells: slice | IntArray) -> Bounds:
         """Lower bounds on energy and cycles.
 
         For a slice of the table's cells of shape (masks, cells); else each mask has a cell of its own.
         """
-        table, found = self._table, [_numbered(kinds[masks]) for kinds in self._kept.variant_of_mask]
+        table, found = self._table, self._found(masks)
         fixed = float(self.space.problem.computes * self.space.architecture.compute.energy)
-        energies = self._total(found, cells, None) + fixed
+        energies = self._total(found, cells, self._energy) + self._total(found, cells, self._surplus) + fixed
         busy = np.broadcast_to(table.steps[cells], energies.shape)
         for number in range(len(self.space.resources)):
-            busy = np.maximum(busy, self._total(found, cells, number) * ROUNDED_DOWN)
+            load = self._total(found, cells, partial(self._cost, measure=number))
+            busy = np.maximum(busy, load * ROUNDED_DOWN)
         busy = np.ceil(busy)  # The cost model counts whole cycles.
         if table.leak_per_cycle.any():
             energies += table.leak_per_cycle[cells] * np.where(np.isfinite(busy), busy, 0.0)
@@ -179,14 +188,18 @@ class _Surveyor:
         cycles = np.where(cycles < LARGEST_EXACT, cycles, np.nextafter(cycles, 0.0))
         return energies * np.where(energies > 0, ROUNDED_DOWN, 1.0), cycles
 
-    def _total(self, found: Sequence[_Numbered], cells: slice | IntArray, measure: Measure) -> FloatArray:
-        """Least cost of the words of all actions, boundary by boundary."""
+    def _total(
+        self, found: Sequence[_Numbered], cells: slice | IntArray, cost: Callable[[Kept], FloatArray]
+    ) -> FloatArray:
+        """A cost of all levels together, and of the compute."""
         boundaries = zip(found, self._kept.variants, strict=True)
         costs = (
-            np.stack([self._cost(kept[kind], measure) for kind in kinds])[rows, cells]
-            for (kinds, rows), kept in boundaries
+            np.stack([cost(kept[kind]) for kind in kinds])[rows, cells] for (kinds, rows), kept in boundaries
         )
         return reduce(np.add, costs)
+
+    def _energy(self, kept: Kept) -> FloatArray:
+        return self._cost(kept, None)
 
     def _cost(self, kept: Kept, measure: Measure) -> FloatArray:
         if (kept, measure) not in self._paid:
@@ -208,6 +221,29 @@ class _Surveyor:
         if charged:
             least = least + self._delivered(kept, charged)
         return np.where(table.holds(kept.level, kept.tenants), least, np.inf)
+
+    def _surplus(self, kept: Kept) -> FloatArray:
+        """By how much the energy at a level is more if each dataspace is delivered once, in whole blocks."""
+        if kept not in self._known_surplus:
+            self._known_surplus[kept] = self._blocks_beyond(kept, self._energy(kept))
+        return self._known_surplus[kept]
+
+    def _blocks_beyond(self, kept: Kept, energy: FloatArray) -> FloatArray:
+        none = np.zeros(len(energy))
+        if not np.isfinite(energy).any():
+            return none
+        tenancy, compute = (kept.level, kept.tenants), kept.level == len(self.space.levels)
+        fewest = [None if compute else self._fewest(own.place, tenancy) for own in kept.portions]
+        blocks = sum(map(self._table.in_blocks, kept.portions, fewest), none)
+        return np.maximum(blocks - energy, 0.0) if blocks.any() else none
+
+    def surplus(self, masks: IntArray, cells: slice | IntArray) -> FloatArray:
+        """What whole blocks of words add to the energies that `bounds` has, shaped as these."""
+        return self._total(self._found(masks), cells, self._surplus)
+
+    def _found(self, masks: IntArray) -> list[_Numbered]:
+        """What each level keeps with any of the masks."""
+        return [_numbered(variants[masks]) for variants in self._kept.variant_of_mask]
 
     def _delivered(self, kept: Kept, rates: dict[int, Rate]) -> FloatArray:
         """Least cost of what is delivered to a level, over tiles and classes."""

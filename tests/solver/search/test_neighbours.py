@@ -104,7 +104,7 @@ def test_bounds_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("seed", range(3))
 def test_bounds_with_windows_anywhere(seed: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(strategies, "EINSUMS", (windows_anywhere,))
-    hold_all(random_mapspaces(1120 + seed, 30, 1000), 5)
+    hold_all(random_mapspaces(1120 + seed, 60, 1000), 5)
 
 
 @pytest.mark.usefixtures("eager")
