@@ -14,7 +14,7 @@ from solver.cli.output import STDOUT, OutputError, deliver, say_undrawn, write_o
 from solver.cli.progress import live_progress
 from solver.cli.refusal import refused_reasons, refused_result
 from solver.cli.running import search_options
-from solver.heuristics.comparison import Comparison, compare
+from solver.comparison import Comparison, compare
 from solver.heuristics.interface import Budget, Mapper, MapperError
 from solver.heuristics.registry import OptionValue, imported_mapper, known_mappers, make_mapper, named_mapper
 from solver.report.comparison import print_comparison

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from model.mapping import Mapping
     from model.spec.timeloop import LoadedSpec
 
+LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's own programs read names of one letter\n"
+"""Said beside a mapping that this product reads and Timeloop does not."""
+
 
 def add_mapping(parser: argparse.ArgumentParser, condition: str = "") -> None:
     """Add ``--mapping OUT`` and ``--mapped-spec OUT``; `condition` says what they need."""
@@ -74,4 +77,6 @@ def mapping_steps(
 
     mapspace = loaded.mapspace
     text = mapping_yaml(mapping_targets(mapspace.problem, mapspace.architecture, mapping))
-    return [partial(write_output, path, prefix + text) for path, prefix in asked]
+    steps: list[Callable[[], None]] = [partial(write_output, path, prefix + text) for path, prefix in asked]
+    long = [dim for dim in mapspace.problem.dims if len(dim) > 1]
+    return [*steps, partial(write_stderr, LONG_NAMES.format(dim=long[0]))] if long else steps

@@ -74,7 +74,9 @@ def _check_fanouts(fanouts: Sequence[Leaf], outermost: Leaf, context: Context) -
     leaves, parallels = context.tree.leaves, context.tree.parallels
     if fanouts and leaves.index(fanouts[0]) <= leaves.index(outermost):
         related = ((outermost.span, "the outermost storage"),)
-        raise SpecError(f"fanout `{fanouts[0].name}` has no storage above it", fanouts[0].span, related)
+        message = f"fanout `{fanouts[0].name}` has no storage above it"
+        hint = "the outermost storage is one: give it the bandwidth and the size of all its copies"
+        raise SpecError(message, fanouts[0].span, related, hint=hint if fanouts[0] is outermost else None)
     inside = ((leaf, parallel) for parallel in parallels for leaf in fanouts if parallel.holds(leaf))
     for leaf, parallel in inside:
         related = ((parallel.span, "the `!Parallel` branch"),)

@@ -15,6 +15,9 @@ from model.spec.timeloop.factors import Factor
 from model.spec.timeloop.loops import LoopConstraints, Maximize
 from model.spec.timeloop.rules import axis_of, spatial_rules
 
+ROUNDED = "; Timeloop may round up to factors that leave a remainder, which are not modelled"
+"""Said where divisors do not fill what is to be filled."""
+
 _Products = dict[tuple[int, int], tuple[int, ...]]
 """Products of factors along X and along Y, with the factors."""
 
@@ -62,8 +65,16 @@ def _maximized(
         added = [Factor(dim, "=", value, macro.span) for dim, value in chosen.items()]
         own = replace(own, factors=(*own.factors, *added))
     fixed = ", ".join(str(factor) for factor in own.factors if factor.span == macro.span)
-    context.note(f"{macro.span}: maximize_dims of `{own.leaf.name}` comes to {fixed}")
+    remark = ROUNDED if any(_rounds_up(group, own, left, capacity) for group in macro.groups) else ""
+    context.note(f"{macro.span}: maximize_dims of `{own.leaf.name}` comes to {fixed}{remark}")
     return own
+
+
+def _rounds_up(group: tuple[str, ...], own: LoopConstraints, left: dict[str, int], capacity: int) -> bool:
+    """Whether something is left of a group and of the capacity: Timeloop then rounds a factor up."""
+    given = {factor.dim: factor.value for factor in own.factors if factor.relation == "="}
+    room = capacity // math.prod(given.values())
+    return room > 1 and any(given[dim] < left[dim] for dim in group)
 
 
 def _require_free(own: LoopConstraints, dim: str, macro: Maximize) -> None:

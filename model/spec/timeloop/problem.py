@@ -372,6 +372,9 @@ def _read_coefficient(term: SequenceNode, coefficients: dict[str, int]) -> int:
     if len(term.items) == 1:
         return 1
     node = as_scalar(term.items[1], "a coefficient")
+    if isinstance(node.value, int) and node.value < 0:
+        hint = "count the dimension from its other end, and its coefficient is positive"
+        raise SpecError(f"a coefficient must be at least 1, but is {node.value}", node.span, hint=hint)
     if isinstance(node.value, int):
         return as_int(node, "a coefficient", minimum=1)
     return coefficients[known_name(node, coefficients, "coefficient")]

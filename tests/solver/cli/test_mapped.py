@@ -1,6 +1,7 @@
 """The specs with a mapping in them: they price as the search did, and take the mapping as it is."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -199,3 +200,12 @@ def test_an_output_that_fails_does_not_take_the_other_along(tmp_path, capsys, mo
     assert main(["map", str(DATA / "row.yaml"), *words]) == 2
     assert f"cannot write {mapping}: No space left" in capsys.readouterr().err
     assert load_timeloop([out]).mapping is not None
+
+
+@pytest.mark.parametrize("name", ["M", "MM"])
+def test_names_that_timeloop_does_not_read_are_noted(name, tmp_path, capsys):
+    spec = tmp_path / "row.yaml"
+    spec.write_text(re.sub(r"\bM\b", name, ROW))
+    assert main(["map", str(spec), "--quiet", "--mapping", str(tmp_path / "mapping.txt")]) == 0
+    noted = "names dimension `MM`; Timeloop's own programs" in capsys.readouterr().err
+    assert noted is (len(name) > 1)

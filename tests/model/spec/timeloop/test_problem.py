@@ -167,6 +167,7 @@ def test_densities_need_a_flag():
         ("[R, Dilation]", "[R, Dilatation]", "unknown coefficient `Dilatation`", "Dilatation"),
         ("[R, Dilation]", "[R, Dilation, 2]", "a term is", "[R, Dilation, 2]"),
         ("[R, Dilation]", "[R, 0]", "must be at least 1", "0"),
+        ("[R, Dilation]", "[R, -1]", "must be at least 1, but is -1", "-1"),
         ("name: Stride, default: 1", "name: Stride", "lacks coefficient `Stride`", None),
         ("name: Stride", "name: R", "coefficient `R` has a name that is taken", "R"),
         ("name: Inputs", "name: Weights", "two dataspaces are named `Weights`", "Weights"),

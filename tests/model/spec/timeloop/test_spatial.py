@@ -211,6 +211,16 @@ def test_maximize_dims(spatial, expected):
     assert any("maximize_dims of `PE` comes to" in note for note in loaded.notes)
 
 
+@pytest.mark.parametrize(
+    ("spatial", "rounds"), [("{maximize_dims: [[R]]}", False), ("{maximize_dims: [[P]]}", True)]
+)
+def test_maximize_dims_says_where_timeloop_may_round_up(spatial, rounds):
+    """Of a bound of 17 on 16 children Timeloop makes 9, and a remainder."""
+    loaded = load(text_with(spatial).replace("P: 16", "P: 17"))
+    assert loaded.mapspace.problem.bound["P"] == 17
+    assert any("leave a remainder" in note for note in loaded.notes) is rounds
+
+
 def test_maximize_dims_of_temporal_loops_gets_what_is_left():
     spad = constrained(SPAD, "{temporal: {maximize_dims: [[K, C]], maximize_dims_capacity: 3}}")
     array = constrained(WIDE, "{spatial: {factors: [C=2, K=4]}}")
@@ -292,3 +302,10 @@ def test_no_reuse_has_an_older_name_for_fanouts():
         for name in ("no_reuse", "no_multicast_no_reduction")
     ]
     assert [fanout.no_multicast for fanout in fanouts] == [{"Inputs"}, {"Inputs"}]
+
+
+def test_a_mesh_of_the_outermost_storage_has_a_hint():
+    several = DRAM.replace("name: DRAM", "name: DRAM\n    spatial: {meshX: 4}")
+    error = failure(spec(arch=architecture(several, SPAD, MAC)))
+    assert "has no storage above it" in error.message
+    assert "the outermost storage is one" in (error.hint or "")
