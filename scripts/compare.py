@@ -22,7 +22,7 @@ from solver.cli.comparing import chosen_mappers
 from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_INVALID, objectives, seconds, seed
 from solver.cli.output import OutputError, check_outputs, write_output
-from solver.heuristics.comparison import Comparison, compare
+from solver.comparison import Comparison, compare
 from solver.heuristics.interface import Budget, Mapper, MapperError
 from solver.report.comparison import comparison_table, summary_table
 from solver.report.comparison_document import comparison_document, comparisons_csv

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 OBJECTIVES = ("energy", "latency", "edp")
 
 
+def objective_value(objective: str, energy: int, cycles: int) -> int:
+    """Exact value of one objective; EDP is energy units times cycles."""
+    if objective == "energy":
+        return energy
+    return cycles if objective == "latency" else energy * cycles
+
+
 class ContradictionError(RuntimeError):
     """Two parts of the product disagree on a fact: a defect, never an answer."""
 

@@ -17,8 +17,7 @@ from model.mapping import Mapping, StorageMapping
 from model.mapspace import Mapspace
 from solver.heuristics.interface import Budget, BudgetSpent
 from solver.heuristics.rules import Rules
-from solver.result import ContradictionError
-from solver.search.goal import objective_value
+from solver.result import ContradictionError, objective_value
 
 FEW = 64
 """Mappings that are priced one by one before the budget is looked at again."""

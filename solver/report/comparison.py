@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from solver.heuristics.comparison import MILESTONES_PERCENT, Comparison, Outcome, Point, geometric_mean
+from solver.comparison import MILESTONES_PERCENT, Comparison, Outcome, Point, geometric_mean
 from solver.report.comparison_document import EXACT, exact_outcome, milestones
 from solver.report.figures import count_text, objective_text, percent, seconds_text
 from solver.report.tables import NOTHING, plain_table

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
-from solver.heuristics.comparison import MILESTONES_PERCENT, Comparison, Outcome, Point
+from solver.comparison import MILESTONES_PERCENT, Comparison, Outcome, Point
 from solver.report.document import UNITS, Document
 from solver.report.reasons import reason_document
 from solver.report.timeloop_mapping import mapping_targets

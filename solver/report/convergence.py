@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from solver.heuristics.comparison import Comparison, Point
+from solver.comparison import Comparison, Point
 from solver.report.comparison_document import EXACT
 from solver.report.document import UNITS
 from solver.report.picture import blank_figure, save_figure, verbatim

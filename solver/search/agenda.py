@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import count, islice
 
+import numpy as np
+
 from solver.search.bounds import AnyBounds
 from solver.search.candidates import Coming, Surveyed, Unopened
 from solver.search.cells import halves
@@ -95,7 +97,7 @@ class _Rest:
 
     def __init__(self, outlook: Outlook, mask: int, numbers: IntArray) -> None:
         self._outlook = outlook
-        self._mask = mask
+        self.mask = mask
         self._numbers = numbers
         self._version: int | None = None
 
@@ -103,14 +105,14 @@ class _Rest:
     def numbers(self) -> IntArray:
         """Those that are hopeful, by rising bounds; they are looked at anew where bounds have changed."""
         if self._version != self._outlook.version:
-            self._numbers = self._outlook.hopeful(self._mask, self._numbers)
+            self._numbers = self._outlook.hopeful(self.mask, self._numbers)
             self._version = self._outlook.version
         return self._numbers
 
     def look_closely(self) -> None:
         """Bound them anew, tiles of windows more closely."""
         if len(self.numbers):
-            self._numbers = self._outlook.look_closely(self._mask, self.numbers)
+            self._numbers = self._outlook.look_closely(self.mask, self.numbers)
 
     def pop(self) -> IntArray:
         """The number of the first one."""
@@ -127,6 +129,7 @@ class Agenda:
         self._quantum = quantum
         self._places = {mask: place for place, mask in enumerate(survey.space.keep_masks)}
         self.outlook = Outlook(survey, goal)
+        self._taken: set[tuple[int, int]] = set()
         self._trials: Counter[int] = Counter()
         self._settled: Counter[int] = Counter()
         self._states: Counter[int] = Counter()
@@ -178,8 +181,19 @@ class Agenda:
             yield self._turn(mask, rest.pop())
         yield from self._in_parts(mask, list(self._grouped(rest.numbers)))
 
+    def single(self, mask: int, number: int) -> Surveyed | None:
+        """The candidate of one subproblem before its turn; None if it had one. It is left out then."""
+        numbers = np.array([number])
+        return None if self._had(mask, numbers) else self._turn(mask, numbers)[1]
+
+    def _had(self, mask: int, numbers: IntArray) -> bool:
+        """Whether these are a single subproblem that had its turn."""
+        return len(numbers) == 1 and (mask, int(numbers[0])) in self._taken
+
     def _left(self, rest: _Rest) -> bool:
         self._join()
+        while self._had(rest.mask, rest.numbers[:1]):
+            rest.pop()
         return len(rest.numbers) > 0
 
     def _in_parts(self, mask: int, parts: list[IntArray]) -> Iterator[Turn]:
@@ -189,8 +203,8 @@ class Agenda:
             self._join()
             if version != self.outlook.version:
                 parts, version = self.outlook.falling(mask, parts), self.outlook.version
-            if parts:
-                yield self._turn(mask, parts.pop())
+            if parts and not self._had(mask, numbers := parts.pop()):
+                yield self._turn(mask, numbers)
 
     def _join(self) -> None:
         """Bound levels together, for many subproblems at once, if it is time for that."""
@@ -220,8 +234,8 @@ class Agenda:
         if bounds.empty or len(numbers) == 0:
             return
         for half in halves(self._survey.grid.chosen(numbers)):
-            for part in self._together(numbers[half]):
-                yield self._turn(mask, part, bounds)
+            parts = (part for part in self._together(numbers[half]) if not self._had(mask, part))
+            yield from (self._turn(mask, part, bounds) for part in parts)
 
     @property
     def _groups_settle(self) -> bool:
@@ -253,6 +267,8 @@ class Agenda:
     def _turn(self, mask: int, numbers: IntArray, outer: AnyBounds | None = None) -> Turn:
         """The candidate of some subproblems of a mask, part of a group with the bounds `outer`."""
         goal, known = self._goal, self.outlook.prospects[mask]
+        if len(numbers) == 1:
+            self._taken.add((mask, int(numbers[0])))
         grid, keeps = self._survey.grid.chosen(numbers), self._survey.space.keep_masks[mask]
         sub = together(grid, keeps, self._quantum, known.fewest_cycles(numbers))
         value = max(0, int(known.values(numbers).min()))

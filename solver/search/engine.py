@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, islice
 
+from model.mapping import StorageMapping
 from solver.result import Options, Phase
 from solver.search.agenda import Agenda
 from solver.search.bounds import AnyBounds, LatticeBounds
@@ -25,11 +26,13 @@ from solver.search.candidates import (
 from solver.search.completion import Priced, Skeleton, SkeletonKey
 from solver.search.core import Core, fits_core
 from solver.search.goal import Goal
+from solver.search.hints import hint
 from solver.search.ledger import Ledger
 from solver.search.loads import LoadBounds, Searchable, loaded
 from solver.search.orders import slot_orders
 from solver.search.stopping import Stop, Stopped
 from solver.search.survey import Survey
+from solver.search.vicinity import Place, Vicinity, spatial_factors
 from solver.search.workers import Bounder
 
 
@@ -63,6 +66,18 @@ MORE_NODES = 20
 
 FEW_NODES = 20
 """Nodes that are branched before energy and loads are bounded together."""
+
+NODES = 20
+"""Nodes of branching that take as long as a round of subproblems, about."""
+
+FIRST_AROUND = 8
+"""Rounds before neighbours of the incumbent's subproblem are looked at."""
+
+FIRST_HINT = 24
+"""Rounds before a heuristic is asked for a better incumbent; after four times as many it is asked again."""
+
+FIRST_HINTED = 1 << 13
+"""Mappings that the heuristic may try then, twice as many each time."""
 
 Report = Callable[[Phase, Goal, int | None], None]
 
@@ -109,6 +124,9 @@ class Search:
         self._ticket = count()
         self._lowest: int | None = None
         self._completed: set[SkeletonKey] = set()
+        self._vicinity = Vicinity(survey, self.agenda.outlook)
+        self._neighbours: Iterator[Place] = iter(())
+        self._nodes, self._rounds, self._hints = 0, 0, 0
         self._turns = self.agenda.turns()
         self._latest: Coming | None = None
         self._first_nodes = FIRST_NODES
@@ -138,6 +156,7 @@ class Search:
                 self._advance()
             else:
                 self._exhaust(candidate)
+            self._look_around()
             if self.stop():
                 return bound
         return self.goal.incumbent
@@ -195,6 +214,38 @@ class Search:
             elif not bounds.empty:
                 left.append(Bounded(bounds.sub, bounds))
         self._follow(left)
+
+    def _look_around(self) -> None:
+        """Bound some neighbours of the incumbent's subproblem: as many as are bounded in order."""
+        self._rounds += 1
+        rounds = self._rounds + self._nodes // NODES
+        if rounds < FIRST_AROUND:
+            return
+        if rounds >= FIRST_HINT << 2 * self._hints:
+            self._take_hint()
+        incumbent = None
+        while self.goal.incumbent != incumbent and not self.stop():
+            incumbent = self.goal.incumbent
+            found = (self.agenda.single(*place) for place in self._neighbours)
+            nearby = list(islice(filter(None, found), ROUND))
+            if nearby:
+                self._refine(nearby)
+
+    def _take_hint(self) -> None:
+        """Let a heuristic look for a better incumbent; it does not know of limits of earlier objectives."""
+        found = None
+        if not self.goal.limits:
+            evaluations = FIRST_HINTED << self._hints
+            found = hint(self.space.mapspace, self.goal.objective, evaluations, self._hints, self.stop)
+        self._hints += 1
+        incumbent = self.goal.incumbent
+        if found is not None:
+            self._consider(found)
+        if found is not None and self.goal.incumbent != incumbent:
+            nodes = (node for node in found.mapping.nodes if isinstance(node, StorageMapping))
+            mask = tuple(frozenset(v.place for v in self.space.views if v.name in own.keep) for own in nodes)
+            spatial = spatial_factors(self.space, found.mapping)
+            self._neighbours = self._vicinity.around(mask, spatial)
 
     def _part(self, group: Surveyed, bounds: AnyBounds) -> None:
         for value, part in self.agenda.parts(group, bounds):
@@ -302,6 +353,7 @@ class Search:
         for skeleton in branching.skeletons():
             self._complete(skeleton)
         self.ledger.branched(bounds.sub, branching.expanded)
+        self._nodes += branching.expanded
         return not branching.exhausted_budget
 
     def _complete(self, skeleton: Skeleton) -> None:
@@ -309,8 +361,12 @@ class Search:
         if skeleton.key in self._completed:
             return
         self._completed.add(skeleton.key)
+        incumbent = self.goal.incumbent
         for priced in skeleton.complete(self.goal, self.stop):
             self._consider(priced)
+        if self.goal.incumbent != incumbent:
+            spatial = [stage.factors for stage in skeleton.spatial]
+            self._neighbours = self._vicinity.around(skeleton.mask, spatial)
 
     def _consider(self, priced: Priced) -> None:
         self.counters.priced += 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solver.result import objective_value
 from solver.search.lattice import BoolArray, FloatArray
 
 UNLIMITED = 1 << 400
@@ -18,13 +19,6 @@ SLACK = 1 - 1e-12
 
 ROUNDED_UP = 1 + 1e-9
 """Far more than what floating-point numbers here err by."""
-
-
-def objective_value(objective: str, energy: int, cycles: int) -> int:
-    """Exact value of one objective; EDP is energy units times cycles."""
-    if objective == "energy":
-        return energy
-    return cycles if objective == "latency" else energy * cycles
 
 
 def rounded_down(number: int) -> float:

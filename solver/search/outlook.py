@@ -59,6 +59,10 @@ class Prospects:
         self._cycles = np.concatenate([self._cycles, opened.cycles])[order]
         self._apart = np.concatenate([self._apart, np.ones(len(opened.numbers), dtype=np.bool_)])[order]
 
+    def among(self, numbers: IntArray) -> IntArray:
+        """Those of `numbers` that are remembered."""
+        return numbers[np.isin(numbers, self._numbers)]
+
     def values(self, numbers: IntArray) -> FloatArray:
         """Bounds on the objective."""
         return self._values[np.searchsorted(self._numbers, numbers)]

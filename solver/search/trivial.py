@@ -11,7 +11,7 @@ from model.choices import keep_options
 from model.cost.prices import paying_instances
 from model.mapspace import Mapspace
 from model.problem import Dataspace
-from solver.search.goal import objective_value
+from solver.result import objective_value
 
 
 def trivial_bound(mapspace: Mapspace, objective: str) -> int:

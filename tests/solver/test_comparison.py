@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from solver.heuristics.comparison import MILESTONES_PERCENT, Comparison, Point, compare, geometric_mean
+from solver.comparison import MILESTONES_PERCENT, Comparison, Point, compare, geometric_mean
 from solver.heuristics.interface import Budget, MapperError
 from solver.heuristics.linear_pruned import LinearPruned
 from solver.heuristics.pricing import Pricing
@@ -99,7 +99,7 @@ def test_a_mapper_cannot_end_the_program():
 
 
 def test_every_mapper_says_what_arrays_are_not_made_for(monkeypatch):
-    monkeypatch.setattr("solver.heuristics.comparison.map_einsum", lambda *_: OPTIMAL)
+    monkeypatch.setattr("solver.comparison.map_einsum", lambda *_: OPTIMAL)
     problem = replace(MAPSPACE.problem, bounds=(1 << 63, *MAPSPACE.problem.bounds[1:]))
     found = compare(replace(MAPSPACE, problem=problem), MAPPERS[:2], EDP, BUDGET)
     assert {own.remark for own in found.outcomes} == {"R has 2^63 points or more, too many for 64 bits"}
@@ -124,7 +124,7 @@ def test_an_optimum_of_zero_has_no_other_ratio(value, ratio, comparison):
 
 @pytest.mark.parametrize("result", [INFEASIBLE, replace(OPTIMAL, value=10**30, bound=10**30)])
 def test_a_mapping_better_than_the_proof_is_a_contradiction(result, monkeypatch):
-    monkeypatch.setattr("solver.heuristics.comparison.map_einsum", lambda *_: result)
+    monkeypatch.setattr("solver.comparison.map_einsum", lambda *_: result)
     with pytest.raises(ContradictionError):
         compare(MAPSPACE, MAPPERS[:1], EDP, BUDGET)
 

@@ -1,0 +1,34 @@
+"""Mappings that a heuristic soon finds: where bounds are loose, following them leads to poor ones."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from model.mapspace import Mapspace
+from solver.heuristics.greedy import GreedyDescent
+from solver.heuristics.interface import Budget, BudgetSpent, MapperError
+from solver.heuristics.pricing import Pricing
+from solver.search.completion import Priced
+from solver.search.stopping import Stop
+
+
+def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: Stop) -> Priced | None:
+    """The best mapping that greedy descents from random ones find, if any.
+
+    Parameters
+    ----------
+    evaluations
+        Mappings that may be priced.
+    seed
+        Other seeds, other mappings to begin with.
+    stop
+        Once it answers True, the best so far is enough.
+    """
+    # Heuristics that cannot treat a mapspace are not needed for its optimum.
+    with suppress(BudgetSpent, MapperError):
+        pricing = Pricing(mapspace, (objective,), Budget(None, evaluations), seed, stop)
+        with suppress(BudgetSpent):
+            GreedyDescent().find_mapping(mapspace, pricing)
+        if pricing.best is not None:
+            return Priced(pricing.best.mapping, pricing.best.evaluation)
+    return None

@@ -1,0 +1,87 @@
+"""Subproblems that differ little from that of a good mapping.
+
+Where bounds are loose, as those of sliding windows may be, the order of bounds leads to poor mappings. Better
+ones are often found where one dataspace more or less is kept, or one stage is unrolled otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from model.mapping import FanoutMapping, Mapping
+from solver.search.lattice import BoolArray, IntArray
+from solver.search.outlook import Outlook
+from solver.search.space import KeepMask, SearchSpace
+from solver.search.spatial import Factors, StageClass
+from solver.search.survey import Survey
+
+Place = tuple[int, int]
+"""Places of a subproblem among the keep masks and in the grid."""
+
+
+class Vicinity:
+    """What is near a mapping, as far as cells were opened."""
+
+    def __init__(self, survey: Survey, outlook: Outlook) -> None:
+        self._space = survey.space
+        self._survey = survey
+        self._outlook = outlook
+
+    def around(self, mask: KeepMask, spatial: Sequence[Factors]) -> Iterator[Place]:
+        """A subproblem and its hopeful neighbours: first those that keep one dataspace more or less.
+
+        Others follow by their bounds: they have one stage unrolled otherwise, or two changes of what is kept.
+
+        Parameters
+        ----------
+        mask, spatial
+            What each level of a mapping keeps, and per stage the product of its spatial factors.
+        """
+        pairs = zip(self._space.stages, self._survey.grid.choices, spatial, strict=True)
+        unlike = sum(~np.isin(own, _classes_with(stage, factors)) for stage, own, factors in pairs)
+        here, near = np.flatnonzero(unlike == 0), np.flatnonzero(unlike == 1)
+        changes = (self._kept != self._row(mask)).sum(axis=1)
+        same, once, twice = ([int(own) for own in np.flatnonzero(changes == n)] for n in range(3))
+        yield from self._hopeful((own, here) for own in same)
+        yield from self._hopeful((own, here) for own in once)
+        yield from self._hopeful((*((own, near) for own in same), *((own, here) for own in twice)))
+
+    def _hopeful(self, several: Iterable[tuple[int, IntArray]]) -> list[Place]:
+        """Those of several masks' combinations that are not settled, by rising bounds."""
+        found: list[tuple[float, int, int]] = []
+        for mask, numbers in several:
+            prospects = self._outlook.prospects[mask]
+            known = self._outlook.hopeful(mask, prospects.among(numbers))
+            values = prospects.values(known).tolist()
+            found += [(value, mask, number) for value, number in zip(values, known.tolist(), strict=True)]
+        return [(mask, number) for _, mask, number in sorted(found)]
+
+    @cached_property
+    def _kept(self) -> BoolArray:
+        """By mask, whether each level keeps each dataspace: shape (masks, dataspaces times levels)."""
+        return np.array(list(map(self._row, self._space.keep_masks)))
+
+    def _row(self, mask: KeepMask) -> BoolArray:
+        levels = range(len(self._space.levels))
+        return np.array([level in own for own in self._space.chains(mask) for level in levels])
+
+
+def spatial_factors(space: SearchSpace, mapping: Mapping) -> list[Factors]:
+    """Per stage, the product of a mapping's spatial factors, per active dimension."""
+    fanouts = [node for node in mapping.nodes if isinstance(node, FanoutMapping)]
+    return [
+        tuple(
+            math.prod(loop.bound for place in below for loop in fanouts[place].spatial if loop.dim == dim)
+            for dim in space.active
+        )
+        for below in space.fanouts_below
+    ]
+
+
+def _classes_with(stage: Sequence[StageClass], factors: Factors) -> list[int]:
+    """Places of the classes that some spatial choice with these factors belongs to."""
+    return [n for n, own in enumerate(stage) if any(member.factors == factors for member in own.members)]
