@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, islice
 
-from model.mapping import StorageMapping
 from solver.result import Options, Phase
 from solver.search.agenda import Agenda
 from solver.search.bounds import AnyBounds, LatticeBounds
@@ -32,7 +31,7 @@ from solver.search.loads import LoadBounds, Searchable, loaded
 from solver.search.orders import slot_orders
 from solver.search.stopping import Stop, Stopped
 from solver.search.survey import Survey
-from solver.search.vicinity import Place, Vicinity, spatial_factors
+from solver.search.vicinity import Place, Vicinity
 from solver.search.workers import Bounder
 
 
@@ -233,19 +232,11 @@ class Search:
 
     def _take_hint(self) -> None:
         """Let a heuristic look for a better incumbent; it does not know of limits of earlier objectives."""
-        found = None
-        if not self.goal.limits:
-            evaluations = FIRST_HINTED << self._hints
-            found = hint(self.space.mapspace, self.goal.objective, evaluations, self._hints, self.stop)
+        seed, objective = self._hints, self.goal.objective
         self._hints += 1
-        incumbent = self.goal.incumbent
-        if found is not None:
-            self._consider(found)
-        if found is not None and self.goal.incumbent != incumbent:
-            nodes = (node for node in found.mapping.nodes if isinstance(node, StorageMapping))
-            mask = tuple(frozenset(v.place for v in self.space.views if v.name in own.keep) for own in nodes)
-            spatial = spatial_factors(self.space, found.mapping)
-            self._neighbours = self._vicinity.around(mask, spatial)
+        if not self.goal.limits:
+            for priced in hint(self.space.mapspace, objective, FIRST_HINTED << seed, seed, self.stop):
+                self._consider(priced)
 
     def _part(self, group: Surveyed, bounds: AnyBounds) -> None:
         for value, part in self.agenda.parts(group, bounds):
@@ -361,12 +352,8 @@ class Search:
         if skeleton.key in self._completed:
             return
         self._completed.add(skeleton.key)
-        incumbent = self.goal.incumbent
         for priced in skeleton.complete(self.goal, self.stop):
             self._consider(priced)
-        if self.goal.incumbent != incumbent:
-            spatial = [stage.factors for stage in skeleton.spatial]
-            self._neighbours = self._vicinity.around(skeleton.mask, spatial)
 
     def _consider(self, priced: Priced) -> None:
         self.counters.priced += 1
@@ -374,3 +361,4 @@ class Search:
         if evaluation.valid and self.goal.improves(evaluation.energy, evaluation.cycles):
             self.goal.incumbent = self.goal.value(evaluation.energy, evaluation.cycles)
             self.best = priced
+            self._neighbours = self._vicinity.around(priced.mapping)

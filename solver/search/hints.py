@@ -12,8 +12,8 @@ from solver.search.completion import Priced
 from solver.search.stopping import Stop
 
 
-def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: Stop) -> Priced | None:
-    """The best mapping that greedy descents from random ones find, if any.
+def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: Stop) -> list[Priced]:
+    """The best mapping that greedy descents from random ones find, or nothing.
 
     Parameters
     ----------
@@ -30,5 +30,5 @@ def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: 
         with suppress(BudgetSpent):
             GreedyDescent().find_mapping(mapspace, pricing)
         if pricing.best is not None:
-            return Priced(pricing.best.mapping, pricing.best.evaluation)
-    return None
+            return [Priced(pricing.best.mapping, pricing.best.evaluation)]
+    return []

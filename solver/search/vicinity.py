@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from model.mapping import FanoutMapping, Mapping
+from model.mapping import FanoutMapping, Mapping, StorageMapping
 from solver.search.lattice import BoolArray, IntArray
 from solver.search.outlook import Outlook
 from solver.search.space import KeepMask, SearchSpace
@@ -31,17 +31,13 @@ class Vicinity:
         self._survey = survey
         self._outlook = outlook
 
-    def around(self, mask: KeepMask, spatial: Sequence[Factors]) -> Iterator[Place]:
-        """A subproblem and its hopeful neighbours: first those that keep one dataspace more or less.
+    def around(self, mapping: Mapping) -> Iterator[Place]:
+        """The subproblem of a mapping and hopeful neighbours: first where one dataspace more or less is kept.
 
         Others follow by their bounds: they have one stage unrolled otherwise, or two changes of what is kept.
-
-        Parameters
-        ----------
-        mask, spatial
-            What each level of a mapping keeps, and per stage the product of its spatial factors.
         """
-        pairs = zip(self._space.stages, self._survey.grid.choices, spatial, strict=True)
+        space, mask = self._space, _keep_mask(self._space, mapping)
+        pairs = zip(space.stages, self._survey.grid.choices, _spatial_factors(space, mapping), strict=True)
         unlike = sum(~np.isin(own, _classes_with(stage, factors)) for stage, own, factors in pairs)
         here, near = np.flatnonzero(unlike == 0), np.flatnonzero(unlike == 1)
         changes = (self._kept != self._row(mask)).sum(axis=1)
@@ -70,7 +66,12 @@ class Vicinity:
         return np.array([level in own for own in self._space.chains(mask) for level in levels])
 
 
-def spatial_factors(space: SearchSpace, mapping: Mapping) -> list[Factors]:
+def _keep_mask(space: SearchSpace, mapping: Mapping) -> KeepMask:
+    nodes = (node for node in mapping.nodes if isinstance(node, StorageMapping))
+    return tuple(frozenset(view.place for view in space.views if view.name in own.keep) for own in nodes)
+
+
+def _spatial_factors(space: SearchSpace, mapping: Mapping) -> list[Factors]:
     """Per stage, the product of a mapping's spatial factors, per active dimension."""
     fanouts = [node for node in mapping.nodes if isinstance(node, FanoutMapping)]
     return [
