@@ -294,6 +294,9 @@ class Search:
             with suppress(Stopped):
                 self._begin(candidate)
             return
+        if self._hints == 0:
+            # This may take long, and be in vain with a poor incumbent.
+            self._take_hint()
         if self._branch(bounds, nodes, candidate.loads) or self.stop():
             return
         limit = bounds.sub.limit(self.goal)
