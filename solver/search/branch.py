@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from solver.search.bounds import LatticeBounds, StageTables
-from solver.search.completion import Skeleton
 from solver.search.family import Family, best_first
 from solver.search.goal import SLACK, Goal
 from solver.search.lattice import INFINITY, BoolArray, IntArray
@@ -17,6 +16,7 @@ from solver.search.loads import LoadBounds, Searchable
 from solver.search.node import Node, NodeState
 from solver.search.orders import OrderClass, SlotOrders
 from solver.search.rows import CLOSED
+from solver.search.skeleton import Skeleton
 from solver.search.spatial import StageChoice
 from solver.search.stopping import Stop
 from solver.search.walk import InnerTiles, Walk

@@ -11,33 +11,21 @@ from itertools import count
 
 import numpy as np
 
-from model.cost import Evaluation, evaluate
+from model.cost import evaluate
 from model.cost.delivery import Move
 from model.cost.nest import Nest, build_nest
 from model.cost.partition import partition_words
 from model.cost.prices import leaking_instances, paying_instances
 from model.cost.tiles import displacement, extents, tile_words
 from model.cost.traffic import distinct_children
-from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from solver.search.arrivals import Arrivals
 from solver.search.goal import SLACK, Goal
 from solver.search.imprints import Imprint, Order, Ordered, distinct_orders
 from solver.search.lattice import FloatArray, IntArray
-from solver.search.orders import allowed_orders
 from solver.search.prices import Action, BoundaryPrice, PriceList, Spread
-from solver.search.space import KeepMask, SearchSpace
-from solver.search.spatial import Factors, StageChoice
+from solver.search.skeleton import Priced, Skeleton
+from solver.search.space import SearchSpace
 from solver.search.stopping import Stop
-
-SkeletonKey = tuple[KeepMask, tuple[Factors, ...], tuple[tuple[Factors, ...], ...]]
-
-
-@dataclass(frozen=True)
-class Priced:
-    """A complete mapping with what the plain cost model says of it."""
-
-    mapping: Mapping
-    evaluation: Evaluation
 
 
 @dataclass(frozen=True)
@@ -52,57 +40,20 @@ class _Cost:
 
 
 @dataclass(frozen=True)
-class Skeleton:
-    """All factors of a mapping: per level the temporal ones, per stage the spatial ones.
+class Completion:
+    """The exact prices of a skeleton's orders, and the best of these."""
 
-    ``temporal[l]`` runs along the active dimensions.
-    """
-
-    space: SearchSpace
-    mask: KeepMask
-    temporal: tuple[tuple[int, ...], ...]
-    spatial: tuple[StageChoice, ...]
+    skeleton: Skeleton
 
     @property
-    def key(self) -> SkeletonKey:
-        """What tells this skeleton from others of the same search space."""
-        choices = (tuple(choice.factors for choice in stage.choices) for stage in self.spatial)
-        return (self.mask, self.temporal, tuple(choices))
-
-    def mapping(self, orders: tuple[Order, ...]) -> Mapping:
-        """The mapping with the loops of each level in these orders (innermost first)."""
-        nodes: list[NodeMapping] = []
-        views = self.space.views
-        for level, order in enumerate(orders):
-            factor = dict(zip(self.space.active, self.temporal[level], strict=True))
-            loops = tuple(Loop(dim, factor[dim]) for dim in order)
-            nodes.append(StorageMapping(loops, frozenset(views[p].name for p in self.mask[level])))
-            nodes.extend(FanoutMapping(loops) for loops in self._spatial_loops(level))
-        return Mapping(tuple(nodes))
-
-    def _spatial_loops(self, level: int) -> Iterator[tuple[SpatialLoop, ...]]:
-        """Loops of the fanouts below `level`, in the order that the user fixed, X before Y."""
-        fanouts = self.space.fanouts_below[level]
-        for number, choice in zip(fanouts, self.spatial[level].choices, strict=True):
-            rules = self.space.mapspace.spatial[number]
-            loose = [d for d in self.space.active if d not in rules.inner and d not in rules.outer]
-            order = (*rules.inner, *loose, *rules.outer)
-            loops = [
-                SpatialLoop(dim, factor, "x" if d in choice.along_x else "y")
-                for d, (dim, factor) in enumerate(zip(self.space.active, choice.factors, strict=True))
-                if factor > 1
-            ]
-            yield tuple(sorted(loops, key=lambda loop: (loop.axis, order.index(loop.dim))))
-
-    def orders(self, level: int) -> Iterator[Order]:
-        """All orders of the loops of `level` that the rules allow."""
-        live = [d for d, f in zip(self.space.active, self.temporal[level], strict=True) if f > 1]
-        return allowed_orders(self.space.mapspace.temporal[level], live)
+    def space(self) -> SearchSpace:
+        """The search space of the skeleton."""
+        return self.skeleton.space
 
     @cached_property
     def _nest(self) -> Nest:
-        first = tuple(next(self.orders(level)) for level in range(len(self.temporal)))
-        return build_nest(self.space.problem, self.space.architecture, self.mapping(first))
+        first = tuple(next(self.skeleton.orders(level)) for level in range(len(self.skeleton.temporal)))
+        return build_nest(self.space.problem, self.space.architecture, self.skeleton.mapping(first))
 
     @cached_property
     def _prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
@@ -127,7 +78,7 @@ class Skeleton:
         ]
         distinct = [math.prod(groups[number] for number in below) for below in self.space.fanouts_below]
         spread = Spread(tuple(distinct), tuple(parts[place] for place in architecture.storage_indices))
-        return map(spread.action, self.space.accesses(place, self.space.chain(self.mask, place)))
+        return map(spread.action, self.space.accesses(place, self.space.chain(self.skeleton.mask, place)))
 
     def _due(self, level: int) -> list[int]:
         """Dataspaces with a boundary at `level` (``len(levels)``: at the compute)."""
@@ -229,7 +180,7 @@ class Skeleton:
 
     def _moves_above(self, level: int) -> bool:
         """Whether any temporal loop lies above `level`."""
-        return any(factor > 1 for factors in self.temporal[:level] for factor in factors)
+        return any(factor > 1 for factors in self.skeleton.temporal[:level] for factor in factors)
 
     def _least_delivered(self, place: int, level: int) -> tuple[int, int]:
         """Least words per instance with all reuse there can be, and with no temporal reuse."""
@@ -238,22 +189,22 @@ class Skeleton:
         tile = space.lattice.index([nest.bounds[position][dim] for dim in space.active])
         instances = nest.instances(position)
         irrelevant = int(space.tables[place].irrelevant_tiles[tile])
-        unrolling = space.unrolling([stage.factors for stage in self.spatial[:level]])
+        unrolling = space.unrolling([stage.factors for stage in self.skeleton.spatial[:level]])
         relevant = int(space.relevant_words(place, level, unrolling)[tile])
         plain = -(-relevant * irrelevant // instances)
         if not space.reuses(place, level):
             return plain, plain
         view = space.views[place]
-        unused = math.prod(view.unused(stage.factors) for stage in self.spatial[:level])
+        unused = math.prod(view.unused(stage.factors) for stage in self.skeleton.spatial[:level])
         return -(-relevant * unused // instances), plain
 
-    def complete(self, goal: Goal, stop: Stop) -> Iterator[Priced]:
+    def best(self, goal: Goal, stop: Stop) -> Iterator[Priced]:
         """Complete mappings, best first, as long as they can improve on the incumbent.
 
         What the levels cost that are ordered so far, plus a floor for those inside, is a lower bound: so
         the first mapping that comes out complete is the best one.
         """
-        depth = len(self.temporal)
+        depth = len(self.skeleton.temporal)
         floors = [_Cost(0, np.zeros(len(self.space.resources)))] * (depth + 1)
         for level in range(depth - 1, 0, -1):
             floors[level] = floors[level + 1] + self._floor(level)
@@ -270,7 +221,7 @@ class Skeleton:
             if level == depth:
                 # No boundary lies inside the innermost level, so the order of its loops is free.
                 orders = tuple(own.order for own in above)
-                mapping = self.mapping((*orders, next(self.orders(depth - 1))))
+                mapping = self.skeleton.mapping((*orders, next(self.skeleton.orders(depth - 1))))
                 yield Priced(mapping, evaluate(self.space.problem, self.space.architecture, mapping))
                 continue
             last = self._next_choice(level)
@@ -317,7 +268,7 @@ class Skeleton:
     def _distinct_orders(self) -> tuple[tuple[Ordered, ...], ...]:
         """Per level but the innermost, one order of its loops of each kind that dataspaces can tell apart."""
         space, found = self.space, []
-        for level, factors in enumerate(self.temporal[:-1]):
+        for level, factors in enumerate(self.skeleton.temporal[:-1]):
             live = {dim: factor for dim, factor in zip(space.active, factors, strict=True) if factor > 1}
             rules = space.mapspace.temporal[level]
             found.append(distinct_orders(rules, live, space.active, space.views))

@@ -15,9 +15,9 @@ import numpy as np
 
 from solver.cpsat import Answer, CheckedModel, Expression, ModelError, Outcome, Settings, Variable
 from solver.search.bounds import LatticeBounds
-from solver.search.completion import Skeleton
 from solver.search.lattice import IntArray
 from solver.search.loads import Searchable
+from solver.search.skeleton import Skeleton
 from solver.search.stopping import Stop
 
 LARGEST_TOTAL = 1 << 30

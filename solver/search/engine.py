@@ -22,13 +22,14 @@ from solver.search.candidates import (
     of_one,
     tightened,
 )
-from solver.search.completion import Priced, Skeleton, SkeletonKey
+from solver.search.completion import Completion
 from solver.search.core import Core, fits_core
 from solver.search.goal import Goal
 from solver.search.hints import hint
 from solver.search.ledger import Ledger
 from solver.search.loads import LoadBounds, Searchable, loaded
 from solver.search.orders import slot_orders
+from solver.search.skeleton import Priced, Skeleton, SkeletonKey
 from solver.search.stopping import Stop, Stopped
 from solver.search.survey import Survey
 from solver.search.vicinity import Place, Vicinity
@@ -294,8 +295,8 @@ class Search:
             with suppress(Stopped):
                 self._begin(candidate)
             return
-        if self._hints == 0:
-            # This may take long, and be in vain with a poor incumbent.
+        if self._hints == 0 and nodes > FIRST_NODES:
+            # Branching may take long, and be in vain with a poor incumbent.
             self._take_hint()
         if self._branch(bounds, nodes, candidate.loads) or self.stop():
             return
@@ -355,7 +356,7 @@ class Search:
         if skeleton.key in self._completed:
             return
         self._completed.add(skeleton.key)
-        for priced in skeleton.complete(self.goal, self.stop):
+        for priced in Completion(skeleton).best(self.goal, self.stop):
             self._consider(priced)
 
     def _consider(self, priced: Priced) -> None:

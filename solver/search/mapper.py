@@ -29,11 +29,11 @@ from solver.result import (
     TooLargeError,
 )
 from solver.search.boundary import LARGEST_COUNT
-from solver.search.completion import Priced
 from solver.search.engine import Counters, Search, Shared
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.lattice import coarsened
 from solver.search.ledger import unsearched
+from solver.search.skeleton import Priced
 from solver.search.space import SearchSpace
 from solver.search.stopping import Stopped
 from solver.search.survey import Survey

@@ -9,8 +9,9 @@ import pytest
 from model.cost import evaluate
 from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import Mapspace
-from solver.search.completion import Skeleton
+from solver.search.completion import Completion
 from solver.search.goal import Goal
+from solver.search.skeleton import Skeleton
 from solver.search.space import SearchSpace
 from solver.search.spatial import FanoutChoice, StageChoice
 from tests.bruteforce import enumerate_mappings
@@ -60,11 +61,11 @@ def check(mapspace: Mapspace, random: Random) -> int:
         if not every[0].valid:
             continue
         access = min(e.energy - sum(level.leak_energy for level in e.levels) for e in every)
-        first = next(bones.complete(Goal("energy"), never)).evaluation
+        first = next(Completion(bones).best(Goal("energy"), never)).evaluation
         assert first.energy - sum(level.leak_energy for level in first.levels) == access
         for objective in ("energy", "latency", "edp"):
             goal = Goal(objective)
-            for priced in bones.complete(goal, never):
+            for priced in Completion(bones).best(goal, never):
                 value = goal.value(priced.evaluation.energy, priced.evaluation.cycles)
                 if goal.incumbent is None or value < goal.incumbent:
                     goal.incumbent = value
@@ -89,9 +90,9 @@ def test_nothing_comes_out_that_cannot_improve():
     mapspace = next(m for m in random_mapspaces(420, 20, 300) if any(enumerate_mappings(m)))
     mapping = next(enumerate_mappings(mapspace))
     bones = skeleton(SearchSpace(mapspace), mapping)
-    best = min(priced.evaluation.energy for priced in bones.complete(Goal("energy"), never))
-    assert [p.evaluation.energy for p in bones.complete(Goal("energy", incumbent=best + 1), never)][:1] == [
-        best
-    ]
-    assert list(bones.complete(Goal("energy", incumbent=best), never)) == []
-    assert list(bones.complete(Goal("latency", limits=(("energy", best - 1),)), never)) == []
+    best = min(priced.evaluation.energy for priced in Completion(bones).best(Goal("energy"), never))
+    assert [p.evaluation.energy for p in Completion(bones).best(Goal("energy", incumbent=best + 1), never)][
+        :1
+    ] == [best]
+    assert list(Completion(bones).best(Goal("energy", incumbent=best), never)) == []
+    assert list(Completion(bones).best(Goal("latency", limits=(("energy", best - 1),)), never)) == []

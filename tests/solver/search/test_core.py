@@ -12,6 +12,7 @@ from solver.cpsat import ModelError
 from solver.result import Options, Status
 from solver.search import map_einsum
 from solver.search.bounds import LatticeBounds
+from solver.search.completion import Completion
 from solver.search.core import Core
 from solver.search.goal import Goal
 from solver.search.space import SearchSpace
@@ -202,6 +203,6 @@ def test_limit_excludes_what_cannot_improve():
         priced.evaluation.energy
         for s in found
         if s is not None
-        for priced in s.complete(Goal("energy"), never)
+        for priced in Completion(s).best(Goal("energy"), never)
     ]
     assert min(values) == best[0]

@@ -17,12 +17,13 @@ from model.spec.timeloop import load_timeloop
 from solver.result import OBJECTIVES as OBJECTIVE_NAMES
 from solver.result import Options, Status
 from solver.search import engine, map_einsum
-from solver.search.completion import Priced, Skeleton
+from solver.search.completion import Completion
 from solver.search.energies import EnergySubproblem
 from solver.search.goal import Goal
 from solver.search.loads import PARTS, LoadSubproblem, loaded
 from solver.search.mixes import Cost, Sifted, sift
 from solver.search.prices import resources
+from solver.search.skeleton import Priced
 from solver.search.space import SearchSpace
 from solver.search.stopping import never
 from tests.bruteforce import Objective, enumerate_mappings
@@ -161,14 +162,14 @@ def test_ties_of_several_dataspaces_are_told_by_the_words_of_all_factors(tmp_pat
 
 def test_ties_of_energy_that_leaks_while_a_bandwidth_is_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Whole cycles and whole energies tell without orders that thousands of factors are no better."""
-    ordered: list[Skeleton] = []
-    complete = Skeleton.complete
+    ordered: list[Completion] = []
+    best = Completion.best
 
-    def counted(own: Skeleton, goal: Goal, stop: Callable[[], bool]) -> Iterator[Priced]:
+    def counted(own: Completion, goal: Goal, stop: Callable[[], bool]) -> Iterator[Priced]:
         ordered.append(own)
-        return complete(own, goal, stop)
+        return best(own, goal, stop)
 
-    monkeypatch.setattr(Skeleton, "complete", counted)
+    monkeypatch.setattr(Completion, "best", counted)
     shape = "R: 7, S: 5, P: 500, Q: 250, C: 7, K: 820, N: 16, Wstride: 2, Hstride: 2"
     result = map_einsum(shipped("tpu_like", shape, tmp_path), Options(objectives=("energy",)))
     assert result.status is Status.OPTIMAL
