@@ -111,9 +111,8 @@ class Branching:
 
     def _no_better(self, node: Node, other: Node) -> bool:
         """Whether `other`, in the same state, spent no more on anything."""
-        return self._unrounded_cost(other) <= self._unrounded_cost(node) and bool(
-            (other.loads <= node.loads).all()
-        )
+        no_dearer = self._unrounded_cost(other) <= self._unrounded_cost(node)
+        return no_dearer and bool((other.loads <= node.loads).all())
 
     def _may_improve(self, node: Node, cycles: int) -> bool:
         """Whether mappings of `node` may improve that take `cycles` or more."""

@@ -91,20 +91,22 @@ class RateTable:
         """Least energy of a portion, words in whole blocks, instance by instance.
 
         ``fewest`` words are delivered to all instances that use different ones, or one per operation (None).
-        Where there are so many that blocks make no difference, it is 0.
+        Where there are so many that blocks make no difference, it is 0: that follows from the combination
+        alone, whichever others are in the table.
         """
         grid, name = self._grid, self.space.views[portion.place].name
         above, copies = grid.above[portion.boundary], grid.unused_above[portion.place][portion.boundary]
         words = grid.steps if fewest is None else np.ceil(fewest * copies / above)
         blocks = [self.space.levels[own.level].packing_of(name).block_size for own in portion.accesses]
-        if max(blocks) == 1 or float(words.min(initial=np.inf)) > MANY_BLOCKS * max(blocks):
+        few = words <= MANY_BLOCKS * max(blocks)
+        if max(blocks) == 1 or not few.any():
             return np.zeros(len(self))
         energy = np.zeros(len(grid))
         for block, access in zip(blocks, portion.accesses, strict=True):
             own = grid.spreads[portion.place].action(access)
             counted = np.maximum(words * own.multiplier - own.minus * ROUNDED_UP, 0.0)
             energy += grid.price(portion.place, own) * block * np.ceil(counted / block)
-        return self._least(energy) * ROUNDED_DOWN
+        return self._least(np.where(few, energy, 0.0)) * ROUNDED_DOWN
 
     def holds(self, level: int, tenants: frozenset[int]) -> BoolArray:
         """Whether a level has room for what is unrolled inside it, where it keeps `tenants`."""

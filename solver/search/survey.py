@@ -235,7 +235,7 @@ class _Surveyor:
         tenancy, compute = (kept.level, kept.tenants), kept.level == len(self.space.levels)
         fewest = [None if compute else self._fewest(own.place, tenancy) for own in kept.portions]
         blocks = sum(map(self._table.in_blocks, kept.portions, fewest), none)
-        return np.maximum(blocks - energy, 0.0) if blocks.any() else none
+        return np.maximum(blocks - energy, 0.0)
 
     def surplus(self, masks: IntArray, cells: slice | IntArray) -> FloatArray:
         """What whole blocks of words add to the energies that `bounds` has, shaped as these."""

@@ -14,7 +14,7 @@ from model.mapspace import KeepRules, Mapspace
 from model.problem import Dataspace, Problem, Term
 from model.spec.timeloop import load_timeloop
 from solver.result import Options, Status, Termination
-from solver.search import map_einsum
+from solver.search import map_einsum, rates
 from solver.search import survey as survey_module
 from solver.search.energies import EnergySubproblem
 from solver.search.space import SearchSpace
@@ -65,6 +65,22 @@ def on_five(*bounds: int) -> Mapspace:
         StorageLevel("registers", size_words=1000, energy=AccessEnergy(1, 1, 1)),
     )
     return replace(free_mapspace(matmul(*bounds), *levels), min_parallelism=Fraction(5))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_blocks_add_does_not_depend_on_what_is_looked_at_together(seed: int, monkeypatch):
+    """Bounds on neighbouring levels take it off again, of other combinations together."""
+    monkeypatch.setattr(rates, "MANY_BLOCKS", 4)
+    told = 0
+    for mapspace in random_mapspaces(1300 + seed, 20, 1500):
+        survey = Survey(SearchSpace(mapspace))
+        numbers = np.arange(len(survey.grid))
+        for mask in range(len(survey.space.keep_masks)):
+            together = survey.surplus(np.full(len(numbers), mask), numbers)
+            alone = [survey.surplus(np.array([mask]), numbers[[number]]).item() for number in numbers]
+            assert together.tolist() == alone
+            told += len(set(alone)) > 1
+    assert told > 1
 
 
 def test_quotients_of_computes_are_not_rounded_up():
