@@ -26,8 +26,8 @@ from solver.result import (
     StopCallback,
     Termination,
 )
+from solver.search.branching.skeleton import Priced
 from solver.search.mapper import SharedSearch, map_einsum
-from solver.search.skeleton import Priced
 
 PATIENCE_S = 5.0
 """Seconds without any mapping, once all keep masks are surveyed, after which the second opinion is asked."""

@@ -17,9 +17,9 @@ from model.mapping import Mapping
 from model.mapspace import Mapspace
 from solver.reasons import Reason
 from solver.result import Options, ProgressCallback, Result, Statistics, Status, StopCallback, Termination
+from solver.search.branching.skeleton import Priced
 from solver.search.goal import NO_CAPS, Caps
 from solver.search.mapper import SharedSearch
-from solver.search.skeleton import Priced
 from solver.search.trivial import trivial_bound
 
 DEFAULTS = Options()

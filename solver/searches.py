@@ -7,7 +7,7 @@ from functools import partial
 
 from model.mapspace import Mapspace
 from solver.result import Options, ProgressCallback, Result, StopCallback
-from solver.search.skeleton import Priced
+from solver.search.branching.skeleton import Priced
 
 Search = Callable[[Mapspace, Options, ProgressCallback | None, StopCallback | None], Result]
 """`solver.search.map_einsum`, or what stands for it."""

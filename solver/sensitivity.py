@@ -14,7 +14,7 @@ from model.cost import Evaluation, evaluate
 from model.cost.slack import BANDWIDTHS, CAPACITY
 from model.mapspace import Mapspace
 from solver.result import Options, ProgressCallback, Result, Status, StopCallback
-from solver.search.skeleton import Priced
+from solver.search.branching.skeleton import Priced
 from solver.searches import Search, SearchFrom, beginning_with
 
 FACTORS = (Fraction(1, 2), Fraction(2))

@@ -39,8 +39,26 @@ def test_links_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_the_modules_that_the_search_is_described_by_exist():
+    text = (REPOSITORY / "docs" / "search.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:\w+/)*\w+\.py|\w+/\w+)`", text)
+    assert named
+    places = {name: [REPOSITORY / name, REPOSITORY / "solver" / "search" / name] for name in named}
+    found = {name for name, own in places.items() if any(path.with_suffix(".py").exists() for path in own)}
+    assert {*named} - found == set()
+
+
 @pytest.mark.parametrize(
-    "package", ["model", "model/spec", "model/spec/timeloop", "solver", "solver/search", "scripts"]
+    "package",
+    [
+        "model",
+        "model/spec",
+        "model/spec/timeloop",
+        "solver",
+        "solver/search",
+        *(f"solver/search/{part}" for part in ("space", "subproblems", "survey", "bounds", "branching")),
+        "scripts",
+    ],
 )
 def test_the_map_of_the_house_names_every_room(package):
     """Packages that are named as a whole, and benchmarks, need no more."""

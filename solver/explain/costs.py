@@ -27,7 +27,7 @@ from solver.result import (
     Status,
     StopCallback,
 )
-from solver.search.skeleton import Priced
+from solver.search.branching.skeleton import Priced
 from solver.searches import Search, SearchFrom, beginning_with
 
 

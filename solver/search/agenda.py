@@ -10,14 +10,14 @@ from itertools import count, islice
 
 import numpy as np
 
-from solver.search.bounds import AnyBounds
+from solver.search.arrays import IntArray
+from solver.search.bounds.lattice_bounds import AnyBounds
 from solver.search.candidates import Coming, Surveyed, Unopened
-from solver.search.cells import halves
 from solver.search.goal import Goal
-from solver.search.groups import together
-from solver.search.lattice import IntArray
-from solver.search.outlook import Outlook
-from solver.search.survey import Survey
+from solver.search.subproblems.groups import together
+from solver.search.survey.cells import halves
+from solver.search.survey.outlook import Outlook
+from solver.search.survey.survey import Survey
 
 FIRST_ALONE = 16
 """Subproblems of a keep mask that are bounded one by one, before groups of the others are."""

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from solver.search.bounds import AnyBounds, LatticeBounds, Survivors
-from solver.search.energies import EnergySubproblem
+from solver.search.arrays import IntArray
+from solver.search.bounds.lattice_bounds import AnyBounds, LatticeBounds, Survivors
+from solver.search.bounds.sifting import sift
+from solver.search.branching.load_bounds import LoadBounds
 from solver.search.goal import UNLIMITED, Goal
-from solver.search.groups import SubproblemGroup
-from solver.search.lattice import IntArray
-from solver.search.loads import LoadBounds, Searchable, loaded
-from solver.search.mixes import Cost, sift
 from solver.search.stopping import Stop
+from solver.search.subproblems.energies import EnergySubproblem
+from solver.search.subproblems.groups import SubproblemGroup
+from solver.search.subproblems.loads import Searchable, loaded
+from solver.search.subproblems.mixes import Cost
 
 
 @dataclass(frozen=True)

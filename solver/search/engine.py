@@ -10,8 +10,12 @@ from itertools import count, islice
 
 from solver.result import Options, Phase
 from solver.search.agenda import Agenda
-from solver.search.bounds import AnyBounds, LatticeBounds
-from solver.search.branch import Branching
+from solver.search.bounds.lattice_bounds import AnyBounds, LatticeBounds
+from solver.search.branching.branch import Branching
+from solver.search.branching.completion import Completion
+from solver.search.branching.core import Core, fits_core
+from solver.search.branching.load_bounds import LoadBounds
+from solver.search.branching.skeleton import Priced, Skeleton, SkeletonKey
 from solver.search.candidates import (
     Bounded,
     Candidate,
@@ -22,16 +26,13 @@ from solver.search.candidates import (
     of_one,
     tightened,
 )
-from solver.search.completion import Completion
-from solver.search.core import Core, fits_core
 from solver.search.goal import Goal
 from solver.search.hints import hint
 from solver.search.ledger import Ledger
-from solver.search.loads import LoadBounds, Searchable, loaded
-from solver.search.orders import slot_orders
-from solver.search.skeleton import Priced, Skeleton, SkeletonKey
+from solver.search.space.orders import slot_orders
 from solver.search.stopping import Stop, Stopped
-from solver.search.survey import Survey
+from solver.search.subproblems.loads import Searchable, loaded
+from solver.search.survey.survey import Survey
 from solver.search.vicinity import Place, Vicinity
 from solver.search.workers import Bounder
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solver.result import objective_value
-from solver.search.lattice import BoolArray, FloatArray
+from solver.search.arrays import BoolArray, FloatArray
 
 UNLIMITED = 1 << 400
 """An energy or a number of cycles that no mapping reaches: specs are limited to far less."""

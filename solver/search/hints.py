@@ -8,7 +8,7 @@ from model.mapspace import Mapspace
 from solver.heuristics.greedy import GreedyDescent
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.pricing import Pricing
-from solver.search.skeleton import Priced
+from solver.search.branching.skeleton import Priced
 from solver.search.stopping import Stop
 
 

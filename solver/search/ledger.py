@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from solver.result import Evidence, MaskEvidence
-from solver.search.bounds import AnyBounds
-from solver.search.combination import Combination
-from solver.search.core import Core
+from solver.search.arrays import IntArray
+from solver.search.bounds.lattice_bounds import AnyBounds
+from solver.search.branching.core import Core
 from solver.search.goal import Goal
-from solver.search.lattice import IntArray
-from solver.search.outlook import Outlook
-from solver.search.space import KeepMask, SearchSpace
-from solver.search.survey import Survey
+from solver.search.space.search_space import KeepMask, SearchSpace
+from solver.search.subproblems.combination import Combination
+from solver.search.survey.outlook import Outlook
+from solver.search.survey.survey import Survey
 
 
 @dataclass

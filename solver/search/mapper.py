@@ -28,15 +28,15 @@ from solver.result import (
     Termination,
     TooLargeError,
 )
-from solver.search.boundary import LARGEST_COUNT
+from solver.search.bounds.boundary import LARGEST_COUNT
+from solver.search.branching.skeleton import Priced
 from solver.search.engine import Counters, Search, Shared
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
-from solver.search.lattice import coarsened
 from solver.search.ledger import unsearched
-from solver.search.skeleton import Priced
-from solver.search.space import SearchSpace
+from solver.search.space.lattice import coarsened
+from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
-from solver.search.survey import Survey
+from solver.search.survey.survey import Survey
 from solver.search.trivial import trivial_bound
 from solver.search.workers import Bounder
 

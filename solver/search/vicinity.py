@@ -13,11 +13,11 @@ from functools import cached_property
 import numpy as np
 
 from model.mapping import FanoutMapping, Mapping, StorageMapping
-from solver.search.lattice import BoolArray, IntArray
-from solver.search.outlook import Outlook
-from solver.search.space import KeepMask, SearchSpace
-from solver.search.spatial import Factors, StageClass
-from solver.search.survey import Survey
+from solver.search.arrays import BoolArray, IntArray
+from solver.search.space.search_space import KeepMask, SearchSpace
+from solver.search.space.spatial import Factors, StageClass
+from solver.search.survey.outlook import Outlook
+from solver.search.survey.survey import Survey
 
 Place = tuple[int, int]
 """Places of a subproblem among the keep masks and in the grid."""

@@ -15,14 +15,15 @@ import numpy as np
 
 from model.mapspace import Mapspace
 from solver.processes import Workers
-from solver.search.bounds import BoundTables, LatticeBounds, Survivors
-from solver.search.energies import EnergySubproblem
-from solver.search.grid import SpatialGrid
-from solver.search.groups import SubproblemGroup, together
-from solver.search.lattice import IntArray, Steps
-from solver.search.loads import LoadSubproblem
-from solver.search.space import KeepMask, SearchSpace
+from solver.search.arrays import IntArray
+from solver.search.bounds.lattice_bounds import BoundTables, LatticeBounds, Survivors
+from solver.search.space.grid import SpatialGrid
+from solver.search.space.lattice import Steps
+from solver.search.space.search_space import KeepMask, SearchSpace
 from solver.search.stopping import Stop, Stopped, never
+from solver.search.subproblems.energies import EnergySubproblem
+from solver.search.subproblems.groups import SubproblemGroup, together
+from solver.search.subproblems.loads import LoadSubproblem
 
 MIN_TASKS = 8
 """Fewer subproblems than this are not worth sending to other processes."""

@@ -12,10 +12,11 @@ from model.cost import evaluate
 from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import Mapspace
 from solver.result import MaskEvidence, Options, Result, Status, Termination
-from solver.search import engine, map_einsum, outlook, survey
-from solver.search.grid import SpatialGrid
-from solver.search.space import KeepMask, SearchSpace
-from solver.search.spatial import StageClass
+from solver.search import engine, map_einsum
+from solver.search.space.grid import SpatialGrid
+from solver.search.space.search_space import KeepMask, SearchSpace
+from solver.search.space.spatial import StageClass
+from solver.search.survey import outlook, survey
 from tests.bruteforce import Objective, axis_choices, enumerate_mappings, objective_value, optima
 from tests.reference_optima import OBJECTIVES
 from tests.rules import allows

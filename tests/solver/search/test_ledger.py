@@ -7,8 +7,8 @@ from model.cost.traffic import kept_positions
 from model.spec.timeloop import load_timeloop
 from solver import Options, Status, map_einsum
 from solver.search.mapper import SharedSearch
-from solver.search.space import SearchSpace
-from solver.search.survey import Survey
+from solver.search.space.search_space import SearchSpace
+from solver.search.survey.survey import Survey
 from tests.bruteforce import enumerate_mappings, objective_value
 from tests.conftest import REPOSITORY
 from tests.strategies import random_mapspaces

@@ -14,9 +14,9 @@ from model.problem import Dataspace, Problem, Term
 from model.spec.timeloop import load_timeloop
 from solver.result import Options, Progress, Status, Termination, TooLargeError
 from solver.search import map_einsum, mapper
-from solver.search import space as space_module
-from solver.search.lattice import coarsened
-from solver.search.space import SearchSpace
+from solver.search.space import search_space as space_module
+from solver.search.space.lattice import coarsened
+from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import enumerate_mappings, optima, optimum
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace, matmul

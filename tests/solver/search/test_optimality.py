@@ -12,8 +12,8 @@ from model.mapspace import Mapspace
 from model.spec.timeloop import load_timeloop
 from solver.result import Status
 from solver.search import engine, mapper
-from solver.search.lattice import IntArray
-from solver.search.space import SearchSpace
+from solver.search.arrays import IntArray
+from solver.search.space.search_space import SearchSpace
 from tests import strategies
 from tests.bruteforce import Objective
 from tests.conftest import REPOSITORY

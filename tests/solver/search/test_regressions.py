@@ -9,11 +9,11 @@ from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, Tempor
 from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status
 from solver.search import engine, map_einsum
-from solver.search.bounds import LatticeBounds
-from solver.search.branch import Branching
+from solver.search.bounds.lattice_bounds import LatticeBounds
+from solver.search.branching.branch import Branching
 from solver.search.goal import Goal
-from solver.search.orders import slot_orders
-from solver.search.space import SearchSpace
+from solver.search.space.orders import slot_orders
+from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optimum
 from tests.solver.search.unusual import subproblems, unlimited_bounds
 

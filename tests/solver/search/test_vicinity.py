@@ -12,9 +12,9 @@ from model.mapspace import Mapspace
 from solver.result import Options, Status
 from solver.search import agenda, engine, hints, map_einsum
 from solver.search.goal import Goal
-from solver.search.outlook import Outlook
-from solver.search.space import SearchSpace
-from solver.search.survey import Survey
+from solver.search.space.search_space import SearchSpace
+from solver.search.survey.outlook import Outlook
+from solver.search.survey.survey import Survey
 from solver.search.vicinity import Vicinity
 from tests.mapspaces import free_mapspace, matmul
 from tests.solver.search.holding import few_cells, hold_search

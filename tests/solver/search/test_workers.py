@@ -12,11 +12,11 @@ from model.mapspace import Mapspace
 from model.spec.timeloop import load_timeloop
 from solver.result import Options
 from solver.search import workers
-from solver.search.energies import EnergySubproblem
 from solver.search.goal import UNLIMITED
 from solver.search.mapper import map_einsum
-from solver.search.space import SearchSpace
-from solver.search.survey import Survey
+from solver.search.space.search_space import SearchSpace
+from solver.search.subproblems.energies import EnergySubproblem
+from solver.search.survey.survey import Survey
 from solver.search.workers import Bounder
 from tests.conftest import REPOSITORY
 
@@ -26,9 +26,9 @@ import multiprocessing, os, signal, sys, time
 from model.spec.timeloop import load_timeloop
 from solver.cli.interrupt import interruptible
 from solver.search.goal import UNLIMITED
-from solver.search.space import SearchSpace
-from solver.search.energies import EnergySubproblem
-from solver.search.survey import Survey
+from solver.search.space.search_space import SearchSpace
+from solver.search.subproblems.energies import EnergySubproblem
+from solver.search.survey.survey import Survey
 from solver.search import workers
 from solver.search.workers import Bounder
 

@@ -14,12 +14,12 @@ from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Stor
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.numbers import divisors, prime_factors
 from model.problem import Dataspace, Problem, Term
-from solver.search.bounds import LatticeBounds
-from solver.search.energies import EnergySubproblem
+from solver.search.bounds.lattice_bounds import LatticeBounds
 from solver.search.goal import UNLIMITED
-from solver.search.grid import spatial_grid
-from solver.search.lattice import Lattice, Slot
-from solver.search.space import SearchSpace
+from solver.search.space.grid import spatial_grid
+from solver.search.space.lattice import Lattice, Slot
+from solver.search.space.search_space import SearchSpace
+from solver.search.subproblems.energies import EnergySubproblem
 from tests import strategies
 from tests.bruteforce import count_mappings
 

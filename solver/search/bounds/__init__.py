@@ -1,0 +1,1 @@
+"""Bounds on one subproblem, or on a group, by dynamic programming over the divisor lattice."""

@@ -1,0 +1,169 @@
+"""Boundaries: what it costs to deliver a dataspace to a level, as far as tiles alone tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from solver.search.arrays import IntArray
+from solver.search.bounds.rows import Row, Waiting
+from solver.search.space.lattice import INFINITY
+from solver.search.space.prices import LARGEST_TOTAL, BoundaryPrice
+from solver.search.space.windows import Unrolling
+from solver.search.subproblems.subproblem import Subproblem
+
+LARGEST_COUNT = 1 << 62
+"""Words up to which 64 bits hold the counts of all dataspaces together."""
+
+
+def ceil_div(numerator: IntArray, denominator: int) -> IntArray:
+    """Round up ``numerator / denominator``."""
+    return numerator if denominator == 1 else -(-numerator // denominator)
+
+
+def times(words: IntArray, factor: int) -> IntArray:
+    """Words times a factor, as far as 64 bits hold the product."""
+    return words if factor == 1 else np.minimum(words, LARGEST_COUNT // factor) * factor
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The boundary below which a subproblem's level `level` keeps dataspace `place`."""
+
+    sub: Subproblem
+    place: int
+    level: int
+
+    @property
+    def price(self) -> BoundaryPrice:
+        """Cost and load of the words delivered."""
+        return self.sub.prices[self.place][self.level]
+
+    def counts_in(self, members: frozenset[int]) -> bool:
+        """Whether the dataspace is one of `members` and reused at this boundary."""
+        return self.place in members and self.sub.space.reuses(self.place, self.level)
+
+    @cached_property
+    def share(self) -> tuple[int, int]:
+        """What each instance gets of words for all of them: numerator, denominator."""
+        return self.sub.share(self.place, self.level)
+
+    @cached_property
+    def least_relevant(self) -> int:
+        """Least words that deliver the dataspace once, in all instances, over the tiles that fit."""
+        return int(self.relevant_words[self.sub.feasible(self.level)].min())
+
+    @cached_property
+    def unrolling(self) -> Unrolling:
+        """Spatial factors of the window dimensions above the level."""
+        return self.sub.unrolling(self.level)
+
+    @property
+    def relevant_words(self) -> IntArray:
+        """Per lattice vector, least words that deliver the dataspace once, in all instances."""
+        return self.sub.space.relevant_words(self.place, self.level, self.unrolling)
+
+    def led_words(self, members: frozenset[int]) -> IntArray:
+        """`relevant_words` if the innermost loop above is one of a reuse class, and moves the dataspace."""
+        return self.sub.space.relevant_words(self.place, self.level, self.unrolling, members)
+
+    @cached_property
+    def once_words(self) -> int:
+        """Least words delivered per instance when all loops above reuse the dataspace."""
+        numerator, denominator = self.share
+        return -(-self.least_relevant * numerator // denominator)
+
+    @cached_property
+    def once(self) -> int:
+        """Least cost when all loops above reuse the dataspace, as far as tables tell it apart."""
+        return min(self.price.exact(self.once_words), LARGEST_TOTAL)
+
+    def extra(self, words: IntArray) -> IntArray:
+        """Cost by which delivering `words` exceeds the least there can be, at most `INFINITY`."""
+        return np.minimum(self.price.price(words) - self.once, INFINITY)
+
+    def unreused_words(self, tiles: IntArray, words: IntArray | None = None) -> IntArray:
+        """Least words delivered per instance without reuse in the slot above.
+
+        `words` (default: the least) deliver the dataspace once, in all instances.
+        """
+        irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
+        once = self.relevant_words[tiles] if words is None else words
+        return ceil_div(once * irrelevant, self.sub.above[self.level])
+
+    def reused(
+        self, level: int, tiles: IntArray, runs: IntArray | None = None, words: IntArray | None = None
+    ) -> IntArray:
+        """Least extra cost when no loop between here and the tile of `level` moves the dataspace.
+
+        What is left is one delivery of `words` (all instances; default: the least) per iteration of the
+        loops outside of that tile, but for those directly outside that leave it in place too, whose
+        product is `runs`.
+        """
+        irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
+        unused = self.sub.unused_above(self.place, level)
+        # Where a division leaves a rest there is no such mapping, or the factors are those of several.
+        outside = irrelevant // unused if runs is None else -(-irrelevant // (unused * runs))
+        numerator, denominator = self.share
+        delivered = times((self.least_relevant if words is None else words) * outside, numerator)
+        return self.extra(ceil_div(delivered, denominator))
+
+    @property
+    def sliding(self) -> bool:
+        """Whether the words delivered depend on which loop is the innermost one that moves the tile."""
+        view = self.sub.space.views[self.place]
+        return bool(view.window_dims) and self.sub.space.reuses(self.place, self.level)
+
+    def surplus(self, tiles: IntArray) -> IntArray:
+        """Cost by which reused `tiles` exceed the cheapest tile, at least."""
+        view = self.sub.space.views[self.place]
+        if view.simple or view.read_write:
+            # A produced dataspace's first touches are free, so more words of it need not cost more.
+            return np.zeros(len(tiles), dtype=np.int64)
+        numerator, denominator = self.share
+        more = times(self.relevant_words[tiles] - self.least_relevant, numerator) // denominator
+        return np.minimum(self.price.increment(more), INFINITY)
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """All boundaries of a subproblem."""
+
+    sub: Subproblem
+
+    @cached_property
+    def by_level(self) -> tuple[tuple[Boundary, ...], ...]:
+        """Those of each level."""
+        levels, places = range(len(self.sub.space.levels)), range(len(self.sub.prices))
+        return tuple(
+            tuple(self._known[place, level] for place in places if (place, level) in self._known)
+            for level in levels
+        )
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, int], Boundary]:
+        depth = len(self.sub.space.levels)
+        keys = ((p, level) for p, own in enumerate(self.sub.prices) for level in own if level < depth)
+        return {key: Boundary(self.sub, *key) for key in keys}
+
+    def of(self, waiting: Waiting) -> Boundary:
+        """The boundary that waits."""
+        return self._known[waiting.place, waiting.level]
+
+    @cached_property
+    def once(self) -> int:
+        """Least cost of all of them."""
+        return sum(own.once for own in self._known.values())
+
+    def due(self, row: Row, level: int) -> list[Boundary]:
+        """Boundaries inside `level` whose cost a row leaves out."""
+        if row.place is None:
+            return []
+        found = (own for inner in self.by_level[level + 1 : row.innermost + 1] for own in inner)
+        return [own for own in found if own.counts_in(frozenset((row.place,)))]
+
+    def same_tile(self, level: int, boundary: Boundary) -> bool:
+        """Whether no fanout lies between the tiles of `level` and of a boundary farther in."""
+        return not self.sub.unrolls(level, boundary.level)

@@ -1,0 +1,98 @@
+"""What windows that slide and boundaries whose reuse ends in a slot cost more together than apart.
+
+A loop that returns to a window's tile lies inside of all that move it elsewhere. If it moves another
+dataspace as well, that one stays in place for few of the slot's loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from solver.search.arrays import IntArray
+from solver.search.bounds.boundary import Boundary
+from solver.search.bounds.leads import component_of
+from solver.search.bounds.rows import Waiting
+from solver.search.bounds.surcharges import Surcharges, led_surcharge
+from solver.search.space.lattice import INFINITY
+from solver.search.space.windows import NEVER
+
+_Key = tuple[Waiting, frozenset[int] | None, tuple[tuple[int, int], ...]]
+
+
+@dataclass(frozen=True)
+class Conflicts:
+    """The conflicts of one slot, pair by pair of its tiles."""
+
+    slot: Surcharges
+
+    @cached_property
+    def _known(self) -> dict[_Key, IntArray]:
+        return {}
+
+    def of(self, waiting: Iterable[Waiting], members: frozenset[int], ended: Sequence[Boundary]) -> IntArray:
+        """The worst conflict of any boundary that waits with those that end.
+
+        The slot's innermost loop is one of those that leave `members` in place.
+        """
+        conflict: IntArray = np.zeros(len(self.slot.pairs.tiles), dtype=np.int64)
+        for own in waiting:
+            if ended and self.slot.waits_here(own):
+                conflict = np.maximum(conflict, self._with(own, members, ended))
+        return conflict
+
+    def _with(self, own: Waiting, members: frozenset[int], ended: Sequence[Boundary]) -> IntArray:
+        key = own, members if own.lead is None else None, tuple((b.place, b.level) for b in ended)
+        if key not in self._known:
+            if own.lead is None:
+                self._known[key] = self._leading_here(own, members, ended)
+            else:
+                self._known[key] = self._leading_inside(own, own.lead, ended)
+        return self._known[key]
+
+    def _leading_here(self, own: Waiting, members: frozenset[int], ended: Sequence[Boundary]) -> IntArray:
+        """A conflict where one of the slot's loops leads, one of those that leave `members` in place."""
+        slot, space = self.slot, self.slot.boundaries.sub.space
+        boundary, charges = slot.boundaries.of(own), slot.charges(ended)
+        plain = space.tables[own.place].plain_words[slot.pairs.tiles]
+        together = slot.beyond_least(boundary, plain) + charges
+        for lead in slot.pairs.leads(own.place, boundary.unrolling, space.leading(members)):
+            straight = slot.beyond_least(boundary, lead.straight) + charges
+            short = self._cut_short(lead.partners, lead.apart, ended)
+            returning = slot.beyond_least(boundary, lead.returning) + short
+            together = np.minimum(together, np.where(lead.may_be_straight, straight, INFINITY))
+            together = np.minimum(together, np.where(lead.may_return, returning, INFINITY))
+        more = np.maximum(together - charges - slot.waiting(own, members), 0)
+        return np.where(slot.moved(own.place), np.minimum(more, INFINITY), 0)
+
+    def _leading_inside(self, own: Waiting, dim: int, ended: Sequence[Boundary]) -> IntArray:
+        """A conflict where a loop inside of the slot leads, and only those of the slot may return."""
+        slot, pairs = self.slot, self.slot.pairs
+        view, boundary = slot.boundaries.sub.space.views[own.place], slot.boundaries.of(own)
+        _, component = component_of(view, dim)
+        apart, partners = view.apart(component), [d for d in component.dims if d != dim]
+        charges, surcharge = slot.charges(ended), slot.waiting(own, frozenset())
+        straight = led_surcharge(boundary, pairs.tiles, dim, own.times, NEVER) + charges
+        returning = surcharge + self._cut_short(partners, apart, ended)
+        more = np.maximum(np.minimum(straight, returning) - charges - surcharge, 0)
+        within = pairs.moving(apart) & (pairs.loops(dim) == 1)
+        return np.where(within, np.minimum(more, INFINITY), 0)
+
+    def _cut_short(
+        self, partners: Sequence[int], apart: Sequence[int], ended: Sequence[Boundary]
+    ) -> IntArray:
+        """What boundaries cost whose reuse ends in the slot, if a loop over `partners` returns to a tile.
+
+        All loops inside of it leave the window's other ranks, `apart`, alone.
+        """
+        charges, views = self.slot.charges(ended), self.slot.boundaries.sub.space.views
+        if not all(set(partners) <= views[b.place].relevant for b in ended):
+            return charges
+        short = np.zeros(len(self.slot.pairs.tiles), dtype=np.int64)
+        for b in ended:
+            inside = views[b.place].irrelevant - set(apart)
+            short = short + b.reused(self.slot.level, self.slot.pairs.grown(sorted(inside)))
+        return np.maximum(short, charges)

@@ -1,0 +1,325 @@
+"""Lower bounds by dynamic programming over the divisor lattice, from the compute outwards.
+
+For each level and tile, the tables bound from below the cost of all boundaries inside the tile. A
+boundary's cost splits into a part that depends on its own tile and, for a dataspace that stays in place
+in the innermost loops outside, a part that depends only on the tile of the level where it stops staying
+in place: the loops in between cancel out. So a running minimum over divisors joins the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from solver.search.arrays import FloatArray, IntArray
+from solver.search.bounds.boundary import Boundaries, Boundary
+from solver.search.bounds.leads import MOST_PAIRS
+from solver.search.bounds.rows import CLOSED, Row
+from solver.search.bounds.steps import SlotStep
+from solver.search.space.lattice import INFINITY
+from solver.search.stopping import Stop, Stopped, never
+from solver.search.subproblems.subproblem import Subproblem
+
+MOST_PARTS = 64
+"""Parts up to which the pairs of tiles inside and outside of a slot are looked at."""
+
+
+@dataclass(frozen=True)
+class StageTables:
+    """The tiles of one level that can still matter, and their costs.
+
+    ``own[k]`` is what is paid at the level's boundary for class k of the slot above, ``least`` the least
+    of any class with all that is inside, both without what depends on the loops outside.
+    """
+
+    tiles: IntArray
+    own: IntArray
+    least: IntArray
+
+
+@dataclass(frozen=True)
+class BoundTables:
+    """What the dynamic program finds.
+
+    ``inside[l]`` has the rows of bounds at the tiles of level l, ``stages[l]`` the tables of level
+    l + 1, ``loads_inside[l]`` the least load of each resource at all boundaries inside level l.
+    """
+
+    inside: tuple[dict[Row, IntArray], ...]
+    stages: tuple[StageTables, ...]
+    loads_inside: FloatArray
+    states: int
+
+
+Sub_co = TypeVar("Sub_co", bound=Subproblem, covariant=True)
+"""The subproblem that is bounded."""
+
+Survivors = tuple[IntArray, ...]
+"""Per level but the outermost one, tiles that may be part of a mapping, ascending."""
+
+
+class LatticeBounds(Generic[Sub_co]):
+    """The dynamic program of one subproblem.
+
+    All tables hold quanta of the cost beyond the ``constant``: what the subproblem's mappings share, and
+    the least that each boundary costs. Tiles are left out whose own boundary alone reaches `limit`
+    (units) with the least cost of all others: they are part of no mapping below it. A `sharp`
+    run looks at pairs of tiles where windows slide, which takes longer. Where it is known already which
+    tiles are part of no mapping, `within` has the others.
+
+    Raises
+    ------
+    Stopped
+        As soon as `stop` answers True.
+    """
+
+    def __init__(
+        self,
+        sub: Sub_co,
+        limit: int,
+        tables: BoundTables | None = None,
+        sharp: bool = False,
+        stop: Stop = never,
+        within: Survivors | None = None,
+    ) -> None:
+        self.sub = sub
+        self._within = within
+        self._stop = stop
+        self.sharp = sharp
+        self.space = sub.space
+        self.classes = self.space.reuse_classes
+        self.depth = len(self.space.levels)
+        self.boundaries = Boundaries(sub)
+        known = self._tables(limit) if tables is None else tables
+        self.tables = known
+        self.inside, self.stages, self.states = known.inside, known.stages, known.states
+        self.loads_inside = known.loads_inside
+
+    def _tables(self, limit: int) -> BoundTables:
+        tiles = [self.tiles(level) for level in range(self.depth)]
+        if self._within is not None:
+            # They may be those that bounds of several subproblems together leave.
+            rest = zip(tiles[1:], self._within, strict=True)
+            tiles[1:] = [left[np.isin(left, fits, assume_unique=True)] for fits, left in rest]
+        if any(len(own) == 0 for own in tiles):
+            return self._nothing(0)
+        room = self.room(limit)
+        return self._run(tiles, room) if room else self._nothing(0)
+
+    def _nothing(self, states: int) -> BoundTables:
+        """What is left when no mapping is below the limit."""
+        loads = np.zeros((self.depth, len(self.sub.base_loads)))
+        return BoundTables(({CLOSED: np.full(1, INFINITY, dtype=np.int64)},), (), loads, states)
+
+    def anew(self, limit: int, within: Survivors, stop: Stop) -> LatticeBounds[Sub_co]:
+        """Bounds of the same kind for another limit, with the tiles that are left."""
+        return LatticeBounds(self.sub, limit, sharp=self.sharp, stop=stop, within=within)
+
+    @cached_property
+    def constant(self) -> int:
+        """What all mappings of the subproblem cost at least, in units, without their tiles' extra."""
+        return self.sub.constant + self.boundaries.once * self.sub.quantum
+
+    def room(self, limit: int) -> int:
+        """Quanta beyond the constant from which on the cost reaches `limit` (units)."""
+        return max(0, min(-(-(limit - self.constant) // self.sub.quantum), INFINITY))
+
+    def tiles(self, level: int) -> IntArray:
+        """Lattice indices of the tiles that `level` can hold; the outermost one holds everything."""
+        fits = self.sub.feasible(level)
+        return fits[fits == self.space.lattice.size - 1] if level == 0 else fits
+
+    @property
+    def least(self) -> int:
+        """Lower bound on the cost (units) of every mapping below the limit."""
+        waiting = self.sub.leak_per_cycle * (self.least_cycles - self.sub.least_cycles)
+        return self._least_cost + waiting
+
+    @property
+    def _least_cost(self) -> int:
+        """The same without the leakage for cycles that only bandwidths add."""
+        return self.constant + int(self.inside[0][CLOSED][0]) * self.sub.quantum
+
+    @property
+    def least_cycles(self) -> int:
+        """Lower bound on the cycles of every mapping below the limit."""
+        loads = self.sub.base_loads + self.loads_inside[0]
+        return max(self.sub.cycles(self.sub.loads_at(self._least_cost, loads)), self.model_cycles)
+
+    @cached_property
+    def model_cycles(self) -> int:
+        """Cycles by the plain cost model if every boundary gets the fewest words that any tile needs."""
+        fewest = {(b.place, b.level): b.once_words for own in self.boundaries.by_level for b in own}
+        return self.sub.model_cycles(fewest)
+
+    @property
+    def survivors(self) -> Survivors:
+        """Tiles that may be part of a mapping below the limit, if there is any."""
+        return tuple(stage.tiles for stage in self.stages)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no mapping is below the limit."""
+        return int(self.inside[0][CLOSED][0]) >= INFINITY
+
+    def _run(self, feasible: Sequence[IntArray], room: int) -> BoundTables:
+        tiles, own = self._survivors(feasible, room)
+        states = sum(len(fitting) for fitting in feasible[1:])
+        if any(len(t) == 0 for t in tiles):
+            return self._nothing(states)
+        outside = [0, *accumulate(int(costs.min()) for costs in own)]
+        loads_inside = np.zeros((self.depth, len(self.sub.base_loads)))
+        inside: dict[Row, IntArray] = {CLOSED: self._innermost(tiles[-1])}
+        found: list[dict[Row, IntArray]] = []
+        stages: list[StageTables] = []
+        for level in reversed(range(1, self.depth)):
+            stage, inside = self._stage(tiles[level], own[level], inside, room - outside[level])
+            if len(stage.tiles) == 0:
+                return self._nothing(states)
+            loads_inside[level - 1] = loads_inside[level] + self._least_loads(level, stage.tiles)
+            found.append(inside)
+            stages.append(stage)
+            inside = self._join(level - 1, stage, inside, tiles[level - 1], room - outside[level])
+        return BoundTables((inside, *reversed(found)), tuple(reversed(stages)), loads_inside, states)
+
+    def _survivors(self, feasible: Sequence[IntArray], room: int) -> tuple[list[IntArray], list[IntArray]]:
+        """Per level, the tiles that can matter, and per class and tile the cost at their boundary."""
+        tiles = list(feasible)
+        price = self._own_once if self._within is None else self._own
+        own = [price(level, t) for level, t in enumerate(tiles)]
+        floors = [costs.min(axis=0) for costs in own]
+        slack = room - sum(int(floor.min()) for floor in floors)
+        for level, floor in enumerate(floors):
+            keep = floor - floor.min() < slack
+            tiles[level], own[level] = tiles[level][keep], own[level][:, keep]
+        return tiles, own
+
+    def _own_once(self, level: int, tiles: IntArray) -> IntArray:
+        """`_own`, remembered for levels without fanouts above: there it is often the same."""
+        if self.sub.unrolls(0, level):
+            return self._own(level, tiles)
+        prices = tuple((b.place, b.price) for b in self.boundaries.by_level[level])
+        key = ("own", self.sharp, level, self.space.tenants(self.sub.mask, level), prices)
+        return self.space.memo(key, lambda: self._own(level, tiles))
+
+    def _own(self, level: int, tiles: IntArray) -> IntArray:
+        """Cost at the boundary of `level` per class and tile, but for what the class reuses."""
+        costs = np.zeros((len(self.classes), len(tiles)), dtype=np.int64)
+        for b in self.boundaries.by_level[level]:
+            surplus, loose = b.surplus(tiles), self._each([b.extra(own) for own in self._unreused(b, tiles)])
+            for k, members in enumerate(self.classes):
+                costs[k] += surplus if b.counts_in(members) else loose[k]
+        return np.minimum(costs, INFINITY)
+
+    def _each(self, found: list[IntArray]) -> list[IntArray]:
+        """One array for each class, where there may be one for all of them."""
+        return found if len(found) > 1 else found * len(self.classes)
+
+    def _unreused(self, boundary: Boundary, tiles: IntArray) -> list[IntArray]:
+        """Least words delivered without reuse, for each class, or one array for all of them.
+
+        The innermost loop above is the one that leads a window, and one of the class. Sharp runs look at the
+        loops themselves, and add what these cost beyond the least in any case.
+        """
+        if self.sharp or not boundary.sliding:
+            return [boundary.unreused_words(tiles)]
+        led = (boundary.led_words(members)[tiles] for members in self.classes)
+        return [boundary.unreused_words(tiles, words) for words in led]
+
+    def _least_loads(self, level: int, tiles: IntArray) -> FloatArray:
+        """Least load of each resource at the boundary of `level`, over tiles and classes.
+
+        Loads grow with the words delivered, so the fewest words of each dataspace are enough.
+        """
+        count = len(self.sub.base_loads)
+        best = np.full(count, np.inf)
+        if count == 0:
+            return best
+        fewest = {
+            b.place: self._each([words.min(keepdims=True) for words in self._unreused(b, tiles)])
+            for b in self.boundaries.by_level[level]
+        }
+        for k, members in enumerate(self.classes):
+            loads = np.zeros((1, count))
+            for b in self.boundaries.by_level[level]:
+                once, loose = np.array([b.once_words]), fewest[b.place][k]
+                b.price.add_loads(once if b.counts_in(members) else loose, loads)
+            best = np.minimum(best, loads[0])
+        return best
+
+    def _innermost(self, tiles: IntArray) -> IntArray:
+        unrollings = self.sub.unrollings(self.depth - 1)
+        return self.space.memo(("innermost", unrollings), lambda: self._fillable(unrollings))[tiles]
+
+    def _fillable(self, unrollings: Sequence[int]) -> IntArray:
+        """0 for the tiles that loops of the innermost level and its fanouts can make up."""
+        made_up = self.space.slots[-1].products(np.array(unrollings))
+        return np.where(made_up, 0, INFINITY)
+
+    def _stage(
+        self, tiles: IntArray, own: IntArray, inside: dict[Row, IntArray], room: int
+    ) -> tuple[StageTables, dict[Row, IntArray]]:
+        """Tables of one level and its rows of bounds, both only for tiles that leave some of `room`."""
+        rows = self._undominated(own, inside, room)
+        least = np.full(len(tiles), INFINITY, dtype=np.int64)
+        for members, costs in zip(self.classes, own, strict=True):
+            fitting = [values for row, values in rows.items() if row.fits(members)]
+            np.minimum(least, costs + np.min(fitting, axis=0), out=least)
+        keep = least < room
+        return StageTables(tiles[keep], own[:, keep], least[keep]), {r: v[keep] for r, v in rows.items()}
+
+    def _undominated(self, own: IntArray, inside: dict[Row, IntArray], room: int) -> dict[Row, IntArray]:
+        """The rows without bounds that leave none of `room`, or are no better than a row less open."""
+        rows = {}
+        # Branching also goes on with loops that leave less in place than any class, and fit more rows.
+        least = own.min(axis=0)
+        for row, values in inside.items():
+            useful = values + least < room
+            if row.waiting:
+                useful &= values < inside.get(replace(row, waiting=frozenset()), INFINITY)
+            if row == CLOSED or useful.any():
+                rows[row] = np.where(useful, values, INFINITY)
+        return rows
+
+    def _join(
+        self, level: int, stage: StageTables, inside: dict[Row, IntArray], outer: IntArray, room: int
+    ) -> dict[Row, IntArray]:
+        """Bounds at the tiles `outer` of `level` from those of the stage one level inside."""
+        sources, origins = self.space.lattice.times(stage.tiles, self.sub.unrollings(level))
+        result = {CLOSED: np.full(len(outer), INFINITY, dtype=np.int64)}
+        for part in self._parts(len(sources), len(outer)):
+            slot = SlotStep(self.boundaries, level, stage.tiles[origins], sources, outer[part], self.sharp)
+            for key, bound in self._outwards(slot, stage, inside, origins, room):
+                known = result.setdefault(key, np.full(len(outer), INFINITY, dtype=np.int64))
+                known[part] = np.minimum(known[part], bound)
+        return result
+
+    def _parts(self, sources: int, targets: int) -> list[slice]:
+        """Parts of the tiles outside of a slot: so small that pairs may be looked at, where that pays."""
+        if not self.sharp or sources * targets > MOST_PARTS * MOST_PAIRS:
+            return [slice(0, targets)]
+        size = max(1, MOST_PAIRS // max(1, sources))
+        return [slice(start, start + size) for start in range(0, targets, size)]
+
+    def _outwards(
+        self, slot: SlotStep, stage: StageTables, inside: dict[Row, IntArray], origins: IntArray, room: int
+    ) -> Iterator[tuple[Row, IntArray]]:
+        """Rows outside of a slot with bounds at its outer tiles, several times the same row."""
+        classes = zip(self.classes, stage.own, strict=True)
+        fitting = ((own, *members) for members in classes for own in inside if own.fits(members[0]))
+        for row, members, costs in fitting:
+            if self._stop():
+                raise Stopped
+            combined = costs + inside[row]
+            useful = combined < room
+            if useful.any():
+                yield from slot.outwards(row, members, np.where(useful, combined, INFINITY)[origins])
+
+
+AnyBounds = LatticeBounds[Subproblem]
+"""Bounds of whatever cost."""

@@ -1,0 +1,300 @@
+"""Sliding windows over one slot whose tiles inside and outside are both known: which loop leads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from solver.search.arrays import BoolArray, IntArray
+from solver.search.space.dataspaces import Component, DataspaceView
+from solver.search.space.search_space import SearchSpace
+from solver.search.space.windows import ALWAYS, OFTEN, Returns, Unrolling, led_words
+
+MOST_PAIRS = 1 << 20
+"""Pairs of tiles that are looked at together, whether loops connect them or not."""
+
+MOST_LED_PAIRS = 1 << 16
+"""Pairs of tiles up to which it is followed outwards which loop leads."""
+
+
+@dataclass(frozen=True)
+class Lead:
+    """A loop that may be the innermost one that moves a dataspace; an array has one entry per pair.
+
+    Parameters
+    ----------
+    partners, apart
+        Dimensions along which it may be returned to, and those of other ranks: once a loop over one of
+        these has moved the dataspace, nothing returns.
+    straight, may_be_straight
+        Words of all deliveries if no loop returns inside of the slot, and the pairs where that may be.
+    returning, may_return
+        Words if one does, before any loop over `apart`, and the pairs where that may be.
+    """
+
+    partners: Sequence[int]
+    apart: Sequence[int]
+    straight: IntArray
+    may_be_straight: BoolArray
+    returning: IntArray
+    may_return: BoolArray
+
+
+@dataclass(frozen=True)
+class SlotPairs:
+    """Pairs of a tile inside and a tile outside of a slot that its loops connect; arrays have one entry each.
+
+    Parameters
+    ----------
+    tiles
+        Lattice indices of the tiles inside, before spatial unrolling.
+    sources
+        What one iteration of the slot's loops spans: the same tiles, times a spatial choice.
+    targets
+        The tiles outside.
+    inner
+        Dimensions whose loops are the innermost ones of the slot, in this order, as the user has it.
+    """
+
+    space: SearchSpace
+    tiles: IntArray
+    sources: IntArray
+    targets: IntArray
+    inner: tuple[int, ...]
+
+    @cached_property
+    def _loops(self) -> dict[int, IntArray]:
+        return {}
+
+    @cached_property
+    def _leaving(self) -> dict[tuple[int, ...], BoolArray]:
+        return {}
+
+    def only_over(self, dims: Collection[int]) -> BoolArray:
+        """Pairs whose loops all run over `dims`."""
+        return ~self.moving([d for d in range(len(self.space.active)) if d not in dims])
+
+    def loops(self, dim: int) -> IntArray:
+        """Iterations of the loop over `dim`."""
+        if dim not in self._loops:
+            extents = self.space.lattice.extents[:, dim]
+            self._loops[dim] = extents[self.targets] // extents[self.sources]
+        return self._loops[dim]
+
+    def moving(self, dims: Sequence[int]) -> BoolArray:
+        """Pairs with a loop over one of `dims`."""
+        moving = np.zeros(len(self.targets), dtype=np.bool_)
+        for d in dims:
+            moving |= self.loops(d) > 1
+        return moving
+
+    def alone(self, place: int) -> Iterator[tuple[int, int, BoolArray]]:
+        """Dimensions along which windows slide, iterations, and the pairs that only such a loop moves.
+
+        Pairs are left out to whose tiles no loop farther out can return: their words are known.
+        """
+        if len(self.targets) > MOST_LED_PAIRS:
+            return
+        view = self.space.views[place]
+        steady = ((c, d) for c in view.components if c.sliding and c.steady for d in c.dims)
+        for component, d in steady:
+            move = self._move(component, d)
+            only = ~self.moving(sorted(view.relevant - {d}))
+            only &= ~self._beyond(component, d, move, move)
+            for count in np.unique(self.loops(d)[only & (self.loops(d) > 1)]):
+                yield d, int(count), only & (self.loops(d) == count)
+
+    def returns_to(self, place: int, dim: int, count: int) -> Returns:
+        """Loops, here or farther out, that may return to the tiles of a lead inside of the slot.
+
+        The lead runs over `dim`, with `count` iterations, and nothing else moves the dataspace there.
+        """
+        view = self.space.views[place]
+        c, component = component_of(view, dim)
+        tiles = tiles_inside(self.space, self.tiles, dim, count)
+        lead = self.space.lattice.extents[tiles, dim] * component.step(dim)
+        overlapping = lead < self.space.tables[place].boxes[c][tiles]
+        several = np.sum([self.loops(d) > 1 for d in component.dims], axis=0) > 1
+        here = np.ones_like(several, dtype=np.int64)
+        for d in component.dims:
+            jump = self._move(component, d) - lead
+            meets = several | (jump == 0) | overlapping & (jump == lead)
+            here = np.where(meets, here * self.loops(d), here)
+        again = np.where(self.loops(dim) > 1, self._move(component, dim), 0)
+        nowhere = self.moving(view.apart(component)) | self._beyond(component, dim, lead + again, lead)
+        every = math.prod(self.loops(d) for d in range(len(self.space.active)))
+        return Returns(here, np.where(nowhere, 1, OFTEN), every)
+
+    def _beyond(self, component: Component, dim: int, passed: IntArray, lead: IntArray) -> BoolArray:
+        """Pairs after which no loop farther out can move as far as those so far, or a lead farther.
+
+        So far, only loops over `dim` have moved the component, by `passed` in all.
+        """
+        lattice = self.space.lattice
+        others = [d for d in component.dims if d != dim]
+        beyond = ~self.moving(others)
+        room = np.zeros(len(self.targets), dtype=np.int64)
+        for d in others:
+            bound, step = lattice.bounds[d], component.step(d)
+            extents = lattice.extents[self.targets, d]
+            prime = lattice.least_prime(d)
+            beyond &= (extents == bound) | (bound // prime * step < passed)
+            room = room + (bound - extents) * step
+        extents = lattice.extents[self.targets, dim]
+        farther = extents * component.step(dim) - passed - room
+        beyond &= (extents == lattice.bounds[dim]) | (farther > lead)
+        return beyond
+
+    def leaving(self, members: frozenset[int]) -> BoolArray:
+        """Pairs whose innermost loop may be one of those that a reuse class is about."""
+        key = tuple(sorted(members))
+        if key not in self._leaving:
+            self._leaving[key] = self._leaves(members)
+        return self._leaving[key]
+
+    def _leaves(self, members: frozenset[int]) -> BoolArray:
+        dims, fitting = range(len(self.space.active)), self.space.leading(members)
+        possible = self.moving(fitting) | ~self.moving(dims)
+        settled = np.zeros_like(possible)
+        for d in self.inner:
+            moves = self.loops(d) > 1
+            if d not in fitting:
+                possible &= settled | ~moves
+            settled |= moves
+        return possible
+
+    def words(self, place: int, unrolling: Unrolling, leading: Sequence[int] | None = None) -> IntArray:
+        """Least words of all deliveries of tiles that cover dataspace `place` once.
+
+        It holds where a loop of this slot is the innermost one that moves the dataspace, over one of
+        the dimensions `leading` (None: any).
+        """
+        view, own = self.space.views[place], self.space.tables[place]
+        plain = own.plain_words[self.tiles]
+        words = plain
+        for c, component in enumerate(view.components):
+            if not component.sliding:
+                continue
+            least = self.space.sliding_words(place, c, unrolling)[self.tiles]
+            box = own.boxes[c][self.tiles]
+            for d in (d for d in component.dims if leading is None or d in leading):
+                led = self._led(view, component, d, plain, box, least)
+                words = np.where(self._leads(view, d), np.minimum(words, led), words)
+        return words
+
+    def leads(self, place: int, unrolling: Unrolling, leading: Sequence[int]) -> Iterator[Lead]:
+        """Loops of this slot that may be the innermost one that moves the dataspace, by dimension.
+
+        As for `words`. Nothing is known of loops that move windows in several ranks or both ways: they
+        count as straight ones, of the least words there may be.
+        """
+        view, own = self.space.views[place], self.space.tables[place]
+        plain = own.plain_words[self.tiles]
+        sliding = (
+            (c, component, d)
+            for c, component in enumerate(view.components)
+            for d in component.dims
+            if component.sliding and d in leading
+        )
+        for c, component, d in sliding:
+            least = self.space.sliding_words(place, c, unrolling)[self.tiles]
+            may_lead = self._leads(view, d)
+            if not component.steady:
+                yield Lead((), (), least, may_lead, least, np.zeros_like(may_lead))
+                continue
+            box, move = own.boxes[c][self.tiles], self._move(component, d)
+            apart, partners = view.apart(component), [other for other in component.dims if other != d]
+            away, returns = self.moving(apart), self.moving(partners)
+            outside = ~(away | self._beyond(component, d, move, move))
+            some = self._led(view, component, d, plain, box, least)
+            farther = Returns(farther=np.where(outside, OFTEN, 1))
+            straight = led_words(plain, box, self.loops(d), move, farther, least)
+            yield Lead(partners, apart, straight, may_lead & (away | ~returns), some, may_lead & returns)
+
+    def grown(self, dims: Sequence[int]) -> IntArray:
+        """Lattice indices of the tiles that the loops over `dims` make of those inside."""
+        lattice = self.space.lattice
+        grown = self.sources
+        for d in dims:
+            more = lattice.places[self.targets, d] - lattice.places[self.sources, d]
+            grown = grown + more * lattice.dim_strides[d]
+        return grown
+
+    def _leads(self, view: DataspaceView, dim: int) -> BoolArray:
+        """Where the loop over `dim` may be the innermost one that moves the dataspace."""
+        before = self.inner[: self.inner.index(dim)] if dim in self.inner else self.inner
+        leads: BoolArray = (self.loops(dim) > 1) & ~self.moving([d for d in before if d in view.relevant])
+        return leads
+
+    def _led(
+        self,
+        view: DataspaceView,
+        component: Component,
+        dim: int,
+        plain: IntArray,
+        box: IntArray,
+        least: IntArray,
+    ) -> IntArray:
+        """Words when the loop over `dim` is the innermost one that moves `component`."""
+        if not component.steady:
+            return least
+        returns = self._returns(view, component, dim, box)
+        return led_words(plain, box, self.loops(dim), self._move(component, dim), returns, least)
+
+    def _move(self, component: Component, dim: int) -> IntArray:
+        extents = self.space.lattice.extents[self.sources, dim]
+        move: IntArray = extents * component.step(dim)
+        return move
+
+    def _returns(self, view: DataspaceView, component: Component, dim: int, box: IntArray) -> Returns:
+        """Loops of the component farther out that may be compared with an overlapping tile.
+
+        Loops outside of the slot may, unless a loop of this slot moves the dataspace elsewhere.
+        """
+        lead = self._move(component, dim)
+        nowhere = self.moving(view.apart(component)) | self._beyond(component, dim, lead, lead)
+        here, others = np.ones_like(nowhere, dtype=np.int64), [d for d in component.dims if d != dim]
+        for d in others:
+            move = self._move(component, d)
+            continues = (lead < box) & (move == 2 * lead)
+            meets = (move == lead) | continues if len(others) == 1 else np.array(True)
+            here = np.where(meets, here * self.loops(d), here)
+        every = math.prod(self.loops(d) for d in others)
+        return Returns(here, np.where(nowhere, 1, OFTEN), every)
+
+
+def led_twice(
+    space: SearchSpace,
+    place: int,
+    dim: int,
+    count: int,
+    tiles: IntArray,
+    unrolling: Unrolling,
+    returns: Returns,
+) -> tuple[IntArray, IntArray]:
+    """Words of all deliveries if a loop over `dim` leads: the least, and as few as `returns` leave.
+
+    That loop has `count` iterations and spans `tiles`; what it moves is the tile inside of it.
+    """
+    view, own = space.views[place], space.tables[place]
+    c, component = component_of(view, dim)
+    tiles = tiles_inside(space, tiles, dim, count)
+    plain, box = own.plain_words[tiles], own.boxes[c][tiles]
+    move = space.lattice.extents[tiles, dim] * component.step(dim)
+    least = space.sliding_words(place, c, unrolling)[tiles]
+    fewest, words = (led_words(plain, box, count, move, often, least) for often in (ALWAYS, returns))
+    return np.minimum(fewest, plain), np.minimum(words, plain)
+
+
+def component_of(view: DataspaceView, dim: int) -> tuple[int, Component]:
+    """The component of `dim`, and its number."""
+    return next((c, component) for c, component in enumerate(view.components) if dim in component.dims)
+
+
+def tiles_inside(space: SearchSpace, tiles: IntArray, dim: int, count: int) -> IntArray:
+    """The tiles inside of a loop over `dim` with `count` iterations that spans `tiles`."""
+    return tiles - space.lattice.index(tuple(count if d == dim else 1 for d in range(len(space.active))))

@@ -1,0 +1,55 @@
+"""Tiles that several costs together leave, by the lattice bounds of weighted sums of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+from solver.search.bounds.lattice_bounds import LatticeBounds, Survivors
+from solver.search.stopping import Stop
+from solver.search.subproblems.mixes import Cost, MixedSubproblem
+
+WEIGHTS = (Fraction(1, 64), Fraction(1, 16), Fraction(1, 4), Fraction(1))
+"""Weights of a cost beside another one, which are tried in turn."""
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """Tiles that several costs together leave, and the least weighted sums of them that were found."""
+
+    within: Survivors
+    sums: tuple[tuple[MixedSubproblem, int], ...]
+
+
+def sift(costs: Sequence[Cost], leading: int, within: Survivors, sharp: bool, stop: Stop) -> Sifted | None:
+    """Tiles out of `within` that several costs together leave; None if they leave no mapping.
+
+    Parameters
+    ----------
+    costs
+        Costs of one subproblem.
+    leading
+        The number of the tightest one: the others are weighed beside it, one by one and together.
+    sharp, stop
+        As for `LatticeBounds`.
+    """
+    origin = costs[0].sub
+    others = frozenset(range(len(costs))) - {leading}
+    groups = dict.fromkeys((*(frozenset((number,)) for number in sorted(others)), others))
+    sums = []
+    for weight, beside in product(WEIGHTS, groups):
+        weights = tuple(
+            Fraction(1) if number == leading else weight if number in beside else Fraction(0)
+            for number in range(len(costs))
+        )
+        mixed = MixedSubproblem(
+            origin.space, origin.mask, origin.spatial, mixed=tuple(costs), weights=weights
+        )
+        bounds = LatticeBounds(mixed, mixed.limit, sharp=sharp, stop=stop, within=within)
+        if bounds.empty:
+            return None
+        within = bounds.survivors
+        sums.append((mixed, bounds.least))
+    return Sifted(within, tuple(sums))

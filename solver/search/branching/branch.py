@@ -1,0 +1,272 @@
+"""Exact branching inside a subproblem, from the outermost level inwards, guided by the lattice bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from solver.search.arrays import BoolArray, IntArray
+from solver.search.bounds.lattice_bounds import LatticeBounds, StageTables
+from solver.search.bounds.rows import CLOSED
+from solver.search.branching.family import Family, best_first
+from solver.search.branching.load_bounds import LoadBounds
+from solver.search.branching.node import Node, NodeState
+from solver.search.branching.skeleton import Skeleton
+from solver.search.branching.walk import InnerTiles, Walk
+from solver.search.goal import SLACK, Goal
+from solver.search.space.lattice import INFINITY
+from solver.search.space.orders import OrderClass, SlotOrders
+from solver.search.space.spatial import StageChoice
+from solver.search.stopping import Stop
+from solver.search.subproblems.loads import Searchable
+
+
+class Branching:
+    """Enumerates the mappings of a subproblem that can still improve on the incumbent."""
+
+    def __init__(
+        self,
+        bounds: LatticeBounds[Searchable],
+        goal: Goal,
+        orders: tuple[SlotOrders, ...],
+        stop: Stop,
+        budget: int | None,
+        loads: Sequence[LoadBounds] = (),
+    ) -> None:
+        self.bounds = bounds
+        self.sub = bounds.sub
+        self.space = bounds.space
+        self.goal = goal
+        self.orders = orders
+        self.stop = stop
+        self.budget = budget
+        self.loads = loads
+        self.expanded = 0
+        # Nodes whose inside the bounds ruled out: nodes in the same state that spent more are ruled out too.
+        self._refuted: dict[NodeState, list[Node]] = {}
+        # Leaves that only the cost model's doubles ruled out: equal loads may be rounded otherwise.
+        self._ties = 0
+
+    def skeletons(self) -> Iterator[Skeleton]:
+        """All factor choices whose lower bound can still improve, most promising first.
+
+        The goal's incumbent may change while this runs; what can no longer improve is skipped.
+        """
+        views = self.space.views
+        root = Node(
+            level=0,
+            tile=self.space.lattice.size - 1,
+            spent=0,
+            least=int(self.bounds.inside[0][CLOSED][0]),
+            value=0.0,
+            busiest=0.0,
+            loads=self.sub.base_loads,
+            delivered=(),
+            in_place=(1,) * len(views),
+            signature=None,
+            path=(),
+            orders=(),
+            spatial=(),
+            extents=(),
+            leads=(None,) * len(views),
+        )
+        yield from self._visit(root)
+
+    @property
+    def exhausted_budget(self) -> bool:
+        """Whether nodes were left out because the budget was used up."""
+        return self.budget is not None and self.expanded > self.budget
+
+    def limit_nodes(self, more: int) -> None:
+        """Leave at most `more` nodes of the budget."""
+        left = self.expanded + more
+        self.budget = left if self.budget is None else min(self.budget, left)
+
+    @cached_property
+    def _busiest(self) -> float:
+        """Cycles that every mapping takes at least, without latencies."""
+        return float(self.bounds.model_cycles - self.space.latency)
+
+    def _limit(self) -> int:
+        return self.bounds.room(self.sub.limit(self.goal))
+
+    def _visit(self, node: Node) -> Iterator[Skeleton]:
+        if node.least >= self._limit() or self.exhausted_budget or self.stop():
+            return
+        if not self._may_improve(node, self.sub.cycles(np.array(node.busiest))):
+            return
+        state = node.state(self.space.views)
+        if any(self._no_better(node, other) for other in self._refuted.get(state, ())):
+            return
+        self.expanded += 1
+        if self.exhausted_budget:
+            return
+        found, ties = False, self._ties
+        for skeleton in self._inside(node):
+            found = True
+            yield skeleton
+        if not found and self._ties == ties and not self.exhausted_budget and not self.stop():
+            self._refuted.setdefault(state, []).append(node)
+
+    def _no_better(self, node: Node, other: Node) -> bool:
+        """Whether `other`, in the same state, spent no more on anything."""
+        no_dearer = self._unrounded_cost(other) <= self._unrounded_cost(node)
+        return no_dearer and bool((other.loads <= node.loads).all())
+
+    def _may_improve(self, node: Node, cycles: int) -> bool:
+        """Whether mappings of `node` may improve that take `cycles` or more."""
+        return self.sub.improves(self.goal, self.bounds.constant + node.least * self.sub.quantum, cycles)
+
+    @cached_property
+    def _unrounded(self) -> Searchable:
+        return replace(self.sub, quantum=1)
+
+    def _unrounded_cost(self, node: Node) -> int:
+        """What the boundaries of a node and outside cost, without rounding; comparable with other nodes'."""
+        if self.sub.quantum == 1:
+            return node.spent
+        prices = self._unrounded.prices
+        return sum(prices[place][level].exact(words) for place, level, words in node.delivered)
+
+    def _too_dear(self, node: Node) -> bool:
+        """Whether a leaf is no better than the incumbent once its prices are not rounded."""
+        if self.sub.quantum == 1:
+            return False
+        least = self._unrounded.constant + self._unrounded_cost(node)
+        return not self.sub.improves(self.goal, least, self.sub.cycles(np.array(node.busiest)))
+
+    def _tied(self, node: Node) -> bool:
+        """Whether a leaf is no better than the incumbent once the cost model's doubles are looked at."""
+        if not len(node.loads):
+            return False
+        words = {(place, level): words for place, level, words in node.delivered}
+        return not self._may_improve(node, self.sub.model_cycles(words))
+
+    def _inside(self, node: Node) -> Iterator[Skeleton]:
+        if node.level == len(self.space.levels) - 1:
+            if self._too_dear(node):
+                return
+            if self._tied(node):
+                self._ties += 1
+                return
+            yield from self._leaves(node)
+            return
+        for child in best_first(list(self._families(node)), self._limit):
+            if self.exhausted_budget or self.stop():
+                return
+            yield from self._visit(child)
+
+    def _leaves(self, node: Node) -> Iterator[Skeleton]:
+        lattice, slot = self.space.lattice, self.space.slots[-1]
+        extents = lattice.vector(node.tile)
+        for member in self.sub.spatial[-1].members:
+            pairs = list(zip(extents, member.factors, strict=True))
+            if any(extent % factor for extent, factor in pairs):
+                continue
+            factors = tuple(extent // factor for extent, factor in pairs)
+            if all(f in allowed for f, allowed in zip(factors, slot.allowed, strict=True)):
+                yield Skeleton(self.space, self.sub.mask, (*node.path, factors), (*node.spatial, member))
+
+    def _families(self, node: Node) -> Iterator[Family]:
+        stage = self.bounds.stages[node.level]
+        candidates = self._promising(node, stage)
+        for member in self.sub.spatial[node.level].members:
+            if self.stop():
+                return
+            yield from self._extend(node, stage, candidates, member)
+
+    def _promising(self, node: Node, stage: StageTables) -> IntArray:
+        """Places in ``stage.tiles`` that some class of orders leaves below the limit."""
+        return np.flatnonzero((stage.least < self._limit() - node.spent) & self._loadable[node.level])
+
+    @cached_property
+    def _loadable(self) -> tuple[BoolArray, ...]:
+        """Per level, the tiles of the stage below it that the bounds of every load leave."""
+        found = []
+        for level, stage in enumerate(self.bounds.stages, start=1):
+            possible = np.ones(len(stage.tiles), dtype=np.bool_)
+            for own in self.loads:
+                possible &= own.possible(level, stage.tiles)
+            found.append(possible)
+        return tuple(found)
+
+    def _extend(
+        self, node: Node, stage: StageTables, places: IntArray, member: StageChoice
+    ) -> Iterator[Family]:
+        """Children of `node` with the spatial choice `member`, over the tiles at `places`."""
+        candidates = self._candidates(node, stage, places, member)
+        if len(candidates.tiles) == 0:
+            return
+        orders = self.orders[node.level]
+        idle = candidates.loops[:, list(orders.useful)].prod(axis=1) == 1
+        for number, order in enumerate(orders.classes):
+            possible = self._possible(candidates.loops, order, orders.fixed) | (idle & (number == 0))
+            family = self._ordered(node, candidates.only(possible), order) if possible.any() else None
+            if family is not None:
+                yield family
+
+    @staticmethod
+    def _possible(loops: IntArray, order: OrderClass, fixed: int) -> BoolArray:
+        """Candidates for which a class is looked at.
+
+        Its first open group has loops; otherwise another class starts with the next. A turn that it is
+        there for may take place.
+        """
+        if fixed >= len(order.groups):
+            return np.zeros(len(loops), dtype=np.bool_)
+        possible: BoolArray = _any_loop(loops, order.groups[fixed].dims)
+        if order.turns:
+            turns = [_any_loop(loops, own.leads) & _any_loop(loops, own.partners) for own in order.turns]
+            possible &= np.any(turns, axis=0)
+        return possible & _any_loop(loops, order.late) if order.late else possible
+
+    def _candidates(
+        self, node: Node, stage: StageTables, places: IntArray, member: StageChoice
+    ) -> InnerTiles:
+        lattice, slot = self.space.lattice, self.space.slots[node.level]
+        tiles = stage.tiles[places]
+        fits = lattice.fitting(tiles, lattice.index(member.factors), node.tile)
+        places, tiles = places[fits], tiles[fits]
+        inner = lattice.extents[tiles] * np.array(member.factors, dtype=np.int64)
+        found = InnerTiles(places, tiles, lattice.extents[node.tile] // inner, member)
+        for d, allowed in enumerate(slot.allowed):
+            if not slot.free[d]:
+                found = found.only(np.isin(found.loops[:, d], sorted(allowed)))
+        return found
+
+    def _ordered(self, node: Node, candidates: InnerTiles, order: OrderClass) -> Family | None:
+        """Children of `node` whose loops are in an order of this class; None if there are none."""
+        level = node.level + 1
+        walk = Walk(self.space, node, candidates, order)
+        spent = np.full(len(candidates.tiles), node.spent, dtype=np.int64)
+        loads = np.repeat(node.loads[None, :], len(candidates.tiles), axis=0)
+        boundaries = self.bounds.boundaries.by_level[level]
+        delivered = tuple((boundary, walk.delivered(boundary)) for boundary in boundaries)
+        for boundary, words in delivered:
+            spent += boundary.extra(words)
+            boundary.price.add_loads(words, loads)
+        least = np.minimum(spent + walk.inside(self.bounds, level, candidates.places), INFINITY)
+        busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=self._busiest)
+        keep = least < self._limit()
+        for own in self.loads:
+            parts = own.with_inside(walk, level, loads) * SLACK
+            keep &= parts < float(own.limit(self.goal))
+            busiest = np.maximum(busiest, parts / float(own.sub.scale))
+        energies, cycles = self.sub.costs(least, self.bounds.constant, busiest)
+        keep &= self.goal.hopeful(energies, cycles)
+        values = self.goal.values(energies, cycles)
+        if not keep.any():
+            return None
+        # All families of a node are at hand at once: what is known of other candidates would take memory.
+        walk = Walk(self.space, node, candidates.only(keep), order)
+        kept = tuple((boundary, words[keep]) for boundary, words in delivered)
+        return Family(walk, spent[keep], least[keep], values[keep], busiest[keep], loads[keep], kept)
+
+
+def _any_loop(loops: IntArray, dims: Iterable[int]) -> BoolArray:
+    """Candidates with a loop over one of `dims`."""
+    found: BoolArray = loops[:, list(dims)].prod(axis=1) > 1
+    return found

@@ -1,0 +1,294 @@
+"""The exact price of a mapping's best loop orders, once all factors are known."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+
+from model.cost import evaluate
+from model.cost.delivery import Move
+from model.cost.nest import Nest, build_nest
+from model.cost.partition import partition_words
+from model.cost.prices import leaking_instances, paying_instances
+from model.cost.tiles import displacement, extents, tile_words
+from model.cost.traffic import distinct_children
+from solver.search.arrays import FloatArray, IntArray
+from solver.search.branching.arrivals import Arrivals
+from solver.search.branching.imprints import Imprint, Order, Ordered, distinct_orders
+from solver.search.branching.skeleton import Priced, Skeleton
+from solver.search.goal import SLACK, Goal
+from solver.search.space.prices import Action, BoundaryPrice, PriceList, Spread
+from solver.search.space.search_space import SearchSpace
+from solver.search.stopping import Stop
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """Energy units, and cycles of load per resource."""
+
+    energy: int
+    loads: FloatArray
+
+    def __add__(self, other: _Cost) -> _Cost:
+        return _Cost(self.energy + other.energy, self.loads + other.loads)
+
+
+@dataclass(frozen=True)
+class Completion:
+    """The exact prices of a skeleton's orders, and the best of these."""
+
+    skeleton: Skeleton
+
+    @property
+    def space(self) -> SearchSpace:
+        """The search space of the skeleton."""
+        return self.skeleton.space
+
+    @cached_property
+    def _nest(self) -> Nest:
+        first = tuple(next(self.skeleton.orders(level)) for level in range(len(self.skeleton.temporal)))
+        return build_nest(self.space.problem, self.space.architecture, self.skeleton.mapping(first))
+
+    @cached_property
+    def _prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
+        """Exact prices: unlike in a subproblem, the tiles of sliding windows are known here."""
+        space, nest = self.space, self._nest
+        architecture = space.architecture
+        paying = tuple(
+            paying_instances(level, total, nest.instances(position))
+            for position, total, level in zip(
+                architecture.storage_indices, space.instances, space.levels, strict=True
+            )
+        )
+        table = PriceList(space.levels, paying, self.space.resources)
+        return tuple(table.boundaries(view.name, self._actions(view.place)) for view in space.views)
+
+    def _actions(self, place: int) -> Iterator[Action]:
+        architecture, nest = self.space.architecture, self._nest
+        space = self.space.problem.dataspaces[place]
+        parts = partition_words(architecture, [tile_words(space, bounds) for bounds in nest.bounds])
+        groups = [
+            distinct_children(architecture, nest, space, position) for position in architecture.fanout_indices
+        ]
+        distinct = [math.prod(groups[number] for number in below) for below in self.space.fanouts_below]
+        spread = Spread(tuple(distinct), tuple(parts[place] for place in architecture.storage_indices))
+        return map(spread.action, self.space.accesses(place, self.space.chain(self.skeleton.mask, place)))
+
+    def _due(self, level: int) -> list[int]:
+        """Dataspaces with a boundary at `level` (``len(levels)``: at the compute)."""
+        return [place for place, prices in enumerate(self._prices) if level in prices]
+
+    def _cost(self, level: int, words: dict[int, int]) -> _Cost:
+        loads: FloatArray = np.zeros((1, len(self.space.resources)))
+        energy = 0
+        for place, delivered in words.items():
+            energy += self._prices[place][level].exact(delivered)
+            self._prices[place][level].add_loads(np.array([delivered]), loads)
+        return _Cost(energy, loads[0])
+
+    def _costs(self, above: tuple[Ordered, ...], last: int, spent: _Cost) -> tuple[list[int], FloatArray]:
+        """Energies and loads with the boundaries up to level `last`, for each order of the first open slot.
+
+        Slots farther in, down to `last`, have one order only. The first slots cost `spent`.
+        """
+        first = len(above) + 1
+        options = len(self._distinct_orders[first - 1])
+        energies, loads = [spent.energy] * options, np.repeat(spent.loads[None, :], options, axis=0)
+        pairs = ((place, level) for level in range(first, last + 1) for place in self._due(level))
+        for place, level in pairs:
+            words, price = self._delivered(place, level, above), self._prices[place][level]
+            exact = {delivered: price.exact(delivered) for delivered in set(words)}
+            energies = [energy + exact[delivered] for energy, delivered in zip(energies, words, strict=True)]
+            price.add_loads(np.array(words), loads)
+        return energies, loads
+
+    def _delivered(self, place: int, level: int, above: tuple[Ordered, ...]) -> list[int]:
+        """Words delivered to one instance of `level`, for every order of the first slot that is open."""
+        key = (place, level, tuple(own.imprints[place] for own in above))
+        if key not in self._known_words:
+            self._known_words[key] = self._count(place, level, tuple(own.order for own in above))
+        return self._known_words[key]
+
+    @cached_property
+    def _known_words(self) -> dict[tuple[int, int, tuple[Imprint, ...]], list[int]]:
+        return {}
+
+    def _count(self, place: int, level: int, above: tuple[Order, ...]) -> list[int]:
+        nest, slot = self._nest, len(above)
+        space = self.space.problem.dataspaces[place]
+        position = self.space.architecture.storage_indices[level]
+        options = self._distinct_orders[slot]
+        if space.name in self.space.levels[level].no_temporal_reuse:
+            return [tile_words(space, nest.bounds[position]) * nest.steps(position)] * len(options)
+        inside = [(number, self._distinct_orders[number][0].order) for number in range(slot + 1, level)]
+        outside = list(enumerate(above))
+        orders, alike = self._told_apart(place, slot)
+        words = Arrivals(
+            extents(space, nest.bounds[position]),
+            tuple(self._move(place, number, dim) for number, order in reversed(inside) for dim in order),
+            tuple(self._move(place, slot, dim) for dim in sorted(options[0].order)),
+            tuple(self._move(place, number, dim) for number, order in reversed(outside) for dim in order),
+            orders,
+        ).words()
+        return [words[number] for number in alike]
+
+    def _told_apart(self, place: int, slot: int) -> tuple[IntArray, list[int]]:
+        """Orders of a slot that a dataspace tells apart, as places of its loops, and for all orders which."""
+        key = place, slot
+        if key not in self._known_orders:
+            options = self._distinct_orders[slot]
+            first = {own.imprints[place]: own.order for own in options}
+            numbers = {imprint: number for number, imprint in enumerate(first)}
+            loops = {dim: number for number, dim in enumerate(sorted(options[0].order))}
+            orders = np.array([[loops[dim] for dim in order] for order in first.values()], dtype=np.int64)
+            self._known_orders[key] = orders, [numbers[own.imprints[place]] for own in options]
+        return self._known_orders[key]
+
+    @cached_property
+    def _known_orders(self) -> dict[tuple[int, int], tuple[IntArray, list[int]]]:
+        return {}
+
+    def _move(self, place: int, slot: int, dim: str) -> Move:
+        """A loop of one slot as a dataspace sees it."""
+        (loop,) = (
+            own
+            for own in self._nest.temporal[self.space.architecture.storage_indices[slot]]
+            if own.dim == dim
+        )
+        return loop.bound, displacement(self.space.problem.dataspaces[place], dim, loop.stride)
+
+    def _floor(self, level: int) -> _Cost:
+        """Lower bound on the cost at the boundary of `level` over all orders.
+
+        The innermost loop above decides which dataspaces are reused at all; those are at best
+        delivered once per combination of the loops that index them.
+        """
+        words = {place: self._least_delivered(place, level) for place in self._due(level)}
+        everything = frozenset(words)
+        classes = self.space.reuse_classes if self._moves_above(level) else [everything]
+        costs = [
+            self._cost(level, {p: reused if p in members else plain for p, (reused, plain) in words.items()})
+            for members in classes
+        ]
+        return _Cost(min(c.energy for c in costs), np.min([c.loads for c in costs], axis=0))
+
+    def _moves_above(self, level: int) -> bool:
+        """Whether any temporal loop lies above `level`."""
+        return any(factor > 1 for factors in self.skeleton.temporal[:level] for factor in factors)
+
+    def _least_delivered(self, place: int, level: int) -> tuple[int, int]:
+        """Least words per instance with all reuse there can be, and with no temporal reuse."""
+        space, nest = self.space, self._nest
+        position = space.architecture.storage_indices[level]
+        tile = space.lattice.index([nest.bounds[position][dim] for dim in space.active])
+        instances = nest.instances(position)
+        irrelevant = int(space.tables[place].irrelevant_tiles[tile])
+        unrolling = space.unrolling([stage.factors for stage in self.skeleton.spatial[:level]])
+        relevant = int(space.relevant_words(place, level, unrolling)[tile])
+        plain = -(-relevant * irrelevant // instances)
+        if not space.reuses(place, level):
+            return plain, plain
+        view = space.views[place]
+        unused = math.prod(view.unused(stage.factors) for stage in self.skeleton.spatial[:level])
+        return -(-relevant * unused // instances), plain
+
+    def best(self, goal: Goal, stop: Stop) -> Iterator[Priced]:
+        """Complete mappings, best first, as long as they can improve on the incumbent.
+
+        What the levels cost that are ordered so far, plus a floor for those inside, is a lower bound: so
+        the first mapping that comes out complete is the best one.
+        """
+        depth = len(self.skeleton.temporal)
+        floors = [_Cost(0, np.zeros(len(self.space.resources)))] * (depth + 1)
+        for level in range(depth - 1, 0, -1):
+            floors[level] = floors[level + 1] + self._floor(level)
+        ticket = count()
+        fixed = self._fixed
+        heap: list[tuple[int, int, int, tuple[Ordered, ...], _Cost]] = [(0, 0, next(ticket), (), fixed)]
+        while heap:
+            *_, above, spent = heapq.heappop(heap)
+            level = len(above) + 1
+            if stop():
+                return
+            if not any(self._hopeful_among(goal, [spent.energy], spent.loads[None, :], floors[level])):
+                continue
+            if level == depth:
+                # No boundary lies inside the innermost level, so the order of its loops is free.
+                orders = tuple(own.order for own in above)
+                mapping = self.skeleton.mapping((*orders, next(self.skeleton.orders(depth - 1))))
+                yield Priced(mapping, evaluate(self.space.problem, self.space.architecture, mapping))
+                continue
+            last = self._next_choice(level)
+            settled = tuple(self._distinct_orders[slot][0] for slot in range(level, last))
+            energies, loads = self._costs(above, last, spent)
+            for place, value, least in self._hopeful_among(goal, energies, loads, floors[last + 1]):
+                cost = _Cost(energies[place], loads[place])
+                longer = (*above, self._distinct_orders[level - 1][place], *settled)
+                heapq.heappush(heap, (value, least, -next(ticket), longer, cost))
+
+    def _hopeful_among(
+        self, goal: Goal, energies: Sequence[int], loads: FloatArray, floor: _Cost
+    ) -> Iterator[tuple[int, int, int]]:
+        """Places of costs that may improve together with `floor`, with bounds on objective and energy."""
+        busiest = (loads + floor.loads).max(axis=1, initial=0.0).tolist()
+        known = {load: self._waiting(load) for load in set(busiest)}
+        limits = {
+            load: goal.energy_limit(cycles) - leak - floor.energy for load, (leak, cycles) in known.items()
+        }
+        for place, (energy, load) in enumerate(zip(energies, busiest, strict=True)):
+            if energy < limits[load]:
+                leak, cycles = known[load]
+                least = energy + floor.energy + leak
+                yield place, goal.value(least, cycles), least
+
+    def _next_choice(self, level: int) -> int:
+        """The first level from `level` on whose slot has several orders, or the innermost one."""
+        last = level
+        while last < len(self._distinct_orders) and len(self._distinct_orders[last]) == 1:
+            last += 1
+        return last
+
+    def _waiting(self, load: float) -> tuple[int, int]:
+        """What leaks beyond the compute's steps, and all cycles, if a resource is loaded with so many."""
+        busy = max(self._steps, math.ceil(load * SLACK))
+        latency = self.space.latency
+        return self._leak_per_cycle * (busy - self._steps), busy + latency
+
+    @cached_property
+    def _steps(self) -> int:
+        return self._nest.steps()
+
+    @cached_property
+    def _distinct_orders(self) -> tuple[tuple[Ordered, ...], ...]:
+        """Per level but the innermost, one order of its loops of each kind that dataspaces can tell apart."""
+        space, found = self.space, []
+        for level, factors in enumerate(self.skeleton.temporal[:-1]):
+            live = {dim: factor for dim, factor in zip(space.active, factors, strict=True) if factor > 1}
+            rules = space.mapspace.temporal[level]
+            found.append(distinct_orders(rules, live, space.active, space.views))
+        return tuple(found)
+
+    @cached_property
+    def _leak_per_cycle(self) -> int:
+        architecture, nest = self.space.architecture, self._nest
+        total = 0
+        for position, level in zip(architecture.storage_indices, self.space.levels, strict=True):
+            children = [nest.children(above) for above in architecture.fanout_indices if above < position]
+            total += level.energy.leak_per_cycle * leaking_instances(architecture, level, children)
+        return total
+
+    @cached_property
+    def _fixed(self) -> _Cost:
+        """Cost that no order changes: compute, its operands, leakage for the least cycles."""
+        space, innermost = self.space, len(self.space.levels)
+        steps = self._steps
+        operands = self._cost(innermost, dict.fromkeys(self._due(innermost), steps))
+        compute = space.problem.computes * space.architecture.compute.energy
+        leak = self._leak_per_cycle * steps
+        return _Cost(compute + operands.energy + leak, operands.loads)

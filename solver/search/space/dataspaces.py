@@ -1,0 +1,207 @@
+"""What the search needs to know of each dataspace: components of its ranks, tiles, traffic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+
+from model.cost.delivery import distinct_sums
+from model.numbers import divisors
+from model.problem import Dataspace, Problem
+from solver.search.arrays import IntArray
+from solver.search.space.lattice import Lattice
+
+MAX_WINDOW_POINTS = 2_000_000
+"""Points of a window up to which its words are counted one by one."""
+
+RankTerms = tuple[tuple[int, int], ...]
+"""Pairs (active dimension, coefficient)."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """Ranks of a dataspace that share dimensions, such as ``p * stride + r``.
+
+    ``window_words`` is a lower bound on the distinct indices that the whole iteration space touches
+    in these ranks, exact where it was cheap to count. ``sliding`` tells that neighbouring tiles can overlap.
+    """
+
+    dims: tuple[int, ...]
+    ranks: tuple[RankTerms, ...]
+    window_words: int
+
+    @property
+    def sliding(self) -> bool:
+        """Whether several dimensions index these ranks together."""
+        return len(self.dims) > 1
+
+    @property
+    def turns(self) -> bool:
+        """Whether its dimensions move a rank in both directions."""
+        return any(min(c for _, c in rank) * max(c for _, c in rank) < 0 for rank in self.ranks)
+
+    def distinct_tiles(self, factors: tuple[int, ...], bounds: tuple[int, ...]) -> int:
+        """Lower bound on the distinct tiles among children unrolled by `factors`, one per dimension.
+
+        Exact for the most favourable tile where two dimensions index one rank. Otherwise a sum of
+        arithmetic progressions of lengths a and b has at least a + b - 1 values.
+        """
+        if len(self.dims) == 2 and len(self.ranks) == 1:
+            steps = dict(self.ranks[0])
+            return _fewest_sums(factors, bounds, tuple(abs(steps[d]) for d in self.dims))
+        return 1 + sum(factor - 1 for factor in factors)
+
+    @property
+    def steady(self) -> bool:
+        """Whether there is one rank, which all dimensions move in the same direction."""
+        return bool(self._steps)
+
+    def step(self, dim: int) -> int:
+        """How far the rank moves per index of `dim`; 0 unless the component is steady."""
+        return self._steps.get(dim, 0)
+
+    @cached_property
+    def _steps(self) -> dict[int, int]:
+        coefficients = dict(self.ranks[0])
+        if len(self.ranks) > 1 or min(coefficients.values()) * max(coefficients.values()) < 0:
+            return {}
+        return {dim: abs(coefficient) for dim, coefficient in coefficients.items()}
+
+
+@cache
+def _fewest_sums(factors: tuple[int, ...], bounds: tuple[int, ...], steps: tuple[int, ...]) -> int:
+    """Fewest values of a sum of two progressions over all tiles below the unrolled loops."""
+    (factor_a, factor_b), (bound_a, bound_b), (step_a, step_b) = factors, bounds, steps
+    return min(
+        distinct_sums(factor_a, step_a * tile_a, factor_b, step_b * tile_b)
+        for tile_a in divisors(bound_a // factor_a)
+        for tile_b in divisors(bound_b // factor_b)
+    )
+
+
+@dataclass(frozen=True)
+class DataspaceView:
+    """A dataspace in terms of the active dimensions (those with a bound above 1).
+
+    ``simple`` means that every active dimension indexes at most one rank, alone and with
+    coefficient 1: its tiles partition it, so that traffic has a closed form.
+    """
+
+    name: str
+    place: int
+    read_write: bool
+    relevant: frozenset[int]
+    irrelevant: frozenset[int]
+    components: tuple[Component, ...]
+    simple: bool
+
+    @cached_property
+    def window_dims(self) -> frozenset[int]:
+        """Dimensions along which neighbouring tiles can overlap."""
+        return frozenset(d for c in self.components if c.sliding for d in c.dims)
+
+    def apart(self, component: Component) -> tuple[int, ...]:
+        """Dimensions along which the dataspace only ever moves away, in other ranks than a component's.
+
+        Where terms of both signs add up, or several ranks do, loops may lead back together.
+        """
+        others = [own for own in self.components if own is not component]
+        return tuple(d for own in others if own.steady for d in own.dims)
+
+    def distinct_tiles(self, factors: Sequence[int], bounds: Sequence[int]) -> int:
+        """Lower bound on the distinct tiles among children unrolled by `factors`."""
+        return math.prod(
+            component.distinct_tiles(
+                tuple(factors[d] for d in component.dims), tuple(bounds[d] for d in component.dims)
+            )
+            for component in self.components
+        )
+
+    def unused(self, factors: Sequence[int]) -> int:
+        """Product of the factors that do not index this dataspace."""
+        return math.prod(factors[d] for d in self.irrelevant)
+
+
+def view(space: Dataspace, place: int, problem: Problem, active: Sequence[str]) -> DataspaceView:
+    """Describe `space` over the active dimensions."""
+    number = {dim: i for i, dim in enumerate(active)}
+    ranks = [tuple((number[t.dim], t.coefficient) for t in rank if t.dim in number) for rank in space.ranks]
+    ranks = [rank for rank in ranks if rank]
+    relevant = frozenset(d for rank in ranks for d, _ in rank)
+    bounds = [problem.bound[dim] for dim in active]
+    components = tuple(_component(group, bounds) for group in _connected(ranks))
+    simple = all(len(c.dims) == 1 and len(c.ranks) == 1 and abs(c.ranks[0][0][1]) == 1 for c in components)
+    everything = frozenset(range(len(active)))
+    return DataspaceView(
+        space.name, place, space.read_write, relevant, everything - relevant, components, simple
+    )
+
+
+def _connected(ranks: Sequence[RankTerms]) -> list[list[RankTerms]]:
+    groups: list[list[RankTerms]] = []
+    for rank in ranks:
+        dims = {d for d, _ in rank}
+        touching = [g for g in groups if any(d in dims for other in g for d, _ in other)]
+        merged = [rank, *(other for g in touching for other in g)]
+        groups = [g for g in groups if g not in touching]
+        groups.append(merged)
+    return groups
+
+
+def _component(ranks: Sequence[RankTerms], bounds: Sequence[int]) -> Component:
+    dims = tuple(sorted({d for rank in ranks for d, _ in rank}))
+    return Component(dims, tuple(ranks), _window_words(ranks, dims, bounds))
+
+
+def _window_words(ranks: Sequence[RankTerms], dims: Sequence[int], bounds: Sequence[int]) -> int:
+    if math.prod(bounds[d] for d in dims) > MAX_WINDOW_POINTS:
+        return 1 + sum(bounds[d] - 1 for d in dims)
+    points = np.zeros((1, len(ranks)), dtype=np.int64)
+    for d in dims:
+        step = np.array([dict(rank).get(d, 0) for rank in ranks], dtype=np.int64)
+        moved = points[:, None, :] + np.arange(bounds[d])[None, :, None] * step[None, None, :]
+        points = np.unique(moved.reshape(-1, len(ranks)), axis=0)
+    return len(points)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Per lattice vector x, for one dataspace, all arrays of shape (lattice size,).
+
+    ``tile_words`` is the bounding box of the tile x, and ``boxes`` its extent in each component.
+    ``plain_words`` counts the words of all tiles x that cover the dataspace once, each delivered whole;
+    times ``irrelevant_tiles``, the tiles along the other dimensions, it is the traffic without reuse.
+    """
+
+    tile_words: IntArray
+    plain_words: IntArray
+    irrelevant_tiles: IntArray
+    boxes: tuple[IntArray, ...]
+
+
+def tables(space: DataspaceView, lattice: Lattice) -> Tables:
+    """Tabulate `space` over the lattice."""
+    extents = lattice.extents
+    bounds = np.array(lattice.bounds, dtype=np.int64)
+    ratios = bounds // extents if len(lattice.bounds) else extents
+    boxes = [_box(c, extents) for c in space.components]
+    ones = np.ones(lattice.size, dtype=np.int64)
+    tile = math.prod(boxes, start=ones)
+    covered = [
+        box * math.prod((ratios[:, d] for d in c.dims), start=ones)
+        for c, box in zip(space.components, boxes, strict=True)
+    ]
+    plain = math.prod(covered, start=ones)
+    irrelevant = math.prod((ratios[:, d] for d in space.irrelevant), start=ones)
+    return Tables(tile, plain, irrelevant, tuple(boxes))
+
+
+def _box(component: Component, extents: IntArray) -> IntArray:
+    box = np.ones(len(extents), dtype=np.int64)
+    for rank in component.ranks:
+        box = box * (1 + sum(abs(c) * (extents[:, d] - 1) for d, c in rank))
+    return box

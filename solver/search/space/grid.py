@@ -1,0 +1,218 @@
+"""Combinations of spatial classes, one per stage, as arrays: what thousands of subproblems differ in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.goal import rounded_down
+from solver.search.space.dataspaces import DataspaceView
+from solver.search.space.prices import Action, Spread
+from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import StageClass, StageTable
+from solver.search.stopping import Stop, Stopped, never
+
+Pairs = tuple[IntArray, IntArray]
+"""Places of pairs."""
+
+PAIRS_AT_ONCE = 1 << 20
+"""Pairs of a class and a combination of the stages inside that are looked at together."""
+
+MOST_MEMBERS = 1 << 26
+"""Pairs of members of two stages up to which they are looked at."""
+
+ROUNDED_DOWN, ROUNDED_UP = 1 - 1e-9, 1 + 1e-9
+"""Floating-point sums of prices err by far less than these shares."""
+
+LARGEST_EXACT = 2.0**53
+"""Quotients of whole numbers are rounded from here on."""
+
+
+@dataclass(frozen=True)
+class SpatialGrid:
+    """Combinations of spatial classes, one per stage; arrays of shape (combinations,).
+
+    ``choices[l]`` has the places of the classes of stage l.
+    """
+
+    space: SearchSpace
+    choices: tuple[IntArray, ...]
+
+    def __len__(self) -> int:
+        """Number of combinations."""
+        return len(self.choices[0])
+
+    def chosen(self, numbers: IntArray | slice) -> SpatialGrid:
+        """Some of the combinations."""
+        return SpatialGrid(self.space, tuple(own[numbers] for own in self.choices))
+
+    def spatial(self, number: int) -> tuple[StageClass, ...]:
+        """The classes of one combination."""
+        pairs = zip(self.space.stages, self.choices, strict=True)
+        return tuple(stage[int(index[number])] for stage, index in pairs)
+
+    @property
+    def _staged(self) -> Iterator[tuple[StageTable, IntArray]]:
+        """Stage by stage, all classes, and the places of those that the combinations have."""
+        return zip(self.space.stage_tables, self.choices, strict=True)
+
+    @cached_property
+    def above(self) -> tuple[FloatArray, ...]:
+        """Instances in use of each level, and of the compute."""
+        result = [np.ones(len(self))]
+        for table, index in self._staged:
+            result.append(result[-1] * table.units[index])
+        return tuple(result)
+
+    @cached_property
+    def steps(self) -> FloatArray:
+        """Cycles of the compute, at least."""
+        # In whole numbers: a quotient of doubles may come out a cycle above.
+        units, own = np.unique(self.above[-1], return_inverse=True)
+        computes = self.space.problem.computes
+        return np.array([rounded_down(computes // _no_less(used)) for used in units])[own]
+
+    @cached_property
+    def leak_per_cycle(self) -> FloatArray:
+        """Energy that the instances in use leak per cycle, at least."""
+        levels = zip(self.space.levels, self.above, strict=False)
+        return sum((level.energy.leak_per_cycle * used for level, used in levels), np.zeros(len(self)))
+
+    def price(self, place: int, action: Action) -> FloatArray:
+        """Energy per word of one action on dataspace `place`."""
+        level = self.space.levels[action.level]
+        packing = level.packing_of(self.space.views[place].name)
+        most = max(1, self.space.instances[action.level] // level.cluster_size)
+        paying = np.minimum(self.above[action.level], most)
+        each = getattr(level.energy, action.name) * packing.accesses_per_block / packing.block_size
+        price: FloatArray = paying * each
+        return price
+
+    @cached_property
+    def spreads(self) -> tuple[Spread, ...]:
+        """How the words of each dataspace spread."""
+        return tuple(map(self._spread, self.space.views))
+
+    def _spread(self, view: DataspaceView) -> Spread:
+        words = float(self.space.tables[view.place].tile_words[-1])
+        partition = [np.full(len(self), words)]
+        for level in range(1, len(self.space.levels)):
+            shared = self.above[level] / self.unused_above[view.place][level]
+            partition.append(words / shared if view.simple else partition[0])
+        return Spread(self.distinct[view.place], tuple(partition))
+
+    @cached_property
+    def unrolled_above(self) -> tuple[IntArray, ...]:
+        """Lattice indices of what is unrolled above each level in any case, whichever members are chosen."""
+        result = [np.zeros(len(self), dtype=np.int64)]
+        for table, index in self._staged:
+            result.append(result[-1] + table.common[index])
+        return tuple(result)
+
+    @cached_property
+    def unrolled_inside(self) -> tuple[IntArray, ...]:
+        """Lattice indices of what is unrolled inside each level in any case."""
+        result = [np.zeros(len(self), dtype=np.int64)]
+        for table, index in reversed(list(self._staged)):
+            result.append(result[-1] + table.common[index])
+        return tuple(reversed(result))
+
+    @cached_property
+    def unused_above(self) -> tuple[tuple[FloatArray, ...], ...]:
+        """Per dataspace and level, the spatial factors above that do not index the dataspace."""
+        result = []
+        for place in range(len(self.space.views)):
+            products = [np.ones(len(self))]
+            for table, index in self._staged:
+                products.append(products[-1] * table.irrelevant[place, index])
+            result.append(tuple(products))
+        return tuple(result)
+
+    @cached_property
+    def distinct(self) -> tuple[tuple[FloatArray, ...], ...]:
+        """Per dataspace and stage, the distinct tiles among the children."""
+        return tuple(
+            tuple(table.distinct[place, index] for table, index in self._staged)
+            for place in range(len(self.space.views))
+        )
+
+
+def _no_less(product: float) -> int:
+    """What a product of whole numbers is at the most, given its double."""
+    return int(product) if product < LARGEST_EXACT else math.ceil(product * ROUNDED_UP)
+
+
+def spatial_grid(space: SearchSpace, stop: Stop = never) -> SpatialGrid:
+    """All combinations that the bounds and the levels may have room for, stage by stage outwards.
+
+    A level holds at least what is unrolled below it, of the dataspaces that it has to keep.
+
+    Raises
+    ------
+    Stopped
+        As soon as `stop` answers True.
+    """
+    units = np.ones(1)
+    spans = np.zeros(1, dtype=np.int64)
+    choices: list[IntArray] = []
+    for level in reversed(range(len(space.levels))):
+        table = space.stage_tables[level]
+        inner, outer = _pairs(space, level, spans, table.common, stop)
+        spans, units = spans[inner] + table.common[outer], units[inner] * table.units[outer]
+        choices = [outer, *(places[inner] for places in choices)]
+    possible = (units >= float(space.mapspace.min_parallelism)) & (units <= float(space.problem.computes))
+    for stage, other in combinations(range(len(choices)), 2):
+        possible &= _agree(space, stage, other, stop)[choices[stage], choices[other]]
+    chosen = [places[possible] for places in choices]
+    order = np.lexsort(chosen[::-1])
+    return SpatialGrid(space, tuple(places[order] for places in chosen))
+
+
+def _pairs(
+    space: SearchSpace, level: int, spans: IntArray, own: IntArray, stop: Stop
+) -> tuple[IntArray, IntArray]:
+    """Pairs of one of `spans`, what is unrolled inside, and one of `own` that `level` may have room for."""
+    roomy = _roomy(space, level)
+    inner, outer = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    for first, second in _unless(stop, space.lattice.dividing(spans, own, PAIRS_AT_ONCE)):
+        held = roomy[spans[first] + own[second]]
+        inner.append(first[held])
+        outer.append(second[held])
+    return np.concatenate(inner), np.concatenate(outer)
+
+
+def _unless(stop: Stop, pairs: Iterator[Pairs]) -> Iterator[Pairs]:
+    """The same, until `stop` answers True."""
+    for own in pairs:
+        if stop():
+            raise Stopped
+        yield own
+
+
+def _agree(space: SearchSpace, outer: int, inner: int, stop: Stop) -> BoolArray:
+    """Which classes of two stages have members that divide the bounds together, shape (outer, inner).
+
+    Those with one member each do wherever what is common to all members does. Too many are not looked at.
+    """
+    first, second = space.stage_tables[outer], space.stage_tables[inner]
+    if first.number_of_members * second.number_of_members > MOST_MEMBERS:
+        return np.ones((len(first.units), len(second.units)), dtype=np.bool_)
+    agree = ~first.several[:, None] & ~second.several
+    for own, others in ((first.several, np.ones_like(second.several)), (~first.several, second.several)):
+        (rows, one), (columns, other) = first.members(own), second.members(others)
+        for i, j in _unless(stop, space.lattice.dividing(one, other, PAIRS_AT_ONCE)):
+            agree[rows[i], columns[j]] = True
+    return agree
+
+
+def _roomy(space: SearchSpace, level: int) -> BoolArray:
+    """Tiles that leave `level` within its capacity, whatever else it keeps."""
+    keep, never_sure = space.mapspace.keep[level].keep, space.levels[level].no_coalesce
+    kept = frozenset(view.place for view in space.views if view.name in keep - never_sure)
+    return space.within_capacity(level, kept)

@@ -1,0 +1,267 @@
+"""Energy and bandwidth load as functions of the words delivered across each boundary.
+
+Once it is known which levels keep what and how many children each fanout serves, all that a mapping
+still decides is F, the words delivered into one instance of each keeping level. Reads, fills and updates
+follow from F, level by level and dataspace by dataspace, and so do energy and load.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from model.architecture import StorageLevel
+from solver.search.arrays import FloatArray, IntArray
+
+LARGEST_COST = 1 << 60
+"""Quanta at which the cost of one action is cut off."""
+
+LARGEST_TOTAL = 3 * LARGEST_COST
+"""Quanta at which that of all actions is: one more action still fits an integer."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceTerm:
+    """``price * ceil((F * multiplier - minus) / block)``, never below 0."""
+
+    price: int
+    multiplier: int
+    minus: int
+    block: int
+
+
+def _cut_off(term: PriceTerm) -> tuple[int, int]:
+    """Price of an action, and words at which its cost is cut off: both, and their product, fit an integer."""
+    price = min(term.price, LARGEST_COST)
+    return price, min(LARGEST_COST // price * term.block, LARGEST_COST)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTerm:
+    """``(F * multiplier - minus) * share`` cycles of the shared resource `resource`."""
+
+    resource: int
+    multiplier: int
+    minus: int
+    share: Fraction
+
+
+@dataclass(frozen=True)
+class BoundaryPrice:
+    """What the words F cost that are delivered across one boundary of one dataspace.
+
+    The cost is their energy, as a rule; bounds on other costs price words by a load of a bandwidth
+    (`LoadSubproblem`) or by a weighted sum (`MixedSubproblem`). ``loads`` are those of all bandwidths.
+    """
+
+    terms: tuple[PriceTerm, ...]
+    loads: tuple[LoadTerm, ...]
+
+    def exact(self, delivered: int) -> int:
+        """Cost of `delivered` words per instance, in quanta."""
+        return sum(t.price * -(-max(0, delivered * t.multiplier - t.minus) // t.block) for t in self.terms)
+
+    def price(self, delivered: IntArray) -> IntArray:
+        """Cost of each entry of `delivered`, in quanta; no action counts for more than `LARGEST_COST`."""
+        total = np.zeros_like(delivered)
+        for term in self.terms:
+            price, most = _cut_off(term)
+            ceiling = (most + term.minus) // term.multiplier
+            words = np.maximum(np.minimum(delivered, ceiling) * term.multiplier - term.minus, 0)
+            if term.block > 1:
+                words = -(-words // term.block)
+            total = np.minimum(total + words * price, LARGEST_TOTAL)
+        return total
+
+    def increment(self, more: IntArray) -> IntArray:
+        """Least cost that `more` words add to any number of words."""
+        total = np.zeros_like(more)
+        for term in self.terms:
+            price, most = _cut_off(term)
+            added = np.minimum(more, most // term.multiplier) * term.multiplier // term.block * price
+            total = np.minimum(total + added, LARGEST_TOTAL)
+        return total
+
+    def add_loads(self, delivered: IntArray, loads: FloatArray) -> None:
+        """Add the load of `delivered` words to `loads`, shape (len(delivered), resources)."""
+        for term in self.loads:
+            words = delivered.astype(np.float64) * term.multiplier - term.minus
+            loads[:, term.resource] += np.maximum(words, 0.0) * float(term.share)
+
+
+@dataclass(frozen=True)
+class LinearPrice(BoundaryPrice):
+    """At most what words cost at a boundary, in floating point, rounded down.
+
+    ``rates`` has pairs (quanta per word, quanta that are subtracted): each comes to 0 at the least.
+    """
+
+    rates: tuple[tuple[float, float], ...]
+
+    def exact(self, delivered: int) -> int:
+        """Cost of `delivered` words, in whole quanta."""
+        return int(self.price(np.array([delivered]))[0])
+
+    def price(self, delivered: IntArray) -> IntArray:
+        """Cost of each entry of `delivered`."""
+        total = np.zeros(len(delivered))
+        for rate, minus in self.rates:
+            total += np.maximum(delivered * rate - minus, 0.0)
+        return _whole(total)
+
+    def increment(self, more: IntArray) -> IntArray:
+        """Least cost that `more` words add where nothing is subtracted."""
+        rate = math.fsum(rate for rate, minus in self.rates if not minus)
+        return _whole(more.astype(np.float64) * rate)
+
+
+def _whole(quanta: FloatArray) -> IntArray:
+    return np.minimum(quanta, float(LARGEST_TOTAL)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A bandwidth of a level: its reads, its writes (fills and updates), or both together."""
+
+    level: int
+    reads: bool
+    writes: bool
+    words_per_cycle: Fraction
+
+
+def resources(levels: Sequence[StorageLevel]) -> tuple[Resource, ...]:
+    """All limited bandwidths."""
+    return tuple(
+        Resource(place, reads, writes, bandwidth)
+        for place, level in enumerate(levels)
+        for reads, writes, bandwidth in (
+            (True, False, level.read_bandwidth),
+            (False, True, level.write_bandwidth),
+            (True, True, level.shared_bandwidth),
+        )
+        if bandwidth is not None
+    )
+
+
+Count = int | FloatArray
+"""A number of words or instances; an array where many subproblems are looked at together."""
+
+
+class Access(NamedTuple):
+    """An action of a level on a dataspace whose words follow from those delivered to `boundary`.
+
+    Boundary ``len(levels)`` stands for the compute. `per_child`: once for each distinct tile among the
+    children; `first_touch_free`: but for the first one of each word.
+    """
+
+    level: int
+    name: str
+    boundary: int
+    per_child: bool
+    first_touch_free: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """`F * multiplier - minus` words of one action of a level, F being delivered to `boundary`."""
+
+    level: int
+    name: str
+    boundary: int
+    multiplier: Count
+    minus: Count
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How the words of one dataspace spread; tuples run along levels, outermost first.
+
+    ``distinct`` counts the different tiles among the children below each level; ``partition`` bounds
+    from above the words of a read-write dataspace that one instance ever holds.
+    """
+
+    distinct: tuple[Count, ...]
+    partition: tuple[Count, ...]
+
+    def action(self, access: Access) -> Action:
+        """How many words an access comes to."""
+        multiplier = math.prod(self.distinct[access.level : access.boundary]) if access.per_child else 1
+        minus = self.partition[access.level] if access.first_touch_free else 0
+        return Action(access.level, access.name, access.boundary, multiplier, minus)
+
+
+def accesses(
+    levels: Sequence[StorageLevel], name: str, read_write: bool, chain: Sequence[int]
+) -> Iterator[Access]:
+    """All accesses to a dataspace that the levels of `chain` keep, outermost first.
+
+    They follow the counting rules of `model.cost.traffic`.
+    """
+    for place, child in zip(chain, (*chain[1:], len(levels)), strict=True):
+        level, source = levels[place], _source(levels, name, chain, child)
+        if read_write and name in level.no_coalesce:
+            yield from (Access(place, own, source, True, False) for own in ("read", "fill", "update"))
+            continue
+        free = read_write and name not in level.rmw_first_update
+        yield Access(place, "read", source, True, free)
+        if read_write:
+            yield Access(place, "update", source, True, False)
+        if place != chain[0]:
+            yield Access(place, "fill", place, False, free)
+
+
+def _source(levels: Sequence[StorageLevel], name: str, chain: Sequence[int], child: int) -> int:
+    """The boundary whose stream a parent serves: levels that do not coalesce pass theirs on."""
+    while child < len(levels) and (child not in chain or name in levels[child].no_coalesce):
+        child += 1
+    return child
+
+
+def cycles_per_word(
+    levels: Sequence[StorageLevel], resource: Resource, action: Action, name: str
+) -> Fraction:
+    """Cycles that one word of an action on dataspace `name` takes up of `resource`, 0 if none."""
+    concerned = resource.reads if action.name == "read" else resource.writes
+    if resource.level != action.level or not concerned:
+        return Fraction(0)
+    return levels[action.level].scale(name) / resource.words_per_cycle
+
+
+@dataclass(frozen=True)
+class PriceList:
+    """Prices of levels: per level the number of instances that pay for a vector access."""
+
+    levels: tuple[StorageLevel, ...]
+    paying: tuple[int, ...]
+    resources: tuple[Resource, ...]
+    quantum: int = 1
+
+    def boundaries(self, name: str, actions: Iterable[Action]) -> dict[int, BoundaryPrice]:
+        """Price of each boundary of a dataspace that is accessed so, by the level below it."""
+        energy: dict[int, list[PriceTerm]] = {}
+        loads: dict[int, list[LoadTerm]] = {}
+        for action in actions:
+            energy.setdefault(action.boundary, []).extend(self._energy(action, name))
+            loads.setdefault(action.boundary, []).extend(self._loads(action, name))
+        return {
+            boundary: BoundaryPrice(tuple(terms), tuple(loads[boundary]))
+            for boundary, terms in energy.items()
+        }
+
+    def _energy(self, action: Action, name: str) -> Iterator[PriceTerm]:
+        level = self.levels[action.level]
+        packing = level.packing_of(name)
+        paid = getattr(level.energy, action.name) * packing.accesses_per_block * self.paying[action.level]
+        if price := paid // self.quantum:
+            yield PriceTerm(price, int(action.multiplier), int(action.minus), packing.block_size)
+
+    def _loads(self, action: Action, name: str) -> Iterator[LoadTerm]:
+        for place, resource in enumerate(self.resources):
+            share = cycles_per_word(self.levels, resource, action, name)
+            if share:
+                yield LoadTerm(place, int(action.multiplier), int(action.minus), share)

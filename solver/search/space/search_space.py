@@ -1,0 +1,380 @@
+"""The search space of one Einsum on one architecture, before bypass and spatial choices are fixed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from model.architecture import Architecture, Fanout, StorageLevel
+from model.choices import keep_options
+from model.cost.prices import network_latency
+from model.mapspace import Mapspace, TemporalRules
+from model.problem import Problem
+from solver.search.arrays import BoolArray, IntArray
+from solver.search.space.dataspaces import DataspaceView, Tables, tables, view
+from solver.search.space.lattice import Lattice, Slot, Steps
+from solver.search.space.prices import Access, Resource, accesses, resources
+from solver.search.space.spatial import Factors, StageClass, StageTable, fanout_choices
+from solver.search.space.stages import StageRules
+from solver.search.space.windows import Unrolling, relevant_words, sliding_words
+from solver.search.stopping import Stop, Stopped, never
+
+EVERY_TILE = slice(None)
+
+MEMO_SIZE = 256
+"""Tables over the whole lattice that are remembered at a time, at most."""
+
+MEMO_BYTES = 1 << 28
+"""What they take together, at most (but for the four that are always remembered)."""
+
+TABLES_PER_DATASPACE = 8
+"""Tables over the whole lattice that are held for each dataspace, for the estimate of the memory."""
+
+WORKING_TABLES = 24
+"""Those that are held besides, at a time."""
+
+KeepMask = tuple[frozenset[int], ...]
+"""Per storage level (outermost first), the places of the dataspaces it keeps."""
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """What all subproblems share.
+
+    Levels are storage levels, outermost first. Stage l is what lies between the tile of level l and
+    the tile of level l + 1 (or the compute): the temporal loops of level l, then the fanouts below.
+    Dimensions of bound 1 are left out. Those in `coarse` have the tiles that their own steps make up. Where
+    there may be very many keep masks or spatial choices, `stop` is asked, and `Stopped` is raised.
+    """
+
+    mapspace: Mapspace
+    coarse: tuple[tuple[str, Steps], ...] = ()
+    stop: Stop = field(default=never, compare=False, repr=False)
+
+    @property
+    def problem(self) -> Problem:
+        """The Einsum."""
+        return self.mapspace.problem
+
+    @property
+    def architecture(self) -> Architecture:
+        """The hardware."""
+        return self.mapspace.architecture
+
+    @cached_property
+    def levels(self) -> tuple[StorageLevel, ...]:
+        """Storage levels, outermost first."""
+        return self.architecture.levels
+
+    @cached_property
+    def resources(self) -> tuple[Resource, ...]:
+        """All limited bandwidths."""
+        return resources(self.levels)
+
+    @cached_property
+    def latency(self) -> int:
+        """Cycles that the networks add."""
+        return network_latency(self.architecture)
+
+    @cached_property
+    def active(self) -> tuple[str, ...]:
+        """Dimensions with a bound above 1."""
+        return tuple(dim for dim in self.problem.dims if self.problem.bound[dim] > 1)
+
+    @cached_property
+    def lattice(self) -> Lattice:
+        """All vectors of tile extents."""
+        coarse = tuple((self.active.index(dim), steps) for dim, steps in self.coarse)
+        return Lattice(tuple(self.problem.bound[dim] for dim in self.active), coarse)
+
+    @property
+    def estimated_bytes(self) -> int:
+        """Memory that the tables of a search take, roughly, before any of them is made.
+
+        Words of 8 bytes, among them each vector's extents and their places; exponents of 1 byte, and as much
+        again where they are packed.
+        """
+        dims, words = len(self.active), TABLES_PER_DATASPACE * len(self.problem.dataspaces) + WORKING_TABLES
+        return self.lattice.size * (8 * (words + 2 * dims) + 2 * len(self.lattice.axes)) + MEMO_BYTES
+
+    @cached_property
+    def views(self) -> tuple[DataspaceView, ...]:
+        """The dataspaces over the active dimensions."""
+        return tuple(
+            view(space, place, self.problem, self.active)
+            for place, space in enumerate(self.problem.dataspaces)
+        )
+
+    @cached_property
+    def tables(self) -> tuple[Tables, ...]:
+        """Tile sizes and traffic of each dataspace over the lattice."""
+        return tuple(tables(space, self.lattice) for space in self.views)
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """The temporal factors each level may have."""
+        return tuple(self._slot(rules) for rules in self.mapspace.temporal)
+
+    def _slot(self, rules: TemporalRules) -> Slot:
+        allowed = []
+        for d, dim in enumerate(self.active):
+            own = [rule for rule in rules.factors if rule.dim == dim]
+            factors = self.lattice.divisors_of(d)
+            allowed.append(frozenset(f for f in factors if all(r.allows(f) for r in own)))
+        return Slot(self.lattice, tuple(allowed))
+
+    @cached_property
+    def excluded(self) -> bool:
+        """Whether a rule forbids the factor 1 of a dimension of bound 1, or leaves no factor at all."""
+        unit = set(self.problem.dims) - set(self.active)
+        rules = [rule for temporal in self.mapspace.temporal for rule in temporal.factors]
+        if any(rule.dim in unit and not rule.allows(1) for rule in rules):
+            return True
+        return any(not allowed for slot in self.slots for allowed in slot.allowed)
+
+    @cached_property
+    def fanouts_below(self) -> tuple[tuple[int, ...], ...]:
+        """Per level, places in ``architecture.fanouts`` of the fanouts between it and the next level."""
+        below: list[list[int]] = []
+        for node in self.architecture.nodes:
+            if isinstance(node, Fanout):
+                below[-1].append(sum(map(len, below)))
+            else:
+                below.append([])
+        return tuple(tuple(places) for places in below)
+
+    @cached_property
+    def stages(self) -> tuple[tuple[StageClass, ...], ...]:
+        """Per level, the classes of spatial choices below it."""
+        return tuple(self._stage(places) for places in self.fanouts_below)
+
+    @cached_property
+    def stage_tables(self) -> tuple[StageTable, ...]:
+        """The same as arrays."""
+        return tuple(StageTable(stage, self.lattice, len(self.views)) for stage in self.stages)
+
+    def _stage(self, places: Sequence[int]) -> tuple[StageClass, ...]:
+        fanouts = [self.architecture.fanouts[number] for number in places]
+        rules = [self.mapspace.spatial[number] for number in places]
+        options = [
+            fanout_choices(fanout, own, self.problem.dims, self.active, self.lattice.bounds)
+            for fanout, own in zip(fanouts, rules, strict=True)
+        ]
+        gated = any(level.gating_fanouts in places[1:] for level in self.levels)
+        return StageRules(self.lattice, self.views, gated).classes(fanouts, options, self.stop)
+
+    @cached_property
+    def reuse_classes(self) -> tuple[frozenset[int], ...]:
+        """Sets of dataspaces that one innermost loop can leave in place.
+
+        The innermost temporal loop above a boundary decides which dataspaces are reused there: those that it
+        does not index. Of sets within others only those count that loops along windows leave: such a loop may
+        cost less than one that leaves more in place.
+        """
+        signatures = {self.left_in_place(d) for d in range(len(self.active))}
+        maximal = {s for s in signatures if not any(s < other for other in signatures)}
+        sliding = {self.left_in_place(d) for d in self.window_dims}
+        return tuple(sorted(maximal | sliding, key=sorted)) or (frozenset(),)
+
+    def left_in_place(self, dim: int) -> frozenset[int]:
+        """Places of the dataspaces that a loop over `dim` leaves in place."""
+        return frozenset(view.place for view in self.views if dim in view.irrelevant)
+
+    def leading(self, members: frozenset[int]) -> tuple[int, ...]:
+        """Dimensions of the innermost loops that one of `reuse_classes` is about.
+
+        They leave `members` in place and nothing else, or less where no other class has just that.
+        """
+        signatures = [self.left_in_place(d) for d in range(len(self.active))]
+        classes = self.reuse_classes
+        return tuple(
+            d for d, own in enumerate(signatures) if own == members or (own < members and own not in classes)
+        )
+
+    @cached_property
+    def instances(self) -> tuple[int, ...]:
+        """Total instances of each level."""
+        return tuple(map(self.architecture.instances_above, self.architecture.storage_indices))
+
+    @cached_property
+    def _feasible(self) -> dict[tuple[int, frozenset[int]], IntArray]:
+        return {}
+
+    def feasible(self, level: int, kept: frozenset[int]) -> IntArray:
+        """Lattice indices of the tiles that fit into `level` when it keeps `kept`, ascending."""
+        if (level, kept) not in self._feasible:
+            self._feasible[level, kept] = self._fitting(level, kept)
+        return self._feasible[level, kept]
+
+    def _fitting(self, level: int, kept: frozenset[int]) -> IntArray:
+        within = self.within_capacity(level, kept)
+        if usable := self.levels[level].usable_words:
+            least = math.ceil(usable * self.levels[level].min_utilization)
+            within &= self._words(level, kept) >= least
+        return np.flatnonzero(within)
+
+    def within_capacity(
+        self, level: int, kept: frozenset[int], tiles: slice | IntArray = EVERY_TILE
+    ) -> BoolArray:
+        """Which tiles `level` can hold of `kept`; by default of all, shape (lattice size,)."""
+        usable = self.levels[level].usable_words
+        if usable is None:
+            return np.ones(self.lattice.size, dtype=np.bool_)[tiles]
+        within: BoolArray = self._words(level, kept, tiles) <= usable
+        return within
+
+    def _words(self, level: int, kept: frozenset[int], tiles: slice | IntArray = EVERY_TILE) -> IntArray:
+        """What each tile takes of a limited `level`."""
+        usable = self.levels[level].usable_words or 0
+        none = np.zeros(self.lattice.size, dtype=np.int64)[tiles]
+        return sum((self._size_words(v, self.levels[level], usable, tiles) for v in kept), none)
+
+    def _size_words(self, place: int, level: StorageLevel, usable: int, tiles: slice | IntArray) -> IntArray:
+        """What each tile takes of `level`; for those that do not fit, some number above `usable`."""
+        size = level.packing_of(self.views[place].name).size_per_value
+        words = self.tables[place].tile_words[tiles]
+        # The products of all values need not fit 64 bits.
+        return words if size == 1 else np.minimum(words, usable // size + 1) * size
+
+    def accesses(self, place: int, chain: Sequence[int]) -> Iterator[Access]:
+        """All accesses to a dataspace that the levels of `chain` keep."""
+        view = self.views[place]
+        return accesses(self.levels, view.name, view.read_write, chain)
+
+    def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
+        """Dataspaces whose tiles take room in `level`."""
+        return frozenset(v.place for v in self.views if level in self.chain(mask, v.place))
+
+    def reuses(self, place: int, level: int) -> bool:
+        """Whether dataspace `place` has temporal reuse at the boundary of `level` at all."""
+        return self.views[place].name not in self.levels[level].no_temporal_reuse
+
+    @cached_property
+    def window_dims(self) -> frozenset[int]:
+        """Active dimensions along which tiles of some dataspace overlap."""
+        return frozenset(d for view in self.views for d in view.window_dims)
+
+    def relevant_words(
+        self, place: int, level: int, unrolling: Unrolling, members: frozenset[int] | None = None
+    ) -> IntArray:
+        """Per lattice vector, least words that deliver the dataspace to `level` once, in all instances.
+
+        With `members` the innermost loop above is one of this reuse class, and moves the dataspace.
+        """
+        view, own = self.views[place], self.tables[place]
+        if not view.window_dims or not self.reuses(place, level):
+            return own.plain_words
+        leading = view.window_dims
+        if members is not None:
+            leading = leading.intersection(self.leading(members))
+        key = (place, unrolling, leading)
+        return self.memo(key, lambda: relevant_words(view, own, self.lattice, unrolling, leading))
+
+    def sliding_words(self, place: int, component: int, unrolling: Unrolling) -> IntArray:
+        """The same when it is known that tiles overlap in `component` only, whichever loop is innermost."""
+        view, own = self.views[place], self.tables[place]
+        key = (place, component, unrolling)
+        return self.memo(
+            key, lambda: sliding_words(view, own, self.lattice, component, unrolling, view.window_dims)
+        )
+
+    @cached_property
+    def _known(self) -> dict[object, IntArray]:
+        return {}
+
+    def memo(self, key: object, compute: Callable[[], IntArray]) -> IntArray:
+        """Compute a table once; the oldest ones are forgotten first."""
+        if key not in self._known:
+            if len(self._known) >= max(4, min(MEMO_SIZE, MEMO_BYTES // (8 * self.lattice.size))):
+                del self._known[next(iter(self._known))]
+            self._known[key] = compute()
+        return self._known[key]
+
+    @cached_property
+    def no_unrolling(self) -> Unrolling:
+        """The assumption on spatial factors that always holds."""
+        ones = (1,) * len(self.active)
+        return Unrolling(ones, ones)
+
+    def unrolling(self, stages: Sequence[Factors]) -> Unrolling:
+        """Spatial factors of the window dimensions above a level, given those of all stages above it."""
+        dims = range(len(self.active))
+        above = [math.prod(s[d] for s in stages) if d in self.window_dims else 1 for d in dims]
+        directly = [stages[-1][d] if d in self.window_dims else 1 for d in dims]
+        return Unrolling(tuple(above), tuple(directly))
+
+    def chain(self, mask: KeepMask, place: int) -> tuple[int, ...]:
+        """Levels that keep a dataspace, outermost first.
+
+        A level that does not coalesce it passes its stream on, so with nothing kept farther out it
+        counts as bypassing.
+        """
+        if mask not in self._known_chains:
+            self._known_chains[mask] = self.chains(mask)
+        return self._known_chains[mask][place]
+
+    @cached_property
+    def _known_chains(self) -> dict[KeepMask, tuple[tuple[int, ...], ...]]:
+        return {}
+
+    def _chain(self, mask: KeepMask, view: DataspaceView) -> tuple[int, ...]:
+        chain: list[int] = []
+        for level, kept in enumerate(mask):
+            if view.place in kept and (chain or view.name not in self.levels[level].no_coalesce):
+                chain.append(level)
+        return tuple(chain)
+
+    @cached_property
+    def keep_masks(self) -> tuple[KeepMask, ...]:
+        """All keep masks that the rules leave open, one of those with equal chains.
+
+        Every dataspace is kept somewhere.
+        """
+        masks: list[KeepMask] = [()]
+        for level in range(len(self.levels)):
+            options = _level_masks(self, level)
+            masks = [longer for mask in masks for longer in self._extended(mask, options)]
+        chains = {self.chains(mask): mask for mask in reversed(masks)}
+        return tuple(mask for own, mask in reversed(chains.items()) if all(own))
+
+    @property
+    def most_keep_masks(self) -> int:
+        """Choices of what each level keeps, before those are left out that keep nothing or cost the same."""
+        rules = enumerate(self.mapspace.keep)
+        return math.prod(len(keep_options(own, level, v.name)) for level, own in rules for v in self.views)
+
+    def _extended(self, mask: KeepMask, options: Sequence[frozenset[int]]) -> list[KeepMask]:
+        """What the keep masks of the levels so far may be with one more."""
+        if self.stop():
+            raise Stopped
+        longer = ((*mask, option) for option in options)
+        return [own for own in longer if _parallel_so_far(self, own)]
+
+    def chains(self, mask: KeepMask) -> tuple[tuple[int, ...], ...]:
+        """The chain of each dataspace."""
+        return tuple(self._chain(mask, view) for view in self.views)
+
+
+def _level_masks(space: SearchSpace, level: int) -> list[frozenset[int]]:
+    masks: list[frozenset[int]] = [frozenset()]
+    for own in space.views:
+        options = keep_options(space.mapspace.keep[level], level, own.name)
+        masks = [mask | {own.place} if keeps else mask for keeps in options for mask in masks]
+    return masks
+
+
+def _parallel_so_far(space: SearchSpace, mask: KeepMask) -> bool:
+    for group in space.mapspace.parallel:
+        counts = [
+            sum(v.place in mask[level] for level in group.levels if level < len(mask)) for v in space.views
+        ]
+        complete = max(group.levels) < len(mask)
+        if any(count > 1 for count in counts):
+            return False
+        if complete and not group.may_skip and any(count == 0 for count in counts):
+            return False
+    return True

@@ -1,0 +1,147 @@
+"""One keep mask and one class of spatial choices: prices are constants, only tiles and orders are open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+
+import numpy as np
+
+from model.cost.prices import level_cycles
+from solver.search.arrays import FloatArray, IntArray
+from solver.search.goal import SLACK, rounded_down
+from solver.search.space.prices import Action, Spread
+from solver.search.space.spatial import StageClass
+from solver.search.space.windows import Unrolling
+from solver.search.subproblems.subproblem import Subproblem
+
+
+@dataclass(frozen=True)
+class Combination(Subproblem):
+    """The mappings with one keep mask and one class of spatial choices per stage, whatever they cost.
+
+    ``spatial[l]`` belongs to the fanouts below level l.
+    """
+
+    spatial: tuple[StageClass, ...]
+    _: KW_ONLY
+
+    @cached_property
+    def above(self) -> tuple[int, ...]:
+        """Instances in use of each level, and of the compute."""
+        return tuple(
+            math.prod(s.units for s in self.spatial[:level]) for level in range(len(self.spatial) + 1)
+        )
+
+    def unused_above(self, place: int, level: int) -> int:
+        """Product of the spatial factors above `level` that do not index dataspace `place`."""
+        return math.prod(s.irrelevant[place] for s in self.spatial[:level])
+
+    def unrolls(self, outer: int, inner: int) -> bool:
+        """Whether any fanout between levels `outer` and `inner` is used."""
+        return self.above[outer] != self.above[inner]
+
+    def share(self, place: int, level: int) -> tuple[int, int]:
+        """What each instance of `level` gets of the words that deliver dataspace `place` once to all of them.
+
+        Numerator and denominator of that part.
+        """
+        return 1, self.above[level] // self.unused_above(place, level)
+
+    def unrollings(self, level: int) -> tuple[int, ...]:
+        """Lattice indices of the spatial factors below `level`, one of which is chosen."""
+        lattice = self.space.lattice
+        return tuple(dict.fromkeys(lattice.index(member.factors) for member in self.spatial[level].members))
+
+    def unrolling(self, level: int) -> Unrolling:
+        """Spatial factors of the window dimensions above `level` (not the outermost)."""
+        return self.space.unrolling([stage.windows for stage in self.spatial[:level]])
+
+    def feasible(self, level: int) -> IntArray:
+        """Lattice indices of the tiles that fit into `level`, and leave room for the fanouts above."""
+        tenants = self.space.tenants(self.mask, level)
+        stages = {place: stage for place, stage in enumerate(self.spatial[:level]) if stage.units > 1}
+        if not stages:
+            return self.space.feasible(level, tenants)
+        # Classes of two stages may have one key and different members.
+        key = ("feasible", level, tenants, *((place, stage.key) for place, stage in stages.items()))
+        fitting = self.space.feasible(level, tenants)
+        return self.space.memo(key, lambda: self._leaving_room(fitting, stages.values()))
+
+    def _leaving_room(self, tiles: IntArray, stages: Iterable[StageClass]) -> IntArray:
+        """Those of `tiles` that some spatial choice of each stage can multiply within the bounds."""
+        lattice = self.space.lattice
+        for stage in stages:
+            factors = {lattice.index(member.factors) for member in stage.members}
+            tiles = tiles[lattice.leaving_room(tiles, factors)]
+        return tiles
+
+    def spread(self, place: int) -> Spread:
+        """How the words of a dataspace spread."""
+        view = self.space.views[place]
+        partition = [int(self.space.tables[place].tile_words[-1])]
+        for stage in self.spatial[:-1]:
+            shared = stage.units // stage.irrelevant[place] if view.simple else 1
+            partition.append(partition[-1] // shared)
+        return Spread(tuple(stage.distinct[place] for stage in self.spatial), tuple(partition))
+
+    def actions(self, place: int) -> Iterator[Action]:
+        """All accesses to a dataspace."""
+        accesses = self.space.accesses(place, self.space.chain(self.mask, place))
+        return map(self.spread(place).action, accesses)
+
+    @cached_property
+    def base_loads(self) -> FloatArray:
+        """Load of each resource that the compute's own accesses cause, in cycles."""
+        loads: FloatArray = np.zeros((1, len(self.space.resources)))
+        for prices in self.prices:
+            if len(self.space.levels) in prices:
+                prices[len(self.space.levels)].add_loads(np.array([self.steps]), loads)
+        only: FloatArray = loads[0]
+        return only
+
+    @cached_property
+    def steps(self) -> int:
+        """Cycles of the compute: product of all temporal bounds."""
+        return self.space.problem.computes // self.above[-1]
+
+    @cached_property
+    def least_cycles(self) -> int:
+        """Cycles that every mapping takes at least, network latencies included."""
+        return self.cycles(self.base_loads)
+
+    def cycles_under(self, busiest: FloatArray) -> FloatArray:
+        """Least cycles under several loads of the busiest resource (cycles), no double above them."""
+        latency = rounded_down(self.space.latency)
+        # Each is rounded once: then it is not above the double of any number of cycles that it bounds.
+        return np.maximum(np.ceil(busiest * SLACK) + latency, float(self.least_cycles))
+
+    def model_cycles(self, delivered: Mapping[tuple[int, int], int]) -> int:
+        """Cycles by the plain cost model, at least.
+
+        Its doubles, and what they round up to, never fall while words rise.
+
+        Parameters
+        ----------
+        delivered
+            The fewest words that each (dataspace, level) is delivered, per instance.
+        """
+        moved: list[dict[str, list[int]]] = [{} for _ in self.space.levels]
+        for place, action in self._all_actions:
+            words = delivered.get((place, action.boundary), self.steps)
+            reads_and_writes = moved[action.level].setdefault(self.space.views[place].name, [0, 0])
+            counted = max(0, words * int(action.multiplier) - int(action.minus))
+            reads_and_writes[action.name != "read"] += counted
+        slowest = max(
+            level_cycles(level, self.steps, ((name, own[0], own[1]) for name, own in demands.items()))
+            for level, demands in zip(self.space.levels, moved, strict=True)
+        )
+        return slowest + self.space.latency
+
+    @cached_property
+    def _all_actions(self) -> tuple[tuple[int, Action], ...]:
+        """All accesses, each with its dataspace."""
+        places = range(len(self.space.views))
+        return tuple((place, action) for place in places for action in self.actions(place))

@@ -1,0 +1,206 @@
+"""Lower bounds on the load of one bandwidth, by the same dynamic program as for the energy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from model.cost.prices import level_cycles
+from solver.search.arrays import FloatArray, IntArray
+from solver.search.goal import UNLIMITED, Goal
+from solver.search.space.lattice import INFINITY
+from solver.search.space.prices import (
+    LARGEST_COST,
+    BoundaryPrice,
+    LoadTerm,
+    PriceTerm,
+    cycles_per_word,
+)
+from solver.search.subproblems.combination import Combination
+from solver.search.subproblems.energies import EnergySubproblem
+
+LARGEST_LOAD = INFINITY >> 2
+"""Parts of a cycle up to which loads are told apart."""
+
+MODEL_ROUNDING = 1 + Fraction(1, 10**12)
+"""Cycles by the cost model are doubles before they are rounded up, and err by far less than this."""
+
+PARTS = 4
+"""Parts that a word loads a bandwidth with, at least: floating-point sums of loads err by less."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSubproblem(Combination):
+    """The mappings of `origin`, priced by what they load a bandwidth with instead of by energy.
+
+    A load is counted in parts of a cycle, `scale` to the cycle. Without a `resource` nothing is loaded:
+    then all that matters is which mappings there are.
+    """
+
+    origin: EnergySubproblem
+    resource: int | None
+    scale: Fraction
+
+    @classmethod
+    def of(cls, origin: EnergySubproblem, resource: int | None, scale: Fraction) -> LoadSubproblem:
+        """The mappings of `origin`, priced by the load of `resource`."""
+        mask, spatial = origin.mask, origin.spatial
+        return cls(origin.space, mask, spatial, origin=origin, resource=resource, scale=scale)
+
+    @cached_property
+    def prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
+        """Per dataspace, the load of each of its boundaries."""
+        return tuple({b: self._loading(price) for b, price in own.items()} for own in self.origin.prices)
+
+    def _loading(self, price: BoundaryPrice) -> BoundaryPrice:
+        terms = [
+            PriceTerm(min(int(t.share * self.scale), LARGEST_COST), t.multiplier, t.minus, 1)
+            for t in price.loads
+            if t.resource == self.resource
+        ]
+        return BoundaryPrice(tuple(t for t in terms if t.price), price.loads)
+
+    @cached_property
+    def constant(self) -> int:
+        """What the compute's own accesses load the resource with."""
+        depth = len(self.space.levels)
+        return sum(own[depth].exact(self.steps) for own in self.prices if depth in own)
+
+    @cached_property
+    def most(self) -> int:
+        """Load that no mapping exceeds: each boundary gets a whole tile per iteration."""
+        return self.constant + sum(
+            price.exact(self._most_words(place, level))
+            for place, own in enumerate(self.prices)
+            for level, price in own.items()
+            if level < len(self.space.levels)
+        )
+
+    def _most_words(self, place: int, level: int) -> int:
+        """Words of a dataspace that one instance of `level` receives at most."""
+        tables, tenants = self.space.tables[place], self.space.tenants(self.mask, level)
+
+        def words() -> IntArray:
+            tiles = self.space.feasible(level, tenants)
+            traffic = tables.plain_words[tiles] * tables.irrelevant_tiles[tiles]
+            return np.array([traffic.max(initial=0)])
+
+        return -(-int(self.space.memo(("most words", place, level, tenants), words)[0]) // self.above[level])
+
+    def limit(self, goal: Goal, energy: int = 0) -> int:
+        """Least load of mappings that take `energy` or more and can no longer improve."""
+        return self._first_load_above(goal.cycles_limit(energy) - 1)
+
+    def idle(self, goal: Goal, energy: int = 0) -> bool:
+        """Whether the resource decides nothing: others take longer in any case, or all that may improve.
+
+        Bounds without any resource are never idle: they tell which mappings there are.
+        """
+        if self.resource is None:
+            return False
+        busy = self.least_cycles - self.space.latency
+        return self.most <= busy * self.scale or (
+            goal.cycles_limit(energy) < UNLIMITED and self.most < self.limit(goal, energy)
+        )
+
+    def loads_at(self, cost: int, loads: FloatArray) -> FloatArray:
+        """The loads, at least one of which is the cost: only the busiest one counts."""
+        return np.maximum(loads, float(cost / self.scale))
+
+    def costs(self, least: IntArray, constant: int, busiest: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """No energy, and cycles at least."""
+        loaded = (least.astype(np.float64) + float(constant)) / float(self.scale)
+        return np.zeros(len(least)), self.cycles_under(np.maximum(busiest, loaded))
+
+    def improves(self, goal: Goal, least: int, cycles: int) -> bool:
+        """Whether mappings may improve with the load `least` and `cycles`, or more."""
+        return least < self.limit(goal) and goal.improves(0, cycles)
+
+    def _first_load_above(self, cycles: int) -> int:
+        """Least load at which the cost model says more than `cycles`, or a little more if it may not."""
+        if cycles not in self._known_limits:
+            within = cycles - self.space.latency
+            self._known_limits[cycles] = self._largest_load(within) + 1
+        return self._known_limits[cycles]
+
+    def _largest_load(self, cycles: int) -> int:
+        """Load beyond which the cost model always says more than `cycles`."""
+        parts = math.floor(max(0, cycles) * self.scale * MODEL_ROUNDING)
+        unit = self._only_unit
+        if unit is None or parts >= LARGEST_LOAD:
+            return parts
+        words = parts // unit if cycles >= self.steps else 0
+        while words > 0 and self._cycles_of(words) > cycles:
+            words -= 1
+        return words * unit
+
+    @cached_property
+    def _known_limits(self) -> dict[int, int]:
+        return {}
+
+    @cached_property
+    def _demands(self) -> frozenset[tuple[int, bool]]:
+        """Dataspaces that load the resource, and whether by reads."""
+        if self.resource is None:
+            return frozenset()
+        space, resource = self.space, self.space.resources[self.resource]
+        return frozenset(
+            (view.place, action.name == "read")
+            for view in space.views
+            for action in self.actions(view.place)
+            if cycles_per_word(space.levels, resource, action, view.name)
+        )
+
+    @cached_property
+    def _only_unit(self) -> int | None:
+        """Parts per word where only one dataspace loads the resource, and those are whole."""
+        if len(self._demands) != 1:
+            return None
+        shares = {t.share * self.scale for t in load_terms(self.origin, self.resource)}
+        share = shares.pop()
+        return int(share) if not shares and share.denominator == 1 else None
+
+    def _cycles_of(self, words: int) -> int:
+        """Cycles by the plain cost model if the one dataspace reads or writes so many words.
+
+        The quotients there are doubles, which may come out a hair above the whole number that they are
+        in truth: a cycle more. They never fall while the words of one dataspace rise.
+        """
+        assert self.resource is not None  # something loads it
+        resource = self.space.resources[self.resource]
+        ((place, reads),) = self._demands
+        shared = resource.reads and resource.writes
+        bandwidth = resource.words_per_cycle
+        level = replace(
+            self.space.levels[resource.level],
+            read_bandwidth=bandwidth if resource.reads and not shared else None,
+            write_bandwidth=bandwidth if resource.writes and not shared else None,
+            shared_bandwidth=bandwidth if shared else None,
+        )
+        name = self.space.views[place].name
+        return level_cycles(level, self.steps, ((name, words, 0) if reads else (name, 0, words),))
+
+
+Searchable = EnergySubproblem | LoadSubproblem
+"""Combinations with a cost of which a goal knows from where on it cannot improve: these are branched."""
+
+
+def load_terms(sub: EnergySubproblem, resource: int | None) -> list[LoadTerm]:
+    """All that loads a resource."""
+    prices = (price for own in sub.prices for price in own.values())
+    return [term for price in prices for term in price.loads if term.resource == resource]
+
+
+def loaded(sub: EnergySubproblem, resource: int | None, goal: Goal, energy: int = 0) -> LoadSubproblem:
+    """`sub` priced by the load of a resource, as finely as is of use for mappings of `energy` or more."""
+    exact = Fraction(PARTS * math.lcm(*(term.share.denominator for term in load_terms(sub, resource))))
+    whole = LoadSubproblem.of(sub, resource, exact)
+    most = min(goal.cycles_limit(energy), math.ceil(whole.most / exact)) + 1
+    if most * exact < LARGEST_LOAD:
+        return whole
+    # Prices are rounded down then: bounds get weaker, and no mapping is lost.
+    return LoadSubproblem.of(sub, resource, Fraction(LARGEST_LOAD, 1 << most.bit_length()))

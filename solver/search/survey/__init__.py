@@ -1,0 +1,1 @@
+"""Bounds on many subproblems at a time."""

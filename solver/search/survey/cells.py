@@ -1,0 +1,133 @@
+"""Cells of similar combinations of spatial classes, where these are too many to look at one by one."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+
+from solver.search.arrays import FloatArray, IntArray
+from solver.search.space.grid import SpatialGrid
+from solver.search.stopping import Stop, Stopped
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Combinations of a grid, cell by cell.
+
+    Parameters
+    ----------
+    numbers
+        Places of the combinations in the grid, those of a cell one after the other.
+    starts
+        Where the cells begin, shape (cells,).
+    """
+
+    grid: SpatialGrid
+    numbers: IntArray
+    starts: IntArray
+
+    def __len__(self) -> int:
+        """Number of cells."""
+        return len(self.starts)
+
+    @property
+    def single(self) -> bool:
+        """Whether each combination is a cell of its own."""
+        return len(self.starts) == len(self.numbers)
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """Combinations of each cell."""
+        return np.diff(self.starts, append=len(self.numbers))
+
+    def parts(self, size: int, chosen: IntArray | None = None) -> Iterator[Part]:
+        """All cells, or some of them, in parts of about `size` combinations; one part if there are none."""
+        several = np.arange(len(self)) if chosen is None else chosen
+        starts = np.cumsum(self.sizes[several]) - self.sizes[several]
+        for some in np.split(np.arange(len(several)), np.flatnonzero(np.diff(starts // size)) + 1):
+            own = several[some]
+            numbers = self.numbers[ranges(self.starts[own], self.sizes[own])[1]]
+            yield Part(self.grid, numbers, starts[some] - starts[some[:1]], own)
+
+
+@dataclass(frozen=True)
+class Part(Cells):
+    """Some of several cells; ``places`` tells which of all."""
+
+    places: IntArray
+
+    @cached_property
+    def members(self) -> SpatialGrid:
+        """The grid of the combinations in them, in order."""
+        return self.grid.chosen(self.numbers)
+
+
+def ranges(starts: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray]:
+    """All numbers in several ranges, one range after the other: which range, and the number."""
+    skipped = starts - np.cumsum(sizes) + sizes
+    return np.repeat(np.arange(len(sizes)), sizes), np.repeat(skipped, sizes) + np.arange(sizes.sum())
+
+
+def alone(grid: SpatialGrid) -> Cells:
+    """Every combination in a cell of its own."""
+    numbers = np.arange(len(grid))
+    return Cells(grid, numbers, numbers)
+
+
+def parted(grid: SpatialGrid, most: int, stop: Stop) -> Cells:
+    """The combinations in at most so many cells: the largest one is parted, again and again.
+
+    Raises
+    ------
+    Stopped
+        As soon as `stop` answers True.
+    """
+    ticket = count()
+    found = [(-len(grid), next(ticket), np.arange(len(grid)))]
+    while len(found) < most and -found[0][0] > 1:
+        if stop():
+            raise Stopped
+        _, _, largest = heapq.heappop(found)
+        for half in halves(grid.chosen(largest)):
+            heapq.heappush(found, (-len(half), next(ticket), largest[half]))
+    members = [own for _, _, own in found]
+    starts = np.cumsum([0, *map(len, members[:-1])])
+    return Cells(grid, np.concatenate(members), starts)
+
+
+def halves(grid: SpatialGrid) -> tuple[IntArray, IntArray]:
+    """Places of the combinations in two parts of similar size, the members of which are more alike.
+
+    They are parted by what they differ in most: instances in use, or how often a dataspace is handed out to
+    several of them.
+    """
+    differ, feature, index = max(_features(grid), key=lambda own: own[0])
+    if differ == 1:
+        places = np.arange(len(grid))
+        return places[: len(grid) // 2], places[len(grid) // 2 :]
+    key = feature[index]
+    order = np.argsort(key, kind="stable")
+    cuts = np.flatnonzero(np.diff(key[order])) + 1
+    cut = cuts[np.argmin(np.abs(cuts - len(grid) / 2))]
+    return order[:cut], order[cut:]
+
+
+def _features(grid: SpatialGrid) -> Iterator[tuple[float, FloatArray, IntArray]]:
+    """Numbers that the prices of combinations depend on, above 0, stage by stage.
+
+    Yields
+    ------
+    differ, feature, index
+        By which factor they differ at the most, the numbers of all classes of a stage, and which of these the
+        combinations have.
+    """
+    for table, index in zip(grid.space.stage_tables, grid.choices, strict=True):
+        there = np.flatnonzero(np.bincount(index))
+        for feature in (table.units, *table.irrelevant, *table.distinct):
+            own = feature[there]
+            yield float(own.max() / own.min()), feature, index

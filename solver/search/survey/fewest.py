@@ -1,0 +1,112 @@
+"""The fewest words that deliver a dataspace once to all instances of a level, over the tiles that fit."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from solver.search.arrays import IntArray
+from solver.search.space.grid import SpatialGrid
+from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import Factors
+
+NO_TILE = np.iinfo(np.int64).max
+"""Stands for the words of no tile."""
+
+UNKNOWN = -1
+"""Stands for words that were not counted yet."""
+
+MOST_KNOWN = 1 << 23
+"""Numbers of words that are remembered, about."""
+
+Tenancy = tuple[int, frozenset[int]]
+"""A level, and the dataspaces that it keeps."""
+
+
+def fewest_words(space: SearchSpace, place: int, tenancy: Tenancy) -> IntArray:
+    """Fewest words whatever is unrolled above the level, shape (1,)."""
+    words = space.relevant_words(place, tenancy[0], space.no_unrolling)
+    least: IntArray = words[space.feasible(*tenancy)].min(keepdims=True)
+    return least
+
+
+class FewestBelow:
+    """Fewest words combination by combination: as instances have their own tiles, windows overlap less.
+
+    Tiles leave room for what is unrolled above, too.
+
+    Parameters
+    ----------
+    grid
+        All combinations: those that have the same classes outside of a level follow each other.
+    """
+
+    def __init__(self, grid: SpatialGrid) -> None:
+        self._grid = grid
+        self._space = grid.space
+        self._known: dict[tuple[int, Tenancy], IntArray] = {}
+
+    def words(self, numbers: IntArray, place: int, tenancy: Tenancy) -> IntArray:
+        """Fewest words of some combinations of the grid; `NO_TILE` where no tile fits."""
+        firsts, kinds = self._prefixes[tenancy[0]]
+        known = self._remembered((place, tenancy), len(firsts))
+        chosen = kinds[numbers]
+        asked = np.zeros(len(firsts), dtype=np.bool_)
+        asked[chosen] = True
+        missing = np.flatnonzero(asked & (known == UNKNOWN))
+        for some in _alike(self._windows(firsts[missing], place, tenancy[0])):
+            known[missing[some]] = self._least(firsts[missing[some]], place, tenancy)
+        words: IntArray = known[chosen]
+        return words
+
+    def _remembered(self, key: tuple[int, Tenancy], size: int) -> IntArray:
+        """What is known so far; of what was asked for long ago, much is forgotten."""
+        if key not in self._known:
+            while self._known and size + sum(map(len, self._known.values())) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[key] = np.full(size, UNKNOWN)
+        return self._known[key]
+
+    @cached_property
+    def _prefixes(self) -> tuple[tuple[IntArray, IntArray], ...]:
+        """Per level, where what is unrolled above it changes, and how often that was before a combination."""
+        starts = np.zeros(len(self._grid), dtype=np.bool_)
+        starts[:1] = True
+        found = [(np.flatnonzero(starts), np.cumsum(starts) - 1)]
+        for own in self._grid.choices:
+            starts[1:] |= np.diff(own) != 0
+            found.append((np.flatnonzero(starts), np.cumsum(starts) - 1))
+        return tuple(found)
+
+    def _windows(self, numbers: IntArray, place: int, level: int) -> IntArray:
+        """Numbers that tell how some combinations unroll a dataspace's windows above a level."""
+        codes = np.zeros(len(numbers), dtype=np.int64)
+        if self._space.views[place].window_dims:
+            for own, choice in zip(self._window_kinds[:level], self._grid.choices, strict=False):
+                _, codes = np.unique(codes * len(own) + own[choice[numbers]], return_inverse=True)
+        return codes
+
+    @cached_property
+    def _window_kinds(self) -> tuple[IntArray, ...]:
+        """Stage by stage, which classes unroll windows alike: a number per class."""
+        kinds: list[dict[Factors, int]] = [{} for _ in self._space.stages]
+        pairs = zip(kinds, self._space.stages, strict=True)
+        return tuple(np.array([own.setdefault(c.windows, len(own)) for c in stage]) for own, stage in pairs)
+
+    def _least(self, numbers: IntArray, place: int, tenancy: Tenancy) -> IntArray:
+        """Fewest words with what each combination unrolls above a level, windows all in the same way."""
+        space, (level, _) = self._space, tenancy
+        unrolling = space.unrolling([own.windows for own in self._grid.spatial(int(numbers[0]))[:level]])
+        tiles = space.feasible(*tenancy)
+        table = np.full(space.lattice.size, NO_TILE)
+        table[tiles] = space.relevant_words(place, level, unrolling)[tiles]
+        largest = space.lattice.size - 1 - self._grid.chosen(numbers).unrolled_above[level]
+        least: IntArray = space.lattice.least_of_divisors(table)[largest]
+        return least
+
+
+def _alike(codes: IntArray) -> list[IntArray]:
+    """Places of equal numbers together."""
+    order = np.argsort(codes, kind="stable")
+    return list(filter(len, np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)))

@@ -1,0 +1,50 @@
+"""What the bounds rule out: never the best mapping, however little an incumbent leaves."""
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from model.problem import Dataspace
+from solver.search import agenda, engine
+from solver.search.bounds import lattice_bounds as bounds
+from solver.search.bounds import leads
+from tests import strategies
+from tests.solver.search.holding import hold_search
+from tests.solver.search.unusual import fixed_mapspaces, unusual_einsum
+from tests.strategies import CONVOLUTIONS, convolution_2d
+
+Einsum = Callable[[Random], tuple[Dataspace, ...]]
+
+MANY = leads.MOST_PAIRS
+
+
+@pytest.mark.parametrize("einsums", [CONVOLUTIONS, (unusual_einsum, convolution_2d)])
+@pytest.mark.parametrize(
+    ("seed", "first_nodes", "most_pairs"),
+    [(3, 0, 16), (3, 200, MANY), *((n, 0, MANY) for n in (3, 11, 14, 16))],
+)
+def test_the_best_order_is_not_ruled_out(
+    einsums: tuple[Einsum, ...],
+    seed: int,
+    first_nodes: int,
+    most_pairs: int,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(strategies, "EINSUMS", einsums)
+    monkeypatch.setattr(engine, "FIRST_NODES", first_nodes)
+    for module in (bounds, leads):
+        monkeypatch.setattr(module, "MOST_PAIRS", most_pairs)
+    for mapspace in fixed_mapspaces(seed, 40, 3000):
+        hold_search(mapspace, monkeypatch)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_mapping_is_not_ruled_out_where_there_are_many_subproblems(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+):
+    """All subproblems are surveyed closely, or all but the first of each keep mask."""
+    monkeypatch.setattr(strategies, "EINSUMS", CONVOLUTIONS)
+    monkeypatch.setattr(agenda, *(("FIRST_LOOSELY", 0) if seed % 2 else ("FIRST_ALONE", 1)))
+    for mapspace in strategies.random_mapspaces(330 + seed, 10, 600):
+        hold_search(mapspace, monkeypatch)
