@@ -15,7 +15,7 @@ from solver.search.stopping import Stop
 from solver.search.subproblems.energies import EnergySubproblem
 from solver.search.subproblems.groups import SubproblemGroup
 from solver.search.subproblems.loads import Searchable, loaded
-from solver.search.subproblems.mixes import Cost
+from solver.search.subproblems.mixes import Cost, MixedSubproblem
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,11 @@ class Bounded:
     def least_cycles(self) -> int:
         """Bound on the cycles by the lattices."""
         return max(self.bounds.least_cycles, *(own.bounds.least_cycles for own in self.loads), 0)
+
+    def value_with(self, mixed: MixedSubproblem, total: int, goal: Goal) -> int:
+        """Bound on the objective if a weighted sum of costs is `total` or more."""
+        energy = self.bounds.least if goal.counts_energy else 0
+        return mixed.least_value(goal, total, energy, self.least_cycles)
 
     @property
     def left(self) -> Survivors:
@@ -171,7 +176,11 @@ def _narrowed(candidate: Bounded, goal: Goal, stop: Stop) -> Bounded | None:
         return candidate
     costs = [Cost(own.sub, limit) for own, limit in zip(several, limits, strict=True)]
     rooms = [own.least / limit for own, limit in zip(several, limits, strict=True)]
-    sifted = sift(costs, rooms.index(max(rooms)), candidate.left, bounds.sharp, stop)
+
+    def enough(mixed: MixedSubproblem, total: int) -> bool:
+        return goal.incumbent is not None and candidate.value_with(mixed, total, goal) >= goal.incumbent
+
+    sifted = sift(costs, rooms.index(max(rooms)), candidate.left, bounds.sharp, stop, enough)
     if sifted is None:
         return None
     left = sifted.within
@@ -183,6 +192,5 @@ def _narrowed(candidate: Bounded, goal: Goal, stop: Stop) -> Bounded | None:
     if bounds.empty or any(own.bounds.empty for own in loads):
         return None
     narrowed = replace(candidate, bounds=bounds, loads=loads, within=left)
-    energy = bounds.least if goal.counts_energy else 0
-    jointly = (mix.least_value(goal, total, energy, narrowed.least_cycles) for mix, total in sifted.sums)
+    jointly = (narrowed.value_with(mixed, total, goal) for mixed, total in sifted.sums)
     return replace(narrowed, jointly=max(candidate.jointly, *jointly))

@@ -54,10 +54,10 @@ ROUND = 16
 """Subproblems that are bounded at a time, against the same incumbent, however many workers there are."""
 
 FIRST_NODES = 200
-"""Nodes that are branched before a subproblem's bounds are sharpened, at most."""
+"""Nodes that are branched before bounds are sharpened, at most."""
 
-MOST_HALVINGS = 4
-"""How often these are halved at most, as they settle nothing."""
+MOST_VAIN, TRIED_ANEW = 8, 16
+"""Subproblems that this does not settle in a row, up to which it is tried; later only for every so many."""
 
 FIRST_SKELETONS = 10
 """Skeletons that are completed at once in the most promising subproblem so far."""
@@ -130,7 +130,7 @@ class Search:
         self._nodes, self._rounds, self._hints = 0, 0, 0
         self._turns = self.agenda.turns()
         self._latest: Coming | None = None
-        self._first_nodes = FIRST_NODES
+        self._begun, self._vain = 0, 0
 
     def run(self, capped: Callable[[], bool]) -> int | None:
         """Search to the end; return the proven bound, or a weaker one when stopped.
@@ -318,28 +318,36 @@ class Search:
 
     def _begin(self, candidate: Bounded) -> None:
         """Branch a little; if that is not enough, sharpen the bounds and queue the candidate again."""
+        self._begun += 1
+        # Where windows leave wide gaps, only sharp bounds settle anything.
+        left: Bounded | None = candidate
+        if self._vain < MOST_VAIN or self._begun % TRIED_ANEW == 0:
+            left = self._settled_soon(candidate)
+            self._vain = 0 if left is None else self._vain + 1
+        if left is None or self.stop():
+            return
+        sharp = tightened(left, self.goal, sharp=True, stop=self.stop)
+        if sharp is not None:
+            self._push(sharp.value(self.goal), sharp)
+
+    def _settled_soon(self, candidate: Bounded) -> Bounded | None:
+        """What is left of a candidate after a few nodes, and bounds of energy and loads where cycles count.
+
+        None if nothing is, or if it is back in the queue as another one is more promising.
+        """
         if self.goal.counts_cycles:
             few = min(FEW_NODES, self.options.branch_nodes)
             if (candidate.within is None and self._branch(candidate.bounds, few)) or self.stop():
-                return
+                return None
             narrowed = tightened(candidate, self.goal, sharp=False, stop=self.stop)
             if narrowed is None:
-                return
+                return None
             candidate, value = narrowed, narrowed.value(self.goal)
             if self._queue and value > self._queue[0][0]:
-                # Another one is more promising now.
                 self._push(value, candidate.without_loads())
-                return
-        first_nodes = min(self._first_nodes, self.options.branch_nodes)
-        enough = self._branch(candidate.bounds, first_nodes, candidate.loads)
-        # Where windows leave wide gaps, few nodes settle nothing: it is better to sharpen bounds at once.
-        doubled = min(2 * self._first_nodes, FIRST_NODES)
-        self._first_nodes = doubled if enough else max(self._first_nodes // 2, FIRST_NODES >> MOST_HALVINGS)
-        if enough or self.stop():
-            return
-        sharp = tightened(candidate, self.goal, sharp=True, stop=self.stop)
-        if sharp is not None:
-            self._push(sharp.value(self.goal), sharp)
+                return None
+        first_nodes = min(FIRST_NODES, self.options.branch_nodes)
+        return None if self._branch(candidate.bounds, first_nodes, candidate.loads) else candidate
 
     def _branch(
         self, bounds: LatticeBounds[Searchable], budget: int | None, loads: Sequence[LoadBounds] = ()

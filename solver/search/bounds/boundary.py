@@ -11,6 +11,7 @@ from solver.search.arrays import IntArray
 from solver.search.bounds.rows import Row, Waiting
 from solver.search.space.lattice import INFINITY
 from solver.search.space.prices import LARGEST_TOTAL, BoundaryPrice
+from solver.search.space.search_space import SearchSpace
 from solver.search.space.windows import Unrolling
 from solver.search.subproblems.subproblem import Subproblem
 
@@ -84,14 +85,23 @@ class Boundary:
         """Cost by which delivering `words` exceeds the least there can be, at most `INFINITY`."""
         return np.minimum(self.price.price(words) - self.once, INFINITY)
 
-    def unreused_words(self, tiles: IntArray, words: IntArray | None = None) -> IntArray:
+    def unreused_words(
+        self, tiles: IntArray, words: IntArray | None = None, level: int | None = None
+    ) -> IntArray:
         """Least words delivered per instance without reuse in the slot above.
 
-        `words` (default: the least) deliver the dataspace once, in all instances.
+        `words` (default: the least) deliver the dataspace once, in all instances. The tiles are those of
+        `level` (default: its own), with nothing but fanouts between.
         """
         irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
         once = self.relevant_words[tiles] if words is None else words
-        return ceil_div(once * irrelevant, self.sub.above[self.level])
+        unrolled = 1 if level is None else self.unused_below(level)
+        return ceil_div(once * irrelevant * unrolled, self.sub.above[self.level])
+
+    def unused_below(self, level: int) -> int:
+        """Product of the spatial factors between `level` and this one that do not index the dataspace."""
+        inner, outer = (self.sub.unused_above(self.place, own) for own in (self.level, level))
+        return inner // outer
 
     def reused(
         self, level: int, tiles: IntArray, runs: IntArray | None = None, words: IntArray | None = None
@@ -125,6 +135,31 @@ class Boundary:
         numerator, denominator = self.share
         more = times(self.relevant_words[tiles] - self.least_relevant, numerator) // denominator
         return np.minimum(self.price.increment(more), INFINITY)
+
+
+@dataclass(frozen=True)
+class Led:
+    """A loop inside of tiles that alone moves a dataspace: it leads its windows.
+
+    Parameters
+    ----------
+    dim, count
+        Its dimension and iterations.
+    moved
+        Lattice indices of what one iteration spans, as far as windows are concerned.
+    tiles
+        Those of the boundary's tiles inside: fanouts may lie between.
+    """
+
+    dim: int
+    count: int
+    moved: IntArray
+    tiles: IntArray
+
+
+def tiles_inside(space: SearchSpace, tiles: IntArray, dim: int, count: int) -> IntArray:
+    """The tiles inside of a loop over `dim` with `count` iterations that spans `tiles`."""
+    return tiles - space.lattice.index(tuple(count if d == dim else 1 for d in range(len(space.active))))
 
 
 @dataclass(frozen=True)
@@ -164,6 +199,17 @@ class Boundaries:
         found = (own for inner in self.by_level[level + 1 : row.innermost + 1] for own in inner)
         return [own for own in found if own.counts_in(frozenset((row.place,)))]
 
-    def same_tile(self, level: int, boundary: Boundary) -> bool:
-        """Whether no fanout lies between the tiles of `level` and of a boundary farther in."""
-        return not self.sub.unrolls(level, boundary.level)
+    def inward(self, level: int, boundary: Boundary) -> int | None:
+        """What leads from tiles of `level` to those of a boundary farther in, as for `Subproblem.inward`."""
+        return self.sub.inward(boundary.place, level, boundary.level)
+
+    def led(self, own: Waiting, level: int, tiles: IntArray) -> Led:
+        """The lead that a boundary waits with, inside of `tiles` of `level`, which tell about it."""
+        outside, inside = (
+            self.sub.inward(own.place, *pair) for pair in ((level, own.slot), (own.slot, own.level))
+        )
+        assert own.lead is not None  # otherwise it waits for one
+        assert outside is not None  # these tiles would not tell about it
+        assert inside is not None
+        moved = tiles_inside(self.sub.space, tiles - outside, own.lead, own.times)
+        return Led(own.lead, own.times, moved, moved - inside)

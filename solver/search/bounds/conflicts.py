@@ -16,7 +16,7 @@ from solver.search.arrays import IntArray
 from solver.search.bounds.boundary import Boundary
 from solver.search.bounds.leads import component_of
 from solver.search.bounds.rows import Waiting
-from solver.search.bounds.surcharges import Surcharges, led_surcharge
+from solver.search.bounds.surcharges import Surcharges
 from solver.search.space.lattice import INFINITY
 from solver.search.space.windows import NEVER
 
@@ -57,9 +57,10 @@ class Conflicts:
         """A conflict where one of the slot's loops leads, one of those that leave `members` in place."""
         slot, space = self.slot, self.slot.boundaries.sub.space
         boundary, charges = slot.boundaries.of(own), slot.charges(ended)
-        plain = space.tables[own.place].plain_words[slot.pairs.tiles]
+        plain = space.tables[own.place].plain_words[slot.tiles_of(boundary)]
         together = slot.beyond_least(boundary, plain) + charges
-        for lead in slot.pairs.leads(own.place, boundary.unrolling, space.leading(members)):
+        leading, inward = space.leading(members), slot.inward(boundary)
+        for lead in slot.pairs.leads(own.place, boundary.unrolling, inward, leading):
             straight = slot.beyond_least(boundary, lead.straight) + charges
             short = self._cut_short(lead.partners, lead.apart, ended)
             returning = slot.beyond_least(boundary, lead.returning) + short
@@ -75,7 +76,7 @@ class Conflicts:
         _, component = component_of(view, dim)
         apart, partners = view.apart(component), [d for d in component.dims if d != dim]
         charges, surcharge = slot.charges(ended), slot.waiting(own, frozenset())
-        straight = led_surcharge(boundary, pairs.tiles, dim, own.times, NEVER) + charges
+        straight = slot.led_surcharge(boundary, slot.led(own), NEVER) + charges
         returning = surcharge + self._cut_short(partners, apart, ended)
         more = np.maximum(np.minimum(straight, returning) - charges - surcharge, 0)
         within = pairs.moving(apart) & (pairs.loops(dim) == 1)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
+from solver.search.bounds.boundary import Led
 from solver.search.space.dataspaces import Component, DataspaceView
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.windows import ALWAYS, OFTEN, Returns, Unrolling, led_words
+from solver.search.space.windows import ALWAYS, OFTEN, Returns, Unrolling, led_words, meeting
 
 MOST_PAIRS = 1 << 20
 """Pairs of tiles that are looked at together, whether loops connect them or not."""
@@ -92,62 +93,79 @@ class SlotPairs:
             moving |= self.loops(d) > 1
         return moving
 
-    def alone(self, place: int) -> Iterator[tuple[int, int, BoolArray]]:
+    def alone(self, place: int, inward: int) -> Iterator[tuple[int, int, BoolArray]]:
         """Dimensions along which windows slide, iterations, and the pairs that only such a loop moves.
 
-        Pairs are left out to whose tiles no loop farther out can return: their words are known.
+        Pairs are left out to whose tiles no loop farther out can return: their words are known. These are
+        the tiles of the slot, less `inward`.
         """
         if len(self.targets) > MOST_LED_PAIRS:
             return
-        view = self.space.views[place]
-        steady = ((c, d) for c in view.components if c.sliding and c.steady for d in c.dims)
-        for component, d in steady:
+        view, boxes = self.space.views[place], self.space.tables[place].boxes
+        steady = [
+            (c, own, d)
+            for c, own in enumerate(view.components)
+            for d in own.dims
+            if own.sliding and own.steady
+        ]
+        for c, component, d in steady:
             move = self._move(component, d)
             only = ~self.moving(sorted(view.relevant - {d}))
-            only &= ~self._beyond(component, d, move, move)
+            only &= ~self._beyond(component, move, move, move < boxes[c][self.tiles - inward])
             for count in np.unique(self.loops(d)[only & (self.loops(d) > 1)]):
                 yield d, int(count), only & (self.loops(d) == count)
 
-    def returns_to(self, place: int, dim: int, count: int) -> Returns:
-        """Loops, here or farther out, that may return to the tiles of a lead inside of the slot.
-
-        The lead runs over `dim`, with `count` iterations, and nothing else moves the dataspace there.
-        """
-        view = self.space.views[place]
+    def returns_to(self, place: int, led: Led) -> Returns:
+        """Loops, here or farther out, that may return to the tiles of a lead inside of the slot."""
+        view, dim = self.space.views[place], led.dim
         c, component = component_of(view, dim)
-        tiles = tiles_inside(self.space, self.tiles, dim, count)
-        lead = self.space.lattice.extents[tiles, dim] * component.step(dim)
-        overlapping = lead < self.space.tables[place].boxes[c][tiles]
-        several = np.sum([self.loops(d) > 1 for d in component.dims], axis=0) > 1
-        here = np.ones_like(several, dtype=np.int64)
-        for d in component.dims:
-            jump = self._move(component, d) - lead
-            meets = several | (jump == 0) | overlapping & (jump == lead)
-            here = np.where(meets, here * self.loops(d), here)
-        again = np.where(self.loops(dim) > 1, self._move(component, dim), 0)
-        nowhere = self.moving(view.apart(component)) | self._beyond(component, dim, lead + again, lead)
+        lead = self.space.lattice.extents[led.moved, dim] * component.step(dim)
+        overlapping = lead < self.space.tables[place].boxes[c][led.tiles]
+        here = self._meeting(component, component.dims, lead, overlapping)
+        passed = lead + self._moved(component, component.dims)
+        nowhere = self.moving(view.apart(component)) | self._beyond(component, passed, lead, overlapping)
         every = math.prod(self.loops(d) for d in range(len(self.space.active)))
         return Returns(here, np.where(nowhere, 1, OFTEN), every)
 
-    def _beyond(self, component: Component, dim: int, passed: IntArray, lead: IntArray) -> BoolArray:
+    def _meeting(
+        self, component: Component, dims: Sequence[int], lead: IntArray, overlapping: BoolArray
+    ) -> IntArray:
+        """Iterations of this slot's loops over `dims` that may return to the tiles of a lead inside."""
+        found = meeting([self._moves(component, d) for d in dims], lead, overlapping)
+        pairs = zip(dims, found, strict=True)
+        return math.prod(
+            (np.where(meets, self.loops(d), 1) for d, meets in pairs), start=np.ones_like(self.targets)
+        )
+
+    def _moved(self, component: Component, dims: Iterable[int]) -> IntArray:
+        """How far one iteration of each of this slot's loops over `dims` moves the component in all."""
+        return sum((self._moves(component, d) for d in dims), np.zeros_like(self.targets))
+
+    def _moves(self, component: Component, dim: int) -> IntArray:
+        """How far this slot's loop over `dim` moves the component per iteration, 0 if there is none."""
+        return np.where(self.loops(dim) > 1, self._move(component, dim), 0)
+
+    def _beyond(
+        self, component: Component, passed: IntArray, lead: IntArray, overlapping: BoolArray
+    ) -> BoolArray:
         """Pairs after which no loop farther out can move as far as those so far, or a lead farther.
 
-        So far, only loops over `dim` have moved the component, by `passed` in all.
+        So far, loops have moved the component by `passed` in all. What overlaps is as for `meeting`.
         """
         lattice = self.space.lattice
-        others = [d for d in component.dims if d != dim]
-        beyond = ~self.moving(others)
-        room = np.zeros(len(self.targets), dtype=np.int64)
-        for d in others:
-            bound, step = lattice.bounds[d], component.step(d)
-            extents = lattice.extents[self.targets, d]
-            prime = lattice.least_prime(d)
-            beyond &= (extents == bound) | (bound // prime * step < passed)
-            room = room + (bound - extents) * step
-        extents = lattice.extents[self.targets, dim]
-        farther = extents * component.step(dim) - passed - room
-        beyond &= (extents == lattice.bounds[dim]) | (farther > lead)
-        return beyond
+        extents = {d: lattice.extents[self.targets, d] for d in component.dims}
+        # What loops over a dimension farther out may add up to, one iteration each.
+        room = {d: (lattice.bounds[d] - own) * component.step(d) for d, own in extents.items()}
+        # All of them are multiples of what their tiles are.
+        units = [np.where(room[d] > 0, own * component.step(d), 0) for d, own in extents.items()]
+        unit = np.maximum(np.gcd.reduce(units), 1)
+        between: BoolArray = (passed % unit > 0) & ~(overlapping & ((passed + lead) % unit == 0))
+        beyond = np.ones(len(self.targets), dtype=np.bool_)
+        for d, own in extents.items():
+            most = lattice.bounds[d] // lattice.least_prime(d) * component.step(d)
+            least = own * component.step(d) - sum(room[other] for other in room if other != d)
+            beyond &= (room[d] == 0) | (most < passed) | (least - passed > lead)
+        return beyond | between
 
     def leaving(self, members: frozenset[int]) -> BoolArray:
         """Pairs whose innermost loop may be one of those that a reuse class is about."""
@@ -167,33 +185,35 @@ class SlotPairs:
             settled |= moves
         return possible
 
-    def words(self, place: int, unrolling: Unrolling, leading: Sequence[int] | None = None) -> IntArray:
+    def words(
+        self, place: int, unrolling: Unrolling, inward: int = 0, leading: Sequence[int] | None = None
+    ) -> IntArray:
         """Least words of all deliveries of tiles that cover dataspace `place` once.
 
         It holds where a loop of this slot is the innermost one that moves the dataspace, over one of
-        the dimensions `leading` (None: any).
+        the dimensions `leading` (None: any). Its tiles are those of the slot, less `inward`.
         """
-        view, own = self.space.views[place], self.space.tables[place]
-        plain = own.plain_words[self.tiles]
+        view, own, tiles = self.space.views[place], self.space.tables[place], self.tiles - inward
+        plain = own.plain_words[tiles]
         words = plain
         for c, component in enumerate(view.components):
             if not component.sliding:
                 continue
-            least = self.space.sliding_words(place, c, unrolling)[self.tiles]
-            box = own.boxes[c][self.tiles]
+            least = self.space.sliding_words(place, c, unrolling)[tiles]
+            box = own.boxes[c][tiles]
             for d in (d for d in component.dims if leading is None or d in leading):
                 led = self._led(view, component, d, plain, box, least)
                 words = np.where(self._leads(view, d), np.minimum(words, led), words)
         return words
 
-    def leads(self, place: int, unrolling: Unrolling, leading: Sequence[int]) -> Iterator[Lead]:
+    def leads(self, place: int, unrolling: Unrolling, inward: int, leading: Sequence[int]) -> Iterator[Lead]:
         """Loops of this slot that may be the innermost one that moves the dataspace, by dimension.
 
         As for `words`. Nothing is known of loops that move windows in several ranks or both ways: they
         count as straight ones, of the least words there may be.
         """
-        view, own = self.space.views[place], self.space.tables[place]
-        plain = own.plain_words[self.tiles]
+        view, own, tiles = self.space.views[place], self.space.tables[place], self.tiles - inward
+        plain = own.plain_words[tiles]
         sliding = (
             (c, component, d)
             for c, component in enumerate(view.components)
@@ -201,15 +221,16 @@ class SlotPairs:
             if component.sliding and d in leading
         )
         for c, component, d in sliding:
-            least = self.space.sliding_words(place, c, unrolling)[self.tiles]
+            least = self.space.sliding_words(place, c, unrolling)[tiles]
             may_lead = self._leads(view, d)
             if not component.steady:
                 yield Lead((), (), least, may_lead, least, np.zeros_like(may_lead))
                 continue
-            box, move = own.boxes[c][self.tiles], self._move(component, d)
+            box, move = own.boxes[c][tiles], self._move(component, d)
             apart, partners = view.apart(component), [other for other in component.dims if other != d]
             away, returns = self.moving(apart), self.moving(partners)
-            outside = ~(away | self._beyond(component, d, move, move))
+            passed = self._moved(component, component.dims)
+            outside = ~(away | self._beyond(component, passed, move, move < box))
             some = self._led(view, component, d, plain, box, least)
             farther = Returns(farther=np.where(outside, OFTEN, 1))
             straight = led_words(plain, box, self.loops(d), move, farther, least)
@@ -256,45 +277,27 @@ class SlotPairs:
         Loops outside of the slot may, unless a loop of this slot moves the dataspace elsewhere.
         """
         lead = self._move(component, dim)
-        nowhere = self.moving(view.apart(component)) | self._beyond(component, dim, lead, lead)
-        here, others = np.ones_like(nowhere, dtype=np.int64), [d for d in component.dims if d != dim]
-        for d in others:
-            move = self._move(component, d)
-            continues = (lead < box) & (move == 2 * lead)
-            meets = (move == lead) | continues if len(others) == 1 else np.array(True)
-            here = np.where(meets, here * self.loops(d), here)
+        passed = self._moved(component, component.dims)
+        nowhere = self.moving(view.apart(component)) | self._beyond(component, passed, lead, lead < box)
+        others = [d for d in component.dims if d != dim]
+        here = self._meeting(component, others, lead, lead < box)
         every = math.prod(self.loops(d) for d in others)
         return Returns(here, np.where(nowhere, 1, OFTEN), every)
 
 
 def led_twice(
-    space: SearchSpace,
-    place: int,
-    dim: int,
-    count: int,
-    tiles: IntArray,
-    unrolling: Unrolling,
-    returns: Returns,
+    space: SearchSpace, place: int, led: Led, unrolling: Unrolling, returns: Returns
 ) -> tuple[IntArray, IntArray]:
-    """Words of all deliveries if a loop over `dim` leads: the least, and as few as `returns` leave.
-
-    That loop has `count` iterations and spans `tiles`; what it moves is the tile inside of it.
-    """
+    """Words of all deliveries if a loop leads: the least, and as few as `returns` leave."""
     view, own = space.views[place], space.tables[place]
-    c, component = component_of(view, dim)
-    tiles = tiles_inside(space, tiles, dim, count)
-    plain, box = own.plain_words[tiles], own.boxes[c][tiles]
-    move = space.lattice.extents[tiles, dim] * component.step(dim)
-    least = space.sliding_words(place, c, unrolling)[tiles]
-    fewest, words = (led_words(plain, box, count, move, often, least) for often in (ALWAYS, returns))
+    c, component = component_of(view, led.dim)
+    plain, box = own.plain_words[led.tiles], own.boxes[c][led.tiles]
+    move = space.lattice.extents[led.moved, led.dim] * component.step(led.dim)
+    least = space.sliding_words(place, c, unrolling)[led.tiles]
+    fewest, words = (led_words(plain, box, led.count, move, often, least) for often in (ALWAYS, returns))
     return np.minimum(fewest, plain), np.minimum(words, plain)
 
 
 def component_of(view: DataspaceView, dim: int) -> tuple[int, Component]:
     """The component of `dim`, and its number."""
     return next((c, component) for c, component in enumerate(view.components) if dim in component.dims)
-
-
-def tiles_inside(space: SearchSpace, tiles: IntArray, dim: int, count: int) -> IntArray:
-    """The tiles inside of a loop over `dim` with `count` iterations that spans `tiles`."""
-    return tiles - space.lattice.index(tuple(count if d == dim else 1 for d in range(len(space.active))))

@@ -10,13 +10,15 @@ class Waiting(NamedTuple):
     """A boundary whose windows may still overlap or not, as the loops farther out have it.
 
     Without a `lead` no loop has moved its tile so far, and the next one does. With one, only the loop
-    over that dimension has, with `times` iterations, and one farther out may return to its tiles.
+    over that dimension has, with `times` iterations in the slot of level `slot`, and one farther out may
+    return to its tiles.
     """
 
     place: int
     level: int
     lead: int | None = None
     times: int = 1
+    slot: int = 0
 
 
 @dataclass(frozen=True)

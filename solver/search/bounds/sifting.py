@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -23,8 +23,15 @@ class Sifted:
     sums: tuple[tuple[MixedSubproblem, int], ...]
 
 
-def sift(costs: Sequence[Cost], leading: int, within: Survivors, sharp: bool, stop: Stop) -> Sifted | None:
-    """Tiles out of `within` that several costs together leave; None if they leave no mapping.
+def sift(
+    costs: Sequence[Cost],
+    leading: int,
+    within: Survivors,
+    sharp: bool,
+    stop: Stop,
+    enough: Callable[[MixedSubproblem, int], bool],
+) -> Sifted | None:
+    """Tiles out of `within` that several costs together leave; None if they leave no mapping that improves.
 
     Parameters
     ----------
@@ -34,6 +41,8 @@ def sift(costs: Sequence[Cost], leading: int, within: Survivors, sharp: bool, st
         The number of the tightest one: the others are weighed beside it, one by one and together.
     sharp, stop
         As for `LatticeBounds`.
+    enough
+        Whether no mapping with at least such a weighted sum improves.
     """
     origin = costs[0].sub
     others = frozenset(range(len(costs))) - {leading}
@@ -48,7 +57,7 @@ def sift(costs: Sequence[Cost], leading: int, within: Survivors, sharp: bool, st
             origin.space, origin.mask, origin.spatial, mixed=tuple(costs), weights=weights
         )
         bounds = LatticeBounds(mixed, mixed.limit, sharp=sharp, stop=stop, within=within)
-        if bounds.empty:
+        if bounds.empty or enough(mixed, bounds.least):
             return None
         within = bounds.survivors
         sums.append((mixed, bounds.least))

@@ -149,7 +149,7 @@ class SlotStep:
 
     def _told_by_pairs(self, boundary: Boundary) -> bool:
         """Whether the loops of this slot tell what a boundary costs."""
-        return boundary.sliding and self.boundaries.same_tile(self.level + 1, boundary)
+        return boundary.sliding and self.boundaries.inward(self.level + 1, boundary) is not None
 
     def _outcomes(self, waiting: frozenset[Waiting]) -> list[tuple[frozenset[Waiting], BoolArray]]:
         """The pairs by what is left waiting outside of them."""
@@ -170,10 +170,11 @@ class SlotStep:
         slot, pairs = self._surcharges, self._surcharges.pairs
         rest = np.ones(len(pairs.tiles), dtype=np.bool_)
         if slot.waits_here(own):
-            still = pairs.only_over(()) if own.lead is not None else ~slot.moved(own.place)
+            still = slot.still_open(own)
             yield frozenset((own,)), rest & still
             rest = rest & ~still
-            for dim, count, those in pairs.alone(own.place) if own.lead is None else ():
-                yield frozenset((Waiting(own.place, own.level, dim, count),)), those
+            inward = slot.inward(self.boundaries.of(own))
+            for dim, count, those in pairs.alone(own.place, inward) if own.lead is None else ():
+                yield frozenset((own._replace(lead=dim, times=count, slot=self.level),)), those
                 rest = rest & ~those
         yield frozenset(), rest

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.bounds.boundary import Boundaries, Boundary
+from solver.search.bounds.boundary import Boundaries, Boundary, Led
 from solver.search.bounds.leads import SlotPairs, led_twice
 from solver.search.bounds.rows import Waiting
 from solver.search.space.lattice import INFINITY
@@ -46,7 +46,17 @@ class Surcharges:
 
     def waits_here(self, own: Waiting) -> bool:
         """Whether the loops of this slot tell what a boundary costs that waits."""
-        return self.boundaries.same_tile(self.level + 1, self.boundaries.of(own))
+        return self.boundaries.inward(self.level + 1, self.boundaries.of(own)) is not None
+
+    def tiles_of(self, boundary: Boundary) -> IntArray:
+        """Per pair, the tile of a boundary inside of the slot, as far as its windows are concerned."""
+        return self.pairs.tiles - self.inward(boundary)
+
+    def inward(self, boundary: Boundary) -> int:
+        """What leads from the tiles of this slot to those of a boundary inside that it tells about."""
+        inward = self.boundaries.inward(self.level + 1, boundary)
+        assert inward is not None  # this slot tells what it costs
+        return inward
 
     def moved(self, place: int) -> BoolArray:
         """Pairs with a loop that moves a dataspace."""
@@ -73,8 +83,31 @@ class Surcharges:
         if own.lead is None:
             return self._led_here(boundary, members)
         # A loop inside leads, and those of this slot may return to its tiles.
-        returns = self.pairs.returns_to(boundary.place, own.lead, own.times)
-        return led_surcharge(boundary, self.pairs.tiles, own.lead, own.times, returns)
+        return self.led_surcharge(boundary, self.led(own), self._returns(own))
+
+    def still_open(self, own: Waiting) -> BoolArray:
+        """Pairs whose loops leave it to those farther out what a boundary costs that waits."""
+        if own.lead is None:
+            return ~self.moved(own.place)
+        # Fanouts widen the tiles of an empty slot, which may rule returns out.
+        return self.pairs.only_over(()) & (np.asarray(self._returns(own).farther) > 1)
+
+    def _returns(self, own: Waiting) -> Returns:
+        if own not in self._known_returns:
+            self._known_returns[own] = self.pairs.returns_to(own.place, self.led(own))
+        return self._known_returns[own]
+
+    @cached_property
+    def _known_returns(self) -> dict[Waiting, Returns]:
+        return {}
+
+    def led(self, own: Waiting) -> Led:
+        """The lead inside of the slot that a boundary waits with."""
+        return self.boundaries.led(own, self.level + 1, self.pairs.tiles)
+
+    def led_surcharge(self, boundary: Boundary, led: Led, returns: Returns) -> IntArray:
+        """What a boundary costs beyond its least if a loop inside of the slot leads."""
+        return led_surcharge(boundary, self.level + 1, self.pairs.tiles, led, returns)
 
     def _led_here(self, boundary: Boundary, members: frozenset[int]) -> IntArray:
         """The surcharge if the innermost loop of this slot, if there is one, moves the tile.
@@ -82,15 +115,16 @@ class Surcharges:
         That loop is one of those that leave `members` in place, and it leads.
         """
         leading = self.boundaries.sub.space.leading(members)
-        words = self.pairs.words(boundary.place, boundary.unrolling, leading)
+        words = self.pairs.words(boundary.place, boundary.unrolling, self.inward(boundary), leading)
         # If no loop moves the tile the slot is empty, for its innermost loop would.
         unmoved = np.where(self.pairs.only_over(()), 0, INFINITY)
         return np.where(self.moved(boundary.place), self.beyond_least(boundary, words), unmoved)
 
     def beyond_least(self, boundary: Boundary, words: IntArray) -> IntArray:
         """What a boundary that slides costs beyond its least, if a tile's dataspace takes so many words."""
-        least = boundary.extra(boundary.unreused_words(self.inside))[self.columns]
-        exact = boundary.extra(boundary.unreused_words(self.pairs.tiles, words))
+        inside, level = self.inside - self.inward(boundary), self.level + 1
+        least = boundary.extra(boundary.unreused_words(inside, level=level))[self.columns]
+        exact = boundary.extra(boundary.unreused_words(self.tiles_of(boundary), words, level))
         surcharge: IntArray = np.maximum(exact - least, 0)
         return surcharge
 
@@ -98,11 +132,13 @@ class Surcharges:
         """What a reused boundary costs, beyond its surplus, if its reuse ends in this slot."""
         key = boundary.place, boundary.level
         if key not in self._ending:
-            words = self.pairs.words(boundary.place, boundary.unrolling)
+            inward = self.inward(boundary)
+            words = self.pairs.words(boundary.place, boundary.unrolling, inward)
             # Where no loop moves the tile, the first one of a slot farther out does.
-            words = np.where(self.moved(boundary.place), words, boundary.relevant_words[self.pairs.tiles])
+            unmoved = boundary.relevant_words[self.pairs.tiles - inward]
+            words = np.where(self.moved(boundary.place), words, unmoved)
             exact = boundary.reused(self.level, self.pairs.targets, words=words)
-            beyond = exact - boundary.surplus(self.inside)[self.columns]
+            beyond = exact - boundary.surplus(self.inside - inward)[self.columns]
             self._ending[key] = np.maximum(beyond, self.charges((boundary,)))
         return self._ending[key]
 
@@ -112,13 +148,9 @@ def charges(ended: Iterable[Boundary], level: int, tiles: IntArray) -> IntArray:
     return sum((own.reused(level, tiles) for own in ended), np.zeros(len(tiles), dtype=np.int64))
 
 
-def led_surcharge(boundary: Boundary, tiles: IntArray, dim: int, count: int, returns: Returns) -> IntArray:
-    """What a boundary costs beyond its least if a loop over `dim` leads.
-
-    The loop has `count` iterations and spans `tiles`.
-    """
-    sub = boundary.sub
-    words = led_twice(sub.space, boundary.place, dim, count, tiles, boundary.unrolling, returns)
-    least, exact = (boundary.extra(boundary.unreused_words(tiles, each)) for each in words)
+def led_surcharge(boundary: Boundary, level: int, tiles: IntArray, led: Led, returns: Returns) -> IntArray:
+    """What a boundary costs beyond its least if a loop leads inside of `tiles` of `level`."""
+    words = led_twice(boundary.sub.space, boundary.place, led, boundary.unrolling, returns)
+    least, exact = (boundary.extra(boundary.unreused_words(tiles, each, level)) for each in words)
     surcharge: IntArray = np.maximum(exact - least, 0)
     return surcharge

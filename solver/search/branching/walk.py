@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.bounds.boundary import Boundary, ceil_div
+from solver.search.bounds.boundary import Boundary, Led, ceil_div
 from solver.search.bounds.lattice_bounds import AnyBounds
-from solver.search.bounds.leads import component_of, tiles_inside
+from solver.search.bounds.leads import component_of
 from solver.search.bounds.rows import Row, Waiting
 from solver.search.bounds.surcharges import led_surcharge
 from solver.search.branching.node import Mover, Node, SlotMoves, loose_dims
@@ -19,7 +19,7 @@ from solver.search.space.lattice import INFINITY
 from solver.search.space.orders import Group, OrderClass
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageChoice
-from solver.search.space.windows import Returns, led_words
+from solver.search.space.windows import Returns, led_words, meeting
 
 
 @dataclass(frozen=True)
@@ -99,25 +99,29 @@ class Walk:
             self.leads[place, d] = known | (moved & (self.candidates.loops[:, d] > 1))
         self.alive[place] = alive & ~moved
 
-    def delivered(self, boundary: Boundary) -> IntArray:
-        """Words delivered per instance, a lower bound where windows slide, exact otherwise."""
+    def delivered(self, boundary: Boundary, inward: int = 0) -> IntArray:
+        """Words delivered per instance, a lower bound where windows slide, exact otherwise.
+
+        `inward` leads from the candidates to the tiles of a boundary farther in.
+        """
         place = boundary.place
-        tiles = self.candidates.tiles
+        tiles = self.candidates.tiles - inward
         tables = self.space.tables[place]
+        irrelevant = tables.irrelevant_tiles[tiles] * boundary.unused_below(self.node.level + 1)
         instances = boundary.sub.above[boundary.level]
         words = tables.plain_words[tiles]
         if not self.space.reuses(place, boundary.level):
-            return ceil_div(words * tables.irrelevant_tiles[tiles], instances)
+            return ceil_div(words * irrelevant, instances)
         for c, component in enumerate(self.space.views[place].components):
             if not component.sliding:
                 continue
             least = self.space.sliding_words(place, c, boundary.unrolling)[tiles]
-            carried = self._carried(place, c, least)
+            carried = self._carried(place, c, tiles, least)
             words = np.where(self.alive[place], np.minimum(words, carried), words)
             for d in (d for d in component.dims if self._leads_anywhere(place, d)):
-                led = self._led(place, c, self._lead(place, c, d), least)
+                led = self._led(place, c, self._lead(place, c, d), tiles, least)
                 words = np.where(self.leads[place, d], np.minimum(words, led), words)
-        return -(-(words * tables.irrelevant_tiles[tiles]) // (instances * self.runs[place]))
+        return -(-(words * irrelevant) // (instances * self.runs[place]))
 
     def _leads_anywhere(self, place: int, dim: int) -> bool:
         """Whether the loop over `dim` may be the innermost one that moves some candidate's tile."""
@@ -133,22 +137,22 @@ class Walk:
             self._known_leads[place, dim] = lead
         return self._known_leads[place, dim]
 
-    def _carried(self, place: int, c: int, least: IntArray) -> IntArray:
+    def _carried(self, place: int, c: int, tiles: IntArray, least: IntArray) -> IntArray:
         """Words when all loops of this slot leave the dataspace in place."""
         leads = self.node.leads[place]
         if leads is None:
             return least
-        words = self.space.tables[place].plain_words[self.candidates.tiles]
+        words = self.space.tables[place].plain_words[tiles]
         for lead in leads:
             if lead.component == c:
-                words = np.minimum(words, self._led(place, c, lead, least))
+                words = np.minimum(words, self._led(place, c, lead, tiles, least))
         return words
 
-    def _led(self, place: int, c: int, lead: Mover, least: IntArray) -> IntArray:
-        """Words of all deliveries when `lead` is the innermost loop that moves the dataspace."""
+    def _led(self, place: int, c: int, lead: Mover, tiles: IntArray, least: IntArray) -> IntArray:
+        """Words of all deliveries of `tiles` when `lead` is the innermost loop that moves the dataspace."""
         if lead.move is None or lead.returns is None:
             return least
-        tables, tiles = self.space.tables[place], self.candidates.tiles
+        tables = self.space.tables[place]
         plain, box = tables.plain_words[tiles], tables.boxes[c][tiles]
         return led_words(plain, box, lead.count, lead.move, lead.returns, least)
 
@@ -204,22 +208,18 @@ class Walk:
         slot's iterations, `inside` are those of the lead and of loops inside of it.
         """
         loops, apart = self.candidates.loops, view.apart(component)
-        moved, here = lead.copy(), np.ones(len(lead), dtype=np.int64)
-        several = (loops[:, list(others)] > 1).sum(axis=1) > 1
-        for d in others:
-            move = self._move(component, d)
-            meets = several | (move == lead) | overlapping & (move == 2 * lead)
+        here = np.ones(len(lead), dtype=np.int64)
+        moves = [np.where(loops[:, d] > 1, self._move(component, d), 0) for d in others]
+        for d, meets in zip(others, meeting(moves, lead, overlapping), strict=True):
             here *= np.where(meets & ~self._apart_inside(view, apart, d), loops[:, d], 1)
-            moved += np.where(loops[:, d] > 1, move, 0)
+        moved = sum(moves, lead)
         farther = np.ones(len(lead), dtype=np.int64)
-        for moves in self.node.moves_outside(view, component):
-            for number, (own, count) in enumerate(moves):
-                jumps = [
-                    own - summed - moved for summed in _subset_sums(moves[:number] + moves[number + 1 :])
-                ]
+        for slot in self.node.moves_outside(view, component):
+            for number, (own, count) in enumerate(slot):
+                jumps = [own - summed - moved for summed in _subset_sums(slot[:number] + slot[number + 1 :])]
                 meets = np.any([(jump == 0) | overlapping & (jump == lead) for jump in jumps], axis=0)
                 farther *= np.where(meets, count, 1)
-            moved = moved + sum(move for move, _ in moves)
+            moved = moved + sum(move for move, _ in slot)
         reached = self._product(apart) == 1
         # Where other loops than `inside` counts leave the window in place, nothing asks for its returns.
         between = np.maximum(loops.prod(axis=1) // inside, 1)
@@ -259,29 +259,31 @@ class Walk:
         """What a boundary costs whose dataspace stays in place inside of the candidates' tiles."""
         tiles = self.candidates.tiles
         cost = boundary.reused(level, tiles, self.runs[boundary.place])
-        if boundary.sliding and bounds.boundaries.same_tile(level, boundary):
-            exact = boundary.extra(self.delivered(boundary)) - boundary.surplus(tiles)
+        inward = bounds.boundaries.inward(level, boundary)
+        if boundary.sliding and inward is not None:
+            exact = boundary.extra(self.delivered(boundary, inward)) - boundary.surplus(tiles - inward)
             cost = np.maximum(cost, exact)
         return cost
 
     def _slid(self, bounds: AnyBounds, level: int, own: Waiting) -> IntArray | int:
         """What a boundary inside costs beyond its least, whose tile no loop inside moves."""
         boundary, tiles = bounds.boundaries.of(own), self.candidates.tiles
-        if not bounds.boundaries.same_tile(level, boundary):
+        inward = bounds.boundaries.inward(level, boundary)
+        if inward is None:
             return 0
         if own.lead is not None:
-            return led_surcharge(boundary, tiles, own.lead, own.times, self._returns_to(own, own.lead))
-        least = boundary.extra(boundary.unreused_words(tiles))
-        surcharge: IntArray = np.maximum(boundary.extra(self.delivered(boundary)) - least, 0)
+            led = bounds.boundaries.led(own, level, tiles)
+            return led_surcharge(boundary, level, tiles, led, self._returns_to(own.place, led))
+        least = boundary.extra(boundary.unreused_words(tiles - inward, level=level))
+        surcharge: IntArray = np.maximum(boundary.extra(self.delivered(boundary, inward)) - least, 0)
         return surcharge
 
-    def _returns_to(self, own: Waiting, dim: int) -> Returns:
-        """Loops that may be compared with an overlapping tile of a lead inside over `dim`."""
-        view, lattice = self.space.views[own.place], self.space.lattice
-        c, component = component_of(view, dim)
-        inside = tiles_inside(self.space, self.candidates.tiles, dim, own.times)
-        lead = lattice.extents[inside, dim] * component.step(dim)
-        overlapping = lead < self.space.tables[own.place].boxes[c][inside]
+    def _returns_to(self, place: int, led: Led) -> Returns:
+        """Loops that may be compared with an overlapping tile of a lead inside."""
+        view = self.space.views[place]
+        c, component = component_of(view, led.dim)
+        lead = self.space.lattice.extents[led.moved, led.dim] * component.step(led.dim)
+        overlapping = lead < self.space.tables[place].boxes[c][led.tiles]
         return self._returning(view, component, lead, overlapping, component.dims, 1)
 
     def _stays(self, place: int) -> BoolArray:

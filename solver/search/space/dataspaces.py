@@ -40,6 +40,11 @@ class Component:
         return len(self.dims) > 1
 
     @property
+    def partitions(self) -> bool:
+        """Whether one dimension alone indexes one rank, with coefficient 1: tiles are a partition of it."""
+        return len(self.dims) == 1 and len(self.ranks) == 1 and abs(self.ranks[0][0][1]) == 1
+
+    @property
     def turns(self) -> bool:
         """Whether its dimensions move a rank in both directions."""
         return any(min(c for _, c in rank) * max(c for _, c in rank) < 0 for rank in self.ranks)
@@ -104,6 +109,11 @@ class DataspaceView:
         """Dimensions along which neighbouring tiles can overlap."""
         return frozenset(d for c in self.components if c.sliding for d in c.dims)
 
+    @cached_property
+    def strided(self) -> frozenset[int]:
+        """Dimensions whose tiles do not overlap, but leave gaps."""
+        return frozenset(d for c in self.components if not (c.sliding or c.partitions) for d in c.dims)
+
     def apart(self, component: Component) -> tuple[int, ...]:
         """Dimensions along which the dataspace only ever moves away, in other ranks than a component's.
 
@@ -134,7 +144,7 @@ def view(space: Dataspace, place: int, problem: Problem, active: Sequence[str]) 
     relevant = frozenset(d for rank in ranks for d, _ in rank)
     bounds = [problem.bound[dim] for dim in active]
     components = tuple(_component(group, bounds) for group in _connected(ranks))
-    simple = all(len(c.dims) == 1 and len(c.ranks) == 1 and abs(c.ranks[0][0][1]) == 1 for c in components)
+    simple = all(c.partitions for c in components)
     everything = frozenset(range(len(active)))
     return DataspaceView(
         space.name, place, space.read_write, relevant, everything - relevant, components, simple

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import combinations
 
 import numpy as np
 
@@ -158,6 +159,26 @@ class Returns:
 
 
 NEVER, ALWAYS = Returns(), Returns(farther=OFTEN)
+
+
+def meeting(moves: Sequence[IntArray], lead: IntArray | int, overlapping: BoolArray) -> Iterator[BoolArray]:
+    """Which of the loops of one slot may meet a tile of a lead's again, whatever their order.
+
+    Such a loop moves by what the loops inside of it add up to, or by the lead's movement more if tiles
+    overlap.
+
+    Parameters
+    ----------
+    moves
+        How far each of them moves the window per iteration, 0 where there is no such loop.
+    lead, overlapping
+        How far the lead inside of all of them does, and whether that is less than a tile.
+    """
+    for number, move in enumerate(moves):
+        others = [own for place, own in enumerate(moves) if place != number]
+        jumps = [move - lead - sum(inside) for n in range(len(moves)) for inside in combinations(others, n)]
+        meets = [(jump == 0) | overlapping & (jump == lead) for jump in jumps]
+        yield np.logical_or.reduce(meets) & (move > 0)
 
 
 def led_words(

@@ -43,6 +43,20 @@ class Combination(Subproblem):
         """Whether any fanout between levels `outer` and `inner` is used."""
         return self.above[outer] != self.above[inner]
 
+    def inward(self, place: int, outer: int, inner: int) -> int | None:
+        """What leads from tiles of level `outer` to those of `inner` where only fanouts lie between.
+
+        Lattice indices get less by so much, as far as windows of dataspace `place` are concerned. None if
+        members of a class differ in it.
+        """
+        view, stages = self.space.views[place], self.spatial[outer:inner]
+        members = (member for stage in stages for member in stage.members)
+        if any(member.factors[d] > 1 for member in members for d in view.strided):
+            return None
+        dims = range(len(self.space.active))
+        windows = ((own.windows[d] if d in view.window_dims else 1 for d in dims) for own in stages)
+        return sum(self.space.lattice.index(tuple(own)) for own in windows)
+
     def share(self, place: int, level: int) -> tuple[int, int]:
         """What each instance of `level` gets of the words that deliver dataspace `place` once to all of them.
 

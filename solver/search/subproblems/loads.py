@@ -96,16 +96,18 @@ class LoadSubproblem(Combination):
         return self._first_load_above(goal.cycles_limit(energy) - 1)
 
     def idle(self, goal: Goal, energy: int = 0) -> bool:
-        """Whether the resource decides nothing: others take longer in any case, or all that may improve.
+        """Whether the resource decides nothing: others take longer in any case.
 
-        Bounds without any resource are never idle: they tell which mappings there are.
+        Where only cycles count, it is enough that all mappings may improve. Bounds without any resource are
+        never idle: they tell which mappings there are.
         """
         if self.resource is None:
             return False
         busy = self.least_cycles - self.space.latency
-        return self.most <= busy * self.scale or (
-            goal.cycles_limit(energy) < UNLIMITED and self.most < self.limit(goal, energy)
-        )
+        if self.most <= busy * self.scale:
+            return True
+        limited = goal.cycles_limit(energy) < UNLIMITED and not goal.counts_energy
+        return limited and self.most < self.limit(goal, energy)
 
     def loads_at(self, cost: int, loads: FloatArray) -> FloatArray:
         """The loads, at least one of which is the cost: only the busiest one counts."""

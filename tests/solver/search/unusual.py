@@ -168,22 +168,40 @@ def fixed_mapspaces(seed: int, count: int, max_mappings: int) -> list[Mapspace]:
     return _drawn(_fixed_mapspace, seed, count, max_mappings)
 
 
-def _fixed_mapspace(random: Random) -> Mapspace:
+def unrolled_mapspaces(seed: int, count: int, max_mappings: int) -> list[Mapspace]:
+    """The same with fanouts between most levels, which unroll what they can."""
+
+    def draw(random: Random) -> Mapspace:
+        return _fixed_mapspace(random, (1, 2, 4, 6, 6, 8, 12), random.randint(1, 3), unrolled=0.6)
+
+    return _drawn(draw, seed, count, max_mappings)
+
+
+def _fixed_mapspace(
+    random: Random,
+    bounds: Sequence[int] = (1, 2, 2, 3, 3, 4, 5, 6),
+    fanouts: int = 0,
+    unrolled: float = 0.4,
+) -> Mapspace:
     """Levels that hold everything they keep: few or one dataspace each, with bandwidths now and then."""
     spaces = random.choice(strategies.EINSUMS)(random)
     dims = tuple(sorted({dim for space in spaces for dim in space.dims}))
-    problem = Problem("fixed", dims, tuple(random.choice((1, 2, 2, 3, 3, 4, 5, 6)) for _ in dims), spaces)
+    problem = Problem("fixed", dims, tuple(random.choice(bounds) for _ in dims), spaces)
     names = [space.name for space in spaces]
     tenants = [frozenset((name,)) for name in random.sample(names, len(names)) if random.random() < 0.8]
     if random.random() < 0.4:
         tenants.insert(0, frozenset(name for name in names if random.random() < 0.7))
     levels = [_priced_level(random, f"level{number}") for number in range(len(tenants))]
     nodes: list[StorageLevel | Fanout] = [strategies._dram(random, problem), *levels]
-    if random.random() < 0.3:
-        nodes.insert(random.randint(1, len(nodes)), Fanout("array", random.choice((2, 3, 4))))
+    for number in range(fanouts or random.random() < 0.3):
+        nodes.insert(random.randint(1, len(nodes)), Fanout(f"array{number}", random.choice((2, 3, 4))))
     architecture = Architecture("fixed", tuple(nodes), Compute("mac", energy=1))
     return _with_fixed_factors(
-        random, problem, architecture, tuple(KeepRules(own, frozenset(names) - own) for own in tenants)
+        random,
+        problem,
+        architecture,
+        tuple(KeepRules(own, frozenset(names) - own) for own in tenants),
+        unrolled,
     )
 
 
@@ -198,7 +216,11 @@ def _priced_level(random: Random, name: str) -> StorageLevel:
 
 
 def _with_fixed_factors(
-    random: Random, problem: Problem, architecture: Architecture, keep: tuple[KeepRules, ...]
+    random: Random,
+    problem: Problem,
+    architecture: Architecture,
+    keep: tuple[KeepRules, ...],
+    unrolled: float,
 ) -> Mapspace:
     """The mapspace of one way to split the bounds; the order of a level's loops is ruled now and then."""
     levels, fanouts = len(architecture.levels), architecture.fanouts
@@ -211,7 +233,7 @@ def _with_fixed_factors(
         left = bound
         for own, fanout in zip(spatial, fanouts, strict=True):
             fits = [n for n in divisors(left) if math.prod(own) * n <= fanout.mesh_x]
-            own[d] = random.choice(fits) if random.random() < 0.4 else 1
+            own[d] = random.choice(fits) if random.random() < unrolled else 1
             left //= own[d]
         for prime in (p for p, times in prime_factors(left) for _ in range(times)):
             temporal[random.choices(range(levels), shares)[0]][d] *= prime

@@ -11,7 +11,12 @@ from solver.search.bounds import lattice_bounds as bounds
 from solver.search.bounds import leads
 from tests import strategies
 from tests.solver.search.holding import hold_search
-from tests.solver.search.unusual import fixed_mapspaces, unusual_einsum
+from tests.solver.search.unusual import (
+    fixed_mapspaces,
+    unrolled_mapspaces,
+    unusual_einsum,
+    windows_anywhere,
+)
 from tests.strategies import CONVOLUTIONS, convolution_2d
 
 Einsum = Callable[[Random], tuple[Dataspace, ...]]
@@ -47,4 +52,16 @@ def test_the_best_mapping_is_not_ruled_out_where_there_are_many_subproblems(
     monkeypatch.setattr(strategies, "EINSUMS", CONVOLUTIONS)
     monkeypatch.setattr(agenda, *(("FIRST_LOOSELY", 0) if seed % 2 else ("FIRST_ALONE", 1)))
     for mapspace in strategies.random_mapspaces(330 + seed, 10, 600):
+        hold_search(mapspace, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("einsums", "seed"), [(CONVOLUTIONS, 1), ((windows_anywhere,), 3), ((windows_anywhere,), 7)]
+)
+def test_the_best_order_is_not_ruled_out_where_fanouts_unroll_windows(
+    einsums: tuple[Einsum, ...], seed: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(strategies, "EINSUMS", einsums)
+    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    for mapspace in unrolled_mapspaces(seed, 15, 500):
         hold_search(mapspace, monkeypatch)

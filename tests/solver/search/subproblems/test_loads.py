@@ -243,7 +243,7 @@ def test_what_is_below_all_limits_survives_their_sums(sharp: bool):
         loads = [loaded(sub, number, goal) for number in range(len(resources(sub.space.levels)))]
         costs = [Cost(sub, evaluation.energy + 1), *(Cost(own, own.limit(goal)) for own in loads)]
         within = tuple(sub.feasible(level) for level in range(1, len(sub.space.levels)))
-        sifted = sift(costs, random.randrange(len(costs)), within, sharp, never)
+        sifted = sift(costs, random.randrange(len(costs)), within, sharp, never, lambda *_: False)
         assert sifted is not None
         left = sifted.within
         assert all(tile in own for tile, own in zip(tiles[1:], left, strict=True))
