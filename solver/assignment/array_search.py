@@ -17,8 +17,8 @@ from model.network import (
     price,
 )
 from solver.assignment.assigner import assign
-from solver.assignment.clock import Clock
 from solver.assignment.result import AssignOptions, AssignResult
+from solver.clock import Clock
 from solver.result import Status, StopCallback, Termination
 
 TOTAL, LAYERS, METHODS = CRITERIA = ("total", "layers", "methods")
