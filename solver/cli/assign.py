@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.cascade import Network as Searches
+from model.objective import ADDITIVE
 from model.spec.reader import parse_assignments
 from model.spec.source import SpecError
-from solver.cli.assign_arguments import ADDITIVE, CRITERIA, PICTURES
+from solver.cli.assign_arguments import CRITERIA, PICTURES
 from solver.cli.interrupt import interruptible
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from model.objective import ADDITIVE, OBJECTIVES
 from solver.cli.network_arguments import add_searches
 from solver.cli.options import (
     Commands,
@@ -15,10 +16,8 @@ from solver.cli.options import (
     file_path,
     positive,
 )
-from solver.result import OBJECTIVES
 
 CRITERIA = ("total", "layers", "methods")
-ADDITIVE = ("energy", "latency")
 PICTURES = (".png", ".svg", ".pdf")
 DOT = (".dot", ".gv")
 

@@ -8,8 +8,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from model.objective import OBJECTIVES
 from model.spec.limits import Limits
-from solver.result import OBJECTIVES, Options, Status
+from solver.result import Options, Status
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]

@@ -157,7 +157,7 @@ class SharedSearch:
         Parameters
         ----------
         objectives
-            Names out of `solver.result.OBJECTIVES`.
+            Names out of `model.objective.OBJECTIVES`.
         caps
             The most that the mapping may cost.
         known
