@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from typing import Literal, assert_never
 
 from model.numbers import EXACT
 from model.source_ref import SourceRef
 
 MAX_ENERGY_DIGITS = 12
+
+Bandwidth = Literal["read_bandwidth", "write_bandwidth", "shared_bandwidth"]
+BANDWIDTHS: tuple[Bandwidth, ...] = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,30 @@ class StorageLevel:
         if self.size_words is None:
             return None
         return math.floor(self.size_words / self.multiple_buffering)
+
+    def bandwidth(self, kind: Bandwidth) -> Fraction | None:
+        """Return one of the bandwidths, in words per cycle; None when unlimited."""
+        match kind:
+            case "read_bandwidth":
+                return self.read_bandwidth
+            case "write_bandwidth":
+                return self.write_bandwidth
+            case "shared_bandwidth":
+                return self.shared_bandwidth
+            case _:
+                assert_never(kind)
+
+    def with_bandwidth(self, kind: Bandwidth, rate: Fraction | None) -> StorageLevel:
+        """Return the level with one of its bandwidths changed."""
+        match kind:
+            case "read_bandwidth":
+                return replace(self, read_bandwidth=rate)
+            case "write_bandwidth":
+                return replace(self, write_bandwidth=rate)
+            case "shared_bandwidth":
+                return replace(self, shared_bandwidth=rate)
+            case _:
+                assert_never(kind)
 
     def scale(self, dataspace: str) -> Fraction:
         """Bandwidth consumption scale of `dataspace`."""
