@@ -36,7 +36,24 @@ def kept_levels(architecture: Architecture, space: Dataspace, keep: Booleans) ->
 
 
 def dataspace_traffic(nest: BatchNest, index: SpaceIndex, space: Dataspace, kept: Booleans) -> BatchTraffic:
-    """Count accesses, walking from the compute outwards (see `model.cost.traffic`)."""
+    """Count accesses, walking from the compute outwards (see `model.cost.traffic`).
+
+    Parameters
+    ----------
+    nest
+        The loops of the mappings.
+    index
+        How `space` is indexed.
+    space
+        The dataspace.
+    kept
+        Levels that keep it in effect, shape ``(storage levels, mappings)``, see `kept_levels`.
+
+    Returns
+    -------
+    BatchTraffic
+        Words of `space` (its values) per instance.
+    """
     architecture = nest.architecture
     tiles = [np.prod(extents_of(index, bounds), axis=0) for bounds in nest.bounds]
     parts = partition_words(architecture, tiles)
