@@ -16,7 +16,7 @@ from model.mapspace import Mapspace
 from model.spec.places import places_of
 from model.spec.source import printable
 from solver.cli.interrupt import interruptible
-from solver.cli.options import EXIT_OF_STATUS, EXIT_UNPROVEN
+from solver.cli.options import DEFAULTS, EXIT_OF_STATUS, EXIT_UNPROVEN
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
 from solver.cli.running import load_unmapped, search
 from solver.result import Result, Status
@@ -147,6 +147,8 @@ def reproducing_command(result: Result, arguments: argparse.Namespace) -> list[s
         words += ["--limit", f"{name}={value}"]
     words += ["--ignore-sparse"] if arguments.ignore_sparse else []
     words += ["--timeloop-padding"] if arguments.timeloop_padding else []
+    if arguments.memory_limit != DEFAULTS.memory_limit_mib:  # it decides whether anything is proven
+        words += ["--memory-limit", str(arguments.memory_limit)]
     return [*words, "--objective", ",".join(result.objectives), "--seed", str(arguments.seed)]
 
 
