@@ -60,7 +60,7 @@ def assign_costed(
     network: Network | ShapedNetwork,
     hardware: Hardware | None = None,
     criterion: str = TOTAL,
-    options: AssignOptions = AssignOptions(),  # noqa: B008 (frozen)
+    options: AssignOptions = AssignOptions(),
     should_stop: StopCallback | None = None,
 ) -> tuple[AssignResult, ArrayChoice | None]:
     """Assign by costs: those of the network, or those of its shapes on an array, which is chosen if need be.
@@ -101,7 +101,7 @@ def choose_array(
     model: SystolicModel,
     budget: int,
     criterion: str = TOTAL,
-    options: AssignOptions = AssignOptions(),  # noqa: B008 (frozen)
+    options: AssignOptions = AssignOptions(),
     should_stop: StopCallback | None = None,
 ) -> ArrayChoice:
     """Choose rows and columns with ``rows * columns <= budget``; among equals, the fewest multipliers.

@@ -24,7 +24,7 @@ REDUCTIONS, BUCKET_ELIMINATION = "reductions", "bucket-elimination"
 
 def assign(
     network: Network,
-    options: AssignOptions = AssignOptions(),  # noqa: B008 (frozen)
+    options: AssignOptions = AssignOptions(),
     should_stop: StopCallback | None = None,
 ) -> AssignResult:
     """Choose a method for every layer so that all costs add up to the least.

@@ -112,7 +112,7 @@ def assign_mapped(
     problem: MethodNetwork,
     results: Mapping[Pair, Result],
     objective: str,
-    options: AssignOptions = AssignOptions(),  # noqa: B008 (frozen)
+    options: AssignOptions = AssignOptions(),
     should_stop: StopCallback | None = None,
 ) -> MappedAssignment:
     """Assign methods to layers by the answers of a mapper.

@@ -104,7 +104,7 @@ class _Version(argparse.Action):
     """Prints the installed version; looked up only then, as it takes a while."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version  # noqa: PLC0415 (other commands answer without it)
+        from importlib.metadata import version
 
         write_stdout(f"tilewright {version('tilewright')}\n")
         parser.exit()

@@ -40,9 +40,9 @@ def prove_command(arguments: argparse.Namespace) -> int:
     loaded = load_unmapped(arguments, refuse_infeasible=False)
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
-    from solver.report.figures import seconds_text  # noqa: PLC0415 (spec errors answer without rich)
-    from solver.report.reasons import reason_lines  # noqa: PLC0415
-    from solver.report.text import outcome_text  # noqa: PLC0415
+    from solver.report.figures import seconds_text
+    from solver.report.reasons import reason_lines
+    from solver.report.text import outcome_text
 
     for line in reason_lines(result.reasons, places_of(loaded.document)):
         write_stdout(f"{line}\n")
@@ -126,7 +126,7 @@ def write_certificate(path: Path, mapspace: Mapspace, result: Result, arguments:
     if result.status is Status.UNKNOWN:
         write_stderr("note: no certificate is written: nothing was found, and nothing is proven\n")
         return False
-    from solver.certificate import CertificateError, certificate, certificate_text  # noqa: PLC0415 (start-up)
+    from solver.certificate import CertificateError, certificate, certificate_text
 
     try:
         document = certificate(mapspace, result, reproducing_command(result, arguments), arguments.seed)
@@ -154,6 +154,6 @@ def reproducing_command(result: Result, arguments: argparse.Namespace) -> list[s
 
 def checker_path() -> Path:
     """Where the checker lies: beside the package that writes certificates, in a checkout and installed."""
-    from solver import certificate  # noqa: PLC0415 (start-up)
+    from solver import certificate
 
     return Path(certificate.__file__).parent / "checker" / "prove.py"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def map_command(arguments: argparse.Namespace) -> int:
     """Search the best mapping, or all that are best in energy and latency, write and print it."""
     if arguments.pareto:
-        from solver.cli.pareto import pareto_command  # noqa: PLC0415 (only when asked for)
+        from solver.cli.pareto import pareto_command
 
         return pareto_command(arguments)
     if arguments.plot is not None:
@@ -74,8 +74,8 @@ def _refusal(arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
 
 
 def _print_result(loaded: LoadedSpec, result: Result, effects: Sequence[Effect]) -> None:
-    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
-    from solver.report.text import print_result  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.text import print_result
 
     places = places_of(loaded.document) if result.reasons else {}
     with report_console() as console:
@@ -83,13 +83,13 @@ def _print_result(loaded: LoadedSpec, result: Result, effects: Sequence[Effect])
 
 
 def _write_document(path: Path, mapspace: Mapspace, result: Result, effects: Sequence[Effect] | None) -> None:
-    from solver.report.document import json_text, result_document  # noqa: PLC0415 (only when asked for)
+    from solver.report.document import json_text, result_document
 
     write_output(path, json_text(result_document(mapspace, result, effects)))
 
 
 def _write_certificate(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> None:
-    from solver.cli.certify import write_certificate  # noqa: PLC0415 (only when asked for)
+    from solver.cli.certify import write_certificate
 
     write_certificate(arguments.certificate, mapspace, result, arguments)
 
@@ -104,7 +104,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         return refuse(conflict, _refused_evaluation(arguments))
     mapspace, mapping = loaded.mapspace, loaded.mapping
     assert mapping is not None  # the loader was told to require it
-    from model.cost import evaluate  # noqa: PLC0415 (spec errors answer without it)
+    from model.cost import evaluate
 
     evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping, arguments.link_transfers)
     steps: list[Callable[[], None]] = []
@@ -124,21 +124,21 @@ def _refused_evaluation(arguments: argparse.Namespace) -> Iterator[Callable[[], 
 
 
 def _print_evaluation(mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
-    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
-    from solver.report.text import print_evaluation  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.text import print_evaluation
 
     with report_console() as console:
         print_evaluation(console, mapspace, mapping, evaluation)
 
 
 def _write_evaluation(path: Path, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
-    from solver.report.document import evaluation_document, json_text  # noqa: PLC0415 (only when asked for)
+    from solver.report.document import evaluation_document, json_text
 
     write_output(path, json_text(evaluation_document(mapspace, mapping, evaluation)))
 
 
 def _write_refused_evaluation(path: Path, mapspace: Mapspace, reasons: Sequence[Reason]) -> None:
-    from solver.report.document import json_text, refused_document  # noqa: PLC0415 (only when asked for)
+    from solver.report.document import json_text, refused_document
 
     write_output(path, json_text(refused_document(mapspace, reasons)))
 
@@ -146,8 +146,8 @@ def _write_refused_evaluation(path: Path, mapspace: Mapspace, reasons: Sequence[
 def check_command(arguments: argparse.Namespace) -> int:
     """Validate a spec and print what it says."""
     mapspace = load_checked(arguments)
-    from solver.cli.console import report_console  # noqa: PLC0415 (spec errors answer without it)
-    from solver.report.text import print_check  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.text import print_check
 
     with report_console() as console:
         print_check(console, mapspace)

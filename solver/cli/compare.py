@@ -20,7 +20,7 @@ def compare_command(arguments: argparse.Namespace) -> int:
         mapspace = load_mapspace(arguments)
     except ConflictError as conflict:
         return refuse(conflict, _refusal(arguments))
-    from solver.cli.comparing import run_comparison  # noqa: PLC0415 (spec errors answer without numpy)
+    from solver.cli.comparing import run_comparison
 
     return run_comparison(mapspace, arguments)
 
@@ -29,6 +29,6 @@ def _refusal(arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
     """Yield what is written where constraints conflict plainly: no mapper is run."""
     if (arguments.json, arguments.csv, arguments.plot) == (None, None, None):
         return
-    from solver.cli.comparing import refused_comparison, writing_steps  # noqa: PLC0415
+    from solver.cli.comparing import refused_comparison, writing_steps
 
     yield from writing_steps(refused_comparison(arguments), arguments)

@@ -43,17 +43,17 @@ def explain_command(arguments: argparse.Namespace) -> int:
 def _write_document(
     path: Path, mapspace: Mapspace, reasons: tuple[Reason, ...], report: CostReport | None
 ) -> None:
-    from solver.report.constraint_costs import explanation_document  # noqa: PLC0415 (only when asked for)
-    from solver.report.document import json_text  # noqa: PLC0415
+    from solver.report.constraint_costs import explanation_document
+    from solver.report.document import json_text
 
     write_output(path, json_text(explanation_document(mapspace, reasons, report)))
 
 
 def _print(loaded: LoadedSpec, reasons: tuple[Reason, ...], report: CostReport | None) -> None:
-    from solver.cli.console import report_console  # noqa: PLC0415 (spec errors answer without it)
-    from solver.report.constraint_costs import print_costs  # noqa: PLC0415
-    from solver.report.reasons import reason_lines  # noqa: PLC0415
-    from solver.report.text import print_notes  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.constraint_costs import print_costs
+    from solver.report.reasons import reason_lines
+    from solver.report.text import print_notes
 
     with report_console() as console:
         print_notes(console, loaded.notes)
@@ -69,9 +69,9 @@ def _explain(
     mapspace: Mapspace, arguments: argparse.Namespace
 ) -> tuple[tuple[Reason, ...], CostReport | None]:
     """Return the reasons of an infeasible mapspace, or the costs of a feasible one."""
-    from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible  # noqa: PLC0415
-    from solver.guided import map_from  # noqa: PLC0415
-    from solver.search import map_einsum  # noqa: PLC0415
+    from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible
+    from solver.guided import map_from
+    from solver.search import map_einsum
 
     with (
         interruptible() as stop,

@@ -38,13 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     """Run a command; errors of its specs are said on stderr."""
-    from model.spec.source import ConflictError, SpecError  # noqa: PLC0415 (--help answers without it)
+    from model.spec.source import ConflictError, SpecError
 
     try:
         return _command(options.command)(options)
     except SpecError as error:
         if isinstance(error, ConflictError):
-            from solver.cli.refusal import say_conflict  # noqa: PLC0415
+            from solver.cli.refusal import say_conflict
 
             say_conflict(error)
             return EXIT_INFEASIBLE

@@ -45,8 +45,8 @@ def settled_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
     """
     if arguments.mapped_spec is None:
         return ""
-    from model.spec.timeloop.settled import settled_spec  # noqa: PLC0415 (only when asked for)
-    from model.spec.writing import spec_text  # noqa: PLC0415
+    from model.spec.timeloop.settled import settled_spec
+    from model.spec.writing import spec_text
 
     return spec_text(settled_spec(loaded))
 
@@ -73,7 +73,7 @@ def mapping_steps(
         return []
     if mapping is None:
         return [partial(write_stderr, NO_MAPPING)]
-    from solver.report.timeloop_mapping import mapping_targets, mapping_yaml  # noqa: PLC0415
+    from solver.report.timeloop_mapping import mapping_targets, mapping_yaml
 
     mapspace = loaded.mapspace
     text = mapping_yaml(mapping_targets(mapspace.problem, mapspace.architecture, mapping))

@@ -26,7 +26,7 @@ def network_command(arguments: argparse.Namespace) -> int:
     """Map a network, write and print what came out."""
     check_outputs((arguments.json,), arguments.specs)
     loaded = read_network(arguments.specs, parse_assignments(arguments.variables), load_options(arguments))
-    from solver.network import map_network  # noqa: PLC0415 (loads ortools)
+    from solver.network import map_network
 
     result = run_searches(arguments, partial(map_network, loaded.network))
     steps: list[Callable[[], None]] = []
@@ -39,8 +39,8 @@ def network_command(arguments: argparse.Namespace) -> int:
 
 
 def _print(result: NetworkResult, loaded: LoadedNetwork) -> None:
-    from solver.cli.console import report_console  # noqa: PLC0415 (spec errors answer without it)
-    from solver.report.network import print_network  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.network import print_network
 
     places = places_of(*loaded.documents) if result.status is Status.INFEASIBLE else {}
     with report_console() as console:
@@ -48,7 +48,7 @@ def _print(result: NetworkResult, loaded: LoadedNetwork) -> None:
 
 
 def _write_document(path: Path, result: NetworkResult) -> None:
-    from solver.report.document import json_text  # noqa: PLC0415 (only when asked for)
-    from solver.report.network import network_document  # noqa: PLC0415
+    from solver.report.document import json_text
+    from solver.report.network import network_document
 
     write_output(path, json_text(network_document(result)))

@@ -64,7 +64,7 @@ def _refusal(arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
     if arguments.json is not None:
         mapspace = load_mapspace(arguments, refuse_infeasible=False)
         reasons = refused_reasons(mapspace)
-        from solver.pareto import Front  # noqa: PLC0415 (spec errors answer without it)
+        from solver.pareto import Front
 
         units = mapspace.architecture.units_per_pj
         front = Front(Status.INFEASIBLE, Termination.PROVEN, units, reasons=reasons)
@@ -74,23 +74,23 @@ def _refusal(arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
 
 
 def _print(loaded: LoadedSpec, front: Front) -> None:
-    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
-    from solver.report.front import print_front  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.front import print_front
 
     with report_console() as console:
         print_front(console, loaded.mapspace, front, places_of(loaded.document) if front.reasons else {})
 
 
 def _write_document(path: Path, mapspace: Mapspace, front: Front) -> None:
-    from solver.report.document import json_text  # noqa: PLC0415 (only when asked for)
-    from solver.report.front import front_document  # noqa: PLC0415
+    from solver.report.document import json_text
+    from solver.report.front import front_document
 
     write_output(path, json_text(front_document(mapspace, front)))
 
 
 def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
     """Find the front as the command line says, with live progress; an interrupt ends it early."""
-    from solver.guided import front_or_explain  # noqa: PLC0415 (spec errors answer without numpy and ortools)
+    from solver.guided import front_or_explain
 
     units = mapspace.architecture.units_per_pj
     with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
@@ -102,7 +102,7 @@ def _draw(front: Front, mapspace: Mapspace, arguments: argparse.Namespace) -> No
     if not front.points:
         say_undrawn(arguments.plot, "point")
         return
-    from solver.report.front_plot import draw_front  # noqa: PLC0415 (an optional extra)
+    from solver.report.front_plot import draw_front
 
     title = mapspace.problem.name or " ".join(path.stem for path in arguments.specs)
     draw_front(front, title, arguments.plot)

@@ -43,7 +43,7 @@ def refused_result(arguments: argparse.Namespace) -> tuple[Mapspace, Result]:
 
 def refused_reasons(mapspace: Mapspace) -> tuple[Reason, ...]:
     """Return why a mapspace is empty that was refused; an interrupt ends that with what is known."""
-    from solver.explain import explain_infeasible  # noqa: PLC0415 (the message is out before ortools loads)
+    from solver.explain import explain_infeasible
 
     with interruptible() as stop:
         return explain_infeasible(mapspace, stop.is_set)

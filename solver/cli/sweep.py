@@ -36,7 +36,7 @@ def sweep_command(arguments: argparse.Namespace) -> int:
         parse_assignments(arguments.variables),
         load_options(arguments),
     )
-    from solver.network.sweep import sweep  # noqa: PLC0415 (loads ortools)
+    from solver.network.sweep import sweep
 
     result = run_searches(arguments, partial(sweep, variants))
     documents = {own.point: own.documents for own in variants}
@@ -46,8 +46,8 @@ def sweep_command(arguments: argparse.Namespace) -> int:
 
 def _deliver(result: SweepResult, arguments: argparse.Namespace, places: Callable[[Variant], Places]) -> None:
     """Print and write the result."""
-    from solver.report.document import json_text  # noqa: PLC0415 (spec errors answer without it)
-    from solver.report.sweep import sweep_csv, sweep_document  # noqa: PLC0415
+    from solver.report.document import json_text
+    from solver.report.sweep import sweep_csv, sweep_document
 
     steps: list[Callable[[], None]] = []
     if not arguments.quiet and STDOUT not in (arguments.json, arguments.csv):
@@ -62,8 +62,8 @@ def _deliver(result: SweepResult, arguments: argparse.Namespace, places: Callabl
 
 
 def _print(result: SweepResult, places: Callable[[Variant], Places]) -> None:
-    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
-    from solver.report.sweep import print_sweep  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.sweep import print_sweep
 
     with report_console() as console:
         print_sweep(console, result, places)
@@ -74,6 +74,6 @@ def _draw(result: SweepResult, path: Path) -> None:
     if all(point.costs is None for point in result.points):
         say_undrawn(path, "point")
         return
-    from solver.report.sweep_plot import draw_sweep  # noqa: PLC0415 (an optional extra)
+    from solver.report.sweep_plot import draw_sweep
 
     draw_sweep(result, path)

@@ -43,7 +43,7 @@ def tile_command(arguments: argparse.Namespace) -> int:
 def _refusal(arguments: argparse.Namespace, conflict: ConflictError) -> Iterator[Callable[[], None]]:
     """Yield what is written where constraints conflict plainly."""
     if arguments.json is not None:
-        from solver.report.tiling import TilingReport  # noqa: PLC0415 (only when asked for)
+        from solver.report.tiling import TilingReport
 
         mapspace = load_mapspace(arguments, refuse_infeasible=False)
         names = mapspace.problem.name, mapspace.architecture.name
@@ -53,27 +53,27 @@ def _refusal(arguments: argparse.Namespace, conflict: ConflictError) -> Iterator
 
 
 def _print(report: TilingReport) -> None:
-    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
-    from solver.report.tiling import print_tiling  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.tiling import print_tiling
 
     with report_console() as console:
         print_tiling(console, report)
 
 
 def _write_document(path: Path, report: TilingReport) -> None:
-    from solver.report.document import json_text  # noqa: PLC0415 (only when asked for)
-    from solver.report.tiling import tiling_document  # noqa: PLC0415
+    from solver.report.document import json_text
+    from solver.report.tiling import tiling_document
 
     write_output(path, json_text(tiling_document(report)))
 
 
 def _tiled(arguments: argparse.Namespace) -> TilingReport:
     operator = described_operator(arguments)
-    from model.spec.backends import load_backend  # noqa: PLC0415 (wrong arguments answer without it)
+    from model.spec.backends import load_backend
 
     backend = load_backend(arguments.backend)
-    from solver.heuristics.smaug import CannotTile, tile  # noqa: PLC0415 (spec errors answer without it)
-    from solver.report.tiling import TilingReport  # noqa: PLC0415
+    from solver.heuristics.smaug import CannotTile, tile
+    from solver.report.tiling import TilingReport
 
     try:
         return TilingReport(operator.name, backend.name, tile(operator, backend))
@@ -83,7 +83,7 @@ def _tiled(arguments: argparse.Namespace) -> TilingReport:
 
 def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Callable[[], None]]]:
     """Return how a spec's problem is tiled, and the steps that write the mapping."""
-    from model.spec.backends import load_backend  # noqa: PLC0415 (wrong arguments answer without it)
+    from model.spec.backends import load_backend
 
     loaded = load_unmapped(arguments)
     settled = settled_text(loaded, arguments)
@@ -93,10 +93,10 @@ def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Calla
 
 
 def _tiled_problem(mapspace: Mapspace, backend: Backend) -> TilingReport:
-    from solver.heuristics.interface import MapperError  # noqa: PLC0415 (spec errors answer without numpy)
-    from solver.heuristics.pricing import Pricing  # noqa: PLC0415
-    from solver.heuristics.smaug.mapper import SmaugTiling  # noqa: PLC0415
-    from solver.report.tiling import MappedReport, TilingReport  # noqa: PLC0415
+    from solver.heuristics.interface import MapperError
+    from solver.heuristics.pricing import Pricing
+    from solver.heuristics.smaug.mapper import SmaugTiling
+    from solver.report.tiling import MappedReport, TilingReport
 
     name = mapspace.problem.name
     try:

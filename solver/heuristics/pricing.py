@@ -90,7 +90,7 @@ class Pricing:
         self,
         mapspace: Mapspace,
         objectives: Sequence[str],
-        budget: Budget = Budget(),  # noqa: B008 (frozen)
+        budget: Budget = Budget(),
         seed: int = 0,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:

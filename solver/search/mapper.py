@@ -79,7 +79,7 @@ class _Clock(Clock):
 
 def map_einsum(
     mapspace: Mapspace,
-    options: Options = Options(),  # noqa: B008 (frozen)
+    options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
 ) -> Result:
@@ -124,7 +124,7 @@ class SharedSearch:
     def __init__(
         self,
         mapspace: Mapspace,
-        options: Options = Options(),  # noqa: B008 (frozen)
+        options: Options = Options(),
         on_progress: ProgressCallback | None = None,
         should_stop: StopCallback | None = None,
     ) -> None:
