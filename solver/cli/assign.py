@@ -14,12 +14,13 @@ from model.cascade import Network as Searches
 from model.objective import ADDITIVE
 from model.spec.reader import parse_assignments
 from model.spec.source import SpecError
-from solver.cli.assign_arguments import CRITERIA, PICTURES
+from solver.cli.assign_arguments import PICTURES
 from solver.cli.interrupt import interruptible
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, say_undrawn, write_output
 from solver.cli.running import load_options
+from solver.criteria import TOTAL
 
 if TYPE_CHECKING:
     from model.network import Hardware, Network, ShapedNetwork
@@ -74,7 +75,7 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solve
     assert network is not None  # the loader returns one or the other
     _check_sizes(network, pictures)
     hardware, criterion = _hardware(loaded, arguments), arguments.array_criterion
-    if criterion != CRITERIA[0] and (hardware is None or hardware.dsp_budget is None):
+    if criterion != TOTAL and (hardware is None or hardware.dsp_budget is None):
         raise SpecError("--array-criterion needs a budget of multipliers: without, no array is chosen")
     from solver.assignment.array_search import assign_costed
 
@@ -86,7 +87,7 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
     """Assign by the optima that the mapper finds."""
     if arguments.dsp_budget is not None:
         raise SpecError("--dsp-budget and --methods exclude each other: an architecture has its array")
-    if arguments.array_criterion != CRITERIA[0]:
+    if arguments.array_criterion != TOTAL:
         raise SpecError("--array-criterion and --methods exclude each other: an architecture has its array")
     from model.spec.assignment.mapped import load_method_network
 

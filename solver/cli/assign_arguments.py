@@ -16,8 +16,8 @@ from solver.cli.options import (
     file_path,
     positive,
 )
+from solver.criteria import CRITERIA, TOTAL
 
-CRITERIA = ("total", "layers", "methods")
 PICTURES = (".png", ".svg", ".pdf")
 DOT = (".dot", ".gv")
 
@@ -46,7 +46,7 @@ together cost the least, and prove it."""
     parser.add_argument(
         "--array-criterion",
         choices=CRITERIA,
-        default=CRITERIA[0],
+        default=TOTAL,
         help="what the array is chosen by: the total of the best assignment, the sum of the layers' cheapest "
         "methods, or the sum over all methods (default: %(default)s)",
     )

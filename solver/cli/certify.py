@@ -16,9 +16,10 @@ from model.mapspace import Mapspace
 from model.spec.places import places_of
 from model.spec.source import printable
 from solver.cli.interrupt import interruptible
-from solver.cli.options import DEFAULTS, EXIT_OF_STATUS, EXIT_UNPROVEN
+from solver.cli.options import DEFAULTS, EXIT_OF_STATUS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
 from solver.cli.running import load_unmapped, search
+from solver.exit_codes import EXIT_UNPROVEN
 from solver.result import Result, Status
 
 POLL_S = 0.1

@@ -12,7 +12,7 @@ from model.mapspace import Mapspace
 from model.spec.places import places_of
 from model.spec.source import ConflictError
 from solver.cli.mapped import mapping_steps, settled_text
-from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
+from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
     NO_MAPPING,
     STDOUT,
@@ -24,6 +24,7 @@ from solver.cli.output import (
 )
 from solver.cli.refusal import refuse, refused_reasons, refused_result
 from solver.cli.running import load_checked, load_empty, load_mapped, load_unmapped, search, sensitivities
+from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL
 from solver.reasons import Reason
 from solver.result import Result
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from model.spec.places import places_of
 from solver.cli.interrupt import interruptible
-from solver.cli.options import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.cli.output import STDOUT, check_outputs, deliver, write_output
 from solver.cli.progress import live_progress
 from solver.cli.running import load_unmapped, search_options
+from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.reasons import Reason
 from solver.result import Status
 

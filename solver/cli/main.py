@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from solver.cli.arguments import parse_arguments
-from solver.cli.options import EXIT_BROKEN_PIPE, EXIT_INFEASIBLE, EXIT_INVALID
 from solver.cli.output import OutputError, write_error, write_stderr
+from solver.exit_codes import EXIT_BROKEN_PIPE, EXIT_INFEASIBLE, EXIT_INVALID
 from solver.report.picture import PlotError
 from solver.result import TooLargeError
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from model.mapspace import Mapspace
 from model.spec.source import ConflictError
 from solver.cli.interrupt import interruptible
-from solver.cli.options import EXIT_INFEASIBLE
 from solver.cli.output import deliver, write_stderr
 from solver.cli.running import load_mapspace
+from solver.exit_codes import EXIT_INFEASIBLE
 from solver.reasons import Reason
 from solver.result import Result, Status, Termination
 

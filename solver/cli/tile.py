@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from model.spec.source import ConflictError
 from solver.cli.mapped import mapping_steps, settled_text
-from solver.cli.options import EXIT_INFEASIBLE, EXIT_OPTIMAL
 from solver.cli.output import NO_MAPPING, STDOUT, check_outputs, deliver, write_output, write_stderr
 from solver.cli.refusal import refuse
 from solver.cli.running import load_mapspace, load_unmapped
 from solver.cli.tile_arguments import check_tile_arguments, described_operator
+from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL
 
 if TYPE_CHECKING:
     from model.mapspace import Mapspace

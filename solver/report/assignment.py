@@ -11,6 +11,7 @@ from rich.text import Text
 from solver.assignment.alternatives import Alternatives, alternatives
 from solver.assignment.array_search import ArrayChoice
 from solver.assignment.result import RULES, Assignment, AssignResult, Decomposition
+from solver.criteria import LAYERS, METHODS, TOTAL
 from solver.reasons import Reason
 from solver.report.figures import cost_text, count_text, counted, percent, seconds_text
 from solver.report.reasons import INDENT, change_lines, others_left, placed_text, titled
@@ -22,9 +23,9 @@ SHORT_DECOMPOSITION = 12
 """Steps up to which a decomposition is printed in full unasked."""
 
 CRITERIA_TEXT = {
-    "total": "least total of the assignment",
-    "layers": "least sum of the layers' cheapest methods",
-    "methods": "least sum over all methods of all layers",
+    TOTAL: "least total of the assignment",
+    LAYERS: "least sum of the layers' cheapest methods",
+    METHODS: "least sum over all methods of all layers",
 }
 
 
