@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -18,7 +18,15 @@ from solver.cli.assign_arguments import PICTURES
 from solver.cli.interrupt import interruptible
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, say_undrawn, write_output
+from solver.cli.output import (
+    STDOUT,
+    OutputError,
+    check_outputs,
+    deliver,
+    report_steps,
+    say_undrawn,
+    write_output,
+)
 from solver.cli.running import load_options
 from solver.criteria import TOTAL
 
@@ -28,6 +36,7 @@ if TYPE_CHECKING:
     from solver.assignment.array_search import ArrayChoice
     from solver.assignment.mapped import MappedAssignment
     from solver.assignment.result import AssignOptions, AssignResult
+    from solver.report.document import Document
 
 
 def assign_command(arguments: argparse.Namespace) -> int:
@@ -38,11 +47,9 @@ def assign_command(arguments: argparse.Namespace) -> int:
     _check_matplotlib(pictures)
     solved = _by_costs(arguments, pictures) if arguments.methods is None else _by_mapper(arguments, pictures)
     result = solved.result
-    steps: list[Callable[[], None]] = []
-    if not arguments.quiet and STDOUT not in outputs:
-        steps.append(partial(_print, solved, arguments.decomposition))
-    if arguments.json is not None:
-        steps.append(partial(_write_document, solved, arguments.json))
+    silent = arguments.quiet or STDOUT in outputs
+    report, document = partial(_print, solved, arguments.decomposition), partial(_document, solved)
+    steps = [*report_steps(report, document, arguments.json, silent)]
     choice = None if result.best is None else result.best.choice
     if arguments.show_graph is not None:
         steps.append(partial(_write_graph, result.network, None, arguments.show_graph))
@@ -154,14 +161,13 @@ def _print(solved: _Solved, all_steps: bool) -> None:
         print_assignment(console, solved.result, solved.array, all_steps, remarks)
 
 
-def _write_document(solved: _Solved, path: Path) -> None:
+def _document(solved: _Solved) -> Document:
     from solver.report.assignment_document import assignment_document
-    from solver.report.document import json_text
     from solver.report.mapped_assignment import mapped_document
 
     document = assignment_document(solved.result, solved.array)
     further = {} if solved.mapped is None else mapped_document(solved.mapped)
-    write_output(path, json_text({**document, **further}))
+    return {**document, **further}
 
 
 def _check_matplotlib(pictures: Sequence[Path]) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from solver.cli.options import file_path
-from solver.cli.output import NO_MAPPING, write_output, write_stderr
+from solver.cli.output import NO_MAPPING, Step, write_output, write_stderr
 
 if TYPE_CHECKING:
     from model.mapping import Mapping
@@ -53,7 +52,7 @@ def settled_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
 
 def mapping_steps(
     loaded: LoadedSpec, mapping: Mapping | None, settled: str, arguments: argparse.Namespace
-) -> list[Callable[[], None]]:
+) -> list[Step]:
     """Return the steps that write a mapping where it is asked for; without one, that say so.
 
     Parameters
@@ -77,6 +76,6 @@ def mapping_steps(
 
     mapspace = loaded.mapspace
     text = mapping_yaml(mapping_targets(mapspace.problem, mapspace.architecture, mapping))
-    steps: list[Callable[[], None]] = [partial(write_output, path, prefix + text) for path, prefix in asked]
+    steps: list[Step] = [partial(write_output, path, prefix + text) for path, prefix in asked]
     long = [dim for dim in mapspace.problem.dims if len(dim) > 1]
     return [*steps, partial(write_stderr, LONG_NAMES.format(dim=long[0]))] if long else steps

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.spec.cascade import read_network
@@ -13,13 +11,14 @@ from model.spec.places import places_of
 from model.spec.reader import parse_assignments
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, check_outputs, deliver, write_output
+from solver.cli.output import STDOUT, check_outputs, deliver, report_steps
 from solver.cli.running import load_options
 from solver.result import Status
 
 if TYPE_CHECKING:
     from model.spec.cascade.loader import LoadedNetwork
     from solver.network.result import NetworkResult
+    from solver.report.document import Document
 
 
 def network_command(arguments: argparse.Namespace) -> int:
@@ -29,12 +28,9 @@ def network_command(arguments: argparse.Namespace) -> int:
     from solver.network import map_network
 
     result = run_searches(arguments, partial(map_network, loaded.network))
-    steps: list[Callable[[], None]] = []
-    if not arguments.quiet and arguments.json != STDOUT:
-        steps.append(partial(_print, result, loaded))
-    if arguments.json is not None:
-        steps.append(partial(_write_document, arguments.json, result))
-    deliver(steps)
+    silent = arguments.quiet or arguments.json == STDOUT
+    report, document = partial(_print, result, loaded), partial(_document, result)
+    deliver(report_steps(report, document, arguments.json, silent))
     return EXIT_OF_STATUS[result.status]
 
 
@@ -47,8 +43,7 @@ def _print(result: NetworkResult, loaded: LoadedNetwork) -> None:
         print_network(console, result, places)
 
 
-def _write_document(path: Path, result: NetworkResult) -> None:
-    from solver.report.document import json_text
+def _document(result: NetworkResult) -> Document:
     from solver.report.network import network_document
 
-    write_output(path, json_text(network_document(result)))
+    return network_document(result)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
@@ -16,10 +15,12 @@ from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
     STDOUT,
     OutputError,
+    Step,
     check_outputs,
     deliver,
+    report_steps,
     say_undrawn,
-    write_output,
+    write_document,
 )
 from solver.cli.progress import live_progress
 from solver.cli.refusal import refuse, refused_reasons
@@ -30,6 +31,7 @@ from solver.result import Status, Termination
 if TYPE_CHECKING:
     from model.spec.timeloop import LoadedSpec
     from solver.pareto import Front
+    from solver.report.document import Document
 
 SINGLE = ("objective", "mapping", "mapped-spec", "certificate", "sensitivity")
 """Options that speak of one best mapping."""
@@ -48,18 +50,16 @@ def pareto_command(arguments: argparse.Namespace) -> int:
         return refuse(conflict, _refusal(arguments))
     mapspace = loaded.mapspace
     front = search_front(mapspace, arguments)
-    steps: list[Callable[[], None]] = []
-    if not arguments.quiet and arguments.json != STDOUT:
-        steps.append(partial(_print, loaded, front))
-    if arguments.json is not None:
-        steps.append(partial(_write_document, arguments.json, mapspace, front))
+    silent = arguments.quiet or arguments.json == STDOUT
+    report, document = partial(_print, loaded, front), partial(_document, mapspace, front)
+    steps = [*report_steps(report, document, arguments.json, silent)]
     if arguments.plot is not None:
         steps.append(partial(_draw, front, mapspace, arguments))
     deliver(steps)
     return EXIT_OF_STATUS[front.status]
 
 
-def _refusal(arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
+def _refusal(arguments: argparse.Namespace) -> Iterator[Step]:
     """Yield what is written where constraints conflict plainly."""
     if arguments.json is not None:
         mapspace = load_mapspace(arguments, refuse_infeasible=False)
@@ -68,7 +68,7 @@ def _refusal(arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
 
         units = mapspace.architecture.units_per_pj
         front = Front(Status.INFEASIBLE, Termination.PROVEN, units, reasons=reasons)
-        yield partial(_write_document, arguments.json, mapspace, front)
+        yield partial(write_document, arguments.json, partial(_document, mapspace, front))
     if arguments.plot is not None:
         yield partial(say_undrawn, arguments.plot, "point")
 
@@ -81,11 +81,10 @@ def _print(loaded: LoadedSpec, front: Front) -> None:
         print_front(console, loaded.mapspace, front, places_of(loaded.document) if front.reasons else {})
 
 
-def _write_document(path: Path, mapspace: Mapspace, front: Front) -> None:
-    from solver.report.document import json_text
+def _document(mapspace: Mapspace, front: Front) -> Document:
     from solver.report.front import front_document
 
-    write_output(path, json_text(front_document(mapspace, front)))
+    return front_document(mapspace, front)
 
 
 def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:

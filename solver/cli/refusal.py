@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from model.mapspace import Mapspace
 from model.spec.source import ConflictError
 from solver.cli.interrupt import interruptible
-from solver.cli.output import deliver, write_stderr
+from solver.cli.output import Step, deliver, write_stderr
 from solver.cli.running import load_mapspace
 from solver.exit_codes import EXIT_INFEASIBLE
 from solver.reasons import Reason
@@ -22,7 +22,7 @@ def say_conflict(conflict: ConflictError) -> None:
     write_stderr(f"{conflict.render()}\nhelp: {EXPLAIN}\n")
 
 
-def refuse(conflict: ConflictError, steps: Iterable[Callable[[], None]]) -> int:
+def refuse(conflict: ConflictError, steps: Iterable[Step]) -> int:
     """Say which constraints conflict, then write what says so to programs; return the exit code.
 
     `steps` are made once the message is out: to find the reasons takes a while.

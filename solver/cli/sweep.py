@@ -15,7 +15,7 @@ from model.spec.timeloop.overrides import parse_setting
 from model.sweep import Variant
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, check_outputs, deliver, say_undrawn, write_output
+from solver.cli.output import STDOUT, check_outputs, deliver, report_steps, say_undrawn, write_output
 from solver.cli.running import load_options
 from solver.report.picture import check_plot
 
@@ -46,14 +46,11 @@ def sweep_command(arguments: argparse.Namespace) -> int:
 
 def _deliver(result: SweepResult, arguments: argparse.Namespace, places: Callable[[Variant], Places]) -> None:
     """Print and write the result."""
-    from solver.report.document import json_text
     from solver.report.sweep import sweep_csv, sweep_document
 
-    steps: list[Callable[[], None]] = []
-    if not arguments.quiet and STDOUT not in (arguments.json, arguments.csv):
-        steps.append(partial(_print, result, places))
-    if arguments.json is not None:
-        steps.append(lambda: write_output(arguments.json, json_text(sweep_document(result))))
+    silent = arguments.quiet or STDOUT in (arguments.json, arguments.csv)
+    report, document = partial(_print, result, places), partial(sweep_document, result)
+    steps = [*report_steps(report, document, arguments.json, silent)]
     if arguments.csv is not None:
         steps.append(lambda: write_output(arguments.csv, sweep_csv(result)))
     if arguments.plot is not None:
