@@ -25,7 +25,8 @@ class AccessEnergy:
 
     All figures are integers in the architecture's energy unit, ``1 / units_per_pj`` picojoule.
     ``leak_per_cycle`` is per instance and cycle. ``sources`` pairs an action (``read``, ``fill``,
-    ``update``, ``leak``) with a text for people, such as ``ERT.yaml:12`` or ``estimator (SRAM)``.
+    ``update``, ``leak``) with a text for people, such as ``ERT.yaml:12`` or ``estimator: SRAM``. The
+    figures of the actions in ``given`` stand in the spec; others are estimated, or count as zero.
     """
 
     read: int = 0
@@ -33,6 +34,7 @@ class AccessEnergy:
     update: int = 0
     leak_per_cycle: int = 0
     sources: tuple[tuple[str, str], ...] = ()
+    given: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +193,15 @@ class Fanout:
 
 @dataclass(frozen=True)
 class Compute:
-    """The arithmetic unit; ``energy`` is per multiply-accumulate in the architecture's unit."""
+    """The arithmetic unit; ``energy`` is per multiply-accumulate in the architecture's unit.
+
+    ``is_given`` says that this figure stands in the spec, and is not estimated.
+    """
 
     name: str
     energy: int = 0
     energy_source: str = ""
+    is_given: bool = False
     area_um2: float | None = None
     area_source: str = ""
 
