@@ -17,6 +17,7 @@ from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import STDOUT, check_outputs, deliver, report_steps, say_undrawn, write_output
 from solver.cli.running import load_options
+from solver.cli.sweep_arguments import SETTING
 from solver.report.picture import check_plot
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def sweep_command(arguments: argparse.Namespace) -> int:
         arguments.specs,
         arguments.workloads,
         arguments.architectures,
-        [parse_setting(text) for text in arguments.settings],
+        [parse_setting(text, SETTING) for text in arguments.settings],
         parse_assignments(arguments.variables),
         load_options(arguments),
     )
