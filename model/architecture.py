@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from typing import Literal, assert_never
 
 from model.numbers import EXACT
 from model.source_ref import SourceRef
 
 MAX_ENERGY_DIGITS = 12
+
+Bandwidth = Literal["read_bandwidth", "write_bandwidth", "shared_bandwidth"]
+BANDWIDTHS: tuple[Bandwidth, ...] = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,8 @@ class AccessEnergy:
 
     All figures are integers in the architecture's energy unit, ``1 / units_per_pj`` picojoule.
     ``leak_per_cycle`` is per instance and cycle. ``sources`` pairs an action (``read``, ``fill``,
-    ``update``, ``leak``) with a text for people, such as ``ERT.yaml:12`` or ``estimator (SRAM)``.
+    ``update``, ``leak``) with a text for people, such as ``ERT.yaml:12`` or ``estimator: SRAM``. The
+    figures of the actions in ``given`` stand in the spec; others are estimated, or count as zero.
     """
 
     read: int = 0
@@ -29,6 +34,7 @@ class AccessEnergy:
     update: int = 0
     leak_per_cycle: int = 0
     sources: tuple[tuple[str, str], ...] = ()
+    given: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,30 @@ class StorageLevel:
             return None
         return math.floor(self.size_words / self.multiple_buffering)
 
+    def bandwidth(self, kind: Bandwidth) -> Fraction | None:
+        """Return one of the bandwidths, in words per cycle; None when unlimited."""
+        match kind:
+            case "read_bandwidth":
+                return self.read_bandwidth
+            case "write_bandwidth":
+                return self.write_bandwidth
+            case "shared_bandwidth":
+                return self.shared_bandwidth
+            case _:
+                assert_never(kind)
+
+    def with_bandwidth(self, kind: Bandwidth, rate: Fraction | None) -> StorageLevel:
+        """Return the level with one of its bandwidths changed."""
+        match kind:
+            case "read_bandwidth":
+                return replace(self, read_bandwidth=rate)
+            case "write_bandwidth":
+                return replace(self, write_bandwidth=rate)
+            case "shared_bandwidth":
+                return replace(self, shared_bandwidth=rate)
+            case _:
+                assert_never(kind)
+
     def scale(self, dataspace: str) -> Fraction:
         """Bandwidth consumption scale of `dataspace`."""
         return dict(self.bandwidth_scale).get(dataspace, Fraction(1))
@@ -163,11 +193,15 @@ class Fanout:
 
 @dataclass(frozen=True)
 class Compute:
-    """The arithmetic unit; ``energy`` is per multiply-accumulate in the architecture's unit."""
+    """The arithmetic unit; ``energy`` is per multiply-accumulate in the architecture's unit.
+
+    ``is_given`` says that this figure stands in the spec, and is not estimated.
+    """
 
     name: str
     energy: int = 0
     energy_source: str = ""
+    is_given: bool = False
     area_um2: float | None = None
     area_source: str = ""
 

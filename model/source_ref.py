@@ -1,14 +1,19 @@
-"""Where something stands in the user's files: all that the canonical problem knows of their text."""
+"""Where something stands in what the user wrote: all that the canonical problem knows of their text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Origin = Literal["file", "setting"]
+"""What text stands in: a file, or an attribute's values that are set from outside of all files."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRef:
-    """Where a constraint stands in the user's files (1-based line and column)."""
+    """Where a constraint stands in the user's text (1-based line and column); `file` is for people."""
 
     file: str
     line: int
     column: int
+    origin: Origin = "file"

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from model.cascade import Network
 
-OPTION = "--set-attribute"
-"""What sets attributes, and how the places of their values begin: they stand on the command line."""
-
 MESHES = ("meshX", "meshY")
 """What a fanout has in the place of attributes."""
 

@@ -22,8 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from bench_cases import ARCHITECTURES, SPECS, cases, containing
 from rich.console import Console
 
-from model.architecture import StorageLevel
-from model.cost.slack import BANDWIDTHS
+from model.architecture import BANDWIDTHS, StorageLevel
 from model.mapspace import Mapspace
 from model.spec.timeloop import load_timeloop
 from solver import Options, Status, map_einsum
@@ -66,8 +65,10 @@ def narrowed(mapspace: Mapspace, divisor: int) -> Mapspace:
     """The mapspace with every bandwidth divided by `divisor`."""
 
     def narrow(level: StorageLevel) -> StorageLevel:
-        limits = {name: getattr(level, name) for name in BANDWIDTHS}
-        return replace(level, **{name: own / divisor for name, own in limits.items() if own is not None})
+        for kind in BANDWIDTHS:
+            rate = level.bandwidth(kind)
+            level = level if rate is None else level.with_bandwidth(kind, rate / divisor)
+        return level
 
     architecture = mapspace.architecture
     nodes = tuple(narrow(node) if isinstance(node, StorageLevel) else node for node in architecture.nodes)

@@ -20,9 +20,10 @@ from model.spec.timeloop import load_timeloop
 from solver.cli.compare_arguments import add_mapper_options
 from solver.cli.comparing import chosen_mappers
 from solver.cli.interrupt import interruptible
-from solver.cli.options import EXIT_INVALID, objectives, seconds, seed
+from solver.cli.options import objectives, seconds, seed
 from solver.cli.output import OutputError, check_outputs, write_output
 from solver.comparison import Comparison, compare
+from solver.exit_codes import EXIT_INVALID
 from solver.heuristics.interface import Budget, Mapper, MapperError
 from solver.report.comparison import comparison_table, summary_table
 from solver.report.comparison_document import comparison_document, comparisons_csv

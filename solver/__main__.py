@@ -7,8 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-EXIT_DEFECT = 70
-EXIT_INTERRUPTED = 130
+from solver.exit_codes import EXIT_DEFECT, EXIT_INTERRUPTED
 
 TRACEBACK = "TILEWRIGHT_TRACEBACK"
 """The environment variable that asks for tracebacks of defects."""

@@ -39,8 +39,6 @@ is not done by then comes to no mapping any more."""
 MOST_ADVICE_S = 60.0
 """Seconds that the second opinion may take."""
 
-DEFAULTS = Options()
-
 
 @dataclass(frozen=True)
 class _Question:
@@ -62,7 +60,7 @@ class _Question:
 def map_from(
     known: Priced,
     mapspace: Mapspace,
-    options: Options = DEFAULTS,
+    options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
 ) -> Result:
@@ -79,7 +77,7 @@ def map_from(
 
 def map_or_explain(
     mapspace: Mapspace,
-    options: Options = DEFAULTS,
+    options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
     reasons: bool = True,
@@ -105,7 +103,7 @@ def map_or_explain(
 
 def front_or_explain(
     mapspace: Mapspace,
-    options: Options = DEFAULTS,
+    options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
 ) -> Front:

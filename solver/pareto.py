@@ -22,8 +22,6 @@ from solver.search.goal import NO_CAPS, Caps
 from solver.search.mapper import SharedSearch
 from solver.search.trivial import trivial_bound
 
-DEFAULTS = Options()
-
 
 @dataclass(frozen=True)
 class FrontPoint:
@@ -86,7 +84,7 @@ class Front:
 
 def pareto_front(
     mapspace: Mapspace,
-    options: Options = DEFAULTS,
+    options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
     known: Priced | None = None,

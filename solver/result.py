@@ -7,19 +7,12 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
+from model.objective import OBJECTIVES, in_reported_unit
+
 if TYPE_CHECKING:
     from model.cost import Evaluation
     from model.mapping import Mapping
     from solver.reasons import Reason
-
-OBJECTIVES = ("energy", "latency", "edp")
-
-
-def objective_value(objective: str, energy: int, cycles: int) -> int:
-    """Exact value of one objective; EDP is energy units times cycles."""
-    if objective == "energy":
-        return energy
-    return cycles if objective == "latency" else energy * cycles
 
 
 class ContradictionError(RuntimeError):
@@ -61,7 +54,7 @@ class Options:
     Parameters
     ----------
     objectives
-        Names out of `OBJECTIVES`, compared lexicographically; None takes the mapspace's own.
+        Names out of `model.objective.OBJECTIVES`, compared lexicographically; None takes the mapspace's own.
     time_limit_s
         Seconds after which the incumbent is returned; None is no limit.
     jobs
@@ -182,26 +175,6 @@ def relative_gap(value: int | None, bound: int | None) -> float | None:
     return (value - bound) / value if value else 0.0
 
 
-def in_reported_unit(objective: str, quantity: int, units_per_pj: int) -> float | int:
-    """Convert an exact objective value to what people read.
-
-    Parameters
-    ----------
-    objective
-        One of `OBJECTIVES`.
-    quantity
-        Energy units for ``energy``, cycles for ``latency``, energy units times cycles for ``edp``.
-    units_per_pj
-        The architecture's energy units in a picojoule.
-
-    Returns
-    -------
-    float | int
-        pJ, cycles (an int) or pJ * cycles.
-    """
-    return quantity if objective == "latency" else quantity / units_per_pj
-
-
 class Phase(StrEnum):
     """What a search is at; the values are for people."""
 
@@ -264,7 +237,7 @@ class Result:
     status, termination
         What is known, and why the search ended.
     objectives
-        Names out of `OBJECTIVES`; `value` and `bound` belong to the first one.
+        Names out of `model.objective.OBJECTIVES`; `value` and `bound` belong to the first one.
     units_per_pj
         The architecture's energy units in a picojoule.
     value

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from typing import Any
 
 from model.architecture import Architecture, StorageLevel
 from model.cost import Evaluation, evaluate
-from model.cost.slack import BANDWIDTHS, CAPACITY
+from model.cost.slack import CAPACITY, RESOURCES, Resource
 from model.mapspace import Mapspace
 from solver.result import Options, ProgressCallback, Result, Status, StopCallback
 from solver.search.branching.skeleton import Priced
@@ -25,7 +24,7 @@ class Variation:
     """One limit of one storage level, times `factor`; `resource` as in `model.cost.slack.Slack`."""
 
     level: str
-    resource: str
+    resource: Resource
     factor: Fraction
 
 
@@ -61,7 +60,7 @@ def variations(architecture: Architecture) -> Iterator[Variation]:
 
     A capacity of one word is not halved.
     """
-    for level, resource, factor in product(architecture.levels, (CAPACITY, *BANDWIDTHS), FACTORS):
+    for level, resource, factor in product(architecture.levels, RESOURCES, FACTORS):
         if limit_of(level, resource) is None:
             continue
         variation = Variation(level.name, resource, factor)
@@ -69,9 +68,9 @@ def variations(architecture: Architecture) -> Iterator[Variation]:
             yield variation
 
 
-def limit_of(level: StorageLevel, resource: str) -> Fraction | None:
+def limit_of(level: StorageLevel, resource: Resource) -> Fraction | None:
     """Return a limit of `level`: words of one instance, or words per cycle; None where there is none."""
-    limit = level.size_words if resource == CAPACITY else getattr(level, resource)
+    limit = level.size_words if resource == CAPACITY else level.bandwidth(resource)
     return None if limit is None else Fraction(limit)
 
 
@@ -93,10 +92,9 @@ def _varied_level(level: StorageLevel, variation: Variation) -> StorageLevel:
     limit = limit_of(level, variation.resource)
     assert limit is not None
     changed = limit * variation.factor
-    change: dict[str, Any] = {variation.resource: changed}
     if variation.resource == CAPACITY:
-        change = {"size_words": math.floor(changed)}
-    return replace(level, **change)
+        return replace(level, size_words=math.floor(changed))
+    return level.with_bandwidth(variation.resource, changed)
 
 
 def sensitivity(

@@ -28,6 +28,31 @@ architecture:
     energy: {compute: 1}
 """
 
+HOMES = """
+architecture:
+  nodes:
+  - !Component
+    name: DRAM
+    class: DRAM
+    attributes: {datawidth: 8, width: 8}
+    energy: {read: 100, write: 110, update: 120, leak: 0}
+    constraints: {dataspace: {bypass: OUTER}}
+  - !Container
+    name: tile
+    spatial: {meshX: WIDTH}
+  - !Component
+    name: buffer
+    class: SRAM
+    attributes: {datawidth: 8, width: 8, depth: DEPTH}
+    energy: {read: 6, write: 7, update: 8, leak: 0}
+    constraints: {dataspace: INNER}
+  - !Component
+    name: mac
+    class: intmac
+    energy: {compute: 1}
+"""
+"""A tile with a buffer where intermediates may be at home, to be filled in by `str.replace`."""
+
 WORKLOAD = """
 workload:
   rank_sizes: {M: 4, K: 6, N: 4, J: 6, L: 2}

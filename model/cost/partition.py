@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from model.architecture import Architecture, Fanout
 
+if TYPE_CHECKING:
+    from model.cost.batch.encoding import Integers
 
-def partition_words(architecture: Architecture, tiles: Sequence[int]) -> tuple[int, ...]:
+Words = TypeVar("Words", int, "Integers")
+"""Words of one mapping, or of a batch: shape ``(mappings,)``."""
+
+
+def partition_words(architecture: Architecture, tiles: Sequence[Words]) -> tuple[Words, ...]:
     """Partition of one dataspace at each node.
 
     The outermost level holds the whole tensor. A fanout gives each child the share of its tile in
@@ -22,7 +29,7 @@ def partition_words(architecture: Architecture, tiles: Sequence[int]) -> tuple[i
 
     Returns
     -------
-    tuple of int
+    tuple
         Words per instance of each node, outermost first.
     """
     parts = [tiles[0]]

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
+from model.objective import objective_value
+
 ViolationKind = Literal["capacity", "min_utilization", "mesh_x", "mesh_y"]
 
 
@@ -134,7 +136,7 @@ class Evaluation:
 
     def value(self, objective: str) -> int:
         """Return the exact value of ``energy``, ``latency`` or ``edp``; ``KeyError`` for any other."""
-        return {"energy": self.energy, "latency": self.cycles, "edp": self.edp}[objective]
+        return objective_value(objective, self.energy, self.cycles)
 
     def level(self, name: str) -> LevelCost:
         """Return the storage level called `name`; ``KeyError`` if there is none."""

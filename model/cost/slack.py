@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final, Literal
 
-from model.architecture import Architecture, StorageLevel
+from model.architecture import BANDWIDTHS, Architecture, Bandwidth, StorageLevel
 from model.cost.prices import network_latency
 from model.cost.report import Evaluation, LevelCost
 
-CAPACITY = "capacity"
-BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
+CAPACITY: Final = "capacity"
+
+Resource = Literal["capacity"] | Bandwidth
+RESOURCES: tuple[Resource, ...] = (CAPACITY, *BANDWIDTHS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Slack:
     level
         Name of the storage level.
     resource
-        ``capacity`` in words, or one of `BANDWIDTHS` in words per cycle.
+        Out of `RESOURCES`: ``capacity`` in words, or a bandwidth in words per cycle.
     limit, used
         The usable capacity and what the tiles take of it; or the bandwidth, and the words of the whole
         run over its cycles, without those of filling and draining the networks. Words count towards
@@ -31,7 +34,7 @@ class Slack:
     """
 
     level: str
-    resource: str
+    resource: Resource
     limit: Fraction
     used: Fraction
 
@@ -66,6 +69,6 @@ def _level_slacks(level: StorageLevel, cost: LevelCost, cycles: int) -> Iterator
         Fraction(0),
     )
     for resource, words in zip(BANDWIDTHS, (reads, written, reads + written), strict=True):
-        limit: Fraction | None = getattr(level, resource)
+        limit = level.bandwidth(resource)
         if limit is not None:
             yield Slack(level.name, resource, limit, words / cycles)

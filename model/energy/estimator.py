@@ -1,27 +1,32 @@
 """The built-in estimator: rough analytic energies and areas of primitive components.
 
-This is no circuit simulator and no CACTI. It is a handful of closed formulas with public figures
-behind them, good for comparing mappings and for a first guess (expect a factor of two to four either way);
-whoever has better figures gives them, or an ERT, and the estimator is not asked.
+This is no circuit simulator and no CACTI. It is a handful of closed formulas, most with public figures
+behind them, some with figures of our own, good for comparing mappings and for a first guess (expect a
+factor of two to four either way); whoever has better figures gives them, or an ERT, and the estimator is
+not asked.
 
 Calibration, all at 45 nm (`model.energy.technology` scales to other nodes):
 
 * Adders, multipliers and their areas: M. Horowitz, "Computing's energy problem (and what we can do
   about it)", ISSCC 2014. Between its operand widths: integer adders are linear in the width,
   integer multipliers and floating point follow the power law through the two published points.
-* SRAM: the same source's caches (8 KiB 10 pJ, 32 KiB 20 pJ, 1 MiB 100 pJ for 64 bits). Energy per
-  bit of width is ``0.01 + 0.0006 * sqrt(bits)`` pJ: half of the root term is taken for lines
-  inside of a bank, half for the wires between banks. A further port lengthens all wires.
-* Register files: every row costs selection wires, so energy is linear in depth.
+* SRAM: the same source's caches (8 KiB 10 pJ, 32 KiB 20 pJ, 1 MiB 100 pJ for 64 bits), met within 15 %.
+  Energy per bit of width is ``0.01 + 0.0006 * sqrt(bits)`` pJ. Our own assumptions: half of the root
+  term is for lines inside of a bank, half for the wires between banks; a further port lengthens all
+  wires by a quarter; areas are 0.4 square micrometres per bit, and 2 per bit along an edge of each bank.
+* Registers, register files, comparators: figures of our own, with no publication behind them. Every row
+  of a register file costs selection wires, so its energy is linear in depth.
 * DRAM: energy per bit at the interface, independent of the node. DDR3 and LPDDR: K. Malladi et
   al., ISCA 2012; GDDR5 and HBM2: M. O'Connor et al., MICRO 2017; DDR4: Micron, Hot Chips 2011
-  (309 mW per GB/s); LPDDR4: the figure in common use for embedded parts. No area, no leakage.
-* Leakage: 3.2 pW per SRAM bit, 0.3 nW per square micrometre of logic (low-leakage processes);
-  scaled with the node like energy, for want of a better rule.
-* Wire: 0.08 pJ per bit and millimetre (0.2 pF/mm, 0.9 V, half of the bits toggle). Lengths such as
-  ``2mm``, ``150um``; without a unit they are in millimetres.
+  (309 mW per GB/s); LPDDR4: 512 pJ for 64 bits, as in the tables that Accelergy computed for Timeloop's
+  example designs. No area, no leakage.
+* Leakage: figures of our own for low-leakage processes, 3.2 pW per SRAM bit and 0.3 nW per square
+  micrometre of logic; scaled with the node like energy, for want of a better rule.
+* Wire: 0.08 pJ per bit and millimetre, assuming 0.2 pF/mm, 0.9 V, and that half of the bits
+  toggle. Lengths such as ``2mm``, ``150um``; without a unit they are in millimetres.
 
-Every energy grows with width and depth.
+Every energy grows with the width; that of SRAM and register files with the depth as well, that of a wire
+with its length.
 """
 
 from __future__ import annotations

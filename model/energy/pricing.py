@@ -55,9 +55,10 @@ Figure = tuple[Decimal, str]
 
 @dataclass(frozen=True)
 class _Found:
-    """Figures by action, and remarks on them."""
+    """Figures by action, those of them that stand in the spec or its ERT, and remarks on them."""
 
     figures: Mapping[str, Figure]
+    given: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     area: Figure | None = None
 
@@ -155,6 +156,7 @@ def _price(request: EnergyRequest, tables: EnergyTables, library: Library) -> Pr
         area_um2=None if area is None else float(area[0]),
         area_source="" if area is None else area[1],
         sources={action: figures[action][1] for action in energies},
+        given=given.given | rest.given,
         notes=(*given.notes, *rest.notes),
     )
 
@@ -171,7 +173,7 @@ def _rest(request: EnergyRequest, missing: tuple[str, ...], tables: EnergyTables
 
 def _no_leak(request: EnergyRequest, why: str) -> _Found:
     note = f"`{request.name}`: {why}; its leakage counts as zero"
-    return _Found({"leak": (Decimal(0), f"none ({why})")}, (note,))
+    return _Found({"leak": (Decimal(0), f"none ({why})")}, notes=(note,))
 
 
 def _from_user(request: EnergyRequest, library: Library) -> _Found:
@@ -180,9 +182,9 @@ def _from_user(request: EnergyRequest, library: Library) -> _Found:
         known = [request.given[name] for name in names if name in request.given]
         if known:
             figures[action] = _scaled(known[0], action, request, library)
-    if request.given_area is None:
-        return _Found(figures)
-    return _Found(figures, area=_scaled(request.given_area, "area", request, library))
+    area = request.given_area
+    scaled = None if area is None else _scaled(area, "area", request, library)
+    return _Found(figures, frozenset(figures), area=scaled)
 
 
 def _scaled(figure: Figure, what: str, request: EnergyRequest, library: Library) -> Figure:
@@ -217,18 +219,20 @@ def _from_table(request: EnergyRequest, missing: tuple[str, ...], tables: Energy
     notes: tuple[str, ...] = ()
     if "energy_scale" in request.attributes:
         notes = (f"`{request.name}`: its `energy_scale` does not apply to the ERT's energies",)
+    given: frozenset[str] = frozenset()
     for action in missing:
         found = _table_figure(request, action, table)
         figures.update(found.figures)
+        given |= found.given
         notes += found.notes
-    return _Found(figures, notes)
+    return _Found(figures, given, notes)
 
 
 def _table_figure(request: EnergyRequest, action: str, table: EnergyTable) -> _Found:
     names = _TABLE_NAMES[request.kind][action]
     known = [table.actions[name] for name in names if name in table.actions]
     if known:
-        return _Found({action: known[0]})
+        return _Found({action: known[0]}, frozenset({action}))
     if action == "leak":
         return _no_leak(request, f"no leak at {place(table.span)}")
     raise EnergyError(
@@ -259,7 +263,7 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
     scaled = {action: _scaled(figure, action, request, library) for action, figure in figures.items()}
     area = _scaled((rounded(component.area_um2()), source), "area", request, library)
     notes += tuple(f"`{request.name}`: {note}" for note in library.notes)
-    return _Found(scaled, notes, area)
+    return _Found(scaled, notes=notes, area=area)
 
 
 def _assumed_type(request: EnergyRequest, component: Component) -> tuple[str, ...]:

@@ -85,7 +85,8 @@ class Prices:
     ``read``, ``fill`` and ``update`` are per vector access, ``leak`` per instance and cycle,
     ``compute`` per operation; those that do not apply to the component are zero. ``area_um2`` is
     of one instance, None when unknown. ``sources`` maps each action that applies to the origin of
-    its figure; ``notes`` are remarks that a user should see.
+    its figure, and those in ``given`` stand in the spec or its ERT, others are estimated or count as
+    zero; ``notes`` are remarks that a user should see.
     """
 
     read: Decimal = Decimal(0)
@@ -96,4 +97,5 @@ class Prices:
     area_um2: float | None = None
     area_source: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from model.source_ref import Origin
 from model.spec.source import SourceText, Span
 
 
@@ -34,9 +35,9 @@ class Document:
     origins: tuple[LineOrigin, ...] | None = None
 
     @classmethod
-    def of(cls, name: str, text: str) -> Document:
-        """Wrap the text of a file that is no template."""
-        return cls(text, SourceText.of(name, text))
+    def of(cls, name: str, text: str, origin: Origin = "file") -> Document:
+        """Wrap the text of a file that is no template, or of a setting."""
+        return cls(text, SourceText.of(name, text, origin))
 
     def span(self, line: int, column: int, end_line: int, end_column: int) -> Span:
         """Return the span of a stretch of the text (1-based), in terms of the user's files.

@@ -24,7 +24,8 @@ IDENTIFIER_HINT = "use letters, digits and `_`, and begin with no digit"
 
 def source_ref(span: Span) -> SourceRef:
     """Return the place of `span` for the canonical problem."""
-    return SourceRef(span.file, span.line, span.column)
+    origin = "file" if span.source is None else span.source.origin
+    return SourceRef(span.file, span.line, span.column, origin)
 
 
 def kind_of(node: Node) -> str:

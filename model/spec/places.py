@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from model.source_ref import SourceRef
+from model.spec.fields import source_ref
 from model.spec.source import MappingNode, Node, Span, values_in
 
 Places = Mapping[SourceRef, Span]
@@ -18,7 +19,7 @@ def places_of(*documents: Node) -> dict[SourceRef, Span]:
     """
     found: dict[SourceRef, Span] = {}
     for span in (span for node in values_in(*documents) for span in _spans_of(node)):
-        place = SourceRef(span.file, span.line, span.column)
+        place = source_ref(span)
         known = found.get(place)
         if known is None or _end(span) < _end(known):
             found[place] = span

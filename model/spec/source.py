@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
 
+from model.source_ref import Origin
+
 Scalar = None | bool | int | float | str
 
 _LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
@@ -23,7 +25,7 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """The text of one file, or what a template in it was rendered to.
+    """The text of one file, or what a template in it was rendered to; or of a setting.
 
     Parameters
     ----------
@@ -31,15 +33,18 @@ class SourceText:
         The file as the reader of a message knows it.
     lines : tuple of str
         Its lines, without line ends.
+    origin : str
+        What it is the text of.
     """
 
     name: str
     lines: tuple[str, ...]
+    origin: Origin = "file"
 
     @classmethod
-    def of(cls, name: str, text: str) -> SourceText:
+    def of(cls, name: str, text: str, origin: Origin = "file") -> SourceText:
         """Split `text` at its line ends, as the YAML scanner counts them."""
-        return cls(name, tuple(_LINE_END.split(text)))
+        return cls(name, tuple(_LINE_END.split(text)), origin)
 
     def line(self, number: int) -> str | None:
         """Return line `number` (1-based), or None beyond the text."""

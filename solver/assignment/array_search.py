@@ -17,13 +17,10 @@ from model.network import (
     price,
 )
 from solver.assignment.assigner import assign
-from solver.assignment.clock import Clock
 from solver.assignment.result import AssignOptions, AssignResult
+from solver.clock import Clock
+from solver.criteria import LAYERS, TOTAL
 from solver.result import Status, StopCallback, Termination
-
-TOTAL, LAYERS, METHODS = CRITERIA = ("total", "layers", "methods")
-"""What is least: the assignment's total; the layers' cheapest methods, transitions left out; the sum over
-all methods of all layers, as in the published notebook."""
 
 BOUND_S = 1.0
 """Seconds that the bound on all transitions may take at most: all that it does is to save assignments."""
@@ -40,7 +37,7 @@ class ArrayChoice:
     result
         The assignment. With the criterion ``total``, OPTIMAL and the bound speak of all arrays.
     criterion
-        Out of `CRITERIA`.
+        Out of `solver.criteria.CRITERIA`.
     value
         What the criterion comes to on this array, in steps.
     arrays, assigned
@@ -60,7 +57,7 @@ def assign_costed(
     network: Network | ShapedNetwork,
     hardware: Hardware | None = None,
     criterion: str = TOTAL,
-    options: AssignOptions = AssignOptions(),  # noqa: B008 (frozen)
+    options: AssignOptions = AssignOptions(),
     should_stop: StopCallback | None = None,
 ) -> tuple[AssignResult, ArrayChoice | None]:
     """Assign by costs: those of the network, or those of its shapes on an array, which is chosen if need be.
@@ -72,7 +69,7 @@ def assign_costed(
     hardware
         What prices shapes: an array, or a budget to choose it within.
     criterion
-        Out of `CRITERIA`: what the array is chosen by.
+        Out of `solver.criteria.CRITERIA`: what the array is chosen by.
     options, should_stop
         As for `assign`, for the whole search.
 
@@ -101,7 +98,7 @@ def choose_array(
     model: SystolicModel,
     budget: int,
     criterion: str = TOTAL,
-    options: AssignOptions = AssignOptions(),  # noqa: B008 (frozen)
+    options: AssignOptions = AssignOptions(),
     should_stop: StopCallback | None = None,
 ) -> ArrayChoice:
     """Choose rows and columns with ``rows * columns <= budget``; among equals, the fewest multipliers.
@@ -113,7 +110,7 @@ def choose_array(
     budget
         Multipliers (DSPs).
     criterion
-        Out of `CRITERIA`.
+        Out of `solver.criteria.CRITERIA`.
     options, should_stop
         As for `assign`, for the whole search.
     """

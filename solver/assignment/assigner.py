@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from model.network import Network
 from solver.assignment.answer import CP_SAT, Answer, Request
 from solver.assignment.chain import find_paths, relax_path
-from solver.assignment.clock import Clock
 from solver.assignment.conflicts import find_conflicts
 from solver.assignment.elimination import Departure, depart, least_total, restore
 from solver.assignment.instance import Choice, Instance, part_of
@@ -17,6 +16,7 @@ from solver.assignment.policies import naive_policies
 from solver.assignment.reductions import Reduced, reduce_instance
 from solver.assignment.result import RULES, Assignment, AssignOptions, AssignResult, Decomposition
 from solver.assignment.structure import CHAIN, graph_structure
+from solver.clock import Clock
 from solver.result import Status, StopCallback, Termination
 
 REDUCTIONS, BUCKET_ELIMINATION = "reductions", "bucket-elimination"
@@ -24,7 +24,7 @@ REDUCTIONS, BUCKET_ELIMINATION = "reductions", "bucket-elimination"
 
 def assign(
     network: Network,
-    options: AssignOptions = AssignOptions(),  # noqa: B008 (frozen)
+    options: AssignOptions = AssignOptions(),
     should_stop: StopCallback | None = None,
 ) -> AssignResult:
     """Choose a method for every layer so that all costs add up to the least.

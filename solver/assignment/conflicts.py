@@ -10,11 +10,11 @@ import numpy as np
 from model.network import FORBIDDEN, CostArray, Edge, Layer, Network
 from model.source_ref import SourceRef
 from solver.assignment.answer import Request
-from solver.assignment.clock import Clock
 from solver.assignment.elimination import least_total
 from solver.assignment.instance import Instance, part_of
 from solver.assignment.kernel import solve_kernel
 from solver.assignment.reductions import reduce_instance
+from solver.clock import Clock
 from solver.reasons import Lever, Reason, Statement
 from solver.result import StopCallback
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from solver.assignment.answer import CP_SAT, Answer, Request
 from solver.assignment.branching import Branching
-from solver.assignment.clock import Clock
 from solver.assignment.instance import Choice, Instance, best_neighbour, descend, price
 from solver.assignment.kernel_model import KernelModel
 from solver.assignment.potentials import Potentials
+from solver.clock import Clock
 
 MOST_SWEEPS = 200
 """Sweeps over the whole instance, before anything is branched on."""

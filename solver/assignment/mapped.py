@@ -14,17 +14,13 @@ from model.network import FORBIDDEN, Cost, EdgeCosts, Layer, LayerCosts, Network
 from model.network.lowering import Copy
 from model.network.methods import MethodNetwork
 from model.network.shapes import Convolution, ShapedLayer
+from model.objective import ADDITIVE, ENERGY, LATENCY, UNITS
 from solver.assignment.assigner import assign
 from solver.assignment.policies import CHEAPEST
 from solver.assignment.result import AssignOptions, AssignResult, Policy
 from solver.result import Result, Status, StopCallback, Termination
 
-ENERGY, LATENCY = ADDITIVE = ("energy", "latency")
-"""Objectives that add up over layers; the product of both does not."""
-
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
-
-UNITS = {ENERGY: "pJ", LATENCY: "cycles"}
 
 Pair = tuple[Convolution, str]
 """A shape and the name of a method."""
@@ -116,7 +112,7 @@ def assign_mapped(
     problem: MethodNetwork,
     results: Mapping[Pair, Result],
     objective: str,
-    options: AssignOptions = AssignOptions(),  # noqa: B008 (frozen)
+    options: AssignOptions = AssignOptions(),
     should_stop: StopCallback | None = None,
 ) -> MappedAssignment:
     """Assign methods to layers by the answers of a mapper.

@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 from model.cost import Evaluation
 from model.mapspace import Mapspace
+from model.objective import OBJECTIVES
 from solver.certificate.canonical import (
     CertificateError,
     Json,
@@ -19,7 +20,7 @@ from solver.certificate.canonical import (
     node_places,
 )
 from solver.certificate.classes import spatial_choices
-from solver.result import OBJECTIVES, Evidence, Result, Status
+from solver.result import Evidence, Result, Status
 
 FORMAT = "tilewright certificate 4"
 

@@ -16,19 +16,12 @@ from solver.cli.compare_arguments import add_compare
 from solver.cli.explain_arguments import add_explain
 from solver.cli.mapped import add_mapping
 from solver.cli.network_arguments import add_network
-from solver.cli.options import (
-    EXIT_CODES,
-    EXIT_INVALID,
-    Commands,
-    add_json,
-    add_search_options,
-    add_spec_command,
-    file_path,
-)
+from solver.cli.options import EXIT_CODES, Commands, add_json, add_search_options, add_spec_command, file_path
 from solver.cli.output import write_stderr, write_stdout
 from solver.cli.pareto_arguments import add_pareto
 from solver.cli.sweep_arguments import add_sweep
 from solver.cli.tile_arguments import add_tile
+from solver.exit_codes import EXIT_INVALID
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -104,7 +97,7 @@ class _Version(argparse.Action):
     """Prints the installed version; looked up only then, as it takes a while."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version  # noqa: PLC0415 (other commands answer without it)
+        from importlib.metadata import version
 
         write_stdout(f"tilewright {version('tilewright')}\n")
         parser.exit()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -11,14 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.cascade import Network as Searches
+from model.objective import ADDITIVE
 from model.spec.reader import parse_assignments
 from model.spec.source import SpecError
-from solver.cli.assign_arguments import ADDITIVE, CRITERIA, PICTURES
+from solver.cli.assign_arguments import PICTURES
 from solver.cli.interrupt import interruptible
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, say_undrawn, write_output
+from solver.cli.output import (
+    STDOUT,
+    OutputError,
+    check_outputs,
+    deliver,
+    report_steps,
+    say_undrawn,
+    write_output,
+)
 from solver.cli.running import load_options
+from solver.criteria import TOTAL
 
 if TYPE_CHECKING:
     from model.network import Hardware, Network, ShapedNetwork
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
     from solver.assignment.array_search import ArrayChoice
     from solver.assignment.mapped import MappedAssignment
     from solver.assignment.result import AssignOptions, AssignResult
+    from solver.report.document import Document
 
 
 def assign_command(arguments: argparse.Namespace) -> int:
@@ -36,11 +47,9 @@ def assign_command(arguments: argparse.Namespace) -> int:
     _check_matplotlib(pictures)
     solved = _by_costs(arguments, pictures) if arguments.methods is None else _by_mapper(arguments, pictures)
     result = solved.result
-    steps: list[Callable[[], None]] = []
-    if not arguments.quiet and STDOUT not in outputs:
-        steps.append(partial(_print, solved, arguments.decomposition))
-    if arguments.json is not None:
-        steps.append(partial(_write_document, solved, arguments.json))
+    silent = arguments.quiet or STDOUT in outputs
+    report, document = partial(_print, solved, arguments.decomposition), partial(_document, solved)
+    steps = [*report_steps(report, document, arguments.json, silent)]
     choice = None if result.best is None else result.best.choice
     if arguments.show_graph is not None:
         steps.append(partial(_write_graph, result.network, None, arguments.show_graph))
@@ -64,7 +73,7 @@ class _Solved:
 def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solved:
     """Assign by the costs of the specs, or of their cost model on the array that is given or chosen."""
     _refuse_mapper_options(arguments)
-    from model.spec.assignment import load_network  # noqa: PLC0415 (wrong arguments answer without numpy)
+    from model.spec.assignment import load_network
 
     limits = load_options(arguments).limits
     variables = parse_assignments(arguments.variables)
@@ -73,9 +82,9 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solve
     assert network is not None  # the loader returns one or the other
     _check_sizes(network, pictures)
     hardware, criterion = _hardware(loaded, arguments), arguments.array_criterion
-    if criterion != CRITERIA[0] and (hardware is None or hardware.dsp_budget is None):
+    if criterion != TOTAL and (hardware is None or hardware.dsp_budget is None):
         raise SpecError("--array-criterion needs a budget of multipliers: without, no array is chosen")
-    from solver.assignment.array_search import assign_costed  # noqa: PLC0415 (spec errors answer without it)
+    from solver.assignment.array_search import assign_costed
 
     with interruptible() as stop:
         return _Solved(*assign_costed(network, hardware, criterion, _options(arguments), stop.is_set))
@@ -85,19 +94,19 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
     """Assign by the optima that the mapper finds."""
     if arguments.dsp_budget is not None:
         raise SpecError("--dsp-budget and --methods exclude each other: an architecture has its array")
-    if arguments.array_criterion != CRITERIA[0]:
+    if arguments.array_criterion != TOTAL:
         raise SpecError("--array-criterion and --methods exclude each other: an architecture has its array")
-    from model.spec.assignment.mapped import load_method_network  # noqa: PLC0415
+    from model.spec.assignment.mapped import load_method_network
 
     variables, options = parse_assignments(arguments.variables), load_options(arguments)
     problem = load_method_network(arguments.specs, arguments.methods, variables, options)
     _check_sizes(problem.shaped, pictures)
     (objective,) = arguments.objective or ADDITIVE[:1]
-    from solver.assignment.mapped import (  # noqa: PLC0415 (spec errors answer first)
+    from solver.assignment.mapped import (
         assign_mapped,
         searches_of,
     )
-    from solver.network import map_network  # noqa: PLC0415
+    from solver.network import map_network
 
     searches = searches_of(problem)
     network = Searches(problem.shaped.name, tuple(searches.values()))
@@ -114,7 +123,7 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
 
 
 def _options(arguments: argparse.Namespace) -> AssignOptions:
-    from solver.assignment import AssignOptions  # noqa: PLC0415 (spec errors answer without the solvers)
+    from solver.assignment import AssignOptions
 
     return AssignOptions(arguments.time_limit, arguments.jobs, arguments.seed)
 
@@ -127,7 +136,7 @@ def _refuse_mapper_options(arguments: argparse.Namespace) -> None:
 
 def _hardware(loaded: LoadedNetwork, arguments: argparse.Namespace) -> Hardware | None:
     """Return what prices a network with shapes: that of the specs, or with the budget of the arguments."""
-    from model.spec.assignment.shapes import LARGEST_BUDGET  # noqa: PLC0415
+    from model.spec.assignment.shapes import LARGEST_BUDGET
 
     budget = arguments.dsp_budget
     if budget is None:
@@ -140,9 +149,9 @@ def _hardware(loaded: LoadedNetwork, arguments: argparse.Namespace) -> Hardware 
 
 
 def _print(solved: _Solved, all_steps: bool) -> None:
-    from solver.cli.console import report_console  # noqa: PLC0415
-    from solver.report.assignment import print_assignment  # noqa: PLC0415
-    from solver.report.mapped_assignment import gain_lines, print_costs  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.assignment import print_assignment
+    from solver.report.mapped_assignment import gain_lines, print_costs
 
     with report_console() as console:
         remarks = []
@@ -152,14 +161,13 @@ def _print(solved: _Solved, all_steps: bool) -> None:
         print_assignment(console, solved.result, solved.array, all_steps, remarks)
 
 
-def _write_document(solved: _Solved, path: Path) -> None:
-    from solver.report.assignment_document import assignment_document  # noqa: PLC0415
-    from solver.report.document import json_text  # noqa: PLC0415
-    from solver.report.mapped_assignment import mapped_document  # noqa: PLC0415
+def _document(solved: _Solved) -> Document:
+    from solver.report.assignment_document import assignment_document
+    from solver.report.mapped_assignment import mapped_document
 
     document = assignment_document(solved.result, solved.array)
     further = {} if solved.mapped is None else mapped_document(solved.mapped)
-    write_output(path, json_text({**document, **further}))
+    return {**document, **further}
 
 
 def _check_matplotlib(pictures: Sequence[Path]) -> None:
@@ -172,8 +180,8 @@ def _check_matplotlib(pictures: Sequence[Path]) -> None:
 
 def _check_sizes(network: Network | ShapedNetwork, pictures: Sequence[Path]) -> None:
     """Raise `OutputError` before the work where a picture would show nothing."""
-    from solver.report.layered_graph import most_arcs  # noqa: PLC0415
-    from solver.report.layered_plot import LARGEST_PICTURE  # noqa: PLC0415
+    from solver.report.layered_graph import most_arcs
+    from solver.report.layered_plot import LARGEST_PICTURE
 
     if pictures and most_arcs(network) > LARGEST_PICTURE:
         raise OutputError(
@@ -186,12 +194,12 @@ def _is_picture(path: Path) -> bool:
 
 
 def _write_graph(network: Network, choice: Sequence[int] | None, path: Path) -> None:
-    from solver.report.layered_graph import LayeredGraph, dot_text  # noqa: PLC0415 (only when asked for)
+    from solver.report.layered_graph import LayeredGraph, dot_text
 
     graph = LayeredGraph(network, choice)
     if not _is_picture(path):
         write_output(path, dot_text(graph))
         return
-    from solver.report.layered_plot import draw  # noqa: PLC0415
+    from solver.report.layered_plot import draw
 
     draw(graph, path)

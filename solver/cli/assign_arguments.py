@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from model.objective import ADDITIVE, OBJECTIVES
 from solver.cli.network_arguments import add_searches
 from solver.cli.options import (
     Commands,
@@ -15,10 +16,8 @@ from solver.cli.options import (
     file_path,
     positive,
 )
-from solver.result import OBJECTIVES
+from solver.criteria import CRITERIA, TOTAL
 
-CRITERIA = ("total", "layers", "methods")
-ADDITIVE = ("energy", "latency")
 PICTURES = (".png", ".svg", ".pdf")
 DOT = (".dot", ".gv")
 
@@ -47,7 +46,7 @@ together cost the least, and prove it."""
     parser.add_argument(
         "--array-criterion",
         choices=CRITERIA,
-        default=CRITERIA[0],
+        default=TOTAL,
         help="what the array is chosen by: the total of the best assignment, the sum of the layers' cheapest "
         "methods, or the sum over all methods (default: %(default)s)",
     )

@@ -16,9 +16,10 @@ from model.mapspace import Mapspace
 from model.spec.places import places_of
 from model.spec.source import printable
 from solver.cli.interrupt import interruptible
-from solver.cli.options import EXIT_OF_STATUS, EXIT_UNPROVEN
+from solver.cli.options import DEFAULTS, EXIT_OF_STATUS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
 from solver.cli.running import load_unmapped, search
+from solver.exit_codes import EXIT_UNPROVEN
 from solver.result import Result, Status
 
 POLL_S = 0.1
@@ -40,9 +41,9 @@ def prove_command(arguments: argparse.Namespace) -> int:
     loaded = load_unmapped(arguments, refuse_infeasible=False)
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
-    from solver.report.figures import seconds_text  # noqa: PLC0415 (spec errors answer without rich)
-    from solver.report.reasons import reason_lines  # noqa: PLC0415
-    from solver.report.text import outcome_text  # noqa: PLC0415
+    from solver.report.figures import seconds_text
+    from solver.report.reasons import reason_lines
+    from solver.report.text import outcome_text
 
     for line in reason_lines(result.reasons, places_of(loaded.document)):
         write_stdout(f"{line}\n")
@@ -126,7 +127,7 @@ def write_certificate(path: Path, mapspace: Mapspace, result: Result, arguments:
     if result.status is Status.UNKNOWN:
         write_stderr("note: no certificate is written: nothing was found, and nothing is proven\n")
         return False
-    from solver.certificate import CertificateError, certificate, certificate_text  # noqa: PLC0415 (start-up)
+    from solver.certificate import CertificateError, certificate, certificate_text
 
     try:
         document = certificate(mapspace, result, reproducing_command(result, arguments), arguments.seed)
@@ -147,11 +148,13 @@ def reproducing_command(result: Result, arguments: argparse.Namespace) -> list[s
         words += ["--limit", f"{name}={value}"]
     words += ["--ignore-sparse"] if arguments.ignore_sparse else []
     words += ["--timeloop-padding"] if arguments.timeloop_padding else []
+    if arguments.memory_limit != DEFAULTS.memory_limit_mib:  # it decides whether anything is proven
+        words += ["--memory-limit", str(arguments.memory_limit)]
     return [*words, "--objective", ",".join(result.objectives), "--seed", str(arguments.seed)]
 
 
 def checker_path() -> Path:
     """Where the checker lies: beside the package that writes certificates, in a checkout and installed."""
-    from solver import certificate  # noqa: PLC0415 (start-up)
+    from solver import certificate
 
     return Path(certificate.__file__).parent / "checker" / "prove.py"

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
 from model.spec.places import places_of
 from model.spec.source import ConflictError
 from solver.cli.mapped import mapping_steps, settled_text
-from solver.cli.options import EXIT_INFEASIBLE, EXIT_OF_STATUS, EXIT_OPTIMAL
+from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
     NO_MAPPING,
     STDOUT,
     OutputError,
+    Step,
     check_outputs,
     deliver,
-    write_output,
+    report_steps,
+    write_document,
     write_stderr,
 )
 from solver.cli.refusal import refuse, refused_reasons, refused_result
 from solver.cli.running import load_checked, load_empty, load_mapped, load_unmapped, search, sensitivities
+from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL
 from solver.reasons import Reason
 from solver.result import Result
 
@@ -31,13 +33,14 @@ if TYPE_CHECKING:
     from model.cost import Evaluation
     from model.mapping import Mapping
     from model.spec.timeloop import LoadedSpec
+    from solver.report.document import Document
     from solver.sensitivity import Effect
 
 
 def map_command(arguments: argparse.Namespace) -> int:
     """Search the best mapping, or all that are best in energy and latency, write and print it."""
     if arguments.pareto:
-        from solver.cli.pareto import pareto_command  # noqa: PLC0415 (only when asked for)
+        from solver.cli.pareto import pareto_command
 
         return pareto_command(arguments)
     if arguments.plot is not None:
@@ -52,44 +55,46 @@ def map_command(arguments: argparse.Namespace) -> int:
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
     effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
-    steps: list[Callable[[], None]] = []
-    if not arguments.quiet and STDOUT not in outputs:
-        steps.append(partial(_print_result, loaded, result, effects or ()))
-    if arguments.json is not None:
-        steps.append(partial(_write_document, arguments.json, mapspace, result, effects))
-    steps += mapping_steps(loaded, result.mapping, settled, arguments)
+    report = partial(_print_result, loaded, result, effects or ())
+    document = partial(_document, mapspace, result, effects)
+    silent = arguments.quiet or STDOUT in outputs
+    steps = [
+        *report_steps(report, document, arguments.json, silent),
+        *mapping_steps(loaded, result.mapping, settled, arguments),
+    ]
     if arguments.certificate is not None:
         steps.append(partial(_write_certificate, mapspace, result, arguments))
     deliver(steps)
     return EXIT_OF_STATUS[result.status]
 
 
-def _refusal(arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
+def _refusal(arguments: argparse.Namespace) -> Iterator[Step]:
     """Yield what is written where constraints conflict plainly."""
     if arguments.json is not None:
         effects = () if arguments.sensitivity else None
-        yield partial(_write_document, arguments.json, *refused_result(arguments), effects)
+        document = partial(_document, *refused_result(arguments), effects)
+        yield partial(write_document, arguments.json, document)
     if (arguments.mapping, arguments.mapped_spec) != (None, None):
         yield partial(write_stderr, NO_MAPPING)
 
 
 def _print_result(loaded: LoadedSpec, result: Result, effects: Sequence[Effect]) -> None:
-    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
-    from solver.report.text import print_result  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.text import print_result
 
     places = places_of(loaded.document) if result.reasons else {}
     with report_console() as console:
         print_result(console, loaded.mapspace, result, places, effects)
 
 
-def _write_document(path: Path, mapspace: Mapspace, result: Result, effects: Sequence[Effect] | None) -> None:
-    from solver.report.document import json_text, result_document  # noqa: PLC0415 (only when asked for)
+def _document(mapspace: Mapspace, result: Result, effects: Sequence[Effect] | None) -> Document:
+    from solver.report.document import result_document
 
-    write_output(path, json_text(result_document(mapspace, result, effects)))
+    return result_document(mapspace, result, effects)
 
 
 def _write_certificate(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> None:
-    from solver.cli.certify import write_certificate  # noqa: PLC0415 (only when asked for)
+    from solver.cli.certify import write_certificate
 
     write_certificate(arguments.certificate, mapspace, result, arguments)
 
@@ -104,50 +109,49 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         return refuse(conflict, _refused_evaluation(arguments))
     mapspace, mapping = loaded.mapspace, loaded.mapping
     assert mapping is not None  # the loader was told to require it
-    from model.cost import evaluate  # noqa: PLC0415 (spec errors answer without it)
+    from model.cost import evaluate
 
     evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping, arguments.link_transfers)
-    steps: list[Callable[[], None]] = []
-    if not arguments.quiet and arguments.json != STDOUT:
-        steps.append(partial(_print_evaluation, mapspace, mapping, evaluation))
-    if arguments.json is not None:
-        steps.append(partial(_write_evaluation, arguments.json, mapspace, mapping, evaluation))
-    deliver(steps)
+    report = partial(_print_evaluation, mapspace, mapping, evaluation)
+    document = partial(_evaluation_document, mapspace, mapping, evaluation)
+    silent = arguments.quiet or arguments.json == STDOUT
+    deliver(report_steps(report, document, arguments.json, silent))
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
 
 
-def _refused_evaluation(arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
+def _refused_evaluation(arguments: argparse.Namespace) -> Iterator[Step]:
     """Yield what is written where constraints conflict so plainly that no mapping is looked at."""
     if arguments.json is not None:
         mapspace = load_empty(arguments)
-        yield partial(_write_refused_evaluation, arguments.json, mapspace, refused_reasons(mapspace))
+        document = partial(_refused_document, mapspace, refused_reasons(mapspace))
+        yield partial(write_document, arguments.json, document)
 
 
 def _print_evaluation(mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
-    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
-    from solver.report.text import print_evaluation  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.text import print_evaluation
 
     with report_console() as console:
         print_evaluation(console, mapspace, mapping, evaluation)
 
 
-def _write_evaluation(path: Path, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
-    from solver.report.document import evaluation_document, json_text  # noqa: PLC0415 (only when asked for)
+def _evaluation_document(mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> Document:
+    from solver.report.document import evaluation_document
 
-    write_output(path, json_text(evaluation_document(mapspace, mapping, evaluation)))
+    return evaluation_document(mapspace, mapping, evaluation)
 
 
-def _write_refused_evaluation(path: Path, mapspace: Mapspace, reasons: Sequence[Reason]) -> None:
-    from solver.report.document import json_text, refused_document  # noqa: PLC0415 (only when asked for)
+def _refused_document(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
+    from solver.report.document import refused_document
 
-    write_output(path, json_text(refused_document(mapspace, reasons)))
+    return refused_document(mapspace, reasons)
 
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Validate a spec and print what it says."""
     mapspace = load_checked(arguments)
-    from solver.cli.console import report_console  # noqa: PLC0415 (spec errors answer without it)
-    from solver.report.text import print_check  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.text import print_check
 
     with report_console() as console:
         print_check(console, mapspace)

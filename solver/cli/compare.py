@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from model.spec.source import ConflictError
-from solver.cli.output import check_outputs
+from solver.cli.output import Step, check_outputs
 from solver.cli.refusal import refuse
 from solver.cli.running import load_mapspace
 from solver.report.picture import check_plot
@@ -20,15 +20,15 @@ def compare_command(arguments: argparse.Namespace) -> int:
         mapspace = load_mapspace(arguments)
     except ConflictError as conflict:
         return refuse(conflict, _refusal(arguments))
-    from solver.cli.comparing import run_comparison  # noqa: PLC0415 (spec errors answer without numpy)
+    from solver.cli.comparing import run_comparison
 
     return run_comparison(mapspace, arguments)
 
 
-def _refusal(arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
+def _refusal(arguments: argparse.Namespace) -> Iterator[Step]:
     """Yield what is written where constraints conflict plainly: no mapper is run."""
     if (arguments.json, arguments.csv, arguments.plot) == (None, None, None):
         return
-    from solver.cli.comparing import refused_comparison, writing_steps  # noqa: PLC0415
+    from solver.cli.comparing import refused_comparison, writing_steps
 
-    yield from writing_steps(refused_comparison(arguments), arguments)
+    yield from writing_steps(refused_comparison(arguments), arguments, silent=True)

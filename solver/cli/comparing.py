@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from model.mapspace import Mapspace
 from solver.cli.console import report_console
 from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, OutputError, deliver, say_undrawn, write_output, write_stderr
+from solver.cli.output import (
+    STDOUT,
+    OutputError,
+    Step,
+    deliver,
+    report_steps,
+    say_undrawn,
+    write_output,
+    write_stderr,
+)
 from solver.cli.progress import live_progress
 from solver.cli.refusal import refused_reasons, refused_result
 from solver.cli.running import search_options
@@ -20,7 +30,6 @@ from solver.heuristics.registry import OptionValue, imported_mapper, known_mappe
 from solver.report.comparison import print_comparison
 from solver.report.comparison_document import comparison_document, comparisons_csv
 from solver.report.convergence import draw_convergence
-from solver.report.document import json_text
 from solver.result import Status
 
 
@@ -36,18 +45,15 @@ def run_comparison(mapspace: Mapspace, arguments: argparse.Namespace) -> int:
         comparison = replace(comparison, result=result)
     for outcome in comparison.outcomes:
         write_stderr(outcome.failure)
-    steps: list[Callable[[], None]] = []
-    if STDOUT not in (arguments.json, arguments.csv):
-        steps.append(lambda: _print(comparison))
-    steps += writing_steps(comparison, arguments)
-    deliver(steps)
+    silent = STDOUT in (arguments.json, arguments.csv)
+    deliver(writing_steps(comparison, arguments, silent))
     return EXIT_OF_STATUS[comparison.result.status]
 
 
-def writing_steps(comparison: Comparison, arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
-    """Yield the steps that write a comparison where it is asked for."""
-    if arguments.json is not None:
-        yield lambda: write_output(arguments.json, json_text(comparison_document(comparison)))
+def writing_steps(comparison: Comparison, arguments: argparse.Namespace, silent: bool) -> Iterator[Step]:
+    """Yield the steps that print a comparison, unless `silent`, and write it where it is asked for."""
+    report, document = partial(_print, comparison), partial(comparison_document, comparison)
+    yield from report_steps(report, document, arguments.json, silent)
     if arguments.csv is not None:
         yield lambda: write_output(arguments.csv, comparisons_csv([comparison]))
     if arguments.plot is None:

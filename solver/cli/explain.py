@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.spec.places import places_of
 from solver.cli.interrupt import interruptible
-from solver.cli.options import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
-from solver.cli.output import STDOUT, check_outputs, deliver, write_output
+from solver.cli.output import STDOUT, check_outputs, deliver, report_steps
 from solver.cli.progress import live_progress
 from solver.cli.running import load_unmapped, search_options
+from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.reasons import Reason
 from solver.result import Status
 
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from model.mapspace import Mapspace
     from model.spec.timeloop import LoadedSpec
     from solver.explain import CostReport
+    from solver.report.document import Document
 
 
 def explain_command(arguments: argparse.Namespace) -> int:
@@ -28,32 +27,26 @@ def explain_command(arguments: argparse.Namespace) -> int:
     check_outputs((arguments.json,), arguments.specs)
     loaded = load_unmapped(arguments, refuse_infeasible=False)
     mapspace = loaded.mapspace
-    reasons, report = _explain(mapspace, arguments)
-    steps: list[Callable[[], None]] = []
-    if arguments.json != STDOUT:
-        steps.append(partial(_print, loaded, reasons, report))
-    if arguments.json is not None:
-        steps.append(partial(_write_document, arguments.json, mapspace, reasons, report))
-    deliver(steps)
-    if report is None:
+    reasons, costs = _explain(mapspace, arguments)
+    printed = partial(_print, loaded, reasons, costs)
+    document = partial(_document, mapspace, reasons, costs)
+    deliver(report_steps(printed, document, arguments.json, silent=arguments.json == STDOUT))
+    if costs is None:
         return EXIT_INFEASIBLE
-    return EXIT_OPTIMAL if report.baseline.mapping is not None else EXIT_UNKNOWN
+    return EXIT_OPTIMAL if costs.baseline.mapping is not None else EXIT_UNKNOWN
 
 
-def _write_document(
-    path: Path, mapspace: Mapspace, reasons: tuple[Reason, ...], report: CostReport | None
-) -> None:
-    from solver.report.constraint_costs import explanation_document  # noqa: PLC0415 (only when asked for)
-    from solver.report.document import json_text  # noqa: PLC0415
+def _document(mapspace: Mapspace, reasons: tuple[Reason, ...], report: CostReport | None) -> Document:
+    from solver.report.constraint_costs import explanation_document
 
-    write_output(path, json_text(explanation_document(mapspace, reasons, report)))
+    return explanation_document(mapspace, reasons, report)
 
 
 def _print(loaded: LoadedSpec, reasons: tuple[Reason, ...], report: CostReport | None) -> None:
-    from solver.cli.console import report_console  # noqa: PLC0415 (spec errors answer without it)
-    from solver.report.constraint_costs import print_costs  # noqa: PLC0415
-    from solver.report.reasons import reason_lines  # noqa: PLC0415
-    from solver.report.text import print_notes  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.constraint_costs import print_costs
+    from solver.report.reasons import reason_lines
+    from solver.report.text import print_notes
 
     with report_console() as console:
         print_notes(console, loaded.notes)
@@ -69,9 +62,9 @@ def _explain(
     mapspace: Mapspace, arguments: argparse.Namespace
 ) -> tuple[tuple[Reason, ...], CostReport | None]:
     """Return the reasons of an infeasible mapspace, or the costs of a feasible one."""
-    from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible  # noqa: PLC0415
-    from solver.guided import map_from  # noqa: PLC0415
-    from solver.search import map_einsum  # noqa: PLC0415
+    from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible
+    from solver.guided import map_from
+    from solver.search import map_einsum
 
     with (
         interruptible() as stop,

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from solver.cli.arguments import parse_arguments
-from solver.cli.options import EXIT_BROKEN_PIPE, EXIT_INFEASIBLE, EXIT_INVALID
 from solver.cli.output import OutputError, write_error, write_stderr
+from solver.exit_codes import EXIT_BROKEN_PIPE, EXIT_INFEASIBLE, EXIT_INVALID
 from solver.report.picture import PlotError
 from solver.result import TooLargeError
 
@@ -38,13 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     """Run a command; errors of its specs are said on stderr."""
-    from model.spec.source import ConflictError, SpecError  # noqa: PLC0415 (--help answers without it)
+    from model.spec.source import ConflictError, SpecError
 
     try:
         return _command(options.command)(options)
     except SpecError as error:
         if isinstance(error, ConflictError):
-            from solver.cli.refusal import say_conflict  # noqa: PLC0415
+            from solver.cli.refusal import say_conflict
 
             say_conflict(error)
             return EXIT_INFEASIBLE

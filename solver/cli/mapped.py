@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from solver.cli.options import file_path
-from solver.cli.output import NO_MAPPING, write_output, write_stderr
+from solver.cli.output import NO_MAPPING, Step, write_output, write_stderr
 
 if TYPE_CHECKING:
     from model.mapping import Mapping
@@ -45,15 +44,15 @@ def settled_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
     """
     if arguments.mapped_spec is None:
         return ""
-    from model.spec.timeloop.settled import settled_spec  # noqa: PLC0415 (only when asked for)
-    from model.spec.writing import spec_text  # noqa: PLC0415
+    from model.spec.timeloop.settled import settled_spec
+    from model.spec.writing import spec_text
 
     return spec_text(settled_spec(loaded))
 
 
 def mapping_steps(
     loaded: LoadedSpec, mapping: Mapping | None, settled: str, arguments: argparse.Namespace
-) -> list[Callable[[], None]]:
+) -> list[Step]:
     """Return the steps that write a mapping where it is asked for; without one, that say so.
 
     Parameters
@@ -73,10 +72,10 @@ def mapping_steps(
         return []
     if mapping is None:
         return [partial(write_stderr, NO_MAPPING)]
-    from solver.report.timeloop_mapping import mapping_targets, mapping_yaml  # noqa: PLC0415
+    from solver.report.timeloop_mapping import mapping_targets, mapping_yaml
 
     mapspace = loaded.mapspace
     text = mapping_yaml(mapping_targets(mapspace.problem, mapspace.architecture, mapping))
-    steps: list[Callable[[], None]] = [partial(write_output, path, prefix + text) for path, prefix in asked]
+    steps: list[Step] = [partial(write_output, path, prefix + text) for path, prefix in asked]
     long = [dim for dim in mapspace.problem.dims if len(dim) > 1]
     return [*steps, partial(write_stderr, LONG_NAMES.format(dim=long[0]))] if long else steps

@@ -40,8 +40,8 @@ def run_searches(arguments: argparse.Namespace, mapped: Callable[[Options, Run],
         The cache cannot be used, or searches cannot run where they were to. Answers that cannot be
         kept later on, as on a full disk, are a warning only.
     """
-    from solver.network import ResultCache, Run  # noqa: PLC0415 (loads ortools)
-    from solver.network.executors import ExecutorError  # noqa: PLC0415
+    from solver.network import ResultCache, Run
+    from solver.network.executors import ExecutorError
 
     directory = arguments.cache or default_cache()
     _check_cache(directory)
@@ -76,8 +76,8 @@ def default_cache() -> Path:
 
 
 def _executor(arguments: argparse.Namespace) -> Executor:
-    from solver.network import Processes, Serial  # noqa: PLC0415 (loads ortools)
-    from solver.network.cluster import Cluster, silence_logs  # noqa: PLC0415
+    from solver.network import Processes, Serial
+    from solver.network.cluster import Cluster, silence_logs
 
     if arguments.cluster is not None:
         silence_logs()
@@ -105,8 +105,8 @@ def _progress_bar(quiet: bool) -> Iterator[ProgressCallback | None]:
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console  # noqa: PLC0415 (start-up time)
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=Console(stderr=True, markup=False), transient=True) as bar:

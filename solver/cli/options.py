@@ -8,8 +8,20 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from model.objective import OBJECTIVES
 from model.spec.limits import Limits
-from solver.result import OBJECTIVES, Options, Status
+from solver.exit_codes import (
+    EXIT_BROKEN_PIPE,
+    EXIT_DEFECT,
+    EXIT_FEASIBLE,
+    EXIT_INFEASIBLE,
+    EXIT_INTERRUPTED,
+    EXIT_INVALID,
+    EXIT_OPTIMAL,
+    EXIT_UNKNOWN,
+    EXIT_UNPROVEN,
+)
+from solver.result import Options, Status
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -23,16 +35,6 @@ DEFAULTS = Options()
 LARGEST_SEED = (1 << 31) - 1
 MOST_DIGITS = 18
 LONGEST_SHOWN = 60
-
-EXIT_OPTIMAL = 0
-EXIT_UNPROVEN = 1
-EXIT_INVALID = 2
-EXIT_FEASIBLE = 3
-EXIT_INFEASIBLE = 4
-EXIT_UNKNOWN = 5
-EXIT_DEFECT = 70  # as `solver.__main__` has it, which imports nothing, and the next one
-EXIT_INTERRUPTED = 130
-EXIT_BROKEN_PIPE = 141
 
 EXIT_OF_STATUS = {
     Status.OPTIMAL: EXIT_OPTIMAL,

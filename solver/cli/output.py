@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from model.spec.files import SPEC_SUFFIXES
 from model.spec.source import printable
 from solver.report.picture import PlotError
 from solver.saving import save
+
+if TYPE_CHECKING:
+    from solver.report.document import Document
+
+Step = Callable[[], None]
+"""Prints or writes something of a result."""
 
 STDOUT = Path("-")
 
@@ -56,7 +63,36 @@ def write_output(path: Path, text: str) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
 
 
-def deliver(steps: Iterable[Callable[[], None]]) -> None:
+def report_steps(
+    report: Step, document: Callable[[], Document], json: Path | None, silent: bool
+) -> Iterator[Step]:
+    """Yield the steps that print a report, unless `silent`, and write its document, if it has a place.
+
+    Parameters
+    ----------
+    report
+        Prints the report.
+    document
+        Makes the JSON document, once it is to be written.
+    json
+        Where that is written.
+    silent
+        Whether nothing is to be printed: it was asked for, or stdout takes one of the outputs.
+    """
+    if not silent:
+        yield report
+    if json is not None:
+        yield partial(write_document, json, document)
+
+
+def write_document(path: Path, document: Callable[[], Document]) -> None:
+    """Write what `document` makes as JSON; `OutputError` where that fails."""
+    from solver.report.document import json_text
+
+    write_output(path, json_text(document()))
+
+
+def deliver(steps: Iterable[Step]) -> None:
     """Print and write a result: each step has its chance, so that one that fails does not take others along.
 
     Raises

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
@@ -16,10 +15,12 @@ from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
     STDOUT,
     OutputError,
+    Step,
     check_outputs,
     deliver,
+    report_steps,
     say_undrawn,
-    write_output,
+    write_document,
 )
 from solver.cli.progress import live_progress
 from solver.cli.refusal import refuse, refused_reasons
@@ -30,6 +31,7 @@ from solver.result import Status, Termination
 if TYPE_CHECKING:
     from model.spec.timeloop import LoadedSpec
     from solver.pareto import Front
+    from solver.report.document import Document
 
 SINGLE = ("objective", "mapping", "mapped-spec", "certificate", "sensitivity")
 """Options that speak of one best mapping."""
@@ -48,49 +50,46 @@ def pareto_command(arguments: argparse.Namespace) -> int:
         return refuse(conflict, _refusal(arguments))
     mapspace = loaded.mapspace
     front = search_front(mapspace, arguments)
-    steps: list[Callable[[], None]] = []
-    if not arguments.quiet and arguments.json != STDOUT:
-        steps.append(partial(_print, loaded, front))
-    if arguments.json is not None:
-        steps.append(partial(_write_document, arguments.json, mapspace, front))
+    silent = arguments.quiet or arguments.json == STDOUT
+    report, document = partial(_print, loaded, front), partial(_document, mapspace, front)
+    steps = [*report_steps(report, document, arguments.json, silent)]
     if arguments.plot is not None:
         steps.append(partial(_draw, front, mapspace, arguments))
     deliver(steps)
     return EXIT_OF_STATUS[front.status]
 
 
-def _refusal(arguments: argparse.Namespace) -> Iterator[Callable[[], None]]:
+def _refusal(arguments: argparse.Namespace) -> Iterator[Step]:
     """Yield what is written where constraints conflict plainly."""
     if arguments.json is not None:
         mapspace = load_mapspace(arguments, refuse_infeasible=False)
         reasons = refused_reasons(mapspace)
-        from solver.pareto import Front  # noqa: PLC0415 (spec errors answer without it)
+        from solver.pareto import Front
 
         units = mapspace.architecture.units_per_pj
         front = Front(Status.INFEASIBLE, Termination.PROVEN, units, reasons=reasons)
-        yield partial(_write_document, arguments.json, mapspace, front)
+        yield partial(write_document, arguments.json, partial(_document, mapspace, front))
     if arguments.plot is not None:
         yield partial(say_undrawn, arguments.plot, "point")
 
 
 def _print(loaded: LoadedSpec, front: Front) -> None:
-    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
-    from solver.report.front import print_front  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.front import print_front
 
     with report_console() as console:
         print_front(console, loaded.mapspace, front, places_of(loaded.document) if front.reasons else {})
 
 
-def _write_document(path: Path, mapspace: Mapspace, front: Front) -> None:
-    from solver.report.document import json_text  # noqa: PLC0415 (only when asked for)
-    from solver.report.front import front_document  # noqa: PLC0415
+def _document(mapspace: Mapspace, front: Front) -> Document:
+    from solver.report.front import front_document
 
-    write_output(path, json_text(front_document(mapspace, front)))
+    return front_document(mapspace, front)
 
 
 def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
     """Find the front as the command line says, with live progress; an interrupt ends it early."""
-    from solver.guided import front_or_explain  # noqa: PLC0415 (spec errors answer without numpy and ortools)
+    from solver.guided import front_or_explain
 
     units = mapspace.architecture.units_per_pj
     with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
@@ -102,7 +101,7 @@ def _draw(front: Front, mapspace: Mapspace, arguments: argparse.Namespace) -> No
     if not front.points:
         say_undrawn(arguments.plot, "point")
         return
-    from solver.report.front_plot import draw_front  # noqa: PLC0415 (an optional extra)
+    from solver.report.front_plot import draw_front
 
     title = mapspace.problem.name or " ".join(path.stem for path in arguments.specs)
     draw_front(front, title, arguments.plot)

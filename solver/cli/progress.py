@@ -47,7 +47,7 @@ def live_progress(units_per_pj: int, quiet: bool) -> Iterator[ProgressCallback |
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console  # noqa: PLC0415 (start-up time)
+    from rich.console import Console
 
     line, console = StatusLine(units_per_pj), Console(stderr=True, markup=False)
     spinner = "dots" if console.encoding.startswith("utf") else "line"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from model.mapspace import Mapspace
 from model.spec.source import ConflictError
 from solver.cli.interrupt import interruptible
-from solver.cli.options import EXIT_INFEASIBLE
-from solver.cli.output import deliver, write_stderr
+from solver.cli.output import Step, deliver, write_stderr
 from solver.cli.running import load_mapspace
+from solver.exit_codes import EXIT_INFEASIBLE
 from solver.reasons import Reason
 from solver.result import Result, Status, Termination
 
@@ -22,7 +22,7 @@ def say_conflict(conflict: ConflictError) -> None:
     write_stderr(f"{conflict.render()}\nhelp: {EXPLAIN}\n")
 
 
-def refuse(conflict: ConflictError, steps: Iterable[Callable[[], None]]) -> int:
+def refuse(conflict: ConflictError, steps: Iterable[Step]) -> int:
     """Say which constraints conflict, then write what says so to programs; return the exit code.
 
     `steps` are made once the message is out: to find the reasons takes a while.
@@ -43,7 +43,7 @@ def refused_result(arguments: argparse.Namespace) -> tuple[Mapspace, Result]:
 
 def refused_reasons(mapspace: Mapspace) -> tuple[Reason, ...]:
     """Return why a mapspace is empty that was refused; an interrupt ends that with what is known."""
-    from solver.explain import explain_infeasible  # noqa: PLC0415 (the message is out before ortools loads)
+    from solver.explain import explain_infeasible
 
     with interruptible() as stop:
         return explain_infeasible(mapspace, stop.is_set)

@@ -82,7 +82,7 @@ def search_options(arguments: argparse.Namespace) -> Options:
 
 def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
     """Map an Einsum as the command line says, with live progress; an interrupt ends it early."""
-    from solver.guided import map_or_explain  # noqa: PLC0415 (spec errors answer without numpy and ortools)
+    from solver.guided import map_or_explain
 
     options = search_options(arguments)
     units = mapspace.architecture.units_per_pj
@@ -92,8 +92,8 @@ def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
 
 def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[Effect, ...]:
     """Map again with other limits of the architecture; an interrupt ends it with what is known by then."""
-    from solver.guided import map_from, map_or_explain  # noqa: PLC0415
-    from solver.sensitivity import sensitivity  # noqa: PLC0415
+    from solver.guided import map_from, map_or_explain
+    from solver.sensitivity import sensitivity
 
     if result.mapping is None:
         return ()

@@ -15,8 +15,9 @@ from model.spec.timeloop.overrides import parse_setting
 from model.sweep import Variant
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, check_outputs, deliver, say_undrawn, write_output
+from solver.cli.output import STDOUT, check_outputs, deliver, report_steps, say_undrawn, write_output
 from solver.cli.running import load_options
+from solver.cli.sweep_arguments import SETTING
 from solver.report.picture import check_plot
 
 if TYPE_CHECKING:
@@ -32,11 +33,11 @@ def sweep_command(arguments: argparse.Namespace) -> int:
         arguments.specs,
         arguments.workloads,
         arguments.architectures,
-        [parse_setting(text) for text in arguments.settings],
+        [parse_setting(text, SETTING) for text in arguments.settings],
         parse_assignments(arguments.variables),
         load_options(arguments),
     )
-    from solver.network.sweep import sweep  # noqa: PLC0415 (loads ortools)
+    from solver.network.sweep import sweep
 
     result = run_searches(arguments, partial(sweep, variants))
     documents = {own.point: own.documents for own in variants}
@@ -46,14 +47,11 @@ def sweep_command(arguments: argparse.Namespace) -> int:
 
 def _deliver(result: SweepResult, arguments: argparse.Namespace, places: Callable[[Variant], Places]) -> None:
     """Print and write the result."""
-    from solver.report.document import json_text  # noqa: PLC0415 (spec errors answer without it)
-    from solver.report.sweep import sweep_csv, sweep_document  # noqa: PLC0415
+    from solver.report.sweep import sweep_csv, sweep_document
 
-    steps: list[Callable[[], None]] = []
-    if not arguments.quiet and STDOUT not in (arguments.json, arguments.csv):
-        steps.append(partial(_print, result, places))
-    if arguments.json is not None:
-        steps.append(lambda: write_output(arguments.json, json_text(sweep_document(result))))
+    silent = arguments.quiet or STDOUT in (arguments.json, arguments.csv)
+    report, document = partial(_print, result, places), partial(sweep_document, result)
+    steps = [*report_steps(report, document, arguments.json, silent)]
     if arguments.csv is not None:
         steps.append(lambda: write_output(arguments.csv, sweep_csv(result)))
     if arguments.plot is not None:
@@ -62,8 +60,8 @@ def _deliver(result: SweepResult, arguments: argparse.Namespace, places: Callabl
 
 
 def _print(result: SweepResult, places: Callable[[Variant], Places]) -> None:
-    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
-    from solver.report.sweep import print_sweep  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.sweep import print_sweep
 
     with report_console() as console:
         print_sweep(console, result, places)
@@ -74,6 +72,6 @@ def _draw(result: SweepResult, path: Path) -> None:
     if all(point.costs is None for point in result.points):
         say_undrawn(path, "point")
         return
-    from solver.report.sweep_plot import draw_sweep  # noqa: PLC0415 (an optional extra)
+    from solver.report.sweep_plot import draw_sweep
 
     draw_sweep(result, path)

@@ -7,6 +7,9 @@ import argparse
 from solver.cli.network_arguments import NETWORK_FILES, add_run_options
 from solver.cli.options import Commands, add_csv_and_plot, add_json, add_spec_command, file_path
 
+SETTING = "--set-attribute"
+"""Also what messages call the text of a setting."""
+
 
 def add_sweep(commands: Commands) -> argparse.ArgumentParser:
     """Add the command ``sweep``."""
@@ -19,7 +22,7 @@ Einsum to its proven optimum, and say which no other one beats. SPEC files belon
 to every combination; they are read as by `network`. Searches that several
 combinations need run once. --time-limit holds for each search."""
     parser.add_argument(
-        "--set-attribute",
+        SETTING,
         dest="settings",
         action="append",
         default=[],

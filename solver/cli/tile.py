@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.spec.source import ConflictError
 from solver.cli.mapped import mapping_steps, settled_text
-from solver.cli.options import EXIT_INFEASIBLE, EXIT_OPTIMAL
-from solver.cli.output import NO_MAPPING, STDOUT, check_outputs, deliver, write_output, write_stderr
+from solver.cli.output import (
+    NO_MAPPING,
+    STDOUT,
+    Step,
+    check_outputs,
+    deliver,
+    report_steps,
+    write_document,
+    write_stderr,
+)
 from solver.cli.refusal import refuse
 from solver.cli.running import load_mapspace, load_unmapped
 from solver.cli.tile_arguments import check_tile_arguments, described_operator
+from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL
 
 if TYPE_CHECKING:
     from model.mapspace import Mapspace
     from model.tiling.backend import Backend
+    from solver.report.document import Document
     from solver.report.tiling import TilingReport
 
 
@@ -31,49 +41,46 @@ def tile_command(arguments: argparse.Namespace) -> int:
         report, writing = (_tiled(arguments), []) if arguments.specs is None else _tiled_onto(arguments)
     except ConflictError as conflict:
         return refuse(conflict, _refusal(arguments, conflict))
-    steps: list[Callable[[], None]] = []
-    if STDOUT not in outputs:
-        steps.append(partial(_print, report))
-    if arguments.json is not None:
-        steps.append(partial(_write_document, arguments.json, report))
+    printed, document = partial(_print, report), partial(_document, report)
+    steps = report_steps(printed, document, arguments.json, silent=STDOUT in outputs)
     deliver([*steps, *writing])
     return EXIT_INFEASIBLE if report.tiling is None else EXIT_OPTIMAL
 
 
-def _refusal(arguments: argparse.Namespace, conflict: ConflictError) -> Iterator[Callable[[], None]]:
+def _refusal(arguments: argparse.Namespace, conflict: ConflictError) -> Iterator[Step]:
     """Yield what is written where constraints conflict plainly."""
     if arguments.json is not None:
-        from solver.report.tiling import TilingReport  # noqa: PLC0415 (only when asked for)
+        from solver.report.tiling import TilingReport
 
         mapspace = load_mapspace(arguments, refuse_infeasible=False)
         names = mapspace.problem.name, mapspace.architecture.name
-        yield partial(_write_document, arguments.json, TilingReport(*names, reason=str(conflict)))
+        document = partial(_document, TilingReport(*names, reason=str(conflict)))
+        yield partial(write_document, arguments.json, document)
     if (arguments.mapping, arguments.mapped_spec) != (None, None):
         yield partial(write_stderr, NO_MAPPING)
 
 
 def _print(report: TilingReport) -> None:
-    from solver.cli.console import report_console  # noqa: PLC0415 (only when asked for)
-    from solver.report.tiling import print_tiling  # noqa: PLC0415
+    from solver.cli.console import report_console
+    from solver.report.tiling import print_tiling
 
     with report_console() as console:
         print_tiling(console, report)
 
 
-def _write_document(path: Path, report: TilingReport) -> None:
-    from solver.report.document import json_text  # noqa: PLC0415 (only when asked for)
-    from solver.report.tiling import tiling_document  # noqa: PLC0415
+def _document(report: TilingReport) -> Document:
+    from solver.report.tiling import tiling_document
 
-    write_output(path, json_text(tiling_document(report)))
+    return tiling_document(report)
 
 
 def _tiled(arguments: argparse.Namespace) -> TilingReport:
     operator = described_operator(arguments)
-    from model.spec.backends import load_backend  # noqa: PLC0415 (wrong arguments answer without it)
+    from model.spec.backends import load_backend
 
     backend = load_backend(arguments.backend)
-    from solver.heuristics.smaug import CannotTile, tile  # noqa: PLC0415 (spec errors answer without it)
-    from solver.report.tiling import TilingReport  # noqa: PLC0415
+    from solver.heuristics.smaug import CannotTile, tile
+    from solver.report.tiling import TilingReport
 
     try:
         return TilingReport(operator.name, backend.name, tile(operator, backend))
@@ -81,9 +88,9 @@ def _tiled(arguments: argparse.Namespace) -> TilingReport:
         return TilingReport(operator.name, backend.name, reason=str(error))
 
 
-def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Callable[[], None]]]:
+def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Step]]:
     """Return how a spec's problem is tiled, and the steps that write the mapping."""
-    from model.spec.backends import load_backend  # noqa: PLC0415 (wrong arguments answer without it)
+    from model.spec.backends import load_backend
 
     loaded = load_unmapped(arguments)
     settled = settled_text(loaded, arguments)
@@ -93,10 +100,10 @@ def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Calla
 
 
 def _tiled_problem(mapspace: Mapspace, backend: Backend) -> TilingReport:
-    from solver.heuristics.interface import MapperError  # noqa: PLC0415 (spec errors answer without numpy)
-    from solver.heuristics.pricing import Pricing  # noqa: PLC0415
-    from solver.heuristics.smaug.mapper import SmaugTiling  # noqa: PLC0415
-    from solver.report.tiling import MappedReport, TilingReport  # noqa: PLC0415
+    from solver.heuristics.interface import MapperError
+    from solver.heuristics.pricing import Pricing
+    from solver.heuristics.smaug.mapper import SmaugTiling
+    from solver.report.tiling import MappedReport, TilingReport
 
     name = mapspace.problem.name
     try:

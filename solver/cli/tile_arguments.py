@@ -128,7 +128,7 @@ def described_operator(arguments: argparse.Namespace) -> Operator:
     SystemExit
         With 2, if the shapes do not fit together.
     """
-    from model.tiling.operators import OperatorError  # noqa: PLC0415 (--help answers without it)
+    from model.tiling.operators import OperatorError
 
     try:
         return _operator(arguments)
@@ -155,7 +155,7 @@ def one_or_two(text: str) -> tuple[int, int]:
 
 
 def _operator(arguments: argparse.Namespace) -> Operator:
-    from model.tiling import operators  # noqa: PLC0415 (--help answers without it)
+    from model.tiling import operators
 
     name: str = arguments.operator
     shape: tuple[int, ...] = arguments.input

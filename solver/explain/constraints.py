@@ -9,10 +9,10 @@ therefore never takes mappings away.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, assert_never
 
 from model.architecture import Fanout, StorageLevel
 from model.mapping import Axis
@@ -216,24 +216,35 @@ def droppable(constraint: Constraint) -> bool:
             return not settled
         case Mesh(size=size):
             return size > 1
-    return True
+        case FactorLimit() | SpatialOrder() | Split() | Whole() | Capacity() | Utilization() | Parallelism():
+            return True
+        case _:
+            assert_never(constraint)
 
 
 def written_together(one: Constraint, other: Constraint) -> bool:
     """Whether two constraints are one in the text, and so change together."""
     if type(one) is not type(other) or not one.sources or one.sources[:1] != other.sources[:1]:
         return False
-    match one, other:
-        case FactorLimit(_, rule), FactorLimit(_, same):
+    return _told(one) == _told(other)
+
+
+def _told(constraint: Constraint) -> Hashable:
+    """Return what tells constraints of one kind apart that are written at one place."""
+    match constraint:
+        case FactorLimit(_, rule):
             # A macro stands for rules on several dimensions, which are changed one by one.
-            return (rule.dim, rule.relation, rule.value) == (same.dim, same.relation, same.value)
-        case Mesh(axis=axis), Mesh(axis=same_axis):
-            return axis == same_axis
-        case Keeping(dataspace=dataspace), Keeping(dataspace=same_dataspace):
-            return dataspace == same_dataspace
-        case Whole(), Whole():
-            return False
-    return True
+            return rule.dim, rule.relation, rule.value
+        case Mesh(axis=axis):
+            return axis
+        case Keeping(dataspace=dataspace):
+            return dataspace
+        case Whole():
+            return constraint
+        case SpatialOrder() | Split() | Capacity() | Utilization() | Parallelism():
+            return None
+        case _:
+            assert_never(constraint)
 
 
 def twins_of(constraint: Constraint, constraints: Iterable[Constraint]) -> list[Constraint]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise, product
+from typing import assert_never
 
 from model.architecture import Fanout
 from model.mapping import Axis
@@ -181,6 +182,8 @@ class Encoding:
                 self._limit_mesh(constraint, literal)
             case Parallelism():
                 self._use_units(constraint, literal)
+            case _:
+                assert_never(constraint)
 
     def _split(self, constraint: Split, literal: Variable) -> None:
         """So many dimensions lie along X; one that takes no place may take one without its rule."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import product
+from typing import assert_never
 
 from model.architecture import StorageLevel
 from model.cost import Evaluation, evaluate
@@ -23,6 +24,8 @@ from solver.explain.constraints import (
     Keeping,
     Mesh,
     Parallelism,
+    SpatialOrder,
+    Split,
     Utilization,
     Whole,
     constraints_of,
@@ -199,8 +202,10 @@ class Feasibility:
                 escapes = self._fewer_children(constraint, values)
             case Parallelism():
                 escapes = self._more_units(values)
-            case _:
+            case FactorLimit() | SpatialOrder() | Split() | Keeping() | Whole():
                 raise ModelError("CP-SAT's answer breaks a constraint of the model")
+            case _:
+                assert_never(constraint)
         broken = self._encoding.literals[constraint].negated()
         self._encoding.model.add_bool_or([broken, *escapes])
 
@@ -267,7 +272,10 @@ def holds(constraint: Constraint, witness: Witness) -> bool:
             return witness.along(constraint.node, constraint.axis) <= constraint.size
         case Parallelism():
             return witness.units >= constraint.units
-    return True
+        case SpatialOrder() | Split():
+            return True
+        case _:
+            assert_never(constraint)
 
 
 def _is_where_asked(constraint: Keeping | Whole, witness: Witness) -> bool:

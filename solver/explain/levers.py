@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from typing import assert_never
 
 from model.mapping import FanoutMapping
 from model.mapspace import Mapspace
@@ -68,8 +69,10 @@ def levers(
                 yield from _resized(feasibility, rest, [constraint, *twins], next_larger)
             case Utilization():
                 yield from _filled_less(feasibility, rest, [constraint, *twins])
-            case _:
+            case FactorLimit() | Split() | Keeping() | Parallelism():
                 yield from _changed(feasibility, rest, [constraint, *twins])
+            case _:
+                assert_never(constraint)
 
 
 def _changed(
@@ -224,4 +227,7 @@ def _number(constraint: Constraint) -> int:
             return rule.value
         case Split(_, count):
             return count
-    raise ValueError(f"a {type(constraint).__name__} has no number of its own")
+        case SpatialOrder() | Keeping() | Whole() | Capacity() | Utilization() | Mesh():
+            raise ValueError(f"a {type(constraint).__name__} is not changed as a number of its own")
+        case _:
+            assert_never(constraint)

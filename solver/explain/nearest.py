@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import assert_never
 
 from model.mapspace import FactorRule, Mapspace
 from model.numbers import divisors
@@ -12,10 +13,13 @@ from solver.explain.constraints import (
     Capacity,
     Constraint,
     FactorLimit,
+    Keeping,
     Mesh,
     Parallelism,
+    SpatialOrder,
     Split,
     Utilization,
+    Whole,
 )
 from solver.explain.feasibility import Feasibility, Verdict, Witness
 
@@ -82,7 +86,10 @@ def with_value(constraint: Constraint, value: int) -> Constraint:
             return replace(constraint, count=value)
         case Parallelism():
             return replace(constraint, units=Fraction(value))
-    raise ValueError(f"{type(constraint).__name__} has no number of its own")
+        case SpatialOrder() | Keeping() | Whole() | Capacity() | Utilization():
+            raise ValueError(f"{type(constraint).__name__} has no number of its own")
+        case _:
+            assert_never(constraint)
 
 
 def _bisect(
@@ -151,7 +158,10 @@ def _scale(constraint: Constraint) -> _Scale | None:
                 lambda witness: witness.factor(node, rule.dim),
                 lambda factor: with_value(constraint, factor),
             )
-    return None
+        case FactorLimit() | Split() | SpatialOrder() | Keeping() | Whole():
+            return None
+        case _:
+            assert_never(constraint)
 
 
 def _candidates(mapspace: Mapspace, constraint: Constraint, twins: Sequence[Constraint]) -> Iterator[int]:
@@ -166,6 +176,12 @@ def _candidates(mapspace: Mapspace, constraint: Constraint, twins: Sequence[Cons
             fanout = mapspace.architecture.fanout_indices.index(node)
             places = len(mapspace.problem.dims) - len(mapspace.spatial[fanout].uncounted)
             yield from sorted(set(range(places + 1)) - {count}, key=lambda v: abs(v - count))
+        case FactorLimit() | Mesh() | Parallelism() | Capacity() | Utilization():
+            return  # monotone: a bisection finds their values
+        case SpatialOrder() | Keeping() | Whole():
+            return  # they have no value
+        case _:
+            assert_never(constraint)
 
 
 def _is_held_at_one(mapspace: Mapspace, constraint: Constraint) -> bool:

@@ -43,9 +43,10 @@ class Products:
         """Let `variable` be the entry of `values` that belongs to the divisor with these exponents."""
         bound = self._bound[dim]
         primes = [prime for prime, _ in prime_factors(bound)]
+        powers = [dict(prime_factors(divisor)) for divisor in divisors(bound)]
         rows = [
-            (*(_multiplicity(divisor, prime) for prime in primes), value)
-            for divisor, value in zip(divisors(bound), values, strict=True)
+            (*(own.get(prime, 0) for prime in primes), value)
+            for own, value in zip(powers, values, strict=True)
         ]
         self._model.add_allowed_assignments([*exponents, variable], rows)
 
@@ -67,11 +68,3 @@ class Products:
             self._model.add_multiplication_equality(following, [total, factor])
             total = following
         return total
-
-
-def _multiplicity(number: int, prime: int) -> int:
-    count = 0
-    while number % prime == 0:
-        number //= prime
-        count += 1
-    return count

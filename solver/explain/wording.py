@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from typing import assert_never
 
 from model.architecture import StorageLevel
 from model.cost import DataspaceCost
@@ -54,6 +55,8 @@ def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
         case Parallelism():
             units = mapspace.architecture.compute_instances
             text = f"{constraint.least:,} of {units:,} arithmetic units are to be in use at the least"
+        case _:
+            assert_never(constraint)
     return text
 
 
@@ -109,7 +112,10 @@ def shortfall(constraint: Constraint, found: Nearest, mapspace: Mapspace) -> Sho
                 f"{_missing(least - value)}"
             )
             return Shortfall(text, value, least, "units")
-    return None
+        case FactorLimit() | SpatialOrder() | Split() | Keeping() | Whole():
+            return None
+        case _:
+            assert_never(constraint)
 
 
 def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
@@ -136,7 +142,10 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
             units = mapspace.architecture.compute_instances
             share = _share_below(Fraction(value, units))
             return f"{value:,} of {units:,} arithmetic units ({share}) instead of {constraint.least:,}"
-    raise ValueError(f"{type(constraint).__name__} has no value")
+        case SpatialOrder() | Keeping() | Whole():
+            raise ValueError(f"{type(constraint).__name__} has no value")
+        case _:
+            assert_never(constraint)
 
 
 def order_text(constraint: SpatialOrder, order: Iterable[str], mapspace: Mapspace) -> str:
@@ -164,7 +173,10 @@ def _named(constraint: Constraint, mapspace: Mapspace) -> str:
             return f"`{_node(mapspace, node)}`"
         case Capacity(level) | Utilization(level) | Keeping(level) | Whole(level):
             return f"`{_level(mapspace, level)}`"
-    raise ValueError(f"a {type(constraint).__name__} stands at no node")
+        case Parallelism():
+            raise ValueError("what the whole array is to do stands at no node")
+        case _:
+            assert_never(constraint)
 
 
 def _whole(whole: Whole, mapspace: Mapspace) -> str:

@@ -20,8 +20,8 @@ class GreedyDescent:
 
     With every factor the best single change of a loop order is looked for, at the storage level that it is
     moved to and at the one above. After the outermost node the kept dataspaces follow, and it begins anew
-    until a whole pass helps no more: a local optimum. The first descent starts where inner tiles are as
-    small as they can be, later ones, as long as the budget lasts, at random.
+    until a whole pass helps no more: a local optimum. Descents start at random, as long as the budget lasts;
+    the first one at that of `STARTS` mappings with the most iterations at the outermost level.
 
     Parameters
     ----------

@@ -15,9 +15,10 @@ from model.cost.batch.evaluator import CHUNK
 from model.cost.nest import build_nest
 from model.mapping import Mapping, StorageMapping
 from model.mapspace import Mapspace
+from model.objective import objective_value
 from solver.heuristics.interface import Budget, BudgetSpent
 from solver.heuristics.rules import Rules
-from solver.result import ContradictionError, objective_value
+from solver.result import ContradictionError
 
 FEW = 64
 """Mappings that are priced one by one before the budget is looked at again."""
@@ -71,7 +72,7 @@ class Pricing:
     mapspace
         What is allowed.
     objectives
-        Names out of `solver.result.OBJECTIVES`, compared lexicographically.
+        Names out of `model.objective.OBJECTIVES`, compared lexicographically.
     budget
         When `BudgetSpent` is raised. The time runs from the creation of this object.
     seed
@@ -89,7 +90,7 @@ class Pricing:
         self,
         mapspace: Mapspace,
         objectives: Sequence[str],
-        budget: Budget = Budget(),  # noqa: B008 (frozen)
+        budget: Budget = Budget(),
         seed: int = 0,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -207,8 +208,7 @@ class Pricing:
         allowed = np.isfinite(energy)
         self.evaluations += len(batch)
         self.valid += int(allowed.sum())
-        figures = {"energy": energy, "latency": cycles, "edp": energy * cycles}
-        values = np.stack([figures[name] for name in self.objectives], axis=1)
+        values = np.stack([objective_value(name, energy, cycles) for name in self.objectives], axis=1)
         if allowed.any():
             self._consider(batch, values[:, 0], energy, cycles)
         return allowed, values

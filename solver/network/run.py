@@ -59,7 +59,7 @@ class Run:
     executor: Executor = field(default_factory=Serial)
 
 
-def map_network(network: Network, options: Options = Options(), run: Run = Run()) -> NetworkResult:  # noqa: B008
+def map_network(network: Network, options: Options = Options(), run: Run = Run()) -> NetworkResult:
     """Map each layer of a network to its optimum.
 
     Layers that are the same problem but for names are searched once. Copies need no mapping.
@@ -84,8 +84,8 @@ def map_network(network: Network, options: Options = Options(), run: Run = Run()
 
 def map_networks(
     networks: Sequence[Network],
-    options: Options = Options(),  # noqa: B008 (frozen)
-    run: Run = Run(),  # noqa: B008 (frozen)
+    options: Options = Options(),
+    run: Run = Run(),
 ) -> tuple[NetworkResult, ...]:
     """Map each layer of several networks; those that are the same problem are searched once for all.
 

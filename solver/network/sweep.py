@@ -108,8 +108,8 @@ def unbeaten(points: Sequence[PlacedCosts]) -> Iterator[int]:
 
 def sweep(
     variants: Sequence[Variant],
-    options: Options = Options(),  # noqa: B008 (frozen)
-    run: Run = Run(),  # noqa: B008 (frozen)
+    options: Options = Options(),
+    run: Run = Run(),
 ) -> SweepResult:
     """Map the networks of all variants; searches that several of them need run once.
 

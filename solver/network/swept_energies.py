@@ -9,9 +9,6 @@ from fractions import Fraction
 from model.architecture import Architecture
 from model.sweep import MESHES, Variant
 
-ESTIMATED = "estimator"
-"""How the source of an estimated figure begins."""
-
 _Action = tuple[str, str]
 
 
@@ -55,12 +52,12 @@ def _compare(architectures: Sequence[Architecture], found: _Found) -> None:
         found.components.add(action[0])
         if len({energy for energy, _ in figures}) > 1:
             found.moved[action] = None
-        elif not figures[0][1].startswith((ESTIMATED, "none")):
+        elif figures[0][1]:
             found.given[action] = None
 
 
-def _energies(architecture: Architecture) -> Iterator[tuple[_Action, tuple[Fraction, str]]]:
-    """Yield the energy of every action in picojoule, with its source."""
+def _energies(architecture: Architecture) -> Iterator[tuple[_Action, tuple[Fraction, bool]]]:
+    """Yield the energy of every action in picojoule, and whether it is given."""
     units = architecture.units_per_pj
     for level in architecture.levels:
         price = level.energy
@@ -70,10 +67,10 @@ def _energies(architecture: Architecture) -> Iterator[tuple[_Action, tuple[Fract
             "update": price.update,
             "leak": price.leak_per_cycle,
         }
-        for action, source in price.sources:
-            yield (level.name, action), (Fraction(figures[action], units), source)
+        for action, _ in price.sources:
+            yield (level.name, action), (Fraction(figures[action], units), action in price.given)
     compute = architecture.compute
-    yield (compute.name, "compute"), (Fraction(compute.energy, units), compute.energy_source)
+    yield (compute.name, "compute"), (Fraction(compute.energy, units), compute.is_given)
 
 
 def _remark(name: str, found: _Found | None) -> str:

@@ -11,9 +11,10 @@ from rich.text import Text
 from solver.assignment.alternatives import Alternatives, alternatives
 from solver.assignment.array_search import ArrayChoice
 from solver.assignment.result import RULES, Assignment, AssignResult, Decomposition
-from solver.reasons import Lever, Reason, Statement
+from solver.criteria import LAYERS, METHODS, TOTAL
+from solver.reasons import Reason
 from solver.report.figures import cost_text, count_text, counted, percent, seconds_text
-from solver.report.reasons import place_text
+from solver.report.reasons import INDENT, change_lines, others_left, placed_text, titled
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import ENDINGS, STYLES
 from solver.result import Status
@@ -22,9 +23,9 @@ SHORT_DECOMPOSITION = 12
 """Steps up to which a decomposition is printed in full unasked."""
 
 CRITERIA_TEXT = {
-    "total": "least total of the assignment",
-    "layers": "least sum of the layers' cheapest methods",
-    "methods": "least sum over all methods of all layers",
+    TOTAL: "least total of the assignment",
+    LAYERS: "least sum of the layers' cheapest methods",
+    METHODS: "least sum over all methods of all layers",
 }
 
 
@@ -151,32 +152,26 @@ def _decomposition_lines(decomposition: Decomposition, all_steps: bool) -> Itera
 
 
 def _reason_lines(reasons: Sequence[Reason]) -> Iterator[str]:
-    remaining = ", once the other conflicts are resolved" if len(reasons) > 1 else ""
-    for number, reason in enumerate(reasons, start=1):
-        yield f"Conflict{f' {number}' if len(reasons) > 1 else ''}: {reason.text}"
-        yield from (f"  {statement.text}{_where(statement)}" for statement in reason.constraints)
+    for title, reason in titled(reasons):
+        yield title
+        yield from (f"{INDENT}{placed_text(statement)}" for statement in reason.constraints)
         if not reason.irreducible:
-            yield "  (stopped early: perhaps not all of these are needed)"
+            yield f"{INDENT}(stopped early: perhaps not all of these are needed)"
         elif not reason.complete:
-            yield "  (stopped early: perhaps there are other conflicts)"
+            yield f"{INDENT}(stopped early: perhaps there are other conflicts)"
         else:
-            yield from _lever_lines(reason, remaining)
+            yield from _lever_lines(reason, others_left(reasons))
 
 
 def _lever_lines(reason: Reason, remaining: str) -> Iterator[str]:
     """Yield what of a conflict is enough to leave out."""
     if len(reason.levers) == len(reason.constraints):
         which = "any one of them" if len(reason.levers) > 1 else "it"
-        yield f"  Without {which} there is an assignment{remaining}."
+        yield f"{INDENT}Without {which} there is an assignment{remaining}."
     elif reason.levers:
-        yield f"  Any one of these changes suffices{remaining}:"
-        yield from (f"    {lever.text}{_where(lever)}" for lever in reason.levers)
+        yield from change_lines(reason.levers, remaining)
     else:
-        yield f"  No single change suffices{remaining}."
-
-
-def _where(written: Statement | Lever) -> str:
-    return "".join(f"  ({place_text(source)})" for source in written.sources)
+        yield f"{INDENT}No single change suffices{remaining}."
 
 
 def _status_parts(result: AssignResult) -> Iterator[str]:

@@ -7,11 +7,11 @@ import io
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
+from model.objective import UNITS, in_reported_unit
 from solver.comparison import MILESTONES_PERCENT, Comparison, Outcome, Point
-from solver.report.document import UNITS, Document
+from solver.report.document import Document
 from solver.report.reasons import reason_document
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import in_reported_unit
 
 EXACT = "tilewright"
 """Name of the exact search among the mappers."""

@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.table import Table
 
 from model.mapspace import Mapspace
+from model.objective import UNITS
 from solver.explain import CostReport
 from solver.explain.costs import ClauseCost
 from solver.reasons import Reason
-from solver.report.document import UNITS, Document
+from solver.report.document import Document
 from solver.report.figures import count_text, energy_text, percent, significant
 from solver.report.reasons import place_text, reason_document
 from solver.report.tables import NOTHING, plain_table

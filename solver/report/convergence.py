@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from model.objective import UNITS, in_reported_unit
 from solver.comparison import Comparison, Point
 from solver.report.comparison_document import EXACT
-from solver.report.document import UNITS
 from solver.report.picture import blank_figure, save_figure, verbatim
-from solver.result import in_reported_unit
 
 
 def draw_convergence(comparison: Comparison, path: Path) -> None:

@@ -12,11 +12,12 @@ from model.cost.report import Evaluation, LevelCost, Violation
 from model.cost.slack import slacks
 from model.mapping import Mapping
 from model.mapspace import Mapspace
+from model.objective import UNITS, in_reported_unit
 from solver.reasons import Reason
 from solver.report.reasons import reason_document
 from solver.report.slack import effect_document, slack_document
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Result, in_reported_unit
+from solver.result import Result
 from solver.sensitivity import Effect
 
 Document = dict[str, object]
@@ -31,7 +32,6 @@ COST_KEYS = (
     "levels",
     "mapping",
 )
-UNITS = {"energy": "pJ", "latency": "cycles", "edp": "pJ*cycles"}
 
 
 def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect] | None = None) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from solver.result import in_reported_unit
+from model.objective import ENERGY, LATENCY, UNITS, in_reported_unit
 
 SIGNIFICANT_DIGITS = 5
 _ENERGY_UNITS = ((10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ"), (1, "pJ"))
@@ -76,11 +76,10 @@ def seconds_text(seconds: float) -> str:
 def objective_text(objective: str, quantity: int, units_per_pj: int) -> str:
     """Return an exact objective value in the unit that people read."""
     reported = in_reported_unit(objective, quantity, units_per_pj)
-    if objective == "energy":
+    if objective == ENERGY:
         return energy_text(reported)
-    if objective == "latency":
-        return f"{count_text(quantity)} cycles"
-    return f"{significant(reported)} pJ*cycles"
+    figure = count_text(quantity) if objective == LATENCY else significant(reported)
+    return f"{figure} {UNITS[objective]}"
 
 
 def cost_text(cost: Fraction) -> str:

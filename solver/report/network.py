@@ -10,11 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from model.cost.report import Evaluation
+from model.objective import EDP, UNITS
 from model.problem import Problem
 from model.spec.places import Places
 from model.wording import listing
 from solver.network.result import LayerResult, NetworkResult
-from solver.report.document import UNITS, Document, result_document, violation_document
+from solver.report.document import Document, result_document, violation_document
 from solver.report.failures import failure_lines, failures
 from solver.report.figures import count_text, energy_text, objective_text, percent, seconds_text, significant
 from solver.report.notes import brief_notes
@@ -136,7 +137,7 @@ def _totals(result: NetworkResult) -> Iterator[tuple[str, str, str]]:
     units = result.units_per_pj
     yield "Energy", NOTHING if energy is None else energy_text(energy / units), ""
     yield "Cycles", NOTHING if cycles is None else count_text(cycles), ""
-    yield "EDP", NOTHING if edp is None else significant(edp / units), "pJ*cycles, of the totals"
+    yield "EDP", NOTHING if edp is None else significant(edp / units), f"{UNITS[EDP]}, of the totals"
     layers, searched = len(result.network.layers), sum(own.origin == "searched" for own in result.layers)
     share = percent(result.proven / layers) if layers else NOTHING
     yield "Proven", f"{result.proven}/{layers}", share

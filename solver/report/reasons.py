@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from model.source_ref import SourceRef
@@ -21,14 +21,24 @@ def reason_lines(reasons: Sequence[Reason], places: Places) -> Iterator[str]:
     places
         Text of the constraints, where it is known; other places are named only.
     """
-    for number, reason in enumerate(reasons, start=1):
-        title = "Conflict" if len(reasons) == 1 else f"Conflict {number}"
-        yield f"{title}: {reason.text}"
+    for title, reason in titled(reasons):
+        yield title
         for further in reason.shortfalls[1:]:
             yield f"{INDENT}{further.text}"
         yield from _statements(reason.constraints, places)
-        yield from _levers(reason, len(reasons) > 1)
+        yield from _levers(reason, others_left(reasons))
         yield ""
+
+
+def titled(reasons: Sequence[Reason]) -> Iterator[tuple[str, Reason]]:
+    """Yield conflicts with their first lines, which number several of them."""
+    for number, reason in enumerate(reasons, start=1):
+        yield f"Conflict{f' {number}' if len(reasons) > 1 else ''}: {reason.text}", reason
+
+
+def others_left(reasons: Sequence[Reason]) -> str:
+    """Return the end of a sentence on what resolves one of several conflicts."""
+    return ", once the other conflicts are resolved" if len(reasons) > 1 else ""
 
 
 def _statements(statements: Sequence[Statement], places: Places) -> Iterator[str]:
@@ -42,21 +52,28 @@ def _statements(statements: Sequence[Statement], places: Places) -> Iterator[str
             yield from (f"{INDENT}{line}" for line in texts.get(source, [f" --> {place_text(source)}"]))
 
 
-def _levers(reason: Reason, one_of_several: bool) -> Iterator[str]:
+def _levers(reason: Reason, remaining: str) -> Iterator[str]:
     if not reason.constraints:
         return
     if not reason.irreducible:
         yield f"{INDENT}(stopped early: perhaps not all of these are needed)"
     if not reason.complete:
         yield f"{INDENT}(stopped early: perhaps there are other changes that suffice)"
-    remaining = ", once the other conflicts are resolved" if one_of_several else ""
     if not reason.levers:
         yield f"{INDENT}No single change was found that suffices{remaining}."
         return
+    yield from change_lines(reason.levers, remaining)
+
+
+def change_lines(levers: Iterable[Lever], remaining: str) -> Iterator[str]:
+    """Yield single changes that suffice, each with its places; `remaining` as `others_left` words it."""
     yield f"{INDENT}Any one of these changes suffices{remaining}:"
-    for lever in reason.levers:
-        where = "".join(f"  ({place_text(source)})" for source in lever.sources)
-        yield f"{INDENT * 2}{lever.text}{where}"
+    yield from (f"{INDENT * 2}{placed_text(lever)}" for lever in levers)
+
+
+def placed_text(written: Statement | Lever) -> str:
+    """Return a constraint or a change with its places behind it."""
+    return written.text + "".join(f"  ({place_text(source)})" for source in written.sources)
 
 
 def place_text(source: SourceRef) -> str:

@@ -7,17 +7,18 @@ from fractions import Fraction
 
 from rich.table import Table
 
-from model.cost.slack import BANDWIDTHS, CAPACITY, Slack
+from model.architecture import BANDWIDTHS
+from model.cost.slack import CAPACITY, Resource, Slack
 from solver.report.figures import count_text, objective_text, percent, significant
 from solver.report.tables import NOTHING, plain_table
 from solver.result import Result, Status
 from solver.sensitivity import FACTORS, Effect
 
-RESOURCES = {
+RESOURCES: dict[Resource, str] = {
     CAPACITY: "capacity",
     **{resource: resource.replace("_", " ") for resource in BANDWIDTHS},
 }
-UNITS = {CAPACITY: "words", **dict.fromkeys(BANDWIDTHS, "words/cycle")}
+UNITS: dict[Resource, str] = {CAPACITY: "words", **dict.fromkeys(BANDWIDTHS, "words/cycle")}
 HEADINGS = {Fraction(1, 2): "Halved", Fraction(2): "Doubled"}
 UNCHANGED = "unchanged"
 
@@ -43,7 +44,7 @@ def slack_table(slacks: Iterable[Slack]) -> Table:
 def sensitivity_table(base: Result, effects: Iterable[Effect]) -> Table:
     """Return a row per limit: the optimum if it is halved and doubled, and by how much it moves."""
     table = _level_table(*(heading for name in HEADINGS.values() for heading in (name, "Optimum", "Change")))
-    rows: dict[tuple[str, str], dict[Fraction, Effect]] = {}
+    rows: dict[tuple[str, Resource], dict[Fraction, Effect]] = {}
     for effect in effects:
         key = (effect.variation.level, effect.variation.resource)
         rows.setdefault(key, {})[effect.variation.factor] = effect
@@ -84,7 +85,7 @@ def effect_document(effect: Effect) -> dict[str, object]:
     }
 
 
-def amount_text(resource: str, amount: Fraction) -> str:
+def amount_text(resource: Resource, amount: Fraction) -> str:
     """Return words exactly, words per cycle with five significant digits."""
     if resource == CAPACITY or amount.denominator == 1:
         return count_text(int(amount))

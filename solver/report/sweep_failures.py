@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from model.source_ref import SourceRef
 from model.spec.places import Places
-from model.sweep import OPTION, Variant
+from model.sweep import Variant
 from model.wording import listing
 from solver.network.sweep import SweepPoint, SweepResult
 from solver.report.failures import Failure, failure_lines, failures
@@ -76,7 +76,7 @@ def _lines_of(failure: Failure) -> Hashable:
 
 
 def _without_value(source: SourceRef) -> SourceRef:
-    return replace(source, column=0) if source.file.startswith(OPTION) else source
+    return replace(source, column=0) if source.origin == "setting" else source
 
 
 def _like_it(others: Sequence[_Shared], labels: _Labels) -> Iterator[str]:

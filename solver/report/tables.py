@@ -10,6 +10,7 @@ from rich.table import Table
 
 from model.architecture import Architecture, StorageLevel
 from model.cost.report import Evaluation, LevelCost
+from model.objective import EDP, UNITS
 from solver.report.figures import count_text, energy_text, percent, significant
 
 NOTHING = "-"
@@ -49,7 +50,7 @@ def totals_table(architecture: Architecture, evaluation: Evaluation) -> Table:
     table.add_row("  leakage", leakage, f"{share}, within the levels above")
     bound_by = _slowest(evaluation)
     table.add_row("Cycles", count_text(evaluation.cycles), f"limited by {bound_by}")
-    table.add_row("EDP", significant(evaluation.edp_pj_cycles), "pJ*cycles")
+    table.add_row("EDP", significant(evaluation.edp_pj_cycles), UNITS[EDP])
     used = _used(evaluation.compute_instances, architecture.compute_instances)
     table.add_row(
         "Utilization", percent(evaluation.utilization), f"{used} {architecture.compute.name} in use"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solver.result import objective_value
+from model.objective import objective_value
 from solver.search.arrays import BoolArray, FloatArray
 
 UNLIMITED = 1 << 400

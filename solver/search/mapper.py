@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -15,6 +14,7 @@ import numpy as np
 from model.cost.batch.space import most_words
 from model.mapspace import Mapspace
 from model.problem import Problem
+from solver.clock import Clock
 from solver.result import (
     Evidence,
     Options,
@@ -59,35 +59,15 @@ FIRST_GROWTH = 4
 """By how much the quantum grows first if the cap hides all mappings; each time by the square of the last."""
 
 
-class _Clock:
+class _Clock(Clock):
     """Says when to stop, and why; reports progress from time to time."""
 
     def __init__(
         self, options: Options, on_progress: ProgressCallback | None, should_stop: StopCallback | None
     ) -> None:
-        self.start = time.monotonic()
-        self._limit = options.time_limit_s
+        super().__init__(options.time_limit_s, should_stop)
         self._on_progress = on_progress
-        self._should_stop = should_stop
         self._reported = -math.inf
-        self.termination: Termination | None = None
-
-    @property
-    def seconds(self) -> float:
-        """Time since the start."""
-        return time.monotonic() - self.start
-
-    def stop(self) -> bool:
-        """Whether the search must end now."""
-        if self.termination is None and self._limit is not None and self.seconds > self._limit:
-            self.end(Termination.TIME_LIMIT)
-        if self.termination is None and self._should_stop is not None and self._should_stop():
-            self.end(Termination.INTERRUPTED)
-        return self.termination is not None
-
-    def end(self, reason: Termination) -> None:
-        """Let everything that follows stop; the first reason stands."""
-        self.termination = self.termination or reason
 
     def report(self, phase: Phase, goal: Goal, bound: int | None) -> None:
         """Tell the caller how far the search is, at most once per period."""
@@ -99,7 +79,7 @@ class _Clock:
 
 def map_einsum(
     mapspace: Mapspace,
-    options: Options = Options(),  # noqa: B008 (frozen)
+    options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
 ) -> Result:
@@ -144,7 +124,7 @@ class SharedSearch:
     def __init__(
         self,
         mapspace: Mapspace,
-        options: Options = Options(),  # noqa: B008 (frozen)
+        options: Options = Options(),
         on_progress: ProgressCallback | None = None,
         should_stop: StopCallback | None = None,
     ) -> None:
@@ -177,7 +157,7 @@ class SharedSearch:
         Parameters
         ----------
         objectives
-            Names out of `solver.result.OBJECTIVES`.
+            Names out of `model.objective.OBJECTIVES`.
         caps
             The most that the mapping may cost.
         known

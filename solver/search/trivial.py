@@ -10,8 +10,8 @@ from model.architecture import Fanout, Node, StorageLevel
 from model.choices import keep_options
 from model.cost.prices import paying_instances
 from model.mapspace import Mapspace
+from model.objective import objective_value
 from model.problem import Dataspace
-from solver.result import objective_value
 
 
 def trivial_bound(mapspace: Mapspace, objective: str) -> int:

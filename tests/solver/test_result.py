@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.result import Options, Phase, Progress, Status, Termination, in_reported_unit, relative_gap
+from model.objective import in_reported_unit
+from solver.result import Options, Phase, Progress, Status, Termination, relative_gap
 from tests.solver.examples import EVALUATION, FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN
 
 

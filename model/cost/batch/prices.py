@@ -15,7 +15,22 @@ from model.cost.batch.nest import BatchNest
 def level_energy(
     level: StorageLevel, names: Sequence[str], reads: Integers, fills: Integers, updates: Integers
 ) -> Doubles:
-    """Energy of one instance's accesses to all dataspaces (the last axis), in the architecture's unit."""
+    """Energy of one instance's accesses to all dataspaces.
+
+    Parameters
+    ----------
+    level
+        Its prices and packings.
+    names
+        Dataspaces, in the order of the last axis of what follows.
+    reads, fills, updates
+        Words of the dataspaces (their values) per instance, shape ``(mappings, dataspaces)``.
+
+    Returns
+    -------
+    array
+        In the architecture's energy unit, shape ``(mappings,)``.
+    """
     price, packings = level.energy, [level.packing_of(name) for name in names]
     rows = np.array([float(packing.accesses_per_block) for packing in packings])
     energy = np.zeros(len(reads))
@@ -41,9 +56,26 @@ def paying_instances(level: StorageLevel, instances: int, used: Integers) -> Int
 def level_cycles(
     level: StorageLevel, names: Sequence[str], steps: Integers, reads: Integers, writes: Integers
 ) -> Integers:
-    """Cycles that `level` needs for words of all dataspaces (the last axis).
+    """Cycles that `level` needs for the words of all dataspaces.
 
     The doubles are those of `model.cost.prices.level_cycles`, in the same order.
+
+    Parameters
+    ----------
+    level
+        Its bandwidths.
+    names
+        Dataspaces, in the order of the last axis of `reads` and `writes`.
+    steps
+        Cycles of the arithmetic, shape ``(mappings,)``.
+    reads, writes
+        Words of the dataspaces per instance, fills and updates being writes; shape
+        ``(mappings, dataspaces)``.
+
+    Returns
+    -------
+    array
+        Shape ``(mappings,)``; `steps` where the bandwidths suffice.
     """
     read_demand, write_demand = np.zeros(len(steps)), np.zeros(len(steps))
     for number, name in enumerate(names):

@@ -10,6 +10,7 @@ from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.batch.encoding import Booleans, Integers
 from model.cost.batch.nest import BatchNest
 from model.cost.batch.space import SpaceIndex, extents_of
+from model.cost.partition import partition_words
 from model.problem import Dataspace
 
 
@@ -35,10 +36,27 @@ def kept_levels(architecture: Architecture, space: Dataspace, keep: Booleans) ->
 
 
 def dataspace_traffic(nest: BatchNest, index: SpaceIndex, space: Dataspace, kept: Booleans) -> BatchTraffic:
-    """Count accesses, walking from the compute outwards (see `model.cost.traffic`)."""
+    """Count accesses, walking from the compute outwards (see `model.cost.traffic`).
+
+    Parameters
+    ----------
+    nest
+        The loops of the mappings.
+    index
+        How `space` is indexed.
+    space
+        The dataspace.
+    kept
+        Levels that keep it in effect, shape ``(storage levels, mappings)``, see `kept_levels`.
+
+    Returns
+    -------
+    BatchTraffic
+        Words of `space` (its values) per instance.
+    """
     architecture = nest.architecture
     tiles = [np.prod(extents_of(index, bounds), axis=0) for bounds in nest.bounds]
-    parts = _partitions(architecture, tiles)
+    parts = partition_words(architecture, tiles)
     counts: list[tuple[Integers, ...]] = []
     stream = nest.steps
     for position in reversed(range(len(architecture.nodes))):
@@ -49,22 +67,11 @@ def dataspace_traffic(nest: BatchNest, index: SpaceIndex, space: Dataspace, kept
         level = len(kept) - 1 - len(counts)
         here, filled = kept[level], kept[level] & kept[:level].any(axis=0)
         delivered = _delivered(nest, index, space, node, level) * filled if filled.any() else 0 * stream
-        accesses = _counts(node, space, stream, delivered, parts[position] * here, filled)
+        accesses = _counts(node, space, stream, delivered, parts[position])
         counts.append(tuple(words * here for words in (tiles[position], *accesses)))
         if space.name not in node.no_coalesce:
             stream = np.where(here, delivered, stream)
     return BatchTraffic(*(np.stack(words) for words in zip(*reversed(counts), strict=True)))
-
-
-def _partitions(architecture: Architecture, tiles: list[Integers]) -> list[Integers]:
-    """Array form of `model.cost.partition.partition_words`."""
-    parts = [tiles[0]]
-    for position, node in enumerate(architecture.nodes[:-1]):
-        share = parts[-1]
-        if isinstance(node, Fanout):
-            share = share * tiles[position + 1] // tiles[position]
-        parts.append(share)
-    return parts
 
 
 def _groups(nest: BatchNest, index: SpaceIndex, space: Dataspace, fanout: Fanout, position: int) -> Integers:
@@ -89,7 +96,6 @@ def _counts(
     served: Integers,
     delivered: Integers,
     part: Integers,
-    filled: Booleans,
 ) -> tuple[Integers, Integers, Integers]:
     """Reads, fills and updates where the level keeps the dataspace (see `model.cost.traffic`)."""
     if not space.read_write:
@@ -97,4 +103,4 @@ def _counts(
     if space.name in level.no_coalesce:
         return served, served, served
     first = np.zeros_like(part) if space.name in level.rmw_first_update else part
-    return np.maximum(served - first, 0), np.maximum(delivered - first * filled, 0), served
+    return np.maximum(served - first, 0), np.maximum(delivered - first, 0), served

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from model.spec.cascade.naming import CONVENTIONAL, Naming
 from model.spec.fields import as_mapping, as_scalar
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
-from model.spec.timeloop.factors import factor_texts
+from model.spec.timeloop.factors import factor_texts, split_factor
 from model.wording import listing
 
 TENSOR_LISTS = (
@@ -28,7 +28,6 @@ TENSOR_LISTS = (
 TENSOR_SCALES = "per_dataspace_bandwidth_consumption_scale"
 FACTORS = ("factors", "factors_only")
 
-_RELATION = re.compile(r"\s*(<=|>=|==|=|<|>)")
 _SEPARATOR = re.compile(r"[,\s]+")
 _EVERYTHING = "*"
 _OF_ALL = ("=1", "==1", "<=1", "=-1", "==-1")
@@ -145,7 +144,8 @@ class Resolver:
     def _factors(self, node: Node) -> Node:
         items: list[Node] = []
         for text, place in factor_texts(node):
-            name, rest = _split_factor(text)
+            name, operator, value = split_factor(text)
+            rest = f"{operator or '='}{value}" if operator or value else ""
             if not self.naming.dims(name) and self.naming.knows_dim(name):
                 continue  # It speaks of the Einsums that have this dimension.
             written = node.key(name) if isinstance(node, MappingNode) and name in node else place
@@ -198,15 +198,6 @@ def _misspelt(names: Mapping[str, str], place: Node) -> SpecError:
     renames = ", ".join(f"{name}: {other}" for name, other in names.items())
     hint = f"did you mean `{meant}`? The workload may rename: `rank_variables: {{{renames}}}`"
     return SpecError(f"no rank variable is named `{name}`; case matters", place.span, hint=hint)
-
-
-def _split_factor(text: str) -> tuple[str, str]:
-    """Split ``P<=4`` or ``P4`` into the name and the rest, which then begins with a relation."""
-    match = _RELATION.search(text)
-    if match:
-        return text[: match.start()].strip(), "".join(text[match.start() :].split())
-    name = text.rstrip("0123456789")
-    return (name, f"={text[len(name) :]}") if name != text else (text, "")
 
 
 def _order_names(node: Node, is_dim: Callable[[str], bool]) -> Iterator[tuple[str, Node]]:

@@ -17,6 +17,7 @@ from model.spec.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.spec.merging import join_specs
 from model.spec.reader import read_files, unused_notes
 from model.spec.source import MappingNode, SequenceNode, SpecError, did_you_mean
+from model.spec.timeloop.editing import with_entry, without
 from model.spec.timeloop.loader import LoadOptions, load_node
 from model.spec.timeloop.sections import (
     ANCHOR_MARK,
@@ -164,8 +165,7 @@ def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOption
     """Read a workload's own sections by AccelForge's rules, and all others by Timeloop's."""
     text = read_workload_text(given.workloads, variables, options.limits, options.allow_include)
     loaded, top = read_workload(text, options.ignore_sparse), text.top
-    rest = tuple((key, value) for key, value in top.entries if key.text not in NETWORK_SECTIONS)
-    own = MappingNode(rest, top.span, top.tag)
+    own = without(top, NETWORK_SECTIONS)
     notes: list[str] = []
     files = (*given.workloads, *given.architectures)
     spec = without_mapping(_on_architecture(own, given, variables, options), notes)
@@ -210,14 +210,7 @@ def _each_problem(top: MappingNode) -> tuple[MappingNode, ...]:
         return (top,)
     if not problems.items:
         raise SpecError("`problem` is an empty list", problems.span)
-    return tuple(
-        MappingNode(
-            tuple((key, item if key.text == "problem" else value) for key, value in top.entries),
-            top.span,
-            top.tag,
-        )
-        for item in problems.items
-    )
+    return tuple(with_entry(top, "problem", item) for item in problems.items)
 
 
 def _named_layers(given: _Given) -> Iterator[tuple[str, Path, MappingNode]]:
@@ -264,7 +257,7 @@ def without_mapping(top: MappingNode, notes: list[str]) -> MappingNode:
     if "mapping" not in top:
         return top
     notes.append(f"{top.key('mapping').span}: {MAPPING_NOTE}")
-    return MappingNode(tuple(e for e in top.entries if e[0].text != "mapping"), top.span, top.tag)
+    return without(top, ("mapping",))
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

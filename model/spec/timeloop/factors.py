@@ -90,6 +90,18 @@ def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
             yield text, node
 
 
+def split_factor(text: str) -> tuple[str, str, str]:
+    """Split ``P<=4`` or ``P4`` into name, operator and value; what is not there is empty.
+
+    Without an operator all digits at the end are the value, even where they belong to the name.
+    """
+    match = _OPERATOR.search(text)
+    if match:
+        return text[: match.start()].strip(), match.group(1), text[match.end() :].strip()
+    name = text.rstrip("0123456789")
+    return name, "", text[len(name) :]
+
+
 def _joined(item: Node) -> str:
     """Return a factor of a list as one text; it may be a list of parts, such as ``[P, "=", WIDTH]``."""
     parts = item.items if isinstance(item, SequenceNode) else (item,)
@@ -132,12 +144,11 @@ def check_attainable(factor: Factor, bounds: Bounds) -> None:
 
 def _split(text: str, node: Node, bounds: Bounds) -> tuple[str, str, str]:
     """Split ``P<=4`` or ``P4`` into dimension, operator and value."""
-    match = _OPERATOR.search(text)
-    if match:
-        name = text[: match.start()].strip()
+    name, operator, value = split_factor(text)
+    if operator:
         _require_dim(name, node, bounds)
-        return name, match.group(1), text[match.end() :].strip()
-    if re.fullmatch(r"\d+", text):
+        return name, operator, value
+    if value and not name:
         message = f"`{text}` names no dimension: imperfect factors are not modelled"
         raise SpecError(message, node.span, hint=_FORMS)
     fits = [dim for dim in bounds.bound if text.startswith(dim) and re.fullmatch(r"\d+", text[len(dim) :])]
@@ -146,8 +157,7 @@ def _split(text: str, node: Node, bounds: Bounds) -> tuple[str, str, str]:
         raise SpecError(message, node.span, hint="put `=` between dimension and factor")
     if fits:
         return fits[0], "=", text[len(fits[0]) :]
-    name = text.rstrip("0123456789")
-    if name != text and name.isidentifier():
+    if value and name.isidentifier():
         _require_dim(name, node, bounds)
     raise SpecError(f"`{text}` is not a factor", node.span, hint=_FORMS)
 

@@ -12,7 +12,7 @@ from model.spec.source import MappingNode, ScalarNode, Span, SpecError, did_you_
 from model.spec.timeloop.editing import with_entry, with_leaves
 from model.spec.timeloop.storage_attributes import MODELLED_ATTRIBUTES
 from model.spec.timeloop.tags import COMPONENT_TAGS
-from model.sweep import MESHES, OPTION
+from model.sweep import MESHES
 from model.wording import listing
 
 
@@ -42,10 +42,17 @@ class AttributeSetting:
         return f"{self.node}.{self.attribute}"
 
 
-def parse_setting(text: str) -> tuple[AttributeSetting, ...]:
+def parse_setting(text: str, label: str = "setting") -> tuple[AttributeSetting, ...]:
     """Read ``NODE.ATTRIBUTE=VALUE,VALUE,...`` into one setting per value.
 
     Values are plain YAML scalars: numbers, words, or expressions over attributes.
+
+    Parameters
+    ----------
+    text
+        Of one attribute.
+    label
+        What messages call it, before the attribute's name.
 
     Raises
     ------
@@ -53,7 +60,7 @@ def parse_setting(text: str) -> tuple[AttributeSetting, ...]:
         For any other form, an empty value, and a value that is given twice.
     """
     name, equals, values = text.partition("=")
-    document = Document.of(f"{OPTION} {name}" if equals else OPTION, text)
+    document = Document.of(f"{label} {name}" if equals else label, text, "setting")
     whole = document.span(1, 1, 1, len(text) + 1)
     node, dot, attribute = name.rpartition(".")
     if not equals or not dot or not node or not attribute:

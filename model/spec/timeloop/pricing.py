@@ -157,6 +157,7 @@ def build_architecture(
             name=compute.name,
             energy=to_units(unit.compute, units),
             energy_source=unit.sources.get("compute", ""),
+            is_given="compute" in unit.given,
             area_um2=unit.area_um2,
             area_source=unit.area_source,
         ),
@@ -171,5 +172,6 @@ def _with_energy(level: StorageLevel, prices: Prices, units: int) -> StorageLeve
         update=to_units(prices.update, units),
         leak_per_cycle=to_units(prices.leak, units),
         sources=tuple(prices.sources.items()),
+        given=prices.given,
     )
     return replace(level, energy=energy, area_um2=prices.area_um2, area_source=prices.area_source)

@@ -5,8 +5,9 @@ from fractions import Fraction
 
 import pytest
 
+from model.architecture import BANDWIDTHS
 from model.cost import evaluate
-from model.cost.slack import BANDWIDTHS, CAPACITY, Slack, slacks
+from model.cost.slack import CAPACITY, Slack, slacks
 from tests.solver.examples import ARCHITECTURE, EVALUATION, MAPPING, PROBLEM
 
 

@@ -18,7 +18,8 @@ from model.network import (
 )
 from model.spec.assignment import load_network
 from solver.assignment import AssignOptions, array_search, assign
-from solver.assignment.array_search import CRITERIA, LAYERS, METHODS, TOTAL, assign_costed, choose_array
+from solver.assignment.array_search import assign_costed, choose_array
+from solver.criteria import CRITERIA, LAYERS, METHODS, TOTAL
 from solver.result import Status, Termination
 from tests.conftest import REPOSITORY
 from tests.model.network.dynamap import NOTEBOOK, notebook_network, reference

@@ -12,7 +12,6 @@ from model.network import FORBIDDEN, EdgeCosts, LayerCosts, build_network
 from solver.assignment import AssignOptions, assign, conflicts, kernel
 from solver.assignment.answer import Request
 from solver.assignment.chain import find_paths
-from solver.assignment.clock import Clock
 from solver.assignment.conflicts import find_conflicts
 from solver.assignment.exact_sum import ExactSum
 from solver.assignment.instance import Instance, price
@@ -20,6 +19,7 @@ from solver.assignment.kernel import solve_kernel
 from solver.assignment.policies import CHEAPEST, naive_policies
 from solver.assignment.potentials import Potentials
 from solver.assignment.reductions import reduce_instance, split_matrix
+from solver.clock import Clock
 from solver.cpsat import CheckedModel, ModelError, Settings
 from solver.result import Status
 from tests.solver.assignment.networks import GENERAL, networks, totals

@@ -36,6 +36,14 @@ def test_prove_maps_certifies_and_checks(tmp_path, capfd):
     assert document["command"][3:] == ["map", *FILES, "--objective", "energy,latency", "--seed", "0"]
 
 
+def test_the_command_has_a_memory_limit_of_its_own(tmp_path):
+    path = tmp_path / "certificate.json"
+    words = ["--objective", "energy", "--jobs", "1", "--memory-limit", "1000", "--quiet"]
+    assert main(["map", *FILES, *words, "--certificate", str(path)]) == 0
+    command = json.loads(path.read_text())["command"]
+    assert command[3:] == ["map", *FILES, "--memory-limit", "1000", "--objective", "energy", "--seed", "0"]
+
+
 def test_prove_finds_the_checker_on_a_safe_path(capfd, monkeypatch):
     monkeypatch.setenv("PYTHONSAFEPATH", "1")
     assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1"]) == 0

@@ -3,7 +3,7 @@
 import pytest
 
 from solver.__main__ import TRACEBACK, main
-from solver.cli import options
+from solver.exit_codes import EXIT_DEFECT
 from solver.result import ContradictionError
 
 
@@ -21,7 +21,7 @@ def fails(monkeypatch):
 @pytest.mark.parametrize("error", [RuntimeError("a defect"), ContradictionError("the proof is\nwr\u00f6ng")])
 def test_defects_are_told_in_one_line(fails, capsys, error):
     fails(error)
-    assert main([]) == options.EXIT_DEFECT
+    assert main([]) == EXIT_DEFECT
     told = capsys.readouterr().err
     assert told.startswith("error: a defect of tilewright, please report it")
     assert type(error).__name__ in told
@@ -32,13 +32,13 @@ def test_defects_are_told_in_one_line(fails, capsys, error):
 def test_tracebacks_are_there_for_those_who_ask(fails, capsys, monkeypatch):
     fails(RuntimeError("a defect"))
     monkeypatch.setenv(TRACEBACK, "1")
-    assert main([]) == options.EXIT_DEFECT
+    assert main([]) == EXIT_DEFECT
     assert "Traceback" in capsys.readouterr().err
 
 
 def test_a_lack_of_memory_is_no_defect(fails, capsys):
     fails(MemoryError())
-    assert main([]) == options.EXIT_DEFECT
+    assert main([]) == EXIT_DEFECT
     assert capsys.readouterr().err.startswith("error: there is not enough memory")
 
 

@@ -20,34 +20,11 @@ from solver.reasons import Reason
 from solver.result import Options, Status
 from solver.search import map_einsum
 from tests.bruteforce import count_mappings, enumerate_mappings, optimum
-from tests.small_network import write_specs
+from tests.small_network import HOMES, write_specs
 
 pytestmark = pytest.mark.usefixtures("working_directory")
 
 ENERGY = Options(objectives=("energy",))
-ARCHITECTURE = """
-architecture:
-  nodes:
-  - !Component
-    name: DRAM
-    class: DRAM
-    attributes: {datawidth: 8, width: 8}
-    energy: {read: 100, write: 110, update: 120, leak: 0}
-    constraints: {dataspace: {bypass: OUTER}}
-  - !Container
-    name: tile
-    spatial: {meshX: WIDTH}
-  - !Component
-    name: buffer
-    class: SRAM
-    attributes: {datawidth: 8, width: 8, depth: DEPTH}
-    energy: {read: 6, write: 7, update: 8, leak: 0}
-    constraints: {dataspace: INNER}
-  - !Component
-    name: mac
-    class: intmac
-    energy: {compute: 1}
-"""
 CHAIN = """
 workload:
   rank_sizes: {M: 4, K: 2, N: 4, L: 4, J: 2}
@@ -68,7 +45,7 @@ def loaded(
     width: int = 1,
     more: tuple[str, str] = ("", ""),
 ) -> Network:
-    text = ARCHITECTURE.replace(*more) if more[0] else ARCHITECTURE
+    text = HOMES.replace(*more) if more[0] else HOMES
     for name, value in {"OUTER": outer, "INNER": inner, "DEPTH": depth, "WIDTH": width}.items():
         text = text.replace(name, str(value))
     return load_network(write_specs(workload, text))

@@ -150,6 +150,15 @@ def test_remarks_on_energies(spec: list[Path], architecture: str, setting: str, 
     assert remark in text
 
 
+def test_energies_of_a_table_are_given_however_its_file_is_named(spec: list[Path]):
+    actions = ", ".join(f"{{name: {name}, energy: 5}}" for name in ("read", "write", "leak"))
+    table = f"ERT: {{version: '0.4', tables: [{{name: buffer, actions: [{actions}]}}]}}\n"
+    Path("estimator.yaml").write_text(table, encoding="utf-8")
+    spec[1].write_text(ESTIMATED, encoding="utf-8")
+    (text,) = energy_remarks(variants([*spec, Path("estimator.yaml")], "buffer.depth=12,64"))
+    assert "the energies of buffer (read, fill, update, leak) are given" in text
+
+
 def test_one_value_and_fanouts_need_no_remark(spec: list[Path]):
     assert energy_remarks(variants(spec, "buffer.depth=12")) == ()
     assert energy_remarks(variants(spec, "PE.meshX=2,4")) == ()

@@ -13,34 +13,12 @@ from solver.network import NetworkResult, map_network
 from solver.network.sweep import sweep
 from solver.report.network import network_document, print_network
 from solver.result import Options, Status
-from tests.small_network import write_specs
+from tests.small_network import HOMES, write_specs
 
 pytestmark = pytest.mark.usefixtures("working_directory")
 
 ENERGY = Options(objectives=("energy",))
-ARCHITECTURE = """
-architecture:
-  nodes:
-  - !Component
-    name: DRAM
-    class: DRAM
-    attributes: {datawidth: 8, width: 8}
-    energy: {read: 100, write: 110, update: 120, leak: 0}
-    constraints: {dataspace: {bypass: [Intermediates]}}
-  - !Container
-    name: tile
-    spatial: {meshX: WIDTH}
-  - !Component
-    name: buffer
-    class: SRAM
-    attributes: {datawidth: 8, width: 8, depth: DEPTH}
-    energy: {read: 6, write: 7, update: 8, leak: 0}
-    constraints: {dataspace: {keep: [Intermediates]}}
-  - !Component
-    name: mac
-    class: intmac
-    energy: {compute: 1}
-"""
+ARCHITECTURE = HOMES.replace("OUTER", "[Intermediates]").replace("INNER", "{keep: [Intermediates]}")
 SKIP = """
 workload:
   rank_sizes: {M: 4, K: 2, N: 4, J: 2}

@@ -116,7 +116,7 @@ def test_functions_keep_their_arguments():
 def test_what_is_not_there_cannot_be_set(spec: Path, setting: str, message: str, hint: str | None):
     with pytest.raises(SpecError, match=message) as raised:
         loaded(spec, setting)
-    assert raised.value.span.file == f"--set-attribute {setting.partition('=')[0]}"
+    assert raised.value.span.file == f"setting {setting.partition('=')[0]}"
     assert hint is None or raised.value.hint == hint
 
 

@@ -13,8 +13,8 @@ from model.cost import Evaluation, evaluate
 from model.cost.prices import level_cycles
 from model.mapping import Mapping, StorageMapping
 from model.mapspace import KeepRules, Mapspace
+from model.objective import OBJECTIVES as OBJECTIVE_NAMES
 from model.spec.timeloop import load_timeloop
-from solver.result import OBJECTIVES as OBJECTIVE_NAMES
 from solver.result import Options, Status
 from solver.search import engine, map_einsum
 from solver.search.bounds.sifting import Sifted, sift

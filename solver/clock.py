@@ -24,7 +24,11 @@ class Clock:
     def stop(self) -> bool:
         """Whether the search must end now."""
         if self.termination is None and self._limit is not None and self.seconds >= self._limit:
-            self.termination = Termination.TIME_LIMIT
+            self.end(Termination.TIME_LIMIT)
         if self.termination is None and self._should_stop is not None and self._should_stop():
-            self.termination = Termination.INTERRUPTED
+            self.end(Termination.INTERRUPTED)
         return self.termination is not None
+
+    def end(self, reason: Termination) -> None:
+        """Let everything that follows stop; the first reason stands."""
+        self.termination = self.termination or reason

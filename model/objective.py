@@ -1,0 +1,73 @@
+"""What mappings are compared by: energy, latency, or the product of both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Doubles = npt.NDArray[np.float64]
+
+ENERGY, LATENCY, EDP = OBJECTIVES = ("energy", "latency", "edp")
+
+ADDITIVE = (ENERGY, LATENCY)
+"""Objectives that add up over layers; the product of both does not."""
+
+UNITS = {ENERGY: "pJ", LATENCY: "cycles", EDP: "pJ*cycles"}
+"""What people read, see `in_reported_unit`."""
+
+Quantity = TypeVar("Quantity", int, "Doubles")
+"""Of one mapping, exact; or of many."""
+
+
+def objective_value(objective: str, energy: Quantity, cycles: Quantity) -> Quantity:
+    """Return the value of one objective.
+
+    Parameters
+    ----------
+    objective
+        One of `OBJECTIVES`.
+    energy
+        In the architecture's energy unit; an integer, or doubles of shape ``(mappings,)``.
+    cycles
+        Of the same type and shape.
+
+    Returns
+    -------
+    int or array
+        Energy units, cycles, or energy units times cycles; exact if both are integers.
+
+    Raises
+    ------
+    KeyError
+        There is no such objective.
+    """
+    if objective == ENERGY:
+        return energy
+    if objective == LATENCY:
+        return cycles
+    if objective != EDP:
+        raise KeyError(objective)
+    return energy * cycles
+
+
+def in_reported_unit(objective: str, quantity: int, units_per_pj: int) -> float | int:
+    """Convert an exact objective value to what people read.
+
+    Parameters
+    ----------
+    objective
+        One of `OBJECTIVES`.
+    quantity
+        Energy units for ``energy``, cycles for ``latency``, energy units times cycles for ``edp``.
+    units_per_pj
+        The architecture's energy units in a picojoule.
+
+    Returns
+    -------
+    float | int
+        pJ, cycles (an int) or pJ * cycles.
+    """
+    return quantity if objective == LATENCY else quantity / units_per_pj
