@@ -10,6 +10,7 @@ from solver.search.arrays import IntArray
 from solver.search.space.grid import SpatialGrid
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import Factors
+from solver.search.stopping import Stop, Stopped, never
 
 NO_TILE = np.iinfo(np.int64).max
 """Stands for the words of no tile."""
@@ -40,10 +41,13 @@ class FewestBelow:
     ----------
     grid
         All combinations: those that have the same classes outside of a level follow each other.
+    stop
+        Asked now and then; once it answers True `Stopped` is raised.
     """
 
-    def __init__(self, grid: SpatialGrid) -> None:
+    def __init__(self, grid: SpatialGrid, stop: Stop = never) -> None:
         self._grid = grid
+        self._stop = stop
         self._space = grid.space
         self._known: dict[tuple[int, Tenancy], IntArray] = {}
 
@@ -56,6 +60,8 @@ class FewestBelow:
         asked[chosen] = True
         missing = np.flatnonzero(asked & (known == UNKNOWN))
         for some in _alike(self._windows(firsts[missing], place, tenancy[0])):
+            if self._stop():
+                raise Stopped
             known[missing[some]] = self._least(firsts[missing[some]], place, tenancy)
         words: IntArray = known[chosen]
         return words

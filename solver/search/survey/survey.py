@@ -76,7 +76,7 @@ class Survey:
 
     @cached_property
     def _fewest_below(self) -> FewestBelow:
-        return FewestBelow(self.grid)
+        return FewestBelow(self.grid, self.stop)
 
     @cached_property
     def kept(self) -> KeptLevels:

@@ -10,6 +10,7 @@ from model.mapspace import Mapspace
 from solver.search.arrays import IntArray
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageClass
+from solver.search.stopping import Stopped
 from solver.search.subproblems.energies import EnergySubproblem
 from solver.search.survey import fewest
 from solver.search.survey.fewest import NO_TILE, FewestBelow, fewest_words
@@ -76,3 +77,13 @@ def test_the_order_of_questions_does_not_matter(most_known: int, monkeypatch: py
             found = below.words(some, place, tenancy)
         np.testing.assert_array_equal(found, whole[some])
     assert len(below.words(every[:0], 0, tenancy)) == 0
+
+
+def test_counting_stops_when_asked_to():
+    """Tables of large lattices take a while each."""
+    space = SearchSpace(
+        free_mapspace(matmul(4, 6, 8), StorageLevel("dram"), Fanout("mesh", 8), StorageLevel("buffer"))
+    )
+    grid = Survey(space).grid
+    with pytest.raises(Stopped):
+        FewestBelow(grid, lambda: True).words(np.arange(len(grid)), 0, (1, frozenset((0,))))
