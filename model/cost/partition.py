@@ -36,6 +36,8 @@ def partition_words(architecture: Architecture, tiles: Sequence[Words]) -> tuple
     for position, node in enumerate(architecture.nodes[:-1]):
         share = parts[-1]
         if isinstance(node, Fanout):
-            share = share * tiles[position + 1] // tiles[position]
+            whole, part = tiles[position], tiles[position + 1]
+            # Nothing exceeds 64 bits where tiles divide the tensor: there is no remainder then.
+            share = share // whole * part + share % whole * part // whole
         parts.append(share)
     return tuple(parts)

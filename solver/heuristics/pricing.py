@@ -105,7 +105,14 @@ class Pricing:
         self.notes: list[str] = []
         self._should_stop = should_stop
         self._evaluator = _evaluator(mapspace)
+        if self._evaluator is None:
+            self.note("counts beyond 64 bits, so mappings are priced one by one")
         self._start = time.perf_counter()
+
+    @property
+    def batched(self) -> bool:
+        """Whether many mappings are priced at once; one by one takes a thousand times longer."""
+        return self._evaluator is not None
 
     @property
     def seconds(self) -> float:

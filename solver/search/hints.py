@@ -27,6 +27,9 @@ def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: 
     # Heuristics that cannot treat a mapspace are not needed for its optimum.
     with suppress(BudgetSpent, MapperError):
         pricing = Pricing(mapspace, (objective,), Budget(None, evaluations), seed, stop)
+        if not pricing.batched:
+            # One by one the search itself is faster.
+            return []
         with suppress(BudgetSpent):
             GreedyDescent().find_mapping(mapspace, pricing)
         if pricing.best is not None:

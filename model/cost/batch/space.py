@@ -153,5 +153,14 @@ def most_words(problem: Problem, space: Dataspace) -> int:
 
 def _check_size(problem: Problem, space: Dataspace) -> None:
     """Check that all counts are exact as doubles, and shares of partitions fit 64 bits."""
-    if most_words(problem, space) >= 2**53 or tile_words(space, problem.bound) ** 2 >= 2**63:
+    shared = space.read_write and not _divides(space)
+    squared = tile_words(space, problem.bound) ** 2 if shared else 0
+    if most_words(problem, space) >= 2**53 or squared >= 2**63:
         raise OverflowError(f"dataspace {space.name!r} is too large for the batched cost model")
+
+
+def _divides(space: Dataspace) -> bool:
+    """Whether the words of tiles divide those of larger ones: each rank is one dimension of its own."""
+    terms = [term for rank in space.ranks for term in rank]
+    alone = all(len(rank) <= 1 for rank in space.ranks) and len({t.dim for t in terms}) == len(terms)
+    return alone and all(abs(term.coefficient) == 1 for term in terms)

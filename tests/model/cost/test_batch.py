@@ -122,6 +122,27 @@ def test_too_large_problems_are_refused() -> None:
         BatchEvaluator(replace(problem, bounds=(2**20, 2**20, 2**20)), architecture)
 
 
+def test_tensors_of_many_words_are_priced_alike() -> None:
+    """Their squares do not fit 64 bits; shares of an output with windows are products of that size."""
+    words = (Term("M"),), (Term("N"),)
+    spaces = Dataspace("A", words), Dataspace("Z", words, read_write=True)
+        Dataspace("A", ((Term("M"),), (Term("N"),))),
+        Dataspace("Z", ((Term("M"),), (Term("N"),)), True),
+    )
+    problem = Problem("large", ("M", "N"), (2**18, 3 * 2**15), spaces)
+    _, small = _small()
+    architecture = replace(small, nodes=(small.levels[0], Fanout("mesh", 8, 8), *small.levels[1:]))
+    random = Random(3)
+    mappings = [random_mapping(random, problem, architecture) for _ in range(50)]
+    found = BatchEvaluator(problem, architecture).evaluate(encode(problem, architecture, mappings))
+    for number, mapping in enumerate(mappings):
+        expected = evaluate(problem, architecture, mapping)
+        assert (found.energy[number], found.cycles[number]) == (expected.energy, expected.cycles)
+    window = Dataspace("Z", ((Term("M"), Term("N", 3)), (Term("N"),)), True)
+    with pytest.raises(OverflowError, match="'Z' is too large"):
+        BatchEvaluator(replace(problem, dataspaces=(spaces[0], window)), architecture)
+
+
 def test_bandwidths_whose_cycles_do_not_fit_are_refused() -> None:
     problem, architecture = _small()
     slow = replace(architecture.levels[0], read_bandwidth=Fraction(1, 10**17))
