@@ -126,9 +126,6 @@ def test_tensors_of_many_words_are_priced_alike() -> None:
     """Their squares do not fit 64 bits; shares of an output with windows are products of that size."""
     words = (Term("M"),), (Term("N"),)
     spaces = Dataspace("A", words), Dataspace("Z", words, read_write=True)
-        Dataspace("A", ((Term("M"),), (Term("N"),))),
-        Dataspace("Z", ((Term("M"),), (Term("N"),)), True),
-    )
     problem = Problem("large", ("M", "N"), (2**18, 3 * 2**15), spaces)
     _, small = _small()
     architecture = replace(small, nodes=(small.levels[0], Fanout("mesh", 8, 8), *small.levels[1:]))
