@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TypeGuard
 
 from solver.search.arrays import IntArray
@@ -16,6 +17,9 @@ from solver.search.subproblems.energies import EnergySubproblem
 from solver.search.subproblems.groups import SubproblemGroup
 from solver.search.subproblems.loads import Searchable, loaded
 from solver.search.subproblems.mixes import Cost, MixedSubproblem
+
+MOST_PAIRS = 1 << 20
+"""Pairs of tiles up to which sharp bounds of weighted sums of costs take no more than a second."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,11 @@ class Bounded:
     def least_cycles(self) -> int:
         """Bound on the cycles by the lattices."""
         return max(self.bounds.least_cycles, *(own.bounds.least_cycles for own in self.loads), 0)
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of tiles of neighbouring levels that are left."""
+        return sum(len(outside) * len(inside) for outside, inside in pairwise(self.left))
 
     def value_with(self, mixed: MixedSubproblem, total: int, goal: Goal) -> int:
         """Bound on the objective if a weighted sum of costs is `total` or more."""
@@ -168,7 +177,7 @@ def _load_bounds(
 def _narrowed(candidate: Bounded, goal: Goal, stop: Stop) -> Bounded | None:
     """Bound a candidate with the tiles that its costs leave together; None if those are none."""
     bounds, loads = candidate.bounds, candidate.loads
-    if not loads:
+    if not loads or (bounds.sharp and candidate.pairs > MOST_PAIRS):
         return candidate
     several = [bounds, *(own.bounds for own in loads)]
     limits = [bounds.sub.limit(goal), *(own.limit(goal) for own in loads)]
