@@ -295,7 +295,7 @@ def _buffer(random: Random, problem: Problem, above: list[Node], name: str) -> S
     return replace(
         _storage(random, problem, name, random.choice((500, 5_000, 20_000))),
         size_words=random.randint(least, most),
-        cluster_size=random.choice(divisors(instances)) if random.random() < 0.3 else 1,
+        cluster_size=random.randint(1, instances + 1) if random.random() < 0.3 else 1,
         multiple_buffering=random.choice((Fraction(1),) * 6 + (Fraction(2), Fraction(3, 2))),
         min_utilization=random.choice((Fraction(0),) * 8 + (Fraction(1, 4), Fraction(1, 2))),
         gating_fanouts=random.choice((None, None, None, random.randint(0, len(fanouts)))),

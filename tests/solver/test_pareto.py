@@ -17,7 +17,7 @@ from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
 from tests.bruteforce import enumerate_mappings
 from tests.rules import allows
-from tests.solver.examples import EVALUATION, MAPPING, MAPSPACE
+from tests.solver.examples import EVALUATION, FEASIBLE, MAPPING, MAPSPACE
 from tests.strategies import mapspaces, random_mapspaces
 
 Costs = tuple[int, int]
@@ -147,6 +147,16 @@ def test_a_time_limit_of_nothing_finds_nothing_and_says_what_is_open():
     least = costs_of(pareto_front(MAPSPACE))
     assert all(rest.least_cycles <= cycles and rest.least_energy <= energy for cycles, energy in least)
     assert rest.most_cycles is None
+
+
+def test_only_faster_mappings_are_open_where_the_least_energy_is_proven(monkeypatch):
+    """The search was stopped while it looked for the least latency at that energy."""
+    stopped = replace(FEASIBLE, bound=FEASIBLE.value)
+    monkeypatch.setattr(SharedSearch, "minimise", lambda *_: stopped)
+    front = pareto_front(MAPSPACE)
+    (faster,) = front.open_ranges
+    assert (faster.most_cycles, faster.least_energy) == (EVALUATION.cycles - 1, EVALUATION.energy)
+    assert [point.proven for point in front.points] == [False]
 
 
 def test_what_does_not_fit_into_memory_is_not_called_complete():

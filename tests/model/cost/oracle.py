@@ -92,7 +92,8 @@ def _level(architecture: Architecture, position: int) -> Level:
         "mult_buf": node.multiple_buffering,
         "min_util": node.min_utilization,
         "block": node.block_size,
-        "cluster": node.cluster_size,
+        # The oracle divides by the whole clusters, the cost model has one at the least.
+        "cluster": min(node.cluster_size, columns * lines),
         "bw_scale": {name: float(scale) for name, scale in node.bandwidth_scale},
         "E": {
             "read": energy.read,

@@ -48,3 +48,6 @@ def test_links_that_save_no_access_are_not_used() -> None:
     assert share(same, 1, stay, multicast=True, links=True) == Sharing(1, 4, 12)
     move = (Change(repeats=3, jump=(1,), words=1),)
     assert share(same, 1, move, multicast=True, links=True) == Sharing(4, 16, 0)
+    # The second child could take its word from the third, but the access of the first one brings it too.
+    pair = Grid(((0,), (0,), (1,)), columns=3, rows=1)
+    assert share(pair, 1, move, multicast=True, links=True) == Sharing(2 + 6, 3 + 9, 0)

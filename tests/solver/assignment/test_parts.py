@@ -88,15 +88,29 @@ def test_digits_make_the_least_sum(choices, data):
     allowed = [min(costs) for costs in choices[1:]]
     barred = [min(cost for k, cost in enumerate(costs) if k != first) for costs in choices[1:]]
     expected = min(choices[0][0] + sum(barred), min(choices[0][1:]) + sum(allowed))
+    assert least_sum(checked, terms) == expected
+
+
+def least_sum(checked, terms):
     found = 0
     for digit in ExactSum(checked, terms).digits_down():
-        model.minimize(digit.sum)
+        checked.model.minimize(digit.sum)
         outcome = checked.solve(Settings(), lambda: False)
         assert outcome.answer is not None
         assert outcome.is_proven
         found += outcome.bound * digit.weight
-        model.add(digit.sum == outcome.bound)
-    assert found == expected
+        checked.model.add(digit.sum == outcome.bound)
+    return found
+
+
+@pytest.mark.parametrize("terms", [2, 3, 4, 64])
+def test_carries_may_be_as_large_as_all_terms_make_them(terms):
+    """Bits of the costs are all set, so that their digits are the largest, whatever the base."""
+    checked = CheckedModel()
+    literals = [checked.model.new_bool_var("") for _ in range(terms)]
+    checked.model.add_bool_and(literals)
+    cost = (1 << 90) - 1
+    assert least_sum(checked, [(literal, cost) for literal in literals]) == terms * cost
 
 
 def test_many_large_costs_stay_small_in_each_digit():

@@ -177,6 +177,8 @@ def test_the_command_of_a_certificate_reproduces_it(tmp_path):
         "a=1",
         "--allow-include",
         str(tmp_path),
+        "--ignore-sparse",
+        "--timeloop-padding",
     ]
     assert main(["map", *FILES, *reading, "--quiet", "--certificate", str(first)]) == 0
     document = json.loads(first.read_text())

@@ -3,7 +3,7 @@
 from functools import cache
 
 from model.cost import evaluate
-from solver.explain.constraints import constraints_of
+from solver.explain.constraints import constraints_of, droppable
 from solver.explain.relaxing import without
 from tests.bruteforce import enumerate_mappings
 from tests.strategies import random_mapspaces
@@ -35,5 +35,5 @@ def feasible_without(mapspace, dropped):
 
 
 def all_but(mapspace, kept):
-    """The constraints of a mapspace that are not in `kept`."""
-    return [constraint for constraint in constraints_of(mapspace) if constraint not in kept]
+    """The constraints of a mapspace that can be dropped and are not in `kept`."""
+    return [own for own in constraints_of(mapspace) if droppable(own) and own not in kept]

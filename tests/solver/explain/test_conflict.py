@@ -6,7 +6,7 @@ import pytest
 
 from model.mapspace import FactorRule, KeepRules, TemporalRules
 from solver.explain.conflict import find_conflict, find_conflicts
-from solver.explain.constraints import constraints_of
+from solver.explain.constraints import FactorLimit, constraints_of
 from solver.explain.feasibility import Answer, Feasibility, Verdict
 from solver.result import ContradictionError
 from tests.mapspaces import copies
@@ -73,11 +73,20 @@ def test_a_stopped_search_does_not_claim_irreducibility():
     assert conflict is None or not conflict.irreducible
 
 
-def test_a_conflict_that_a_second_solve_refutes_is_not_reported(monkeypatch):
+@pytest.mark.parametrize(
+    ("blamed", "message"), [(1, "does not stand up to a second solve"), (0, "where nothing is asked for")]
+)
+def test_a_wrong_conflict_is_not_reported(blamed, message, monkeypatch):
+    """The first solver takes a factor, or nothing at all, to be impossible."""
     mapspace = copies((4,), 100, 1, tile_rules=(FactorRule("D0", "=", 2),))
     feasibility = Feasibility(mapspace)
-    monkeypatch.setattr(feasibility, "decide", lambda asked: Answer(Verdict.INFEASIBLE))
-    with pytest.raises(ContradictionError):
+
+    def decide(asked):
+        factors = [constraint for constraint in asked if isinstance(constraint, FactorLimit)]
+        return Answer(Verdict.INFEASIBLE if len(factors) >= blamed else Verdict.FEASIBLE)
+
+    monkeypatch.setattr(feasibility, "decide", decide)
+    with pytest.raises(ContradictionError, match=message):
         find_conflict(feasibility, constraints_of(mapspace))
 
 

@@ -12,6 +12,7 @@ from model.cost import evaluate
 from model.mapping import Mapping
 from model.mapspace import FactorRule, TemporalRules
 from solver.cpsat import ModelError
+from solver.heuristics import moves
 from solver.heuristics.annealing import Annealing
 from solver.heuristics.greedy import GreedyDescent
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
@@ -174,6 +175,14 @@ def test_searches_begin_with_fewer_mappings_where_few_are_valid():
     assert 0 < pricing.valid < 1000
     assert pricing.rules.allows(starts).all()
     assert run(GreedyDescent(descents=1), pricing.mapspace, evaluations=None).best is not None
+
+
+def test_a_first_mapping_is_looked_for_until_it_is_found(monkeypatch):
+    monkeypatch.setattr(moves, "PATIENCE", 0)
+    monkeypatch.setattr(moves, "DRAWN_TOGETHER", 1)
+    pricing = Pricing(filled(8, at=5), ("edp",), Budget(None))
+    assert len(valid_starts(pricing, np.random.default_rng(0), 1000)) == 1000
+    assert pricing.valid == 1
 
 
 @pytest.mark.parametrize("eighths", [4, 6])

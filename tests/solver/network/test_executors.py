@@ -4,6 +4,8 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
 from ctypes import c_bool
 from dataclasses import replace
 from multiprocessing.util import Finalize
@@ -14,8 +16,9 @@ import pytest
 from model.cascade import Network
 from model.spec.cascade import load_network
 from solver.network import Processes, ResultCache, Run, executors, map_network
-from solver.network.executors import ExecutorError
+from solver.network.executors import MOST_LOSSES, Answers, ExecutorError
 from solver.network.run import NetworkProgress
+from solver.network.tasks import Task
 from solver.result import Options, Result, Status, Termination
 from tests.conftest import REPOSITORY
 
@@ -84,6 +87,19 @@ def test_processes_that_are_lost_again_and_again_are_given_up(network: Network):
 
     with pytest.raises(ExecutorError, match="lost 3 times"):
         map_network(network, ENERGY, Run(on_progress=kill_all, executor=Processes(2)))
+
+
+def test_processes_that_answer_in_between_may_be_lost_more_often(network: Network, monkeypatch):
+    answer = Result(Status.INFEASIBLE, Termination.PROVEN, ("energy",), 1)
+
+    def lost_after_one(_: Processes, tasks: Sequence[Task], *rest: object) -> Answers:
+        yield tasks[0], answer
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(Processes, "_pool", lost_after_one)
+    tasks = [Task(str(key), network.layers[1].mapspace, network.layers[1]) for key in range(MOST_LOSSES + 1)]
+    answers = Processes(2).run(tasks, ENERGY, lambda *_: None, lambda: False)
+    assert list(answers) == [(task, answer) for task in tasks]
 
 
 def test_a_process_that_is_lost_while_it_waits_holds_nobody_up():

@@ -116,6 +116,7 @@ def test_a_split_of_nothing_leaves_no_axis_unused():
         ("{factors: [K=4, C=4, P=2]}", "K=4 * C=4 * P=2 = 32 exceed the 16 instances", "P=2"),
         ("{permutation: [K, C, P, R], split: 2, factors: [K=4, C=4]}", "exceed meshX 4", "C=4"),
         ("{permutation: [K, C, P, R], split: 1, factors: [P=4, C=2]}", "P=4 * C=2 = 8 exceed meshY 4", "C=2"),
+        ("{permutation: [R, _, P], split: 3, factors: [K=4, C=4]}", "K=4 * C=4 = 16 exceed meshX 4", "C=4"),
         ("{split: -1}", "must be at least 0", "-1"),
         ("{no_reuse: [Weihgts]}", "unknown dataspace `Weihgts`", "Weihgts"),
         ("{keep: [Weights]}", "unknown key `keep`", "keep"),

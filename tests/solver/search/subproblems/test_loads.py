@@ -1,5 +1,6 @@
 """Where bandwidths decide: bounds on loads, alone and together, and the cost model's rounding of cycles."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -29,8 +30,8 @@ from solver.search.subproblems.loads import PARTS, LoadSubproblem, loaded
 from solver.search.subproblems.mixes import Cost
 from tests.bruteforce import Objective, enumerate_mappings
 from tests.mapspaces import free_mapspace, matmul
-from tests.solver.search.holding import compare
-from tests.solver.search.unusual import register_mapspaces, subproblems, unlimited_bounds
+from tests.solver.search.holding import belongs, compare
+from tests.solver.search.unusual import register_mapspaces, subproblems, told_apart, unlimited_bounds
 from tests.strategies import random_mapspaces
 
 SPECS = Path(__file__).parents[4] / "specs"
@@ -179,29 +180,31 @@ def test_ties_of_energy_that_leaks_while_a_bandwidth_is_busy(tmp_path: Path, mon
 
 def place_of(space: SearchSpace, mapping: Mapping) -> tuple[EnergySubproblem | None, list[int]]:
     """The subproblem that a mapping belongs to (None: of another arrangement), and its tile per level."""
-    stages: list[dict[str, int]] = []
+    spatial: list[list[tuple[int, ...]]] = []
     temporal: list[dict[str, int]] = []
     mask = []
     for node in mapping.nodes:
         if isinstance(node, StorageMapping):
             mask.append(frozenset(view.place for view in space.views if view.name in node.keep))
             temporal.append({loop.dim: loop.bound for loop in node.temporal})
-            stages.append({})
+            spatial.append([])
         else:
-            for loop in node.spatial:
-                stages[-1][loop.dim] = stages[-1].get(loop.dim, 1) * loop.bound
-    factors = [tuple(own.get(dim, 1) for dim in space.active) for own in stages]
+            spatial[-1].append(
+                tuple(
+                    math.prod(loop.bound for loop in node.spatial if loop.dim == dim) for dim in space.active
+                )
+            )
     extents = [1] * len(space.active)
     tiles: list[int] = []
-    for own, spatial in zip(reversed(temporal), reversed(factors), strict=True):
+    for own, fanouts in zip(reversed(temporal), reversed(spatial), strict=True):
         extents = [
-            extent * own.get(dim, 1) * factor
-            for dim, extent, factor in zip(space.active, extents, spatial, strict=True)
+            math.prod((extent, own.get(dim, 1), *factors))
+            for dim, extent, *factors in zip(space.active, extents, *fanouts, strict=True)
         ]
         tiles.insert(0, space.lattice.index(extents))
+    stages = [told_apart(space, stage, fanouts) for stage, fanouts in enumerate(spatial)]
     for sub in subproblems(space):
-        members = ({member.factors for member in stage.members} for stage in sub.spatial)
-        if sub.mask == tuple(mask) and all(f in m for f, m in zip(factors, members, strict=True)):
+        if sub.mask == tuple(mask) and belongs(space, stages, sub.spatial):
             return sub, tiles
     return None, tiles
 
