@@ -233,9 +233,9 @@ class Library:
             note = assumed_unit(primitive.name, written)
             self.notes.update({} if note is None else {note: None})
             return PrimitiveComponent(primitive, written)
-        known = (*self.classes.by_name, *known_classes())
+        known = tuple(dict.fromkeys((*self.classes.by_name, *known_classes())))
         suggestion = did_you_mean(component_class, known)
-        listing = f"known classes: {', '.join(known)}"
+        listing = f"known classes: {', '.join(known)}; a compound one needs the file that defines it"
         raise EnergyError(
             f"unknown component class `{component_class}`",
             span,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from model.spec.documents import Document
-from model.spec.limits import Limits
+from model.spec.limits import Limits, raised_by
 from model.spec.merging import NO_MERGE_TAG, is_merge_key, merged_mapping, without_merge_tags
 from model.spec.scalars import CORE_TAGS, scalar_node
 from model.spec.source import (
@@ -116,6 +116,7 @@ class _Composer:
         self._limits = limits
         self._resolvers = resolvers
         self._anchors: dict[str, _Anchor] = {}
+        self._aliases = False
         self._stack: list[_Frame] = []
         self._root: Node | None = None
         self._has_merge_tags = False
@@ -185,7 +186,8 @@ class _Composer:
         span = self._span(event)
         if len(event.value) > self._limits.scalar_characters:
             most = self._limits.scalar_characters
-            raise SpecError(f"a value of {len(event.value)} characters; at most {most} are read", span)
+            message = f"a value of {len(event.value)} characters; at most {most} are read"
+            raise SpecError(message, span, hint=raised_by("scalar_characters"))
         written = scalar_node(event.value, bool(event.style), span, event.tag, self._limits)
         node: Node = written
         if event.tag in self._resolvers:
@@ -199,6 +201,7 @@ class _Composer:
 
     def _on_alias(self, event: yaml.AliasEvent) -> None:
         span = self._span(event)
+        self._aliases = True
         name = event.anchor or ""
         anchor = self._anchors.get(name)
         if anchor is None:
@@ -270,8 +273,9 @@ class _Composer:
         frame.depth = max(frame.depth, extent.depth)
         frame.end = _position(event.end_mark)
         if frame.nodes > self._limits.nodes:
-            message = f"with its aliases written out, this is more than {self._limits.nodes} values"
-            raise SpecError(message, span)
+            aliases = ", with its aliases written out" if self._aliases else ""
+            message = f"this is more than {self._limits.nodes} values{aliases}"
+            raise SpecError(message, span, hint=raised_by("nodes"))
         if len(self._stack) + extent.depth > self._limits.depth:
             raise self._too_deep(span)
 

@@ -173,7 +173,9 @@ def as_int(
     """Return a whole number from `minimum` to `maximum`; SpecError otherwise."""
     value = value_of(node, names, what)
     if isinstance(value, (bool, str)) or not _is_whole(value):
-        raise _unfit(node, value, f"{what} must be a whole number")
+        unlimited = isinstance(value, float) and math.isinf(value)
+        hint = "where there is no limit, it is left out" if unlimited else None
+        raise _unfit(node, value, f"{what} must be a whole number", hint)
     number = int(value)
     if minimum is not None and number < minimum:
         raise SpecError(f"{what} must be at least {minimum}, but is {_shown(node, number)}", node.span)
@@ -182,10 +184,10 @@ def as_int(
     return number
 
 
-def _unfit(node: Node, value: object, demand: str) -> SpecError:
+def _unfit(node: Node, value: object, demand: str, hint: str | None = None) -> SpecError:
     """Return the error for a value that is none of what is asked for."""
     if not isinstance(node, ScalarNode) or not node.quoted:
-        return SpecError(f"{demand}, but is `{_shown(node, value)}`", node.span)
+        return SpecError(f"{demand}, but is `{_shown(node, value)}`", node.span, hint=hint)
     hint = "what stands in quotes is text: leave them out" if _starts_with(node, ("'", '"')) else None
     return SpecError(f"{demand}, but is the text `{node.text}`", node.span, hint=hint)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.spec.limits import Limits
+from model.spec.limits import Limits, raised_by
 from model.spec.source import SpecError, did_you_mean, printable
 
 SHIPPED_SPECS = Path(__file__).resolve().parents[2] / "specs"
@@ -205,7 +205,7 @@ def _read_bytes(path: Path, name: str, limits: Limits) -> bytes:
     with path.open("rb") as stream:
         content = stream.read(limits.file_bytes + 1)
     if len(content) > limits.file_bytes:
-        raise SpecError(f"{name} is larger than {limits.file_bytes} bytes")
+        raise SpecError(f"{name} is larger than {limits.file_bytes} bytes", hint=raised_by("file_bytes"))
     return content
 
 

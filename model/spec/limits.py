@@ -51,7 +51,7 @@ class Limits:
 
     file_bytes: int = 8 * MEBI
     total_bytes: int = 32 * MEBI
-    nodes: int = 200_000
+    nodes: int = 1_000_000
     depth: int = 100
     merge_sources: int = 32
     integer_digits: int = 100
@@ -71,3 +71,8 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+def raised_by(name: str) -> str:
+    """What helps where a spec asks for more than a limit allows."""
+    return f"`--limit {name}=N` allows more"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from model.spec.limits import Limits
+from model.spec.limits import Limits, raised_by
 from model.spec.source import Scalar, ScalarNode, Span, SpecError
 
 CORE_TAGS = "tag:yaml.org,2002:"
@@ -89,4 +89,5 @@ def _finite(text: str, span: Span | None, limits: Limits) -> float:
 
 def _check_digits(text: str, span: Span | None, limits: Limits) -> None:
     if len(text) > limits.integer_digits:
-        raise SpecError(f"a number of {len(text)} digits; at most {limits.integer_digits} are read", span)
+        message = f"a number of {len(text)} digits; at most {limits.integer_digits} are read"
+        raise SpecError(message, span, hint=raised_by("integer_digits"))

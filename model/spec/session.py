@@ -9,7 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from model.spec import files
-from model.spec.limits import Limits
+from model.spec.limits import Limits, raised_by
 from model.spec.source import SpecError
 
 
@@ -87,14 +87,16 @@ class Session:
         text = files.read_text(path, self.limits)
         self._bytes += len(text.encode())
         if self._bytes > self.limits.total_bytes:
-            raise SpecError(f"the spec files hold more than {self.limits.total_bytes} bytes in all")
+            message = f"the spec files hold more than {self.limits.total_bytes} bytes in all"
+            raise SpecError(message, hint=raised_by("total_bytes"))
         return text
 
     def count_nodes(self, nodes: int) -> None:
         """Count the values that a file holds; SpecError when all files hold too many."""
         self._nodes += nodes
         if self._nodes > self.limits.nodes:
-            raise SpecError(f"the spec files hold more than {self.limits.nodes} values in all")
+            message = f"the spec files hold more than {self.limits.nodes} values in all"
+            raise SpecError(message, hint=raised_by("nodes"))
 
     def locate(self, wanted: str, scope: Scope) -> Path:
         """Return the file that a spec names; SpecError where there is none, or it may not be read."""

@@ -16,6 +16,11 @@ LONGEST = 2_000
 
 _FLOW_HINT = "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"
 _WITH_UNIT = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)? ?([A-Za-zµ%][\w/%]*)")
+_MESH = re.compile(r"\d+ ?[xX] ?\d+")
+UNITS_HINT = (
+    "a number has the unit of its attribute (depth: rows; bandwidths: words per cycle and instance; "
+    "times: seconds): convert it, and write it alone"
+)
 _IN_GROUPS = re.compile(r"\d{1,3}(?:[ ,']\d{3})+")
 _QUOTES = ("'", '"')
 _BLOCKS = ("|", ">")
@@ -63,9 +68,10 @@ class ExpressionText:
     def _slip(self) -> SpecError | None:
         """Return the error for a number with something to it; Python speaks of something else there."""
         followed = _WITH_UNIT.fullmatch(self.text)
-        if followed:
-            problem = f"a number is followed by `{followed[1]}`"
-            hint = "units are fixed, so that numbers have none: write the number alone"
+        if _MESH.fullmatch(self.text):
+            problem, hint = "it is two numbers", "sides of a mesh are apart: `{meshX: ..., meshY: ...}`"
+        elif followed:
+            problem, hint = f"a number is followed by `{followed[1]}`", UNITS_HINT
         elif _IN_GROUPS.fullmatch(self.text):
             problem, hint = "digits are not grouped", f"write {re.sub('[^0-9]', '', self.text)}"
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import version
 
@@ -20,8 +21,8 @@ from solver.report.failures import failure_lines, failures
 from solver.report.figures import count_text, energy_text, objective_text, percent, seconds_text, significant
 from solver.report.notes import brief_notes
 from solver.report.tables import NOTHING, plain_table
-from solver.report.text import STYLES
-from solver.result import Result, Status
+from solver.report.text import ENDINGS, STYLES
+from solver.result import Result, Status, Termination
 
 ARITHMETIC = "arithmetic"
 
@@ -159,6 +160,12 @@ def status_line(result: NetworkResult) -> Text:
     infeasible = [own.layer.name for own in result.layers if own.status is Status.INFEASIBLE]
     if infeasible:
         parts.append(f"no mapping of {listing(infeasible)} satisfies the constraints")
+    stopped = Counter(own.result.termination for own in result.layers if own.result is not None)
+    for ending in (Termination.TIME_LIMIT, Termination.MEMORY_LIMIT):
+        if stopped[ending]:
+            parts.append(
+                f"{stopped[ending]} {ENDINGS[ending]} (`--{ending.value.lower().replace('_', '-')}`)"
+            )
     if result.too_large:
         parts.append(f"too large for a search: {listing(result.too_large)}")
     status = result.status

@@ -88,7 +88,9 @@ def _compute(context: Context) -> Leaf:
     units = [leaf for leaf in leaves if leaf.role == "compute"]
     if not units:
         hint = "end it with a component whose class contains `mac` or `compute`"
-        raise SpecError("the architecture has no compute component", context.tree.span, hint=hint)
+        place = leaves[-1].span if leaves else context.tree.span
+        related = tuple((own, f"`{name}` is not enabled") for name, own in context.tree.disabled)
+        raise SpecError("the architecture has no compute component", place, related, hint=hint)
     if len(units) > 1:
         related = ((units[0].span, "the first"),)
         raise SpecError("the architecture has two compute components", units[1].span, related)

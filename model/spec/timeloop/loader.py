@@ -239,6 +239,8 @@ def _context(
         limits=options.limits,
         idle_levels=problem is not None,
     )
+    for name, place in tree.disabled:
+        context.note(f"{place}: `{name}` is not enabled: the architecture is one without it")
     for leaf in tree.leaves:
         check_no_sparsity(leaf.node, options.ignore_sparse, notes.append)
         refuse_networks(leaf)

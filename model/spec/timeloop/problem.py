@@ -361,14 +361,14 @@ def _read_rank(node: Node, shape: _Shape, coefficients: dict[str, int]) -> tuple
         if len(term.items) not in (1, 2):
             raise SpecError("a term is `[dimension]` or `[dimension, coefficient]`", term.span)
         dim = known_name(term.items[0], shape.dims, "dimension")
-        factor = _read_coefficient(term, coefficients)
+        factor = _read_coefficient(term, dim, shape, coefficients)
         terms[dim] = terms.get(dim, 0) + factor
     if not terms:
         raise SpecError("a rank needs at least one term", node.span)
     return tuple(Term(dim, factor) for dim, factor in terms.items())
 
 
-def _read_coefficient(term: SequenceNode, coefficients: dict[str, int]) -> int:
+def _read_coefficient(term: SequenceNode, dim: str, shape: _Shape, coefficients: dict[str, int]) -> int:
     if len(term.items) == 1:
         return 1
     node = as_scalar(term.items[1], "a coefficient")
@@ -377,4 +377,7 @@ def _read_coefficient(term: SequenceNode, coefficients: dict[str, int]) -> int:
         raise SpecError(f"a coefficient must be at least 1, but is {node.value}", node.span, hint=hint)
     if isinstance(node.value, int):
         return as_int(node, "a coefficient", minimum=1)
+    if node.text in shape.dims and node.text not in coefficients:
+        hint = f"a sum of two dimensions is written `[[{dim}], [{node.text}]]`"
+        raise SpecError(f"`{node.text}` is a dimension, no coefficient", node.span, hint=hint)
     return coefficients[known_name(node, coefficients, "coefficient")]

@@ -127,12 +127,15 @@ class Tree:
         Place of the architecture.
     name
         Name of the architecture: its own, or that of the first container.
+    disabled
+        Components and containers that are left out as they are not `enabled`: name and place.
     """
 
     leaves: tuple[Leaf, ...]
     parallels: tuple[Parallel, ...]
     span: Span
     name: str
+    disabled: tuple[tuple[str, Span], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,7 @@ class _Walk:
     leaves: list[Leaf] = field(default_factory=list)
     parallels: list[Parallel] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
+    disabled: list[tuple[str, Span]] = field(default_factory=list)
 
 
 def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> Tree:
@@ -185,7 +189,7 @@ def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> 
     own = section.get("name")
     containers = (leaf.name for leaf in walk.leaves if leaf.role == "container")
     name = next(containers, "architecture") if own is None else as_name(own, "`name`")
-    return Tree(tuple(walk.leaves), tuple(walk.parallels), section.span, name)
+    return Tree(tuple(walk.leaves), tuple(walk.parallels), section.span, name, tuple(walk.disabled))
 
 
 def _read_nodes(node: Node, scope: _Scope, walk: _Walk) -> _Scope:
@@ -213,7 +217,8 @@ def _read_node(item: Node, scope: _Scope, walk: _Walk) -> _Scope:
         last = _read_nodes(nodes, scope, walk)
         return replace(scope, attributes=last.attributes, gate=last.gate)
     leaf = _read_leaf(item, scope)
-    if leaf is None:
+    if not isinstance(leaf, Leaf):
+        walk.disabled.append(leaf)
         return scope
     walk.nodes.append(item)
     walk.leaves.append(leaf)
@@ -236,7 +241,7 @@ def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
     walk.parallels.insert(place, Parallel(tuple(branches), span, scope.parallel is not None))
 
 
-def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
+def _read_leaf(item: Node, scope: _Scope) -> Leaf | tuple[str, Span]:
     if item.tag not in _LEAVES:
         _refuse_tag(item)
     is_bare = item.tag == "!Nothing" and isinstance(item, ScalarNode) and item.value is None
@@ -249,11 +254,11 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | None:
     known = _CONTAINER_KEYS if item.tag == "!Container" else _COMPONENT_KEYS
     required = ("name",) if item.tag == "!Container" else ("name", "class")
     check_keys(node, known, f"this `{item.tag}`", required, _ELSEWHERE)
-    enabled = node.get("enabled")
-    if enabled is not None and not as_bool(enabled, "`enabled`", scope.variables):
-        return None
     name_node = node.require("name", f"this `{item.tag}`")
     name = as_name(name_node, "`name`")
+    enabled = node.get("enabled")
+    if enabled is not None and not as_bool(enabled, "`enabled`", scope.variables):
+        return name, enabled.span
     if "[" in name:
         hint = "the number of instances is written as `spatial: {meshX: ..., meshY: ...}`"
         raise SpecError(f"name `{name}` holds a range of instances", name_node.span, hint=hint)

@@ -210,7 +210,11 @@ class Walk:
         loops, apart = self.candidates.loops, view.apart(component)
         here = np.ones(len(lead), dtype=np.int64)
         moves = [np.where(loops[:, d] > 1, self._move(component, d), 0) for d in others]
-        for d, meets in zip(others, meeting(moves, lead, overlapping), strict=True):
+
+        def inside_of(inner: int, outer: int) -> bool:
+            return bool(self.order.inside(others[outer], others[inner : inner + 1]))
+
+        for d, meets in zip(others, meeting(moves, lead, overlapping, inside_of), strict=True):
             here *= np.where(meets & ~self._apart_inside(view, apart, d), loops[:, d], 1)
         moved = sum(moves, lead)
         farther = np.ones(len(lead), dtype=np.int64)

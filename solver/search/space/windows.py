@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
@@ -161,8 +161,13 @@ class Returns:
 NEVER, ALWAYS = Returns(), Returns(farther=OFTEN)
 
 
-def meeting(moves: Sequence[IntArray], lead: IntArray | int, overlapping: BoolArray) -> Iterator[BoolArray]:
-    """Which of the loops of one slot may meet a tile of a lead's again, whatever their order.
+def meeting(
+    moves: Sequence[IntArray],
+    lead: IntArray | int,
+    overlapping: BoolArray,
+    inside: Callable[[int, int], bool] = lambda inner, outer: False,
+) -> Iterator[BoolArray]:
+    """Which of the loops of one slot may meet a tile of a lead's again, as far as their order is known.
 
     Such a loop moves by what the loops inside of it add up to, or by the lead's movement more if tiles
     overlap.
@@ -173,10 +178,15 @@ def meeting(moves: Sequence[IntArray], lead: IntArray | int, overlapping: BoolAr
         How far each of them moves the window per iteration, 0 where there is no such loop.
     lead, overlapping
         How far the lead inside of all of them does, and whether that is less than a tile.
+    inside
+        Whether one of the loops lies inside of another one for certain.
     """
+    numbers = range(len(moves))
     for number, move in enumerate(moves):
-        others = [own for place, own in enumerate(moves) if place != number]
-        jumps = [move - lead - sum(inside) for n in range(len(moves)) for inside in combinations(others, n)]
+        passed = lead + sum(moves[n] for n in numbers if inside(n, number))
+        tied = [n for n in numbers if n == number or inside(n, number) or inside(number, n)]
+        others = [moves[n] for n in numbers if n not in tied]
+        jumps = [move - passed - sum(own) for n in range(len(others) + 1) for own in combinations(others, n)]
         meets = [(jump == 0) | overlapping & (jump == lead) for jump in jumps]
         yield np.logical_or.reduce(meets) & (move > 0)
 

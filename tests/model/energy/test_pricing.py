@@ -3,6 +3,7 @@ from decimal import Decimal
 import pytest
 
 from model.energy import CompoundClasses, EnergyError, EnergyRequest, EnergyTables, load_tables, price
+from model.energy.compound import load_compound_classes
 from model.spec.reader import read_files
 from model.spec.source import Span
 from tests.conftest import SHARED
@@ -236,6 +237,15 @@ def test_unknown_classes_are_refused_with_the_known_ones(component_class, subcla
     assert message in caught.value.message
     assert hint in caught.value.hint
     assert caught.value.span is PLACE
+
+
+def test_a_known_class_is_listed_once_though_files_define_it_too(parse):
+    root = parse("components: {classes: [{name: intmac, subcomponents: []}]}")
+    classes = load_compound_classes([root.get("components")])
+    with pytest.raises(EnergyError) as caught:
+        price(ask("flux"), EnergyTables(), classes, {})
+    names = caught.value.hint.removeprefix("known classes: ").partition(";")[0].split(", ")
+    assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("component_class", ["SRAM", "DRAM", "storage", "flux"])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from model.spec.expressions import evaluate
 from model.spec.source import MappingNode, ScalarNode, SpecError
+from model.spec.syntax import UNITS_HINT
 
 NAMES = {"depth": 64, "width": 8, "memory_width": 32, "depthscale": 0.5, "kind": "SRAM", "sizes": [1, 2, 4]}
 NAMES["glb"] = {"attributes": {"depth": 16, "banks": [2, 4]}, "idle": None}
@@ -139,9 +140,10 @@ def test_other_values_have_no_fanout(text: str):
         ("heights['dept']", None),
         ("heihgts.depth", "did you mean `heights`?"),
         ("1 / 0", None),
-        ("16KB", "units are fixed, so that numbers have none: write the number alone"),
-        ("1.5 GHz", "units are fixed, so that numbers have none: write the number alone"),
-        ("10%", "units are fixed, so that numbers have none: write the number alone"),
+        ("16KB", UNITS_HINT),
+        ("1.5 GHz", UNITS_HINT),
+        ("10%", UNITS_HINT),
+        ("8x8", "sides of a mesh are apart: `{meshX: ..., meshY: ...}`"),
         ("1,024", "write 1024"),
         ("1 048 576", "write 1048576"),
     ],

@@ -78,7 +78,8 @@ def test_a_byte_order_mark_is_no_content(write: Write):
 
 def test_a_large_file(write: Write):
     path = write("a.yaml", "a: 1\n" * 10)
-    assert message_of(path, limits=Limits(file_bytes=20)) == "error: a.yaml is larger than 20 bytes"
+    message = message_of(path, limits=Limits(file_bytes=20))
+    assert message == "error: a.yaml is larger than 20 bytes\nhelp: `--limit file_bytes=N` allows more"
 
 
 def test_many_files_are_too_much_together(write: Write):

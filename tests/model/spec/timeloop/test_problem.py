@@ -121,6 +121,12 @@ def test_the_message_of_a_misspelt_coefficient():
     )
 
 
+def test_a_dimension_in_place_of_a_coefficient_is_shown_how_sums_are_written():
+    error = failure(changed("[R, Dilation]", "[R, P]"))
+    assert (error.message, marked(error)) == ("`P` is a dimension, no coefficient", "P")
+    assert error.hint == "a sum of two dimensions is written `[[R], [P]]`"
+
+
 def test_bounds_beside_the_shape_belong_to_the_instance():
     error = failure(changed("  instance: {R: 3, P: 16, C: 4, K: 8}", "  R: 3\n  P: 16\n  C: 4\n  K: 8"))
     assert (error.message, marked(error)) == ("unknown key `R` in `problem`", "R")

@@ -44,7 +44,22 @@ def test_a_mesh_of_one_is_no_fanout():
 
 
 def test_disabled_nodes_are_left_out():
-    assert nodes_of(DRAM, BUFFER + "    enabled: false\n", MAC) == ["DRAM"]
+    found = load(spec(arch=architecture(DRAM, BUFFER + "    enabled: false\n", MAC)))
+    assert [node.name for node in found.mapspace.architecture.nodes] == ["DRAM"]
+    (note,) = (note for note in found.notes if "enabled" in note)
+    assert note.endswith("`buffer` is not enabled: the architecture is one without it")
+
+
+def test_what_lacks_a_disabled_node_points_at_it():
+    missing = failure(spec(arch=architecture(DRAM, MAC + "    enabled: false\n")))
+    assert missing.message == "the architecture has no compute component"
+    constraint = "constraints:\n  targets: [{target: buffer, type: temporal, permutation: [K]}]\n"
+    unknown = failure(spec(constraint, arch=architecture(DRAM, BUFFER + "    enabled: false\n", MAC)))
+    assert unknown.message == "unknown level `buffer`"
+    for error in (missing, unknown):
+        ((place, words),) = error.related
+        assert place.source.line(place.line).strip() == "enabled: false"
+        assert words.endswith("not enabled")
 
 
 def test_expressions_see_the_attributes_of_their_branch_only():
