@@ -58,7 +58,11 @@ def rounded(value: float, finest: Decimal | None = None) -> Decimal:
     if not abs(value) <= LARGEST_FIGURE:
         raise EnergyError(f"the estimate is out of range: {value:g}")
     figure = Decimal(f"{value:.{SIGNIFICANT_DIGITS}g}")
-    return figure if finest is None or abs(figure) < 1000 * finest else figure.quantize(finest)
+    if finest is None or abs(figure) < 1000 * finest:
+        return figure
+    # Written out, large figures have more digits than decimal contexts hold, and none to drop.
+    whole = finest <= 1 and figure == figure.to_integral_value()
+    return figure if whole else figure.quantize(finest)
 
 
 def keyed_mapping(
