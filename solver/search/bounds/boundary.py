@@ -201,7 +201,14 @@ class Boundaries:
 
     def inward(self, level: int, boundary: Boundary) -> int | None:
         """What leads from tiles of `level` to those of a boundary farther in, as for `Subproblem.inward`."""
-        return self.sub.inward(boundary.place, level, boundary.level)
+        key = level, boundary.place, boundary.level
+        if key not in self._known_inward:
+            self._known_inward[key] = self.sub.inward(boundary.place, level, boundary.level)
+        return self._known_inward[key]
+
+    @cached_property
+    def _known_inward(self) -> dict[tuple[int, int, int], int | None]:
+        return {}
 
     def led(self, own: Waiting, level: int, tiles: IntArray) -> Led:
         """The lead that a boundary waits with, inside of `tiles` of `level`, which tell about it."""

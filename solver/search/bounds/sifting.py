@@ -46,9 +46,11 @@ def sift(
     """
     origin = costs[0].sub
     others = frozenset(range(len(costs))) - {leading}
-    groups = dict.fromkeys((*(frozenset((number,)) for number in sorted(others)), others))
+    singles = [frozenset((number,)) for number in sorted(others)]
+    # The energy, which is the first cost where it counts, and all costs together tell the most.
+    groups = dict.fromkeys((*singles[:1], others, *singles))
     sums = []
-    for weight, beside in product(WEIGHTS, groups):
+    for beside, weight in product(groups, WEIGHTS):
         weights = tuple(
             Fraction(1) if number == leading else weight if number in beside else Fraction(0)
             for number in range(len(costs))
