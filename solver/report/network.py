@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from importlib.metadata import version
 
 from rich.console import Console
@@ -17,7 +17,15 @@ from model.spec.places import Places
 from model.wording import listing
 from solver.network.result import LayerResult, NetworkResult
 from solver.report.document import Document, result_document, violation_document
-from solver.report.failures import failure_lines, failures
+from solver.report.failures import (
+    MOST_CONFLICTS,
+    Failure,
+    failure_lines,
+    failures,
+    likewise_lines,
+    lines_of,
+    more_line,
+)
 from solver.report.figures import count_text, energy_text, objective_text, percent, seconds_text, significant
 from solver.report.notes import brief_notes
 from solver.report.tables import NOTHING, plain_table
@@ -146,10 +154,15 @@ def _totals(result: NetworkResult) -> Iterator[tuple[str, str, str]]:
 
 
 def why_lines(result: NetworkResult, places: Places) -> Iterator[str]:
-    """Yield, for each layer that has no mapping, why; identical ones are named with the first."""
+    """Yield why layers have no mapping; those that the same lines lead to are named with the first."""
+    kinds: dict[Hashable, list[Failure]] = {}
     for failure in failures(result):
-        yield f"No mapping of {listing(failure.names)}"
-        yield from failure_lines(failure, places)
+        kinds.setdefault(lines_of(failure), []).append(failure)
+    for first, *others in list(kinds.values())[:MOST_CONFLICTS]:
+        yield f"No mapping of {listing(first.names)}"
+        yield from failure_lines(first, places)
+        yield from likewise_lines([(own, "") for own in others])
+    yield from more_line(len(kinds))
 
 
 def status_line(result: NetworkResult) -> Text:

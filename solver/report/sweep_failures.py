@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from model.source_ref import SourceRef
 from model.spec.places import Places
 from model.sweep import Variant
 from model.wording import listing
 from solver.network.sweep import SweepPoint, SweepResult
-from solver.report.failures import Failure, failure_lines, failures
-from solver.report.figures import counted
-from solver.report.reasons import INDENT
-
-MOST_CONFLICTS = 10
-"""Conflicts that are shown with their lines."""
-
-MOST_LIKE_IT = 10
-"""Conflicts of the same lines that are named below each."""
+from solver.report.failures import (
+    MOST_CONFLICTS,
+    Failure,
+    failure_lines,
+    failures,
+    likewise_lines,
+    lines_of,
+    more_line,
+)
 
 MOST_POINTS = 3
 """Points that are named where they have no values in common."""
@@ -51,10 +50,8 @@ def why_lines(result: SweepResult, places: PlacesOf) -> Iterator[str]:
     for first, *others in kinds[:MOST_CONFLICTS]:
         yield f"No mapping of {listing(first.failure.names)}{labels.at(first.points)}"
         yield from failure_lines(first.failure, places(first.points[0].variant))
-        yield from _like_it(others, labels)
-    more = len(kinds) - MOST_CONFLICTS
-    if more > 0:
-        yield f"{counted(more, 'more conflict')} of other lines; --json has them all\n"
+        yield from likewise_lines([(own.failure, labels.at(own.points)) for own in others])
+    yield from more_line(len(kinds))
 
 
 def _kinds(result: SweepResult) -> list[list[_Shared]]:
@@ -65,28 +62,8 @@ def _kinds(result: SweepResult) -> list[list[_Shared]]:
             points.setdefault(failure, []).append(point)
     kinds: dict[Hashable, list[_Shared]] = {}
     for failure, own in points.items():
-        kinds.setdefault(_lines_of(failure), []).append(_Shared(failure, tuple(own)))
+        kinds.setdefault(lines_of(failure), []).append(_Shared(failure, tuple(own)))
     return list(kinds.values())
-
-
-def _lines_of(failure: Failure) -> Hashable:
-    """Return what a failure comes from: places in files, attributes that are set, too small levels."""
-    places = {_without_value(source) for reason in failure.reasons for source in reason.sources}
-    return frozenset(places), frozenset((found.node, found.kind) for found in failure.violations)
-
-
-def _without_value(source: SourceRef) -> SourceRef:
-    return replace(source, column=0) if source.origin == "setting" else source
-
-
-def _like_it(others: Sequence[_Shared], labels: _Labels) -> Iterator[str]:
-    for own in others[:MOST_LIKE_IT]:
-        yield f"Likewise {listing(own.failure.names)}{labels.at(own.points)}"
-        yield from (f"{INDENT}{text}" for text in own.failure.texts)
-    if len(others) > MOST_LIKE_IT:
-        yield f"Likewise {len(others) - MOST_LIKE_IT} more; --json has them all"
-    if others:
-        yield ""
 
 
 class _Labels:

@@ -12,7 +12,7 @@ from model.spec.cascade.variants import load_variants
 from model.spec.timeloop.overrides import parse_setting
 from solver.cli.main import main
 from solver.network.sweep import SweepResult, sweep
-from solver.report import picture, sweep_failures
+from solver.report import failures, picture, sweep_failures
 from tests.conftest import REPOSITORY
 from tests.small_network import ARCHITECTURE, WORKLOAD, write_specs
 
@@ -254,14 +254,15 @@ def test_points_that_are_no_range_are_named_one_by_one(arguments):
 
 
 def test_a_long_list_is_cut_off(arguments, capsys, monkeypatch):
-    monkeypatch.setattr(sweep_failures, "MOST_LIKE_IT", 1)
+    monkeypatch.setattr(failures, "MOST_LIKE_IT", 1)
     Path("a.yaml").write_text(TIGHT, encoding="utf-8")
     Path("b.yaml").write_text(TIGHT, encoding="utf-8")
     given = [*arguments[:2], *arguments[3:], "--architectures", "a.yaml", "b.yaml"]
     depths = ("--set-attribute", "buffer.depth=1,2,50")
     assert main([*given, *depths]) == 0
     assert capsys.readouterr().out.count("\nLikewise 2 more; --json has them all\n") == 2
-    monkeypatch.setattr(sweep_failures, "MOST_CONFLICTS", 1)
+    for module in (failures, sweep_failures):
+        monkeypatch.setattr(module, "MOST_CONFLICTS", 1)
     assert main([*given, *depths]) == 0
     text = capsys.readouterr().out
     assert text.count("Conflict") == 1

@@ -6,9 +6,9 @@ import pytest
 
 from model.cascade import Layer, Network
 from solver.network.result import LayerResult, NetworkResult
-from solver.report.network import bottleneck, status_line
+from solver.report.network import bottleneck, status_line, why_lines
 from solver.result import Termination
-from tests.solver.examples import EVALUATION, FEASIBLE, MAPSPACE
+from tests.solver.examples import EVALUATION, FEASIBLE, INFEASIBLE, MAPSPACE
 
 
 @pytest.mark.parametrize(("more", "name"), [(0, "arithmetic"), (1, "buffer")])
@@ -30,3 +30,14 @@ def test_the_status_tells_which_limit_stopped_searches(termination, words):
     answer = LayerResult(layer, replace(FEASIBLE, termination=termination), "searched")
     result = NetworkResult(Network("net", (layer,)), (answer,), 1.0)
     assert status_line(result).plain == f"FEASIBLE 0 of 1 Einsums proven; {words}"
+
+
+def test_conflicts_of_the_same_lines_are_told_once():
+    (reason,) = INFEASIBLE.reasons
+    other = replace(INFEASIBLE, reasons=(replace(reason, text="Weights needs 20 words"),))
+    answers = {"one": INFEASIBLE, "two": other}
+    layers = tuple(LayerResult(Layer(name, MAPSPACE), own, "searched") for name, own in answers.items())
+    network = Network("net", tuple(own.layer for own in layers))
+    text = "\n".join(why_lines(NetworkResult(network, layers, 1.0), {}))
+    assert text.count("No mapping of") == text.count("Conflict:") == 1
+    assert "Likewise `two`\n  Weights needs 20 words\n" in text
