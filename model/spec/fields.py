@@ -174,7 +174,7 @@ def as_int(
     value = value_of(node, names, what)
     if isinstance(value, (bool, str)) or not _is_whole(value):
         unlimited = isinstance(value, float) and math.isinf(value)
-        hint = "where there is no limit, it is left out" if unlimited else None
+        hint = "a limit is left out where there is none" if unlimited else None
         raise _unfit(node, value, f"{what} must be a whole number", hint)
     number = int(value)
     if minimum is not None and number < minimum:
