@@ -123,7 +123,8 @@ class LatticeBounds(Generic[Sub_co]):
     @cached_property
     def constant(self) -> int:
         """What all mappings of the subproblem cost at least, in units, without their tiles' extra."""
-        return self.sub.constant + self.boundaries.once * self.sub.quantum
+        least = self.sub.constant + self.boundaries.once * self.sub.quantum
+        return least + self.sub.rounded_off(self._fewest)
 
     def room(self, limit: int) -> int:
         """Quanta beyond the constant from which on the cost reaches `limit` (units)."""
@@ -154,8 +155,12 @@ class LatticeBounds(Generic[Sub_co]):
     @cached_property
     def model_cycles(self) -> int:
         """Cycles by the plain cost model if every boundary gets the fewest words that any tile needs."""
-        fewest = {(b.place, b.level): b.once_words for own in self.boundaries.by_level for b in own}
-        return self.sub.model_cycles(fewest)
+        return self.sub.model_cycles(self._fewest)
+
+    @property
+    def _fewest(self) -> dict[tuple[int, int], int]:
+        """The fewest words that each boundary gets of any tile."""
+        return {(b.place, b.level): b.once_words for own in self.boundaries.by_level for b in own}
 
     @property
     def survivors(self) -> Survivors:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +13,7 @@ from model.architecture import StorageLevel
 from model.cost.prices import paying_instances
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK, Goal
-from solver.search.space.prices import BoundaryPrice, PriceList
+from solver.search.space.prices import LARGEST_TOTAL, BoundaryPrice, PriceList
 from solver.search.subproblems.combination import Combination
 
 
@@ -51,6 +52,19 @@ class EnergySubproblem(Combination):
         )
         busy = self.least_cycles - space.latency
         return compute + operands * self.quantum + self.leak_per_cycle * busy
+
+    def rounded_off(self, fewest: Mapping[tuple[int, int], int]) -> int:
+        """Units that rounded prices leave out of every mapping's energy, at least."""
+        if self.quantum == 1:
+            return 0
+        exact = replace(self, quantum=1)
+        off = exact.constant - self.constant
+        for (place, level), words in fewest.items():
+            rounded = self.prices[place][level].exact(words)
+            # Tables do not tell larger sums apart.
+            if rounded < LARGEST_TOTAL:
+                off += exact.prices[place][level].exact(words) - rounded * self.quantum
+        return off
 
     def limit(self, goal: Goal) -> int:
         """Least energy that can no longer improve."""

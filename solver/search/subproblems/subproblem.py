@@ -78,6 +78,17 @@ class Subproblem(ABC):
     def constant(self) -> int:
         """What all mappings cost in common at least, in units."""
 
+    def rounded_off(self, fewest: Mapping[tuple[int, int], int]) -> int:
+        """Units that rounded prices leave out of every mapping's cost, at least.
+
+        Parameters
+        ----------
+        fewest
+            The fewest words that each (dataspace, level) is delivered, per instance.
+        """
+        del fewest  # most prices are exact, or bounds
+        return 0
+
     @property
     def leak_per_cycle(self) -> int:
         """What each cycle adds to the cost, in units, at least."""
