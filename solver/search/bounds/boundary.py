@@ -149,12 +149,16 @@ class Led:
         Lattice indices of what one iteration spans, as far as windows are concerned.
     tiles
         Those of the boundary's tiles inside: fanouts may lie between.
+    onward, passed
+        As for `Waiting`.
     """
 
     dim: int
     count: int
     moved: IntArray
     tiles: IntArray
+    onward: int
+    passed: int
 
 
 def tiles_inside(space: SearchSpace, tiles: IntArray, dim: int, count: int) -> IntArray:
@@ -218,5 +222,5 @@ class Boundaries:
         assert own.lead is not None  # otherwise it waits for one
         assert outside is not None  # these tiles would not tell about it
         assert inside is not None
-        moved = tiles_inside(self.sub.space, tiles - outside, own.lead, own.times)
-        return Led(own.lead, own.times, moved, moved - inside)
+        moved = tiles_inside(self.sub.space, tiles - outside, own.lead, own.times * own.onward)
+        return Led(own.lead, own.times, moved, moved - inside, own.onward, own.passed)

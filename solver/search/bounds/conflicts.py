@@ -7,7 +7,7 @@ dataspace as well, that one stays in place for few of the slot's loops.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,6 @@ from solver.search.bounds.leads import component_of
 from solver.search.bounds.rows import Waiting
 from solver.search.bounds.surcharges import Surcharges
 from solver.search.space.lattice import INFINITY
-from solver.search.space.windows import NEVER
 
 _Key = tuple[Waiting, frozenset[int] | None, tuple[tuple[int, int], ...]]
 
@@ -70,30 +69,35 @@ class Conflicts:
         return np.where(slot.moved(own.place), np.minimum(more, INFINITY), 0)
 
     def _leading_inside(self, own: Waiting, dim: int, ended: Sequence[Boundary]) -> IntArray:
-        """A conflict where a loop inside of the slot leads, and only those of the slot may return."""
+        """A conflict where a loop inside of the slot leads, and loops of the slot may return.
+
+        The slot's loop over the lead's own dimension may go on with the lead's row. If it returns to a
+        tile, a loop over a partner lies inside of it.
+        """
         slot, pairs = self.slot, self.slot.pairs
         view, boundary = slot.boundaries.sub.space.views[own.place], slot.boundaries.of(own)
         _, component = component_of(view, dim)
         apart, partners = view.apart(component), [d for d in component.dims if d != dim]
-        charges, surcharge = slot.charges(ended), slot.waiting(own, frozenset())
-        straight = slot.led_surcharge(boundary, slot.led(own), NEVER) + charges
-        returning = surcharge + self._cut_short(partners, apart, ended)
-        more = np.maximum(np.minimum(straight, returning) - charges - surcharge, 0)
-        within = pairs.moving(apart) & (pairs.loops(dim) == 1)
-        return np.where(within, np.minimum(more, INFINITY), 0)
+        led, charges, surcharge = slot.led(own), slot.charges(ended), slot.waiting(own, frozenset())
+        going_on = replace(slot.returns(own), here=pairs.going_on(own.place, led))
+        straight = slot.led_surcharge(boundary, led, going_on) + charges
+        inside, outside = (self._cut_short(partners, out, ended) for out in (apart, [*apart, dim]))
+        returning = surcharge + np.where(pairs.returns_around(own.place, led), inside, outside)
+        more: IntArray = np.maximum(np.minimum(straight, returning) - charges - surcharge, 0)
+        return np.where(slot.goes_onward(own), 0, np.minimum(more, INFINITY))
 
     def _cut_short(
-        self, partners: Sequence[int], apart: Sequence[int], ended: Sequence[Boundary]
+        self, partners: Sequence[int], outside: Sequence[int], ended: Sequence[Boundary]
     ) -> IntArray:
         """What boundaries cost whose reuse ends in the slot, if a loop over `partners` returns to a tile.
 
-        All loops inside of it leave the window's other ranks, `apart`, alone.
+        Those over dimensions `outside` lie outside of it.
         """
         charges, views = self.slot.charges(ended), self.slot.boundaries.sub.space.views
         if not all(set(partners) <= views[b.place].relevant for b in ended):
             return charges
         short = np.zeros(len(self.slot.pairs.tiles), dtype=np.int64)
         for b in ended:
-            inside = views[b.place].irrelevant - set(apart)
+            inside = views[b.place].irrelevant - set(outside)
             short = short + b.reused(self.slot.level, self.slot.pairs.grown(sorted(inside)))
         return np.maximum(short, charges)

@@ -18,7 +18,7 @@ from solver.search.space.windows import ALWAYS, OFTEN, Returns, Unrolling, led_w
 MOST_PAIRS = 1 << 20
 """Pairs of tiles that are looked at together, whether loops connect them or not."""
 
-MOST_LED_PAIRS = 1 << 16
+MOST_LED_PAIRS = 1 << 17
 """Pairs of tiles up to which it is followed outwards which loop leads."""
 
 
@@ -117,21 +117,63 @@ class SlotPairs:
 
     def returns_to(self, place: int, led: Led) -> Returns:
         """Loops, here or farther out, that may return to the tiles of a lead inside of the slot."""
-        view, dim = self.space.views[place], led.dim
-        c, component = component_of(view, dim)
-        lead = self.space.lattice.extents[led.moved, dim] * component.step(dim)
-        overlapping = lead < self.space.tables[place].boxes[c][led.tiles]
-        here = self._meeting(component, component.dims, lead, overlapping)
-        passed = lead + self._moved(component, component.dims)
+        view = self.space.views[place]
+        component, lead, overlapping = self._of_lead(place, led)
+        here = self._meeting(component, lead, overlapping, led.passed * lead, component.dims)
+        passed = led.passed * lead + self._moved(component, component.dims)
         nowhere = self.moving(view.apart(component)) | self._beyond(component, passed, lead, overlapping)
         every = math.prod(self.loops(d) for d in range(len(self.space.active)))
-        return Returns(here, np.where(nowhere, 1, OFTEN), every)
+        return Returns(here, np.where(nowhere, 1, OFTEN), every, led.onward)
+
+    def onward(self, place: int, led: Led) -> Iterator[tuple[int, int, BoolArray]]:
+        """Iterations of a loop over a lead's own dimension, how far it moves, and pairs with no other loop.
+
+        It goes on past the lead's tiles, neither back to them nor along their row. Its movement is a multiple
+        of the lead's.
+        """
+        if len(self.targets) > MOST_LED_PAIRS:
+            return
+        component, lead, _ = self._of_lead(place, led)
+        count, movement = self.loops(led.dim), self._move(component, led.dim) // lead
+        only = self.only_over((led.dim,)) & (count > 1) & (self.going_on(place, led) == 1)
+        for both in np.unique(np.stack([count, movement])[:, only], axis=1).T:
+            yield *map(int, both), only & (count == both[0]) & (movement == both[1])
+
+    def going_on(self, place: int, led: Led) -> IntArray:
+        """Iterations of the loop over a lead's own dimension, where it may go on with the lead's row."""
+        component, lead, overlapping = self._of_lead(place, led)
+        return self._meeting(component, lead, overlapping, led.passed * lead, (led.dim,))
+
+    def returns_around(self, place: int, led: Led) -> BoolArray:
+        """Pairs where a loop over another dimension may return around the one over a lead's own."""
+        component, lead, overlapping = self._of_lead(place, led)
+        own, dims = component.dims.index(led.dim), component.dims
+        found = meeting(
+            [self._moves(component, d) for d in dims],
+            lead,
+            overlapping,
+            led.passed * lead,
+            lambda inner, outer: inner == own != outer,
+        )
+        around: BoolArray = np.logical_or.reduce([meets for n, meets in enumerate(found) if n != own])
+        return around
+
+    def _of_lead(self, place: int, led: Led) -> tuple[Component, IntArray, BoolArray]:
+        """The component that a lead inside of the slot moves, how far, and where its tiles overlap."""
+        c, component = component_of(self.space.views[place], led.dim)
+        lead = self.space.lattice.extents[led.moved, led.dim] * component.step(led.dim)
+        return component, lead, lead < self.space.tables[place].boxes[c][led.tiles]
 
     def _meeting(
-        self, component: Component, dims: Sequence[int], lead: IntArray, overlapping: BoolArray
+        self,
+        component: Component,
+        lead: IntArray,
+        overlapping: BoolArray,
+        passed: IntArray,
+        dims: Sequence[int],
     ) -> IntArray:
-        """Iterations of this slot's loops over `dims` that may return to the tiles of a lead inside."""
-        found = meeting([self._moves(component, d) for d in dims], lead, overlapping)
+        """Iterations of this slot's loops over `dims` that may return to tiles of a lead, as `meeting`."""
+        found = meeting([self._moves(component, d) for d in dims], lead, overlapping, passed)
         pairs = zip(dims, found, strict=True)
         return math.prod(
             (np.where(meets, self.loops(d), 1) for d, meets in pairs), start=np.ones_like(self.targets)
@@ -280,7 +322,7 @@ class SlotPairs:
         passed = self._moved(component, component.dims)
         nowhere = self.moving(view.apart(component)) | self._beyond(component, passed, lead, lead < box)
         others = [d for d in component.dims if d != dim]
-        here = self._meeting(component, others, lead, lead < box)
+        here = self._meeting(component, lead, lead < box, lead, others)
         every = math.prod(self.loops(d) for d in others)
         return Returns(here, np.where(nowhere, 1, OFTEN), every)
 

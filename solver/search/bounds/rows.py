@@ -11,7 +11,8 @@ class Waiting(NamedTuple):
 
     Without a `lead` no loop has moved its tile so far, and the next one does. With one, only the loop
     over that dimension has, with `times` iterations in the slot of level `slot`, and one farther out may
-    return to its tiles.
+    return to its tiles. Others over the same dimension may lie between, with `onward` iterations in all:
+    together with the lead, they move the window `passed` times as far as the lead alone.
     """
 
     place: int
@@ -19,6 +20,8 @@ class Waiting(NamedTuple):
     lead: int | None = None
     times: int = 1
     slot: int = 0
+    onward: int = 1
+    passed: int = 1
 
 
 @dataclass(frozen=True)

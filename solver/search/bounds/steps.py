@@ -167,14 +167,24 @@ class SlotStep:
 
     def _still_waiting(self, own: Waiting) -> Iterator[tuple[frozenset[Waiting], BoolArray]]:
         """What is left of one boundary that waits, and for which pairs."""
-        slot, pairs = self._surcharges, self._surcharges.pairs
-        rest = np.ones(len(pairs.tiles), dtype=np.bool_)
+        slot = self._surcharges
+        rest = np.ones(len(slot.pairs.tiles), dtype=np.bool_)
         if slot.waits_here(own):
             still = slot.still_open(own)
             yield frozenset((own,)), rest & still
             rest = rest & ~still
             inward = slot.inward(self.boundaries.of(own))
-            for dim, count, those in pairs.alone(own.place, inward) if own.lead is None else ():
-                yield frozenset((own._replace(lead=dim, times=count, slot=self.level),)), those
+            for later, those in self._led(own, inward) if own.lead is None else self._onward(own):
+                yield frozenset((later,)), those
                 rest = rest & ~those
         yield frozenset(), rest
+
+    def _led(self, own: Waiting, inward: int) -> Iterator[tuple[Waiting, BoolArray]]:
+        """What waits if a loop of this slot leads."""
+        for dim, count, those in self._surcharges.pairs.alone(own.place, inward):
+            yield own._replace(lead=dim, times=count, slot=self.level), those
+
+    def _onward(self, own: Waiting) -> Iterator[tuple[Waiting, BoolArray]]:
+        """What waits if the slot's only loop goes on past the tiles of a lead inside."""
+        for count, movement, those in self._surcharges.onward(own):
+            yield own._replace(onward=own.onward * count, passed=own.passed + movement), those

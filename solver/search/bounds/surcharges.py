@@ -83,16 +83,37 @@ class Surcharges:
         if own.lead is None:
             return self._led_here(boundary, members)
         # A loop inside leads, and those of this slot may return to its tiles.
-        return self.led_surcharge(boundary, self.led(own), self._returns(own))
+        surcharge = self.led_surcharge(boundary, self.led(own), self.returns(own))
+        return np.where(self.goes_onward(own), 0, surcharge)
 
     def still_open(self, own: Waiting) -> BoolArray:
         """Pairs whose loops leave it to those farther out what a boundary costs that waits."""
         if own.lead is None:
             return ~self.moved(own.place)
         # Fanouts widen the tiles of an empty slot, which may rule returns out.
-        return self.pairs.only_over(()) & (np.asarray(self._returns(own).farther) > 1)
+        return self.pairs.only_over(()) & (np.asarray(self.returns(own).farther) > 1)
 
-    def _returns(self, own: Waiting) -> Returns:
+    def goes_onward(self, own: Waiting) -> BoolArray:
+        """Pairs that leave it to loops farther out what a boundary costs with a lead that goes on."""
+        found = np.zeros(len(self.pairs.tiles), dtype=np.bool_)
+        for _, _, those in self.onward(own):
+            found |= those
+        return found
+
+    def onward(self, own: Waiting) -> list[tuple[int, int, BoolArray]]:
+        """Pairs that leave it to them, by iterations and movement of the slot's only loop."""
+        if own not in self._known_onward:
+            farther = np.asarray(self.returns(own).farther) > 1
+            found = self.pairs.onward(own.place, self.led(own)) if self.level else ()
+            self._known_onward[own] = [(count, moved, those & farther) for count, moved, those in found]
+        return self._known_onward[own]
+
+    @cached_property
+    def _known_onward(self) -> dict[Waiting, list[tuple[int, int, BoolArray]]]:
+        return {}
+
+    def returns(self, own: Waiting) -> Returns:
+        """Loops, here or farther out, that may return to the tiles of the lead that a boundary waits with."""
         if own not in self._known_returns:
             self._known_returns[own] = self.pairs.returns_to(own.place, self.led(own))
         return self._known_returns[own]

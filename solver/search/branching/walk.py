@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -190,7 +190,7 @@ class Walk:
         overlapping = lead < self.space.tables[place].boxes[c][self.candidates.tiles]
         others = [d for d in component.dims if d != dim]
         inside = self.candidates.loops[:, dim] * self.runs[place]
-        return self._returning(view, component, lead, overlapping, others, inside)
+        return self._returning(view, component, lead, overlapping, lead, others, inside)
 
     def _returning(
         self,
@@ -198,10 +198,11 @@ class Walk:
         component: Component,
         lead: IntArray,
         overlapping: BoolArray,
+        passed: IntArray,
         others: Sequence[int],
         inside: IntArray | int,
     ) -> Returns:
-        """Loops over `others` here, or any outside, that may meet a tile of a lead's again.
+        """Loops over `others` here, or any outside, that may meet a tile of a lead's again, as `meeting`.
 
         Such a loop moves by what all loops of the component inside it add up to, or by the leading
         loop's movement more if tiles overlap. Loops of other components in between rule it out. Of this
@@ -214,9 +215,9 @@ class Walk:
         def inside_of(inner: int, outer: int) -> bool:
             return bool(self.order.inside(others[outer], others[inner : inner + 1]))
 
-        for d, meets in zip(others, meeting(moves, lead, overlapping, inside_of), strict=True):
+        for d, meets in zip(others, meeting(moves, lead, overlapping, passed, inside_of), strict=True):
             here *= np.where(meets & ~self._apart_inside(view, apart, d), loops[:, d], 1)
-        moved = sum(moves, lead)
+        moved = sum(moves, passed)
         farther = np.ones(len(lead), dtype=np.int64)
         for slot in self.node.moves_outside(view, component):
             for number, (own, count) in enumerate(slot):
@@ -288,7 +289,9 @@ class Walk:
         c, component = component_of(view, led.dim)
         lead = self.space.lattice.extents[led.moved, led.dim] * component.step(led.dim)
         overlapping = lead < self.space.tables[place].boxes[c][led.tiles]
-        return self._returning(view, component, lead, overlapping, component.dims, 1)
+        passed = led.passed * lead
+        returns = self._returning(view, component, lead, overlapping, passed, component.dims, 1)
+        return replace(returns, onward=led.onward)
 
     def _stays(self, place: int) -> BoolArray:
         """Tiles whose innermost loop outside leaves dataspace `place` as it is."""

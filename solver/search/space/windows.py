@@ -137,21 +137,25 @@ class Returns:
 
     Each time, the innermost loop that moves the window begins anew. Of the nearest slot, the loops that may
     return have `here` iterations together, of the slots outside of it `farther`: 1 where there are none.
-    Loops with `between` iterations lie inside of the latter for certain.
+    Loops with `between` iterations lie inside of the latter for certain. Farther in than all of these, loops
+    with `onward` iterations do not return.
     """
 
     here: IntArray | int = 1
     farther: IntArray | int = 1
     between: IntArray | int = 1
+    onward: int = 1
 
     def only(self, candidate: int) -> Returns:
         """Those of one of several candidates."""
-        return Returns(
-            *(int(own[candidate]) for own in map(np.asarray, (self.here, self.farther, self.between)))
+        here, farther, between = (
+            int(own[candidate]) for own in map(np.asarray, (self.here, self.farther, self.between))
         )
+        return Returns(here, farther, between, self.onward)
 
     def saved(self, words: IntArray) -> IntArray:
         """At most the words that returns save, of as many that are due to first positions."""
+        words = -(-words // self.onward)
         outside = words // self.between
         again = np.where(np.asarray(self.farther) > 1, -(-words // self.between) - outside // self.farther, 0)
         saved: IntArray = np.minimum(words - words // self.here + again, words)
@@ -165,12 +169,13 @@ def meeting(
     moves: Sequence[IntArray],
     lead: IntArray | int,
     overlapping: BoolArray,
+    passed: IntArray | int,
     inside: Callable[[int, int], bool] = lambda inner, outer: False,
 ) -> Iterator[BoolArray]:
     """Which of the loops of one slot may meet a tile of a lead's again, as far as their order is known.
 
-    Such a loop moves by what the loops inside of it add up to, or by the lead's movement more if tiles
-    overlap.
+    Such a loop moves by what the loops inside of it add up to, the slot's and farther in `passed`, or by the
+    lead's movement more if tiles overlap.
 
     Parameters
     ----------
@@ -178,15 +183,17 @@ def meeting(
         How far each of them moves the window per iteration, 0 where there is no such loop.
     lead, overlapping
         How far the lead inside of all of them does, and whether that is less than a tile.
+    passed
+        How far the lead does and what else lies inside of all of them.
     inside
         Whether one of the loops lies inside of another one for certain.
     """
     numbers = range(len(moves))
     for number, move in enumerate(moves):
-        passed = lead + sum(moves[n] for n in numbers if inside(n, number))
+        summed = passed + sum(moves[n] for n in numbers if inside(n, number))
         tied = [n for n in numbers if n == number or inside(n, number) or inside(number, n)]
         others = [moves[n] for n in numbers if n not in tied]
-        jumps = [move - passed - sum(own) for n in range(len(others) + 1) for own in combinations(others, n)]
+        jumps = [move - summed - sum(own) for n in range(len(others) + 1) for own in combinations(others, n)]
         meets = [(jump == 0) | overlapping & (jump == lead) for jump in jumps]
         yield np.logical_or.reduce(meets) & (move > 0)
 
