@@ -71,5 +71,5 @@ class Network:
     notes: tuple[str, ...] = ()
 
     def noted(self, further: Iterable[str]) -> Network:
-        """Return the network with further notes."""
+        """Return the network with `further` notes after its own."""
         return replace(self, notes=(*self.notes, *further))
