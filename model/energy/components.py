@@ -86,10 +86,7 @@ class Component(Protocol):
 
 @dataclass(frozen=True)
 class PrimitiveComponent:
-    """A component of a class that the estimator has a model of; it raises what `Component` says.
-
-    `attributes` are its own, with the spec's technology and cycle time.
-    """
+    """A component of a class that the estimator has a model of; it raises what `Component` says."""
 
     primitive: Primitive
     attributes: Attributes
@@ -133,16 +130,8 @@ class PlaceholderComponent:
 class CompoundComponent:
     """A component of a compound class; it raises what `Component` says.
 
-    Parameters
-    ----------
-    compound
-        Its class.
-    names
-        Its attributes and the spec's variables, evaluated: what the class's expressions may use.
-    library
-        Where the classes of its subcomponents are found.
-    nesting
-        Number of compound components that it is a part of.
+    `names` are its attributes and the spec's variables, evaluated: what the class's expressions may use.
+    `library` has the classes of its subcomponents; `nesting` counts the compound components around it.
     """
 
     compound: CompoundClass
@@ -157,7 +146,7 @@ class CompoundComponent:
 
     @property
     def has_placeholders(self) -> bool:
-        """Whether some subcomponent's figures are placeholders; builds them, and raises as `area_um2` does."""
+        """Whether some subcomponent's figures are placeholders; raises what `area_um2` does."""
         parts = self.compound.subcomponents.values()
         return any(self._instantiate(part, ()).has_placeholders for part in parts)
 

@@ -20,12 +20,19 @@ def is_merge_key(key: ScalarNode) -> bool:
 
 
 def merged_mapping(entries: Iterable[Entry], span: Span, tag: str | None) -> MappingNode:
-    """Return the mapping of `entries` with its merge keys carried out.
+    """Return the mapping of some entries with its merge keys carried out.
 
     ``<<`` adds the keys that the mapping lacks. ``<<<`` does so at every depth: mappings under the
     same key are merged, lists under the same key are joined (own items first), and a scalar that is
     given stays, as does any value with the tag ``!nomerge``. Of several sources, an earlier one goes
     before a later one. Keys that were merged in follow the own ones.
+
+    Parameters
+    ----------
+    entries
+        Own entries and merge keys, no key twice.
+    span, tag
+        Those of the mapping.
 
     Raises
     ------
