@@ -64,7 +64,17 @@ class Layer:
 
 @dataclass(frozen=True)
 class Network:
-    """The layers of a network, in the order in which they are written, and notes for people."""
+    """The layers of a network, and notes for people.
+
+    Parameters
+    ----------
+    name
+        For people.
+    layers
+        In the order in which they are written, which need not be that in which they run.
+    notes
+        Remarks from the reading.
+    """
 
     name: str
     layers: tuple[Layer, ...]

@@ -179,10 +179,7 @@ class CompoundComponent:
         )
 
     def area_um2(self) -> float:
-        """Sum of the subcomponents' areas in square micrometres, each times its number and ``area_scale``.
-
-        Raises what `Component.energy_pj` does.
-        """
+        """Sum of the subcomponents' areas, each times its number and ``area_scale``, in square micrometres."""
         return float(
             sum(
                 _count(part.indices, self.names)

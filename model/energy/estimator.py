@@ -324,6 +324,11 @@ class Primitive:
     def estimate(self, attributes: Attributes) -> Estimate:
         """Estimate one component at its technology node.
 
+        Parameters
+        ----------
+        attributes
+            Evaluated; ``technology`` is one of them unless the class does not scale.
+
         Raises
         ------
         EnergyError

@@ -82,12 +82,12 @@ def bounded(value: _Value) -> _Value:
 
 
 def total(values: Iterable[object], start: object = 0) -> object:
-    """Return the sum of numbers.
+    """Return the sum of `start` and some numbers.
 
     Raises
     ------
     TypeError
-        For anything else.
+        For anything that is no number.
     ArithmeticError
         If the sum is too large, as for `calculate`.
     """
@@ -105,7 +105,14 @@ def number(value: object) -> float:
 
 
 def item(values: object, key: object) -> object:
-    """Return ``values[key]`` of a list or a mapping.
+    """Return an element of a list, or a value of a mapping.
+
+    Parameters
+    ----------
+    values
+        The list or mapping.
+    key
+        A place in the list, from 0 or (negative) from its end; or a key of the mapping, a text.
 
     Raises
     ------

@@ -101,6 +101,11 @@ def _with_children(node: Node, change: Callable[[Node], Node]) -> Node:
 def join_included(first: Node, second: Node) -> Node:
     """Return what two files of one directory say: one mapping as `join_specs` joins it, or one list.
 
+    Parameters
+    ----------
+    first, second
+        Their roots; the place of `first` counts.
+
     Raises
     ------
     SpecError
@@ -120,6 +125,11 @@ def join_specs(first: MappingNode, second: MappingNode) -> MappingNode:
     A key that only one file gives is taken as it is. Under a key that both give, mappings are joined
     key by key at every depth, lists of mappings (component classes, ERT tables, constraint targets)
     are put one after the other, an empty value gives way, and equal values count once.
+
+    Parameters
+    ----------
+    first, second
+        Their roots; the place of `first` counts.
 
     Raises
     ------

@@ -216,7 +216,15 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         return None
 
     def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
-        """Whether a template may read an attribute: a few of the plain types, and of namespaces."""
+        """Whether a template may read an attribute: a few of the plain types, and of namespaces.
+
+        Parameters
+        ----------
+        obj, attr
+            The object, and the name of its attribute.
+        value
+            Of the attribute; it does not matter.
+        """
         if isinstance(obj, Namespace):
             return not attr.startswith("_")
         return any(isinstance(obj, kind) and attr in allowed for kind, allowed in _SAFE_ATTRIBUTES.items())

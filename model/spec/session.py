@@ -44,6 +44,13 @@ class Scope:
     def top(cls, path: Path, variables: Mapping[str, object]) -> Scope:
         """Return the scope of a file that the user named.
 
+        Parameters
+        ----------
+        path
+            The file.
+        variables
+            Template variables.
+
         Raises
         ------
         SpecError

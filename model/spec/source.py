@@ -43,7 +43,7 @@ class SourceText:
 
     @classmethod
     def of(cls, name: str, text: str, origin: Origin = "file") -> SourceText:
-        """Split `text` at its line ends, as the YAML scanner counts them."""
+        """Split `text` at its line ends, as the YAML scanner counts them; an empty one is one line."""
         return cls(name, tuple(_LINE_END.split(text)), origin)
 
     def line(self, number: int) -> str | None:

@@ -15,7 +15,7 @@ from model.problem import Dataspace
 
 
 class BatchTraffic(NamedTuple):
-    """Words per instance, each of shape ``(storage levels, mappings)``; 0 where bypassed."""
+    """Words of a dataspace per instance, each of shape ``(storage levels, mappings)``; 0 where bypassed."""
 
     tile_words: Integers
     reads: Integers

@@ -153,12 +153,22 @@ class WrittenEinsum:
 
 
 def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
-    """Read a list of Einsums; lists in it are taken for what they hold.
+    """Read a list of Einsums.
+
+    Parameters
+    ----------
+    node
+        Lists in it are taken for what they hold.
+
+    Returns
+    -------
+    tuple of WrittenEinsum
+        One at least, in the order of the text.
 
     Raises
     ------
     SpecError
-        For what is no Einsum, and for two of one name.
+        For what is no Einsum, for two of one name, and for an empty list.
     """
     found: dict[str, WrittenEinsum] = {}
     for item in flat_items(as_sequence(node, "`einsums`").items):

@@ -63,7 +63,12 @@ class SetNames(Protocol):
         """Return all tensors or all rank variables of the Einsum."""
 
     def attribute(self, value: SetValue, name: str) -> object:
-        """Return ``value.name`` of a set.
+        """Return an attribute of a set.
+
+        Parameters
+        ----------
+        value, name
+            The set, and the attribute: ``value.name``.
 
         Raises
         ------

@@ -279,5 +279,5 @@ def _check_place(kind: Kind, leaf: Leaf, span: Span) -> None:
 
 
 def of(clauses: Iterable[Clause], leaf: Leaf, kind: Kind) -> tuple[MappingNode, ...]:
-    """Return the mappings of the clauses of one kind at one leaf."""
+    """Return the mappings of the clauses of one kind at one leaf (the very object), in their order."""
     return tuple(c.node for c in clauses if c.kind == kind and c.leaf is leaf)
