@@ -179,7 +179,7 @@ class CompoundComponent:
         )
 
     def area_um2(self) -> float:
-        """Sum of the subcomponents' areas, each times its number and ``area_scale``, in square micrometres."""
+        """Sum of the areas (um²) of the subcomponents, each times its number and ``area_scale``."""
         return float(
             sum(
                 _count(part.indices, self.names)
