@@ -32,7 +32,7 @@ class StorageMapping:
     Parameters
     ----------
     temporal
-        Its loops, innermost first, at most one over each dimension.
+        Its loops, innermost first.
     keep
         Names of the dataspaces that it keeps; all others bypass it.
     """

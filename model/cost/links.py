@@ -92,7 +92,7 @@ class Sharing(NamedTuple):
     Parameters
     ----------
     accesses
-        Words read above the fanout.
+        Words that are accessed above the fanout.
     received
         Words that all children together get from above.
     linked

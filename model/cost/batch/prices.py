@@ -124,7 +124,7 @@ def leaking_instances(
     position
         Of the level in ``architecture.nodes``.
     level
-        The level itself.
+        The level there.
 
     Returns
     -------

@@ -45,7 +45,8 @@ def tightened(variables: Iterable[str], constraints: Sequence[Constraint]) -> Bo
     variables
         All that the constraints speak of.
     constraints
-        In the order of the text, in which messages name them.
+        Applied in this order: an error names the one that leaves no value, and the last before it that
+        limited the variable.
 
     Returns
     -------

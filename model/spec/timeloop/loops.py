@@ -81,7 +81,7 @@ class LoopConstraints:
     no_reuse, no_link_transfer, rmw_first_update
         Names of dataspaces with the places that say so.
     sweeping
-        Those of these flags that are written as ``*``.
+        Which of `no_reuse` and `rmw_first_update` are written as ``*``.
     """
 
     leaf: Leaf
