@@ -23,10 +23,17 @@ BANDWIDTHS: tuple[Bandwidth, ...] = ("read_bandwidth", "write_bandwidth", "share
 class AccessEnergy:
     """Energy of one vector access (``block_size`` words), and where the figures come from.
 
-    All figures are integers in the architecture's energy unit, ``1 / units_per_pj`` picojoule.
-    ``leak_per_cycle`` is per instance and cycle. ``sources`` pairs an action (``read``, ``fill``,
-    ``update``, ``leak``) with a text for people, such as ``ERT.yaml:12`` or ``estimator: SRAM``. The
-    figures of the actions in ``given`` stand in the spec; others are estimated, or count as zero.
+    Parameters
+    ----------
+    read, fill, update
+        Per vector access, in the architecture's energy unit: integers, ``1 / units_per_pj`` picojoule each.
+    leak_per_cycle
+        Per instance and cycle, in the same unit.
+    sources
+        Pairs of an action (``read``, ``fill``, ``update``, ``leak``) and a text for people, such as
+        ``ERT.yaml:12`` or ``estimator: SRAM``.
+    given
+        Actions whose figures stand in the spec; others are estimated, or count as zero.
     """
 
     read: int = 0
@@ -146,7 +153,15 @@ class StorageLevel:
                 assert_never(kind)
 
     def with_bandwidth(self, kind: Bandwidth, rate: Fraction | None) -> StorageLevel:
-        """Return the level with one of its bandwidths changed."""
+        """Return the level with one of its bandwidths changed.
+
+        Parameters
+        ----------
+        kind
+            Which one.
+        rate
+            Words per cycle and instance, above 0; None for unlimited.
+        """
         match kind:
             case "read_bandwidth":
                 return replace(self, read_bandwidth=rate)
@@ -158,7 +173,7 @@ class StorageLevel:
                 assert_never(kind)
 
     def scale(self, dataspace: str) -> Fraction:
-        """Bandwidth consumption scale of `dataspace`."""
+        """Bandwidth consumption scale of `dataspace`: 1 unless ``bandwidth_scale`` has an entry for it."""
         return dict(self.bandwidth_scale).get(dataspace, Fraction(1))
 
     def packing_of(self, dataspace: str) -> Packing:
@@ -173,9 +188,18 @@ class StorageLevel:
 class Fanout:
     """A spatial fanout: what lies below exists ``mesh_x * mesh_y`` times per instance above.
 
-    ``no_multicast`` names the dataspaces that are delivered to every child on their own
-    (Timeloop: spatial ``no_reuse``). ``mesh_sources`` has the places of the X and the Y axis, or of
-    the node where an axis is not written.
+    Parameters
+    ----------
+    name
+        The node's name.
+    mesh_x, mesh_y
+        Children along each axis, at least 1.
+    no_multicast
+        Names of dataspaces that are delivered to every child on their own (Timeloop: spatial ``no_reuse``).
+    no_link_transfer
+        Names of dataspaces that children do not hand on to their neighbours, see `model.cost.links`.
+    mesh_sources
+        Places of the X and the Y axis, or of the node where an axis is not written.
     """
 
     name: str
@@ -193,9 +217,20 @@ class Fanout:
 
 @dataclass(frozen=True)
 class Compute:
-    """The arithmetic unit; ``energy`` is per multiply-accumulate in the architecture's unit.
+    """The arithmetic unit.
 
-    ``is_given`` says that this figure stands in the spec, and is not estimated.
+    Parameters
+    ----------
+    name
+        The component's name.
+    energy
+        Per multiply-accumulate, in the architecture's energy unit.
+    energy_source, area_source
+        Where the figures come from, for people.
+    is_given
+        Whether `energy` stands in the spec; otherwise it is estimated, or counts as zero.
+    area_um2
+        Area of one unit, None if unknown.
     """
 
     name: str
@@ -213,8 +248,17 @@ Node = StorageLevel | Fanout
 class Architecture:
     """Nodes from the outermost to the innermost, then the compute.
 
-    The first node is a storage level. Children of a Timeloop ``!Parallel`` are consecutive levels
-    here. ``units_per_pj`` is the number of energy units in a picojoule, a power of ten.
+    Parameters
+    ----------
+    name
+        For people.
+    nodes
+        Storage levels and fanouts, outermost first; the first one is a storage level. Children of a
+        Timeloop ``!Parallel`` are consecutive levels here.
+    compute
+        The arithmetic units below all nodes.
+    units_per_pj
+        Number of energy units in a picojoule, a power of ten, see `energy_units`.
     """
 
     name: str
@@ -252,7 +296,13 @@ class Architecture:
         )
 
     def instances_above(self, position: int) -> int:
-        """Total instances of a node at `position` (``len(nodes)`` for the compute)."""
+        """Total instances of a node in the hardware, in use or not.
+
+        Parameters
+        ----------
+        position
+            Of the node in ``nodes``; ``len(nodes)`` for the compute.
+        """
         return math.prod(node.size for node in self.nodes[:position] if isinstance(node, Fanout))
 
     @property
@@ -264,7 +314,15 @@ class Architecture:
 def energy_units(values_pj: Iterable[Decimal]) -> int:
     """Smallest power of ten such that every value times it is an integer.
 
-    At most ``10**MAX_ENERGY_DIGITS``: figures with more decimals are rounded by `to_units`.
+    Parameters
+    ----------
+    values_pj
+        Energies in picojoule, finite.
+
+    Returns
+    -------
+    int
+        At most ``10**MAX_ENERGY_DIGITS``: figures with more decimals are rounded by `to_units`.
     """
     digits = 0
     for value in values_pj:
@@ -276,5 +334,13 @@ def energy_units(values_pj: Iterable[Decimal]) -> int:
 
 
 def to_units(value_pj: Decimal, units_per_pj: int) -> int:
-    """Convert picojoules to whole energy units, rounding half to even."""
+    """Convert picojoules to whole energy units, rounding half to even.
+
+    Parameters
+    ----------
+    value_pj
+        Finite.
+    units_per_pj
+        Energy units in a picojoule, see `energy_units`.
+    """
     return round(Fraction(value_pj) * units_per_pj)

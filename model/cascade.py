@@ -64,12 +64,22 @@ class Layer:
 
 @dataclass(frozen=True)
 class Network:
-    """The layers of a network, in the order in which they are written, and notes for people."""
+    """The layers of a network, and notes for people.
+
+    Parameters
+    ----------
+    name
+        For people.
+    layers
+        In the order in which they are written, which need not be that in which they run.
+    notes
+        Remarks from the reading.
+    """
 
     name: str
     layers: tuple[Layer, ...]
     notes: tuple[str, ...] = ()
 
     def noted(self, further: Iterable[str]) -> Network:
-        """Return the network with further notes."""
+        """Return the network with `further` notes after its own."""
         return replace(self, notes=(*self.notes, *further))

@@ -11,7 +11,20 @@ from model.numbers import divisors
 
 
 def allowed_factors(rules: Iterable[FactorRule], dim: str, bound: int) -> tuple[int, ...]:
-    """Return the divisors of `bound` that the rules on `dim` allow, ascending; other rules say nothing."""
+    """Return the divisors of a bound that the rules allow.
+
+    Parameters
+    ----------
+    rules
+        Those of one node; rules on other dimensions say nothing.
+    dim, bound
+        A dimension, and what is left of its bound to be split, at least 1.
+
+    Returns
+    -------
+    tuple of int
+        Ascending; empty if the rules leave no divisor.
+    """
     own = [rule for rule in rules if rule.dim == dim]
     return tuple(factor for factor in divisors(bound) if all(rule.allows(factor) for rule in own))
 
@@ -20,7 +33,14 @@ def allowed_factors(rules: Iterable[FactorRule], dim: str, bound: int) -> tuple[
 class SideOrder:
     """The order of a fanout's dimensions: the first `split` lie along X, the others along Y.
 
-    Those `between` the others are in any order. Without a split, any number lies along X.
+    Parameters
+    ----------
+    inner, outer
+        Dimensions that come first and last, in this order.
+    between
+        Those between them, in any order.
+    split
+        Dimensions along X, of bound 1 or not; None leaves any number.
     """
 
     inner: tuple[str, ...]
@@ -30,7 +50,15 @@ class SideOrder:
 
     @classmethod
     def of(cls, rules: SpatialRules, dims: Sequence[str]) -> SideOrder:
-        """Return the order that `rules` leave to the dimensions of a problem."""
+        """Return the order that `rules` leave to the dimensions of a problem.
+
+        Parameters
+        ----------
+        rules
+            Of one fanout; its ``uncounted`` dimensions take no place.
+        dims
+            All dimensions of the problem, in its order.
+        """
         placed = {*rules.inner, *rules.outer, *rules.uncounted}
         between = tuple(dim for dim in dims if dim not in placed)
         return cls(rules.inner, between, rules.outer, rules.split)
@@ -40,9 +68,18 @@ class SideOrder:
         return tuple(dim for dim in self.between if dim in live)
 
     def sets_along_x(self, live: Collection[str]) -> Iterator[tuple[str, ...]]:
-        """Yield the sets of `live` dimensions that may lie along X, by rising split; some of them twice.
+        """Yield the sets of dimensions that may lie along X, by rising split; some of them twice.
 
-        The others, of bound 1, take their places in the order, and no room.
+        Parameters
+        ----------
+        live
+            Dimensions whose spatial loops may exceed 1. The others take their places in the order, and
+            no room.
+
+        Yields
+        ------
+        tuple of str
+            The `live` dimensions along X; the other live ones lie along Y.
         """
         free = self.free(live)
         places = len(self.inner) + len(self.between) + len(self.outer)
@@ -60,9 +97,23 @@ class SideOrder:
 
 
 def keep_options(rules: KeepRules, level: int, dataspace: str) -> tuple[bool, ...]:
-    """Return whether storage level number `level` may keep a dataspace: True, False, both or neither.
+    """Return whether a storage level may keep a dataspace.
 
     The outermost level is where data come from: it keeps what it is not told to bypass.
+
+    Parameters
+    ----------
+    rules
+        Of this level.
+    level
+        Its position in ``Architecture.levels``.
+    dataspace
+        A name.
+
+    Returns
+    -------
+    tuple of bool
+        The values allowed: True, False, both, or none where `rules` ask for both.
     """
     bypasses = dataspace in rules.bypass
     keeps = dataspace in rules.keep or (level == 0 and not bypasses)
@@ -73,14 +124,35 @@ def keep_options(rules: KeepRules, level: int, dataspace: str) -> tuple[bool, ..
 
 @dataclass(frozen=True)
 class KeepChoice:
-    """Storage levels that keep a dataspace in any case, and those that may do so."""
+    """What the rules on keeping leave to one dataspace; levels are positions in ``Architecture.levels``.
+
+    Parameters
+    ----------
+    forced
+        Storage levels that keep it in any case.
+    free
+        Those that may do so, outermost first.
+    """
 
     forced: frozenset[int]
     free: tuple[int, ...]
 
     @classmethod
     def of(cls, rules: Sequence[KeepRules], dataspace: str) -> KeepChoice | None:
-        """Return what the rules of all levels leave; None if they contradict each other."""
+        """Return what the rules of all levels leave.
+
+        Parameters
+        ----------
+        rules
+            Along ``Architecture.levels``.
+        dataspace
+            A name.
+
+        Returns
+        -------
+        KeepChoice or None
+            None if the rules of a level contradict each other.
+        """
         options = [keep_options(own, level, dataspace) for level, own in enumerate(rules)]
         if () in options:
             return None
@@ -89,7 +161,21 @@ class KeepChoice:
 
 
 def keep_sets(mapspace: Mapspace, dataspace: str) -> Iterator[frozenset[int]]:
-    """Yield the sets of storage levels, one at least, that may keep `dataspace`, by rising size."""
+    """Yield the sets of storage levels that may keep a dataspace, by rising size.
+
+    Parameters
+    ----------
+    mapspace
+        Its rules on keeping, and the branches of ``!Parallel``.
+    dataspace
+        A name.
+
+    Yields
+    ------
+    frozenset of int
+        Positions in ``architecture.levels``, one at least. Nothing is yielded where rules contradict
+        each other.
+    """
     choice = KeepChoice.of(mapspace.keep, dataspace)
     if choice is None:
         return

@@ -10,7 +10,7 @@ Axis = Literal["x", "y"]
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A temporal loop over `dim` with `bound` iterations."""
+    """A temporal loop over `dim` with `bound` iterations (at least 1)."""
 
     dim: str
     bound: int
@@ -18,7 +18,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class SpatialLoop:
-    """A spatial loop over `dim`: `bound` children side by side along `axis`."""
+    """A spatial loop over `dim`: `bound` children (at least 1) side by side along `axis`."""
 
     dim: str
     bound: int
@@ -27,7 +27,15 @@ class SpatialLoop:
 
 @dataclass(frozen=True, slots=True)
 class StorageMapping:
-    """Temporal loops of a storage level, innermost first, and the dataspaces it keeps."""
+    """What a storage level does.
+
+    Parameters
+    ----------
+    temporal
+        Its loops, innermost first.
+    keep
+        Names of the dataspaces that it keeps; all others bypass it.
+    """
 
     temporal: tuple[Loop, ...] = ()
     keep: frozenset[str] = frozenset()

@@ -17,7 +17,16 @@ Relation = Literal["=", "<=", ">="]
 class FactorRule:
     """``factor(dim) relation value`` for one node; several rules on one dimension all hold.
 
-    ``stored`` is the dataspace for whose sake the rule is there: see ``KeepRules.whole``.
+    Parameters
+    ----------
+    dim
+        A dimension of the problem.
+    relation, value
+        What the bound of the node's loop over `dim` is compared with; the bound is 1 without a loop.
+    source
+        Where the rule is written.
+    stored
+        The dataspace for whose sake the rule is there: see ``KeepRules.whole``. None for any other rule.
     """
 
     dim: str
@@ -37,9 +46,17 @@ class FactorRule:
 class TemporalRules:
     """What a storage level's temporal loops may be.
 
-    ``inner`` lists dimensions that are innermost, in that order (innermost first); ``outer`` lists
-    those that are outermost, in order, the last one being the outermost loop. Loops over the other
-    dimensions lie between them in any order. Loops of bound 1 do not count.
+    Parameters
+    ----------
+    factors
+        Rules on the bounds.
+    inner
+        Dimensions that are innermost, in that order (innermost first).
+    outer
+        Those that are outermost, in order, the last one being the outermost loop. Loops over the
+        dimensions in neither list lie between them in any order. Loops of bound 1 do not count.
+    source
+        Where the order is written.
     """
 
     factors: tuple[FactorRule, ...] = ()
@@ -52,10 +69,22 @@ class TemporalRules:
 class SpatialRules:
     """What a fanout's spatial loops may be.
 
-    The full order of the dimensions is ``inner``, then the dimensions in neither list (in any
-    order), then ``outer``; ``uncounted`` dimensions (unlisted, and fixed to 1) take no place in it.
-    The first `split` dimensions of the full order lie along X, the others along Y; None leaves the
-    split free. Loops of bound 1 take their place in the order but need no hardware.
+    The full order of the dimensions is `inner`, then the dimensions in neither list (in any order),
+    then `outer`. Loops of bound 1 take their place in the order but need no hardware.
+
+    Parameters
+    ----------
+    factors
+        Rules on the bounds.
+    inner, outer
+        First and last dimensions of the order.
+    uncounted
+        Dimensions that are unlisted and fixed to 1; they take no place in the order.
+    split
+        Number of dimensions, from the first of the full order, that lie along X; the others lie along
+        Y. None leaves the split free.
+    source, split_source
+        Where the order and the split are written.
     """
 
     factors: tuple[FactorRule, ...] = ()
@@ -71,10 +100,19 @@ class SpatialRules:
 class KeepRules:
     """Dataspaces that a storage level must keep and must bypass; the others are free.
 
-    ``sources`` pairs dataspaces with the places that ask for it, where there are any. ``settled``
-    are those that a ``!Parallel`` has to settle one way or the other: no mapspace leaves them free.
-    ``whole`` are those of ``keep`` that the level, in all its instances together, stores as a whole:
-    factor rules keep temporal loops over their dimensions from the levels outside.
+    Parameters
+    ----------
+    keep, bypass
+        Names. A name in both leaves no mapping.
+    source
+        Where the constraint is written.
+    sources
+        Pairs of a dataspace and the place that asks for it, where there are any.
+    settled
+        Those that a ``!Parallel`` has to settle one way or the other: no mapspace leaves them free.
+    whole
+        Those of `keep` that the level, in all its instances together, stores as a whole: factor rules
+        keep temporal loops over their dimensions from the levels outside.
     """
 
     keep: frozenset[str] = frozenset()
@@ -89,15 +127,27 @@ class KeepRules:
 class ParallelGroup:
     """Storage levels that are branches of one ``!Parallel``: a dataspace is kept in at most one.
 
-    ``levels`` are positions in ``Architecture.levels``. With ``may_skip`` a dataspace may pass by
-    all of them (the group has a ``!Nothing`` branch); without, each is kept in exactly one.
+    Parameters
+    ----------
+    levels
+        Positions in ``Architecture.levels``.
+    may_skip
+        Whether a dataspace may pass by all of them (the group has a ``!Nothing`` branch); otherwise each
+        is kept in exactly one.
     """
 
     levels: tuple[int, ...]
     may_skip: bool = False
 
     def allows(self, kept: frozenset[int]) -> bool:
-        """Whether a dataspace may be kept in the storage levels `kept`, as far as the branches matter."""
+        """Whether a dataspace may be kept in some storage levels, as far as the branches matter.
+
+        Parameters
+        ----------
+        kept
+            All levels that keep it, as positions in ``Architecture.levels``; those outside of the group do
+            not count.
+        """
         count = len(kept.intersection(self.levels))
         return count == 1 or (count == 0 and self.may_skip)
 
@@ -106,8 +156,24 @@ class ParallelGroup:
 class Mapspace:
     """Everything that decides which mappings are allowed and what they cost.
 
-    ``temporal`` and ``keep`` run along ``architecture.levels``, ``spatial`` along
-    ``architecture.fanouts``. ``min_parallelism`` is the least number of arithmetic units in use.
+    Parameters
+    ----------
+    problem, architecture
+        What is computed, and on what.
+    temporal, keep
+        Rules of the storage levels, along ``architecture.levels``.
+    spatial
+        Rules of the fanouts, along ``architecture.fanouts``.
+    parallel
+        Groups of levels that exclude each other.
+    min_parallelism
+        Least number of arithmetic units in use.
+    objectives
+        Out of `model.objective.OBJECTIVES`; each decides among mappings that are equal in those before.
+    notes
+        Remarks for people from the reading of the spec.
+    min_parallelism_source
+        Where `min_parallelism` is written.
     """
 
     problem: Problem

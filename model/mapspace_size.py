@@ -40,7 +40,10 @@ class MapspaceSize:
 
 
 def mapspace_size(mapspace: Mapspace) -> MapspaceSize:
-    """Count the choices that `mapspace` leaves."""
+    """Count the choices that `mapspace` leaves; ``min_parallelism`` is not looked at either.
+
+    ``factorizations`` and ``keep_masks`` are 0 where rules leave no factors, or contradict each other.
+    """
     problem, architecture = mapspace.problem, mapspace.architecture
     slots = list(_factor_rules(mapspace))
     bounds = list(zip(problem.dims, problem.bounds, strict=True))

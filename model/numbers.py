@@ -12,7 +12,7 @@ EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 @cache
 def divisors(number: int) -> tuple[int, ...]:
-    """Divisors of `number` in ascending order."""
+    """Divisors of `number`, which is at least 1, in ascending order."""
     found = [1]
     for prime, exponent in prime_factors(number):
         powers = [prime**power for power in range(exponent + 1)]
@@ -22,7 +22,11 @@ def divisors(number: int) -> tuple[int, ...]:
 
 @cache
 def prime_factors(number: int) -> tuple[tuple[int, int], ...]:
-    """Pairs (prime, exponent) of `number`, primes ascending."""
+    """Pairs (prime, exponent) of `number`, primes ascending; none for 1.
+
+    By trial division: the time grows with the square root of the largest prime factor, or with the
+    one before it if that is larger.
+    """
     found: list[tuple[int, int]] = []
     prime = 2
     while prime * prime <= number:
@@ -37,7 +41,15 @@ def prime_factors(number: int) -> tuple[tuple[int, int], ...]:
 
 
 def ordered_factorizations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """All tuples of `parts` positive integers whose product is `number`."""
+    """Yield all tuples of positive integers whose product is `number`, in lexicographic order.
+
+    Parameters
+    ----------
+    number
+        At least 1.
+    parts
+        Length of the tuples, at least 1.
+    """
     if parts == 1:
         yield (number,)
         return

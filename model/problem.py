@@ -9,7 +9,7 @@ from functools import cached_property
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One summand ``coefficient * dim`` of a rank's index expression."""
+    """One summand ``coefficient * dim`` of a rank's index expression; the coefficient may be negative."""
 
     dim: str
     coefficient: int = 1

@@ -11,7 +11,17 @@ Origin = Literal["file", "setting"]
 
 @dataclass(frozen=True, slots=True)
 class SourceRef:
-    """Where a constraint stands in the user's text (1-based line and column); `file` is for people."""
+    """Where a constraint stands in the user's text.
+
+    Parameters
+    ----------
+    file
+        Its name for people; for a setting, the setting's.
+    line, column
+        From 1.
+    origin
+        What `file` names.
+    """
 
     file: str
     line: int

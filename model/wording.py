@@ -9,7 +9,18 @@ MAX_LISTED = 24
 
 
 def listing(names: Iterable[str]) -> str:
-    """Return names for people: ```a`, `b` and `c```."""
+    """Return names for people: ```a`, `b` and `c```.
+
+    Parameters
+    ----------
+    names
+        In the order of the text; those past `MAX_LISTED` are only counted.
+
+    Returns
+    -------
+    str
+        ``none`` if there are no names.
+    """
     quoted = [f"`{name}`" for name in names]
     if not quoted:
         return "none"

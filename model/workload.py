@@ -15,7 +15,17 @@ from model.source_ref import SourceRef
 
 @dataclass(frozen=True, slots=True)
 class RankIndex:
-    """How one rank of a tensor is indexed: the sum of `terms` (rank variables) and `offset`."""
+    """How one rank of a tensor is indexed: the sum of `terms` and `offset`.
+
+    Parameters
+    ----------
+    rank
+        Name of the rank.
+    terms
+        Rank variables with their coefficients, each variable at most once.
+    offset
+        A constant, negative ones included.
+    """
 
     rank: str
     terms: tuple[Term, ...]
@@ -114,7 +124,18 @@ class Einsum:
         return tuple(dict.fromkeys(access.tensor for access in self.accesses if access.output))
 
     def extent(self, index: RankIndex) -> range:
-        """Return the span of values that a rank's index takes, from the least to the greatest."""
+        """Return the span of values that a rank's index takes over all combinations of the ranges.
+
+        Parameters
+        ----------
+        index
+            Of one of the Einsum's accesses.
+
+        Returns
+        -------
+        range
+            From the least to the greatest value, all between included.
+        """
         low = high = index.offset
         spans = dict(zip(self.rank_variables, self.ranges, strict=True))
         for term in index.terms:
@@ -123,7 +144,13 @@ class Einsum:
         return range(low, high + 1)
 
     def size_values(self, access: TensorAccess) -> int:
-        """Return the number of values in the bounding box of what the Einsum accesses of a tensor."""
+        """Return the number of values in the bounding box of what the Einsum accesses of a tensor.
+
+        Parameters
+        ----------
+        access
+            One of the Einsum's own; where several access one tensor, each has its own box.
+        """
         return math.prod(len(self.extent(index)) for index in access.indices)
 
 

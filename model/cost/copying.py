@@ -55,6 +55,11 @@ def backing_levels(mapspace: Mapspace) -> dict[str, int]:
 
     With nothing kept farther out, a level with ``no_coalesce`` counts as bypassing.
 
+    Parameters
+    ----------
+    mapspace
+        No dataspace is bypassed by all its levels.
+
     Returns
     -------
     dict of str to int
@@ -85,6 +90,11 @@ def transfer_of(mapspace: Mapspace) -> Transfer | None:
     -------
     Transfer or None
         None if all tensors are stored at the same level: nothing moves.
+
+    Raises
+    ------
+    ValueError
+        If the Einsum has no input, or several.
     """
     homes = backing_levels(mapspace)
     spaces, levels = mapspace.problem.dataspaces, mapspace.architecture.levels
@@ -132,7 +142,7 @@ def _cycles(level: StorageLevel, moves: list[_Move]) -> int:
 
 
 def leakage_of_one(architecture: Architecture) -> int:
-    """Return what leaks per cycle while one instance of each level is in use."""
+    """Return what leaks per cycle while one instance of each level is in use, in the architecture's unit."""
     total = 0
     for position, level in zip(architecture.storage_indices, architecture.levels, strict=True):
         used = [1 for above in architecture.fanout_indices if above < position]

@@ -49,6 +49,15 @@ def changes(tile: Sequence[int], moves: Iterable[Move], reuse: bool = True) -> I
         The temporal loops, innermost first; those of bound 1 bring nothing and are left out.
     reuse
         False for an instance that forgets its tile between steps: every loop brings all of it.
+
+    Yields
+    ------
+    Change
+        One per loop of bound above 1, innermost first.
+
+    Notes
+    -----
+    Timeloop's rule; docs/model.md, "The counting rule of temporal reuse", says where it is not exact.
     """
     loops = [(bound, move) for bound, move in moves if bound > 1]
     repeats = math.prod(bound for bound, _ in loops)
@@ -74,7 +83,15 @@ def _new_words(tile: Sequence[int], jump: Vector, innermost: Vector | None) -> i
 def delivered_words(tile: Sequence[int], moves: Iterable[Move], reuse: bool = True) -> int:
     """Words that one instance receives while the temporal loops above it run.
 
-    The first tile, and what every loop brings; parameters as in `changes`.
+    Parameters
+    ----------
+    tile, moves, reuse
+        As in `changes`.
+
+    Returns
+    -------
+    int
+        The first tile, and what every loop brings whenever it advances.
     """
     found = changes(tile, moves, reuse)
     return math.prod(tile) + sum(change.repeats * change.words for change in found)
@@ -85,6 +102,17 @@ def distinct_offsets(moves: Iterable[Move]) -> int:
 
     Children at one position receive the same words, so one access serves them all; children
     whose tiles only overlap share nothing.
+
+    Parameters
+    ----------
+    moves
+        The spatial loops of a fanout, in any order.
+
+    Returns
+    -------
+    int
+        At least 1. Groups of three and more loops that share ranks are counted child by child, all
+        others by formula.
     """
     return _distinct_offsets(tuple(sorted(move for move in moves if move[0] > 1 and any(move[1]))))
 
@@ -136,6 +164,13 @@ def distinct_sums(bound_a: int, step_a: int, bound_b: int, step_b: int) -> int:
 
     Two pairs agree when they differ by multiples of ``(step_b, -step_a) / gcd``; each pair that
     has such a successor within the bounds repeats a value.
+
+    Parameters
+    ----------
+    bound_a, bound_b
+        At least 1.
+    step_a, step_b
+        Not both zero; their signs do not matter.
     """
     divisor = math.gcd(step_a, step_b)
     shift_a, shift_b = abs(step_b) // divisor, abs(step_a) // divisor

@@ -11,7 +11,20 @@ from model.mapping import FanoutMapping, Mapping
 
 
 def capacity_violations(level: StorageLevel, size_words: int) -> Iterator[Violation]:
-    """Check that the kept tiles, `size_words` of the level together, fit it and fill it enough."""
+    """Check that the kept tiles fit a level and fill it enough.
+
+    Parameters
+    ----------
+    level
+        A level without a capacity holds everything.
+    size_words
+        What the tiles of one instance take together, in words of the level.
+
+    Yields
+    ------
+    Violation
+        Of kind ``capacity`` or ``min_utilization``.
+    """
     limit = level.usable_words
     if limit is None:
         return
@@ -23,7 +36,25 @@ def capacity_violations(level: StorageLevel, size_words: int) -> Iterator[Violat
 
 
 def mesh_violations(architecture: Architecture, mapping: Mapping) -> Iterator[Violation]:
-    """Check along each axis of each fanout that the spatial loops find enough children."""
+    """Check along each axis of each fanout that the spatial loops find enough children.
+
+    Parameters
+    ----------
+    architecture
+        Its fanouts.
+    mapping
+        One entry per node.
+
+    Yields
+    ------
+    Violation
+        Of kind ``mesh_x`` or ``mesh_y``, outermost fanout first.
+
+    Raises
+    ------
+    ValueError
+        If the mapping has another number of nodes than the architecture.
+    """
     for node, entry in zip(architecture.nodes, mapping.nodes, strict=True):
         if not isinstance(node, Fanout) or not isinstance(entry, FanoutMapping):
             continue

@@ -36,7 +36,13 @@ class Grid:
     rows: int
 
     def neighbours(self, child: int) -> Iterator[int]:
-        """Places above, below, left and right of `child` that are in use."""
+        """Places above, below, left and right of a child that are in use.
+
+        Parameters
+        ----------
+        child
+            Its position in ``offsets``, which is its place in the mesh, row by row.
+        """
         row, column = divmod(child, self.columns)
         places = (
             (row >= 1, child - self.columns),
@@ -47,7 +53,18 @@ class Grid:
         return (place for inside, place in places if inside and place < len(self.offsets))
 
     def linked(self, jump: Vector) -> frozenset[int]:
-        """Children that now want what a neighbour wanted before the tiles moved by `jump`."""
+        """Children that now want what a neighbour wanted before the tiles moved.
+
+        Parameters
+        ----------
+        jump
+            Displacement of all tiles per rank since the step before.
+
+        Returns
+        -------
+        frozenset of int
+            Positions in ``offsets``.
+        """
         wanted = (tuple(map(add, offset, jump)) for offset in self.offsets)
         return frozenset(
             child
@@ -56,7 +73,15 @@ class Grid:
         )
 
     def groups(self, without: frozenset[int], multicast: bool) -> int:
-        """Accesses that serve all children but those in `without`."""
+        """Accesses that serve all children but some.
+
+        Parameters
+        ----------
+        without
+            Children that others serve, as positions in ``offsets``.
+        multicast
+            Whether children with equal tiles share an access.
+        """
         served = [offset for child, offset in enumerate(self.offsets) if child not in without]
         return len(set(served)) if multicast else len(served)
 
@@ -64,8 +89,14 @@ class Grid:
 class Sharing(NamedTuple):
     """Words at one fanout over the whole run.
 
-    ``accesses`` above it, words ``received`` by all children from above, and words ``linked`` from
-    child to child.
+    Parameters
+    ----------
+    accesses
+        Words that are accessed above the fanout.
+    received
+        Words that all children together get from above.
+    linked
+        Words handed on from child to child.
     """
 
     accesses: int
@@ -117,6 +148,11 @@ def share(grid: Grid, first: int, found: tuple[Change, ...], multicast: bool, li
         Whether children with equal words share an access.
     links
         Whether neighbours exchange words at all.
+
+    Returns
+    -------
+    Sharing
+        Summed over all steps, per instance of the fanout.
     """
     nobody: frozenset[int] = frozenset()
     children = len(grid.offsets)
@@ -155,6 +191,13 @@ class LinkDelivery:
 
     Words from neighbours reach only children that ask for themselves. Where the children pass on
     what others ask for, the fanout's accesses keep the ratio to delivered words that links give.
+
+    Parameters
+    ----------
+    architecture, nest
+        The hardware, and the loops of a mapping.
+    space
+        The dataspace that is delivered.
     """
 
     architecture: Architecture
@@ -162,7 +205,18 @@ class LinkDelivery:
     space: Dataspace
 
     def received(self, position: int) -> tuple[Words, Words]:
-        """Words of one instance from above and from neighbours, both averages."""
+        """Words of one instance from above and from neighbours, both averages.
+
+        Parameters
+        ----------
+        position
+            Of the receiving level in ``architecture.nodes``, at least 1.
+
+        Returns
+        -------
+        tuple
+            Words from above, and words from neighbours: none unless a fanout lies directly above.
+        """
         above = position - 1
         if not isinstance(self.architecture.nodes[above], Fanout):
             return MulticastDelivery(self.architecture, self.nest, self.space).received(position)
@@ -173,7 +227,17 @@ class LinkDelivery:
         )
 
     def across(self, position: int, stream: Words, own: bool) -> Words:
-        """Accesses that links leave, scaled to `stream` if it is not the children's own."""
+        """Accesses that links leave, scaled to `stream` if it is not the children's own.
+
+        Parameters
+        ----------
+        position
+            Of the fanout in ``architecture.nodes``.
+        stream
+            Words that one child asks for; of no account where they are its `own`.
+        own
+            Whether the children ask for themselves.
+        """
         sharing = self._sharing(position)
         if own:
             return sharing.accesses

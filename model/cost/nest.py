@@ -15,9 +15,17 @@ from model.problem import Dataspace, Problem
 
 @dataclass(frozen=True, slots=True)
 class NestLoop:
-    """A loop of bound above 1; ``stride`` is how far its dimension advances per iteration.
+    """A loop of bound above 1.
 
-    ``axis`` is None for a temporal loop.
+    Parameters
+    ----------
+    dim, bound
+        Its dimension and its iterations.
+    stride
+        How far the dimension advances per iteration: the product of the bounds of all loops over it
+        farther in.
+    axis
+        Where a spatial loop lies, None for a temporal one.
     """
 
     dim: str
@@ -44,9 +52,12 @@ class Nest:
     bounds: tuple[dict[str, int], ...]
 
     def steps(self, position: int | None = None) -> int:
-        """Product of the temporal bounds above the node at `position`.
+        """Product of the temporal bounds above a node.
 
-        Of all of them without `position`: the cycles of an unhindered compute.
+        Parameters
+        ----------
+        position
+            Of the node, counted from the outermost; None for all loops: the cycles of an unhindered compute.
         """
         return math.prod(loop.bound for loops in self.temporal[:position] for loop in loops)
 
@@ -55,11 +66,17 @@ class Nest:
         return math.prod(loop.bound for loop in self.spatial[position])
 
     def instances(self, position: int) -> int:
-        """Used instances of the node at `position`: product of the spatial bounds above it."""
+        """Used instances of a node: the product of the spatial bounds above it.
+
+        Parameters
+        ----------
+        position
+            Of the node, counted from the outermost; the number of nodes for the compute.
+        """
         return math.prod(map(self.children, range(position)))
 
     def moves_above(self, space: Dataspace, position: int) -> Iterator[Move]:
-        """Temporal loops above the node at `position`, innermost first, as `space` sees them."""
+        """Yield the temporal loops above the node at `position`, innermost first, as `space` sees them."""
         for loops in reversed(self.temporal[:position]):
             yield from _moves(space, loops)
 
@@ -73,7 +90,19 @@ def _moves(space: Dataspace, loops: tuple[NestLoop, ...]) -> Iterator[Move]:
 
 
 def build_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -> Nest:
-    """Lay out the loops of `mapping`.
+    """Lay out the loops of a mapping.
+
+    Parameters
+    ----------
+    problem, architecture
+        What the mapping is of.
+    mapping
+        Loops of bound 1 may be missing or there, and leave no trace.
+
+    Returns
+    -------
+    Nest
+        One entry per node, outermost first.
 
     Raises
     ------

@@ -13,9 +13,23 @@ Demand = tuple[str, int, int]
 
 
 def access_energy(level: StorageLevel, packing: Packing, reads: int, fills: int, updates: int) -> int:
-    """Energy of one instance's accesses to one dataspace, in the architecture's unit.
+    """Energy of one instance's accesses to one dataspace.
 
     Whole vectors are paid, and each of their rows.
+
+    Parameters
+    ----------
+    level
+        Its prices.
+    packing
+        How the values of the dataspace lie there.
+    reads, fills, updates
+        Values of the dataspace in one instance over the whole run.
+
+    Returns
+    -------
+    int
+        In the architecture's energy unit.
     """
     price = level.energy
     actions = ((reads, price.read), (fills, price.fill), (updates, price.update))
@@ -28,16 +42,39 @@ def paying_instances(level: StorageLevel, instances: int, used: int) -> int:
 
     Instances of a cluster share their vector accesses; the used ones count as spread over all
     clusters.
+
+    Parameters
+    ----------
+    level
+        Its cluster size.
+    instances, used
+        Those of the hardware, and those in use.
     """
     return min(used, max(1, instances // level.cluster_size))
 
 
 def level_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> int:
-    """Cycles that `level` needs: the compute's `steps`, or more if a bandwidth does not suffice.
+    """Cycles that a level needs: those of the compute, or more if a bandwidth does not suffice.
 
-    The quotients are doubles, taken in this order (`demands` in the problem's order): rounding up
-    one that lies a hair above a whole number costs a cycle, and Timeloop's figures have that cycle.
-    Beyond ``2**53`` steps they may lie below the steps, which are exact and the least there is.
+    Parameters
+    ----------
+    level
+        Its bandwidths, in words per cycle and instance.
+    steps
+        Cycles of the compute, at least 1.
+    demands
+        Of the dataspaces that the level keeps, per instance and in the problem's order.
+
+    Returns
+    -------
+    int
+        At least `steps`.
+
+    Notes
+    -----
+    The quotients are doubles, taken in this order: rounding up one that lies a hair above a whole
+    number costs a cycle, and Timeloop's figures have that cycle. Beyond ``2**53`` steps they may lie
+    below the steps, which are exact and the least there is.
     """
     if level.read_bandwidth is None and level.write_bandwidth is None and level.shared_bandwidth is None:
         return steps
@@ -58,9 +95,21 @@ def level_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> 
 
 
 def transfer_cycles(level: StorageLevel, reads: int | Fraction, writes: int | Fraction) -> int:
-    """Cycles that the bandwidths of `level` need for words alone, zero where none is limited.
+    """Cycles that the bandwidths of a level need for words alone.
 
     Exact, unlike `level_cycles`, which rounds as Timeloop does.
+
+    Parameters
+    ----------
+    level
+        Its bandwidths, in words per cycle and instance.
+    reads, writes
+        Words of one instance, times the scales of their dataspaces.
+
+    Returns
+    -------
+    int
+        Rounded up; zero where no bandwidth is limited.
     """
     demands = (
         (reads, level.read_bandwidth),
@@ -76,12 +125,16 @@ def network_latency(architecture: Architecture) -> int:
 
 
 def leaking_instances(architecture: Architecture, level: StorageLevel, used_children: list[int]) -> int:
-    """Instances of `level` that leak.
+    """Instances of a level that leak.
 
     Those in use; where a node farther out gates the power, every instance under a used gate.
 
     Parameters
     ----------
+    architecture
+        Its fanouts.
+    level
+        One of its levels.
     used_children
         Children in use of each fanout above `level`, outermost first.
     """

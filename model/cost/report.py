@@ -14,8 +14,16 @@ ViolationKind = Literal["capacity", "min_utilization", "mesh_x", "mesh_y"]
 class Violation(NamedTuple):
     """A limit of the hardware that a mapping breaks.
 
-    ``demand`` and ``limit`` are words for ``capacity`` and ``min_utilization``, children along the
-    axis for ``mesh_x`` and ``mesh_y``.
+    Parameters
+    ----------
+    node
+        Name of the level or fanout.
+    kind
+        Which limit it is.
+    demand, limit
+        What the mapping takes, and what there is: words of one instance for ``capacity`` and
+        ``min_utilization`` (where the limit is the least), children along the axis for ``mesh_x`` and
+        ``mesh_y``.
     """
 
     node: str
@@ -28,10 +36,19 @@ class Violation(NamedTuple):
 class DataspaceCost:
     """A dataspace at a level that keeps it.
 
-    ``tile_words`` and ``partition_words`` are words of the dataspace (its values) in one instance: at
-    a time, and over the whole run. ``reads``, ``fills`` and ``updates`` are such words per instance;
-    ``energy`` is the total of all instances in the architecture's energy unit. ``size_words`` is what
-    the tile takes of the level's capacity, in the level's words (see `model.architecture.Packing`).
+    Parameters
+    ----------
+    dataspace
+        Its name.
+    tile_words, partition_words
+        Words of the dataspace (its values) in one instance: at a time, and over the whole run.
+    reads, fills, updates
+        Such words per instance over the whole run.
+    energy
+        Total of all instances, in the architecture's energy unit.
+    size_words
+        What the tile takes of the level's capacity in one instance, in the level's words (see
+        `model.architecture.Packing`).
     """
 
     dataspace: str
@@ -46,7 +63,21 @@ class DataspaceCost:
 
 @dataclass(frozen=True, slots=True)
 class LevelCost:
-    """A storage level: instances in use, cycles that its bandwidth needs, leakage, dataspaces."""
+    """A storage level and what it does over the whole run.
+
+    Parameters
+    ----------
+    name
+        Of the level.
+    instances
+        Those in use.
+    cycles
+        What its bandwidths need, at least the cycles of the arithmetic.
+    leak_energy
+        Of all instances that leak, in the architecture's energy unit.
+    dataspaces
+        Those that it keeps, in the problem's order.
+    """
 
     name: str
     instances: int
@@ -61,11 +92,17 @@ class LevelCost:
 
     @property
     def energy(self) -> int:
-        """Energy of all accesses and the leakage, in the architecture's unit."""
+        """Energy of all accesses and the leakage of all instances, in the architecture's unit."""
         return self.leak_energy + sum(space.energy for space in self.dataspaces)
 
     def dataspace(self, name: str) -> DataspaceCost:
-        """Return the figures of the dataspace called `name`; ``KeyError`` if it is bypassed."""
+        """Return the figures of the dataspace called `name`.
+
+        Raises
+        ------
+        KeyError
+            If the level bypasses it.
+        """
         for space in self.dataspaces:
             if space.dataspace == name:
                 return space
@@ -135,11 +172,33 @@ class Evaluation:
         return self.edp / self.units_per_pj
 
     def value(self, objective: str) -> int:
-        """Return the exact value of ``energy``, ``latency`` or ``edp``; ``KeyError`` for any other."""
+        """Return the exact value of an objective.
+
+        Parameters
+        ----------
+        objective
+            Out of `model.objective.OBJECTIVES`.
+
+        Returns
+        -------
+        int
+            Energy units, cycles, or energy units times cycles.
+
+        Raises
+        ------
+        KeyError
+            There is no such objective.
+        """
         return objective_value(objective, self.energy, self.cycles)
 
     def level(self, name: str) -> LevelCost:
-        """Return the storage level called `name`; ``KeyError`` if there is none."""
+        """Return the storage level called `name`.
+
+        Raises
+        ------
+        KeyError
+            There is none.
+        """
         for level in self.levels:
             if level.name == name:
                 return level

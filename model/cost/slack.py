@@ -50,10 +50,22 @@ class Slack:
 
 
 def slacks(architecture: Architecture, evaluation: Evaluation) -> tuple[Slack, ...]:
-    """Return what `evaluation` says about every limit of `architecture`, outermost level first.
+    """Return what an evaluation says about every limit of an architecture.
 
     A level without a limit of a kind has no entry for it. Bandwidths are averages over the run: the
     level that decides the latency uses all of its scarcest one, but for rounding up to whole cycles.
+
+    Parameters
+    ----------
+    architecture
+        The hardware.
+    evaluation
+        Of a mapping onto it.
+
+    Returns
+    -------
+    tuple of Slack
+        Outermost level first, in the order of `RESOURCES` within a level.
     """
     cycles = evaluation.cycles - network_latency(architecture)
     pairs = zip(architecture.levels, evaluation.levels, strict=True)

@@ -11,10 +11,22 @@ Vector = tuple[int, ...]
 
 
 def extents(space: Dataspace, bounds: Mapping[str, int]) -> Vector:
-    """Extent per rank of the bounding box that ``bounds`` iterations of each dimension touch.
+    """Extent per rank of the bounding box that a block of iterations touches.
 
     A rank spans ``1 + sum(|coefficient| * (bound - 1))`` words: the holes that a stride leaves
-    count. Dimensions missing from `bounds` stand still.
+    count.
+
+    Parameters
+    ----------
+    space
+        The dataspace.
+    bounds
+        Iterations of each dimension, at least 1; dimensions that are missing stand still.
+
+    Returns
+    -------
+    tuple of int
+        Words, one entry per rank.
     """
     return tuple(
         1 + sum(abs(term.coefficient) * (bounds.get(term.dim, 1) - 1) for term in rank)
@@ -23,18 +35,39 @@ def extents(space: Dataspace, bounds: Mapping[str, int]) -> Vector:
 
 
 def tile_words(space: Dataspace, bounds: Mapping[str, int]) -> int:
-    """Words in the bounding box of `extents`."""
+    """Words in the bounding box of `extents`, of which the parameters are."""
     return math.prod(extents(space, bounds))
 
 
 def displacement(space: Dataspace, dim: str, stride: int) -> Vector:
-    """Per rank, how far the tile moves when `dim` advances by `stride`."""
+    """How far a tile moves when a dimension advances.
+
+    Parameters
+    ----------
+    space
+        The dataspace.
+    dim, stride
+        The dimension, and by how much it advances.
+
+    Returns
+    -------
+    tuple of int
+        Words per rank, of either sign.
+    """
     if dim not in space.dims:
         return (0,) * len(space.ranks)
     return tuple(sum(term.coefficient for term in rank if term.dim == dim) * stride for rank in space.ranks)
 
 
 def fresh_words(tile: Sequence[int], move: Sequence[int]) -> int:
-    """Words of a box of extents `tile` that it did not cover before it moved by `move`."""
+    """Words of a box that it did not cover before it moved.
+
+    Parameters
+    ----------
+    tile
+        Extent of the box per rank.
+    move
+        Displacement per rank, of either sign; as long as `tile`.
+    """
     overlap = math.prod(max(0, extent - abs(step)) for extent, step in zip(tile, move, strict=True))
     return math.prod(tile) - overlap

@@ -21,7 +21,15 @@ Words = int | Fraction
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Words per instance of the level at node ``position`` (see `model.cost.report.DataspaceCost`)."""
+    """What one dataspace does at a level that keeps it, in words per instance of the level.
+
+    Parameters
+    ----------
+    position
+        Of the level in ``architecture.nodes``.
+    tile_words, partition_words, reads, fills, updates
+        See `model.cost.report.DataspaceCost`.
+    """
 
     position: int
     tile_words: int
@@ -35,20 +43,46 @@ class Delivery(Protocol):
     """How the words of one dataspace get from a level to the next inner one."""
 
     def received(self, position: int) -> tuple[Words, Words]:
-        """Words that one instance of the level at `position` gets from above, and from neighbours."""
+        """Words that one instance gets.
+
+        Parameters
+        ----------
+        position
+            Of the receiving level in ``architecture.nodes``.
+
+        Returns
+        -------
+        tuple
+            Words from above, and words from neighbours.
+        """
         ...
 
     def across(self, position: int, stream: Words, own: bool) -> Words:
-        """Accesses above the fanout at `position` that bring `stream` words to each child.
+        """Accesses above a fanout that serve its children.
 
-        With `own` the children ask for themselves; otherwise they pass on what others ask for.
+        Parameters
+        ----------
+        position
+            Of the fanout in ``architecture.nodes``.
+        stream
+            Words that each child in use asks for.
+        own
+            Whether the children ask for themselves; otherwise they pass on what others ask for.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MulticastDelivery:
-    """Delivery from the level above alone; children with equal words share one access."""
+    """Delivery from the level above alone; children with equal words share one access.
+
+    Parameters
+    ----------
+    architecture, nest
+        The hardware, and the loops of a mapping.
+    space
+        The dataspace that is delivered.
+    """
 
     architecture: Architecture
     nest: Nest
@@ -66,7 +100,17 @@ class MulticastDelivery:
 
 
 def distinct_children(architecture: Architecture, nest: Nest, space: Dataspace, position: int) -> int:
-    """Accesses above the fanout at `position` per word that each used child receives."""
+    """Accesses above a fanout per word that each used child receives.
+
+    Parameters
+    ----------
+    architecture, nest
+        The hardware, and the loops of a mapping.
+    space
+        The dataspace; the children of a fanout with `space` under ``no_multicast`` count one by one.
+    position
+        Of the fanout in ``architecture.nodes``.
+    """
     fanout = architecture.nodes[position]
     if isinstance(fanout, Fanout) and space.name in fanout.no_multicast:
         return nest.children(position)
@@ -74,7 +118,18 @@ def distinct_children(architecture: Architecture, nest: Nest, space: Dataspace, 
 
 
 def reuses(architecture: Architecture, space: Dataspace, position: int) -> bool:
-    """Whether the node at `position` reuses what it holds of `space`; the compute never does."""
+    """Whether a node reuses what it holds of a dataspace from one step to the next.
+
+    Parameters
+    ----------
+    architecture
+        Its nodes and their flags.
+    space
+        The dataspace.
+    position
+        Of the node in ``architecture.nodes``. The compute, at their number, never does; fanouts, which
+        hold nothing, count as if they did.
+    """
     if position == len(architecture.nodes):
         return False
     node = architecture.nodes[position]
@@ -82,10 +137,22 @@ def reuses(architecture: Architecture, space: Dataspace, position: int) -> bool:
 
 
 def kept_positions(architecture: Architecture, mapping: Mapping, space: str) -> tuple[int, ...]:
-    """Nodes that keep `space`, outermost first.
+    """Storage levels that keep a dataspace in effect.
 
     A level with ``no_coalesce`` only passes its own stream on, so with nothing kept farther out it
     counts as bypassing.
+
+    Parameters
+    ----------
+    architecture, mapping
+        With one entry of the mapping per node.
+    space
+        Name of the dataspace.
+
+    Returns
+    -------
+    tuple of int
+        Positions in ``architecture.nodes``, outermost first.
     """
     kept: list[int] = []
     for position, (node, entry) in enumerate(zip(architecture.nodes, mapping.nodes, strict=True)):
@@ -99,12 +166,26 @@ def kept_positions(architecture: Architecture, mapping: Mapping, space: str) -> 
 def dataspace_traffic(
     architecture: Architecture, mapping: Mapping, nest: Nest, space: Dataspace, delivery: Delivery
 ) -> tuple[Traffic, ...]:
-    """Count the accesses to `space` at the levels that keep it, outermost first.
+    """Count the accesses to a dataspace at the levels that keep it.
 
     The walk goes from the compute outwards with the stream of words that one instance asks from
     above. A fanout multiplies it by the number of distinct words among its children. A level that
     keeps the dataspace serves the stream and asks for what must be delivered into itself instead;
     with ``no_coalesce`` it serves the stream but passes it on.
+
+    Parameters
+    ----------
+    architecture, mapping, nest
+        The hardware, and a mapping with its loops.
+    space
+        The dataspace.
+    delivery
+        How words get from a level to the next inner one; made for the same `nest` and `space`.
+
+    Returns
+    -------
+    tuple of Traffic
+        One per level that keeps `space`, outermost first.
 
     Raises
     ------

@@ -44,14 +44,33 @@ class Component(Protocol):
     """Something with actions and an area."""
 
     def energy_pj(self, action: str) -> float | None:
-        """Energy of `action`, None when there is no such action.
+        """Energy of an action.
 
-        ``leak`` is per cycle; raises `EnergyError` when an attribute is missing or wrong.
+        Parameters
+        ----------
+        action
+            Its name; ``leak`` is per cycle.
+
+        Returns
+        -------
+        float or None
+            Picojoule, None when there is no such action.
+
+        Raises
+        ------
+        SpecError
+            When an attribute is missing or wrong (an `EnergyError`), or an expression is.
         """
         ...
 
     def area_um2(self) -> float:
-        """Area of one instance; raises `EnergyError` as `energy_pj` does."""
+        """Area of one instance in square micrometres.
+
+        Raises
+        ------
+        SpecError
+            As `energy_pj` does.
+        """
         ...
 
     @property
@@ -67,7 +86,7 @@ class Component(Protocol):
 
 @dataclass(frozen=True)
 class PrimitiveComponent:
-    """A component of a class that the estimator has a model of."""
+    """A component of a class that the estimator has a model of; it raises what `Component` says."""
 
     primitive: Primitive
     attributes: Attributes
@@ -79,7 +98,7 @@ class PrimitiveComponent:
         return tuple(sorted(self.primitive.actions | {"leak"}))
 
     def energy_pj(self, action: str) -> float | None:
-        """Energy of one access or operation, or of a cycle's leakage."""
+        """Energy of one access or operation, or of a cycle's leakage, in picojoule; None if unknown."""
         if action == "leak":
             leak_w = self.primitive.estimate(self.attributes).leak_w
             return leak_w * self.attributes.number("global_cycle_seconds") * _PICO
@@ -88,7 +107,7 @@ class PrimitiveComponent:
         return self.primitive.estimate(self.attributes).access_pj
 
     def area_um2(self) -> float:
-        """Area of one instance."""
+        """Area of one instance in square micrometres."""
         return self.primitive.estimate(self.attributes).area_um2
 
 
@@ -109,7 +128,11 @@ class PlaceholderComponent:
 
 @dataclass(frozen=True)
 class CompoundComponent:
-    """A component of a compound class, its attributes resolved to ``names``."""
+    """A component of a compound class; it raises what `Component` says.
+
+    `names` are its attributes and the spec's variables, evaluated: what the class's expressions may use.
+    `library` has the classes of its subcomponents; `nesting` counts the compound components around it.
+    """
 
     compound: CompoundClass
     names: Mapping[str, object]
@@ -123,15 +146,29 @@ class CompoundComponent:
 
     @property
     def has_placeholders(self) -> bool:
-        """Whether some subcomponent's figures are placeholders."""
+        """Whether some subcomponent's figures are placeholders; raises what `area_um2` does."""
         parts = self.compound.subcomponents.values()
         return any(self._instantiate(part, ()).has_placeholders for part in parts)
 
     def energy_pj(self, action: str) -> float | None:
-        """Sum of what the subcomponents do in `action`.
+        """Sum of what the subcomponents do in an action.
 
-        Arguments that the caller leaves open range over what the action declares, and the
-        largest energy counts.
+        Parameters
+        ----------
+        action
+            Its name. Arguments that the caller leaves open range over what the action declares, and the
+            largest energy counts.
+
+        Returns
+        -------
+        float or None
+            Picojoule, None when the class has no such action.
+
+        Raises
+        ------
+        SpecError
+            As `Component.energy_pj` does; also for a subcomponent or action that does not exist, more
+            subcomponents than are declared, and more than `MAX_ARGUMENT_COMBINATIONS` of open arguments.
         """
         definition = self.compound.actions.get(action)
         if definition is None:
@@ -142,7 +179,7 @@ class CompoundComponent:
         )
 
     def area_um2(self) -> float:
-        """Sum of the subcomponents' areas, each times its number and ``area_scale``."""
+        """Sum of the areas (um²) of the subcomponents, each times its number and ``area_scale``."""
         return float(
             sum(
                 _count(part.indices, self.names)
@@ -194,8 +231,14 @@ class CompoundComponent:
 class Library:
     """The classes that components may be of: the spec's compound ones, then the primitive ones.
 
-    ``variables`` are the spec's top-level variables, visible in the classes' expressions. ``notes`` gathers
-    what was assumed of the components that were built.
+    Parameters
+    ----------
+    classes
+        The spec's own.
+    variables
+        The spec's top-level variables, visible in the classes' expressions.
+    notes
+        What was assumed of the components that were built; `instantiate` adds to it.
     """
 
     classes: CompoundClasses
@@ -209,13 +252,26 @@ class Library:
         nesting: int = 0,
         span: Span | None = None,
     ) -> Component:
-        """Build a component of `component_class` with evaluated `attributes`.
+        """Build a component.
+
+        Parameters
+        ----------
+        component_class
+            Name of its class; compound classes come before primitive ones.
+        attributes
+            Evaluated. Missing ones that describe the process are the spec's variables.
+        nesting
+            Number of compound components around it, at most `MAX_NESTING`.
+        span
+            Where the class is asked for, None for a component of the architecture.
 
         Raises
         ------
         EnergyError
-            For an unknown class (at `span`), a missing attribute, or classes that contain
-            themselves.
+            For an unknown class (at `span`), a missing attribute, classes that contain themselves, or more
+            than `MAX_COMPONENTS` components in all.
+        SpecError
+            For an attribute's default that cannot be evaluated.
         """
         if nesting > MAX_NESTING:
             raise EnergyError(f"the class `{component_class}` contains itself, or is nested too deeply", span)

@@ -40,9 +40,24 @@ class IndexRange:
 
 @dataclass(frozen=True)
 class Subcomponent:
-    """A part of a compound class: ``indices`` says how many there are, one without.
+    """A part of a compound class.
 
-    ``energy_scale`` multiplies the energy of all its actions but leakage.
+    Parameters
+    ----------
+    name
+        Unique in the class.
+    indices
+        How many there are; one without.
+    component_class
+        Name of its class, compound or primitive.
+    attributes
+        Expressions over the attributes of the whole.
+    area_scale
+        What its area is multiplied by, None for 1.
+    energy_scale
+        What the energy of all its actions but leakage is multiplied by, None for 1.
+    span
+        Where it stands.
     """
 
     name: str
@@ -56,7 +71,19 @@ class Subcomponent:
 
 @dataclass(frozen=True)
 class Step:
-    """An action of a subcomponent that an action of the compound class causes."""
+    """An action of a subcomponent that an action of the compound class causes.
+
+    Parameters
+    ----------
+    action
+        Its name in the class of the subcomponent.
+    arguments
+        Attributes that it sets in the subcomponent, as expressions.
+    energy_scale
+        What its energy is multiplied by, leakage included; None for 1.
+    span
+        Where it stands.
+    """
 
     action: str
     arguments: Arguments
@@ -66,7 +93,19 @@ class Step:
 
 @dataclass(frozen=True)
 class ActionPart:
-    """Steps that each of the subcomponents ``name[indices]`` takes."""
+    """Steps that each of some subcomponents takes.
+
+    Parameters
+    ----------
+    name
+        Of the subcomponents.
+    indices
+        Which of them: only their number counts. One without.
+    steps
+        All of which each takes.
+    span
+        Where the part stands.
+    """
 
     name: str
     indices: IndexRange | None
@@ -76,7 +115,19 @@ class ActionPart:
 
 @dataclass(frozen=True)
 class CompoundAction:
-    """An action of a compound class; ``arguments`` are those that its caller may give."""
+    """An action of a compound class.
+
+    Parameters
+    ----------
+    name
+        Unique in the class.
+    arguments
+        Those that its caller may give: values, or ranges ``first..last``.
+    parts
+        What the subcomponents do.
+    span
+        Where it stands.
+    """
 
     name: str
     arguments: Arguments
@@ -86,7 +137,19 @@ class CompoundAction:
 
 @dataclass(frozen=True)
 class CompoundClass:
-    """A class with attributes and their defaults, subcomponents, and actions."""
+    """A class of components that are made of others.
+
+    Parameters
+    ----------
+    name
+        Unique in the spec.
+    attributes
+        With their defaults, which may use those before; ``SET ME`` asks for a value.
+    subcomponents, actions
+        By name, in the order of the spec.
+    span
+        Of the name.
+    """
 
     name: str
     attributes: Defaults
@@ -111,12 +174,17 @@ class CompoundClasses:
 
 
 def load_compound_classes(nodes: Iterable[Node]) -> CompoundClasses:
-    """Read the values of the top-level keys ``components`` and ``compound_components``.
+    """Read compound classes.
+
+    Parameters
+    ----------
+    nodes
+        The values of the top-level keys ``components`` and ``compound_components``.
 
     Raises
     ------
     SpecError
-        A malformed class, or two classes of one name.
+        A malformed class, or two classes, subcomponents or actions of one name.
     """
     classes: dict[str, CompoundClass] = {}
     for found in map(_load_class, _class_nodes(nodes)):
@@ -218,7 +286,20 @@ def _load_indexed_name(node: Node) -> tuple[str, IndexRange | None]:
 
 
 def as_expression(text: str, span: Span) -> ScalarNode:
-    """Return a part of a scalar's text, to be evaluated on its own."""
+    """Return a part of a scalar's text, to be evaluated on its own.
+
+    Parameters
+    ----------
+    text
+        The part; blanks around it do not count.
+    span
+        Of the whole scalar, for messages.
+
+    Raises
+    ------
+    SpecError
+        If `text` is no value of YAML.
+    """
     stripped = text.strip()
     return ScalarNode(plain_value(stripped, span), stripped, False, span)
 

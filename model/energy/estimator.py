@@ -62,9 +62,16 @@ _SIGNIFICAND_BITS = {8: 4, 16: 11, 32: 24, 64: 53}
 
 @dataclass(frozen=True)
 class Estimate:
-    """One component: energy of an access or operation, leakage power, area.
+    """One component.
 
-    Units are picojoule, watt and square micrometre.
+    Parameters
+    ----------
+    access_pj
+        Energy of an access or operation, in picojoule.
+    leak_w
+        Leakage power, in watt.
+    area_um2
+        Area, in square micrometres.
     """
 
     access_pj: float
@@ -78,7 +85,13 @@ class Estimate:
         )
 
     def scaled(self, node_nm: float) -> Estimate:
-        """The same component at another node than 45 nm."""
+        """The same component at another node than 45 nm; leakage scales as energy does.
+
+        Parameters
+        ----------
+        node_nm
+            In nanometres, see `model.energy.technology.parse_node`.
+        """
         energy, area = energy_scale(node_nm), area_scale(node_nm)
         return Estimate(self.access_pj * energy, self.leak_w * energy, self.area_um2 * area)
 
@@ -257,7 +270,20 @@ def _counter_model(attributes: Attributes) -> Estimate:
 
 
 def assumed_unit(name: str, attributes: Attributes) -> str | None:
-    """Return a note on the length of a wire that has no unit, None where there is nothing to note."""
+    """Return a note on the length of a wire that has no unit.
+
+    Parameters
+    ----------
+    name
+        Of the primitive class.
+    attributes
+        Of the component.
+
+    Returns
+    -------
+    str or None
+        None where there is nothing to note.
+    """
     length = attributes.lookup("length")
     if name != "wire" or attributes.lookup("length_mm") is not None or not isinstance(length, (int, float)):
         return None
@@ -276,7 +302,19 @@ _OPERATIONS = frozenset({"compute", "read"})
 
 @dataclass(frozen=True)
 class Primitive:
-    """A primitive class: its model at 45 nm, and the actions that cost one access or operation."""
+    """A primitive class.
+
+    Parameters
+    ----------
+    name
+        As it is shown; letters of either case match.
+    model
+        Its figures at 45 nm; raises `EnergyError` when an attribute is missing or wrong.
+    actions
+        Those that cost one access or operation; ``leak`` is not among them.
+    scales
+        Whether the figures scale with the technology node; those of DRAM do not.
+    """
 
     name: str
     model: Callable[[Attributes], Estimate]
@@ -285,6 +323,11 @@ class Primitive:
 
     def estimate(self, attributes: Attributes) -> Estimate:
         """Estimate one component at its technology node.
+
+        Parameters
+        ----------
+        attributes
+            Evaluated; ``technology`` is one of them unless the class does not scale.
 
         Raises
         ------

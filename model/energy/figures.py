@@ -23,10 +23,17 @@ def place(span: Span) -> str:
 def exact_decimal(node: Node, what: str) -> Decimal:
     """Read a finite, non-negative number without a detour over binary floating point.
 
+    Parameters
+    ----------
+    node
+        A scalar that is a number.
+    what
+        Names the figure in the message.
+
     Raises
     ------
     SpecError
-        When `node` is anything else; `what` names the figure in the message.
+        When `node` is anything else, or the number is greater than `LARGEST_FIGURE`.
     """
     value = node.value if isinstance(node, ScalarNode) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -50,10 +57,18 @@ def rounded(value: float, finest: Decimal | None = None) -> Decimal:
     Digits below `finest` are dropped too where that leaves four: the fewer a price has, the farther exact
     sums of prices reach.
 
+    Parameters
+    ----------
+    value
+        In any unit.
+    finest
+        The last digit worth showing, a power of ten in the unit of `value`; None for `SIGNIFICANT_DIGITS`
+        alone.
+
     Raises
     ------
     EnergyError
-        When it is not finite or implausibly large.
+        When `value` is not finite or implausibly large.
     """
     if not abs(value) <= LARGEST_FIGURE:
         raise EnergyError(f"the estimate is out of range: {value:g}")
@@ -68,13 +83,23 @@ def rounded(value: float, finest: Decimal | None = None) -> Decimal:
 def keyed_mapping(
     node: Node, what: str, known: frozenset[str], required: Collection[str] = ()
 ) -> MappingNode:
-    """Return `node` if it is a mapping with none but `known` keys, of which some are `required`.
+    """Return a node if it is a mapping with none but known keys.
+
+    Parameters
+    ----------
+    node
+        What is read.
+    what
+        Names it in messages.
+    known
+        All keys that it may have.
+    required
+        Those that it must have. That they are missing is not an error here, but said with one.
 
     Raises
     ------
     SpecError
-        Otherwise, at the unknown key where there is one. That required keys are missing is not an error
-        here, but said with it.
+        Otherwise, at the unknown key where there is one.
     """
     mapping = as_mapping(node, what)
     check_keys(mapping, sorted(known), what, required)
@@ -83,6 +108,13 @@ def keyed_mapping(
 
 def items_of(node: Node | None, what: str) -> tuple[Node, ...]:
     """Return the items of a list, none for a missing or empty value.
+
+    Parameters
+    ----------
+    node
+        None where the key is missing.
+    what
+        Names it in messages.
 
     Raises
     ------

@@ -24,7 +24,15 @@ GIVEN_KEYS = frozenset({"actions", "energy", "area", "vector_access_energy", "en
 
 @dataclass(frozen=True)
 class Given:
-    """Figures in picojoule by action and in square micrometres, each with its source."""
+    """What a user wrote about a component's energy and area.
+
+    Parameters
+    ----------
+    energies
+        By action: picojoule per vector access, operation or cycle (``leak``), and where it is written.
+    area
+        Square micrometres of one instance, and where they are written; None if they are not.
+    """
 
     energies: Mapping[str, tuple[Decimal, str]] = field(default_factory=dict)
     area: tuple[Decimal, str] | None = None
@@ -40,6 +48,15 @@ def read_given(
     a compute component also ``energy: 0.5``; ``actions: [{name: read, energy: 2.5}]``;
     ``vector_access_energy: 2.5`` for every access of a storage; ``energy_per_op: 0.5``; and
     ``area: 1200``. A figure is a number, kept exactly, or an expression over `names`.
+
+    Parameters
+    ----------
+    kind
+        Of the component: which actions it has.
+    component, attributes
+        The component, and its ``attributes``, if it has any; keys but `GIVEN_KEYS` are passed over.
+    names
+        Values of variables and attributes, for expressions.
 
     Raises
     ------

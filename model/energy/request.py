@@ -82,11 +82,24 @@ class Prices:
     """Energies of one component in picojoule, exact as written, or estimated and rounded (six
     digits; accesses to the attojoule).
 
-    ``read``, ``fill`` and ``update`` are per vector access, ``leak`` per instance and cycle,
-    ``compute`` per operation; those that do not apply to the component are zero. ``area_um2`` is
-    of one instance, None when unknown. ``sources`` maps each action that applies to the origin of
-    its figure, and those in ``given`` stand in the spec or its ERT, others are estimated or count as
-    zero; ``notes`` are remarks that a user should see.
+    Parameters
+    ----------
+    read, fill, update
+        Per vector access of a storage, else zero.
+    leak
+        Per instance and cycle of a storage, else zero.
+    compute
+        Per operation of a compute component, else zero.
+    area_um2
+        Of one instance in square micrometres, None when unknown.
+    area_source
+        Where the area comes from.
+    sources
+        Where the figure of each action that applies comes from.
+    given
+        Actions whose figures stand in the spec or its ERT; others are estimated or count as zero.
+    notes
+        Remarks that a user should see.
     """
 
     read: Decimal = Decimal(0)

@@ -22,9 +22,17 @@ _INSTANCES = re.compile(r"\[[^\]]*\]")
 
 @dataclass(frozen=True)
 class EnergyTable:
-    """Energies of one component in picojoule, by action, each with its place.
+    """Energies of one component.
 
-    An action that is listed several times, with different arguments, has the largest energy.
+    Parameters
+    ----------
+    component
+        Its name, see `component_name`.
+    span
+        Of the table's name.
+    actions
+        Picojoule by action, each with its place. An action that is listed several times, with
+        different arguments, has the largest energy.
     """
 
     component: str
@@ -34,7 +42,17 @@ class EnergyTable:
 
 @dataclass(frozen=True)
 class EnergyTables:
-    """What an ERT and an ART say, by component name; the span is None without an ERT."""
+    """What an ERT and an ART say, by component name.
+
+    Parameters
+    ----------
+    energies
+        Tables of the ERT.
+    areas
+        Areas of the ART in square micrometres, each with its place.
+    ert_span
+        Of the ERT, None without one; an ERT without tables is one all the same.
+    """
 
     energies: Mapping[str, EnergyTable] = field(default_factory=dict)
     areas: Mapping[str, tuple[Decimal, str]] = field(default_factory=dict)
@@ -51,7 +69,12 @@ def component_name(table_name: str) -> str:
 
 
 def load_tables(ert_node: Node | None, art_node: Node | None) -> EnergyTables:
-    """Read the values of the top-level keys ``ERT`` and ``ART``; either may be missing.
+    """Read Accelergy's tables.
+
+    Parameters
+    ----------
+    ert_node, art_node
+        The values of the top-level keys ``ERT`` and ``ART``; either may be missing.
 
     Raises
     ------

@@ -102,7 +102,7 @@ def execute(
     *,
     bounding_boxes: bool = False,
 ) -> Execution:
-    """Execute `mapping` on `operands` and count what moves.
+    """Execute a mapping on operands and count what moves.
 
     The value of every read-write dataspace is the sum of the products of all operands. Link transfers
     between neighbours are not executed.
@@ -122,6 +122,8 @@ def execute(
     ValueError
         If the mapping does not fit the problem or the architecture, an operand has the wrong shape, or a
         level keeps a dataspace without coalescing (its counts describe no movement of data).
+    KeyError
+        If a loop is over no dimension of the problem, or an operand is missing.
     """
     loops = _nest(problem, architecture, mapping)
     chains = [

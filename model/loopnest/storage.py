@@ -12,9 +12,16 @@ Request = tuple[tuple[Words, tuple[int, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class AccessCounts:
-    """Accesses of one dataspace at one storage level, in words, summed over the used instances.
+    """Accesses of one dataspace at one storage level.
 
-    ``tile_words`` is the most that one instance ever held, ``instances`` how many are in use.
+    Parameters
+    ----------
+    reads, fills, updates
+        Words, summed over the used instances.
+    tile_words
+        The most that one instance ever held.
+    instances
+        Instances in use.
     """
 
     reads: int
@@ -26,10 +33,14 @@ class AccessCounts:
 
 @dataclass
 class Buffer:
-    """One dataspace in one instance of a storage level.
+    """One dataspace in one instance of a storage level; words are flat positions in the tensor.
 
-    ``held`` maps the position of each word that is there to its value. ``arrived`` and ``served`` are the
-    words that have ever come in and ever been handed to a child.
+    Parameters
+    ----------
+    held
+        Value of each word that is there.
+    arrived, served
+        Words that have ever come in, and that have ever been handed to a child.
     """
 
     held: dict[int, int] = field(default_factory=dict)
@@ -67,23 +78,64 @@ class Store:
         self.buffers = [Buffer() for _ in self.offsets]
 
     def tile(self, instance: int, base: int) -> Words:
-        """Words of the instance's tile when the first instance's tile starts at `base`."""
+        """Words of one instance's tile.
+
+        Parameters
+        ----------
+        instance
+            Position in ``offsets``.
+        base
+            Flat position at which the tile of the first instance starts.
+        """
         start = base + self.offsets[instance]
         return frozenset(start + word for word in self.footprint)
 
     def leaving(self, base: int | None) -> list[Words]:
-        """Words that each instance gives up before the tiles at `base`; all of them if that is None."""
+        """Words that each instance gives up when the tiles move.
+
+        Parameters
+        ----------
+        base
+            Flat position at which the first instance's next tile starts; None if all words leave.
+
+        Returns
+        -------
+        list of frozenset
+            One per instance. Without temporal reuse all that is held.
+        """
         held = [frozenset(buffer.held) for buffer in self.buffers]
         if base is None or not self.temporal_reuse:
             return held
         return [words - self.tile(i, base) for i, words in enumerate(held)]
 
     def missing(self, base: int) -> list[Words]:
-        """Words of the tiles at `base` that each instance does not hold."""
+        """Words that each instance does not hold of its tile.
+
+        Parameters
+        ----------
+        base
+            Flat position at which the first instance's tile starts.
+
+        Returns
+        -------
+        list of frozenset
+            One per instance.
+        """
         return [self.tile(i, base).difference(buffer.held) for i, buffer in enumerate(self.buffers)]
 
     def drop(self, words: Sequence[Words]) -> None:
-        """Forget words of each instance."""
+        """Forget words of each instance.
+
+        Parameters
+        ----------
+        words
+            One set per instance.
+
+        Raises
+        ------
+        KeyError
+            If an instance does not hold one of them.
+        """
         for buffer, own in zip(self.buffers, words, strict=True):
             for word in own:
                 del buffer.held[word]
@@ -97,9 +149,18 @@ class Store:
 class Link:
     """The way between a store and the next one inwards that keeps the dataspace.
 
-    ``fanouts`` pairs the children in use with whether they can be reached by one multicast, for every
-    fanout on the way, outermost first. ``fills_counted`` is False where the child is the outermost level
-    that keeps the dataspace: what is there at the start costs nothing.
+    Parameters
+    ----------
+    parent, child
+        The outer and the inner store; transfers change both.
+    fanouts
+        For every fanout on the way, outermost first: the children in use, and whether they can be reached
+        by one multicast.
+    read_write
+        Whether partial sums go back to `parent`; otherwise what leaves `child` is dropped.
+    fills_counted
+        False where `child` is the outermost level that keeps the dataspace: what is there at the start
+        costs nothing.
     """
 
     parent: Store
@@ -109,9 +170,14 @@ class Link:
     fills_counted: bool = True
 
     def write_back(self, base: int | None) -> None:
-        """Empty the child of what its tile at `base` does not hold; None empties it altogether.
+        """Empty the child of what its next tile does not hold.
 
         Children that give up the same words in one step are reduced on the way: one update each.
+
+        Parameters
+        ----------
+        base
+            Flat position at which the tile of the first instance starts; None empties the child altogether.
         """
         leaving = self.child.leaving(base)
         if not self.read_write:
@@ -122,7 +188,13 @@ class Link:
                 self._reduce(self.parent.buffers[instance], words, senders)
 
     def deliver(self, base: int) -> None:
-        """Bring each child what its tile at `base` lacks; equal requests of one step are one read."""
+        """Bring each child what its tile lacks; equal requests of one step are one read.
+
+        Parameters
+        ----------
+        base
+            Flat position at which the tile of the first instance starts.
+        """
         for instance, request in enumerate(self._gather(self.child.missing(base))):
             for words, receivers in request:
                 self._send(self.parent.buffers[instance], words, receivers)
@@ -165,7 +237,19 @@ class Link:
 
 
 def merge(requests: Sequence[Request]) -> Request:
-    """Join the requests of one fanout's children; those for exactly the same words become one."""
+    """Join the requests of one fanout's children.
+
+    Parameters
+    ----------
+    requests
+        One per child.
+
+    Returns
+    -------
+    Request
+        Children whose whole requests ask for exactly the same sets of words share an entry per set;
+        those that only overlap share nothing.
+    """
     groups: dict[tuple[Words, ...], list[tuple[int, ...]]] = {}
     for request in requests:
         key = tuple(words for words, _ in request)

@@ -26,11 +26,18 @@ OPERATORS = frozenset({*_OPERATORS, "**"})
 def calculate(symbol: str, left: object, right: object) -> object:
     """Return ``left symbol right`` for numbers; ``+`` also joins two texts, or two lists.
 
+    Parameters
+    ----------
+    symbol
+        One of `OPERATORS`.
+    left, right
+        Values of any type.
+
     Raises
     ------
     ArithmeticError
         For a division by zero, a result that is not real, or one that is too large: an integer of more
-        than 4096 bits, or no finite float though the operands are.
+        than 4096 bits, a text or list longer than a million, or no finite float though the operands are.
     TypeError
         For operands of other types.
     """
@@ -62,14 +69,28 @@ def _power(base: float, exponent: float) -> float:
 
 
 def bounded(value: _Value) -> _Value:
-    """Return `value` unless it is an integer that is too large (OverflowError)."""
+    """Return a value of any type as it is.
+
+    Raises
+    ------
+    OverflowError
+        If it is an integer of more than 4096 bits.
+    """
     if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
         raise OverflowError(f"the number has more than {_INTEGER_BITS} bits")
     return value
 
 
 def total(values: Iterable[object], start: object = 0) -> object:
-    """Return the sum of numbers; TypeError for anything else."""
+    """Return the sum of `start` and some numbers.
+
+    Raises
+    ------
+    TypeError
+        For anything that is no number.
+    ArithmeticError
+        If the sum is too large, as for `calculate`.
+    """
     result: object = number(start)
     for value in values:
         result = calculate("+", result, number(value))
@@ -84,7 +105,14 @@ def number(value: object) -> float:
 
 
 def item(values: object, key: object) -> object:
-    """Return ``values[key]`` of a list or a mapping.
+    """Return an element of a list, or a value of a mapping.
+
+    Parameters
+    ----------
+    values
+        The list or mapping.
+    key
+        A place in the list, from 0 or (negative) from its end; or a key of the mapping, a text.
 
     Raises
     ------

@@ -27,7 +27,17 @@ _STRATEGY_NAMES = tuple(strategy.value for strategy in Strategy)
 
 
 def load_backend(name_or_file: str) -> Backend:
-    """Read the shipped backend of that name, or the file.
+    """Read the backend of a name, or that of a file.
+
+    Parameters
+    ----------
+    name_or_file
+        What has a suffix is a file.
+
+    Returns
+    -------
+    Backend
+        An alignment of 0 is 1 here: both pad nothing.
 
     Raises
     ------

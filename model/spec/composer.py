@@ -77,10 +77,13 @@ def compose(document: Document, limits: Limits, resolvers: dict[str, Resolver] |
 
     Parameters
     ----------
-    document : Document
-    limits : Limits
-    resolvers : dict, optional
-        For tags that stand for other text (``!include``): what to put in the scalar's place.
+    document
+        What is parsed.
+    limits
+        Those on nodes, depth, merge sources, digits and characters hold, for this document alone.
+    resolvers
+        For tags that stand for other text (``!include``): what to put in the scalar's place. They may
+        raise SpecError.
 
     Raises
     ------

@@ -36,14 +36,31 @@ class Document:
 
     @classmethod
     def of(cls, name: str, text: str, origin: Origin = "file") -> Document:
-        """Wrap the text of a file that is no template, or of a setting."""
+        """Wrap the text of a file that is no template, or of a setting.
+
+        Parameters
+        ----------
+        name
+            The file as messages name it, or the setting.
+        text
+            All of it.
+        origin
+            Which of the two it is.
+        """
         return cls(text, SourceText.of(name, text, origin))
 
     def span(self, line: int, column: int, end_line: int, end_column: int) -> Span:
-        """Return the span of a stretch of the text (1-based), in terms of the user's files.
+        """Return the span of a stretch of the text, in terms of the user's files.
 
         A line that rendering left as it stood in the template keeps its columns. Otherwise the span
         covers the template's line, and carries the stretch of the rendered text with it.
+
+        Parameters
+        ----------
+        line, column
+            Its first character, from 1.
+        end_line, end_column
+            The character after its last one, from 1.
         """
         written = Span(self.source.name, line, column, end_line, end_column, self.source)
         if self.origins is None:
@@ -63,7 +80,15 @@ class Document:
 
 
 def whole_line_span(source: SourceText, line: int) -> Span:
-    """Return the span of the visible part of a line."""
+    """Return the span of the visible part of a line.
+
+    Parameters
+    ----------
+    source
+        The text.
+    line
+        Its number, from 1; a line beyond the text counts as empty.
+    """
     return Span(*_whole_line(LineOrigin(source, line), source.line(line) or ""), source)
 
 

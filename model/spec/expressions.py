@@ -58,10 +58,15 @@ def evaluate(text_or_node: str | ScalarNode, names: Mapping[str, object]) -> int
     names : mapping
         The values of names; looked up when the expression uses them. They go before `pi` and `inf`.
 
+    Returns
+    -------
+    int, float, str or bool
+        A float may be infinite where an operand is; a text has at most `LONGEST` characters.
+
     Raises
     ------
     SpecError
-        At the part of the scalar that is wrong.
+        At the part of the scalar that is wrong; for an empty scalar, and for a list or mapping as the value.
     """
     if isinstance(text_or_node, ScalarNode):
         return _evaluate_node(text_or_node, names)
@@ -94,7 +99,13 @@ class Evaluator:
         self._names = names
 
     def result(self) -> int | float | str | bool:
-        """Return the value of the expression."""
+        """Return the value of the expression.
+
+        Raises
+        ------
+        SpecError
+            At the part that is wrong, or for a value that is no number and no text.
+        """
         value, span = self._value(self._text.parse(), 0), self._text.span
         if not isinstance(value, (int, float, str)):
             raise SpecError(f"the expression gives {type_name(value)}, not a number or a text", span)

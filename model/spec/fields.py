@@ -71,10 +71,22 @@ def as_scalar(node: Node, what: str) -> ScalarNode:
 
 
 def as_name(node: Node, what: str) -> str:
-    """Return the text of a scalar that names something; SpecError otherwise.
+    """Return the text of a scalar that names something.
 
     Plain ``N`` or ``1`` are names as they are written. Names end up on terminals, so they hold nothing
     that a terminal acts upon.
+
+    Parameters
+    ----------
+    node
+        What is read.
+    what
+        Names it in messages.
+
+    Raises
+    ------
+    SpecError
+        It is no scalar, empty, not printable, or longer than `MAX_NAME`.
     """
     text = as_scalar(node, what).text.strip()
     if not text:
@@ -93,7 +105,22 @@ def given(node: MappingNode, key: str) -> Node | None:
 
 
 def known_name(node: Node, known: Iterable[str], what: str) -> str:
-    """Return a name out of `known`; SpecError with a suggestion otherwise."""
+    """Return a name out of known ones.
+
+    Parameters
+    ----------
+    node
+        The scalar with the name.
+    known
+        All names that it may be.
+    what
+        What they name, in the singular, for messages.
+
+    Raises
+    ------
+    SpecError
+        It is no name, or an unknown one; with a suggestion.
+    """
     name = as_name(node, what)
     names = tuple(known)
     if name in names:
@@ -109,10 +136,26 @@ def check_keys(
     required: Iterable[str] = (),
     elsewhere: Mapping[str, str] = NOWHERE,
 ) -> None:
-    """Raise a SpecError at the first key of `node` that is not in `known`.
+    """Check that a mapping has none but known keys.
 
-    Where it resembles no known one, the message names those of `required` that are missing as well: one
-    of them may be what it was to be. `elsewhere` has keys that belong under another one, and that one.
+    Parameters
+    ----------
+    node
+        The mapping.
+    known
+        The keys that it may have.
+    what
+        Names it in messages.
+    required
+        Where an unknown key resembles no known one, the message names those of these that are missing as
+        well: one of them may be what it was to be. That they are missing is no error here.
+    elsewhere
+        Keys that belong under another one, and that one.
+
+    Raises
+    ------
+    SpecError
+        At the first key that is unknown.
     """
     names = tuple(known)
     for key, _ in node.entries:
@@ -126,7 +169,15 @@ def check_keys(
 
 
 def belongs(key: str, elsewhere: Mapping[str, str]) -> str:
-    """Return the hint for a key that belongs under another one."""
+    """Return the hint for a key that belongs under another one.
+
+    Parameters
+    ----------
+    key
+        One of the keys of `elsewhere`.
+    elsewhere
+        As for `check_keys`.
+    """
     return f"`{key}` belongs under `{elsewhere[key]}`"
 
 
@@ -139,7 +190,21 @@ def _unknown_key(key: ScalarNode, known: Sequence[str], what: str, missing: Sequ
 
 
 def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNode, Node] | None:
-    """Return the entry whose key is one of the synonyms `keys`, None if there is none.
+    """Return the entry whose key is one of several synonyms.
+
+    Parameters
+    ----------
+    node
+        The mapping.
+    keys
+        The synonyms.
+    what
+        Names the mapping in messages.
+
+    Returns
+    -------
+    tuple or None
+        The node of the key, and the value, which may be empty; None if there is none.
 
     Raises
     ------
@@ -155,7 +220,22 @@ def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNod
 
 
 def value_of(node: Node, names: Names, what: str) -> int | float | str | bool:
-    """Return a scalar's value; plain text is evaluated as an expression over `names`."""
+    """Return a scalar's value; plain text is evaluated as an expression.
+
+    Parameters
+    ----------
+    node
+        What is read; quoted text stands for itself.
+    names
+        What the expression may use.
+    what
+        Names it in messages.
+
+    Raises
+    ------
+    SpecError
+        It is no scalar, empty, or an expression that is wrong.
+    """
     scalar = as_scalar(node, what)
     if isinstance(scalar.value, str) and not scalar.quoted:
         return evaluate(scalar, names)
@@ -170,7 +250,24 @@ def as_int(
     minimum: int | None = None,
     maximum: int = MAX_INTEGER,
 ) -> int:
-    """Return a whole number from `minimum` to `maximum`; SpecError otherwise."""
+    """Return a whole number.
+
+    Parameters
+    ----------
+    node
+        A scalar, or an expression.
+    what
+        Names it in messages.
+    names
+        What the expression may use.
+    minimum, maximum
+        Both allowed themselves; None for no minimum.
+
+    Raises
+    ------
+    SpecError
+        It is anything else, a boolean included, or out of range. A float with a whole value will do.
+    """
     value = value_of(node, names, what)
     if isinstance(value, (bool, str)) or not _is_whole(value):
         unlimited = isinstance(value, float) and math.isinf(value)
@@ -206,7 +303,17 @@ def _is_whole(value: float) -> bool:
 def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
     """Return a number exactly as written; a computed float counts as its shortest decimal form.
 
-    It is zero or from 1e-15 to 1e15 in size; SpecError otherwise.
+    Parameters as for `as_int`.
+
+    Returns
+    -------
+    Fraction
+        Zero, or from 1e-15 to 1e15 in size, of either sign.
+
+    Raises
+    ------
+    SpecError
+        It is anything else, or out of range.
     """
     scalar = as_scalar(node, what)
     if isinstance(scalar.value, (int, float)) and not isinstance(scalar.value, bool):
@@ -218,7 +325,15 @@ def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
 
 
 def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
-    """Return a truth value; YAML 1.1 words such as ``yes`` are not truth values."""
+    """Return a truth value; YAML 1.1 words such as ``yes`` are not truth values, but 0 and 1 are.
+
+    Parameters as for `as_int`.
+
+    Raises
+    ------
+    SpecError
+        It is anything else.
+    """
     scalar = as_scalar(node, what)
     is_word = isinstance(scalar.value, str) and scalar.value.isidentifier() and scalar.value not in names
     value = scalar.text if is_word else value_of(node, names, what)
@@ -228,9 +343,21 @@ def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
 
 
 def name_list(node: Node, known: Iterable[str], what: str) -> dict[str, Span]:
-    """Return the names listed in `node` with their places; ``*`` means all of `known`.
+    """Return the names listed in a node with their places.
 
-    A single name may stand without a list.
+    Parameters
+    ----------
+    node
+        A list, or a single name; ``*`` stands for all that are known.
+    known
+        All names that there are.
+    what
+        What they name, in the singular, for messages.
+
+    Returns
+    -------
+    dict of str to Span
+        In the order of the list; after ``*`` all of `known`, at the place of `node`.
 
     Raises
     ------

@@ -19,22 +19,44 @@ SPEC_SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2")
 class IncludeRoots:
     """The directory trees that specs may include files from, resolved.
 
-    From the trees of `collections` they may include shared fragments: files named as specs whose name, or
-    a folder of theirs inside of the tree, begins with an underscore.
+    Parameters
+    ----------
+    directories
+        Trees of which everything may be included.
+    collections
+        Trees of which shared fragments may be: files named as specs whose name, or a folder of theirs
+        inside of the tree, begins with an underscore.
     """
 
     directories: tuple[Path, ...]
     collections: tuple[Path, ...] = ()
 
     def permits(self, path: Path) -> bool:
-        """Whether `path` lies in one of the trees once its symbolic links are followed."""
+        """Whether a file may be included: it lies in one of the trees once its symbolic links are followed.
+
+        Parameters
+        ----------
+        path
+            It need not exist.
+
+        Raises
+        ------
+        SpecError
+            Its links run in a circle.
+        """
         target = resolved(path)
         if any(target.is_relative_to(directory) for directory in self.directories):
             return True
         return any(_may_share(target, tree) for tree in self.collections if target.is_relative_to(tree))
 
     def check(self, path: Path) -> None:
-        """Raise SpecError unless `path` may be included."""
+        """Check that a file may be included.
+
+        Raises
+        ------
+        SpecError
+            It may not, as `permits` says.
+        """
         if self.permits(path):
             return
         hint = f"if that is meant, allow it: --allow-include {display_name(path.parent)}"
@@ -78,8 +100,23 @@ def include_roots(
     working directory or to a spec file) outside of them the directory of that file and the directory
     above, because layer files share a base file beside their folder. A symbolic link that such a file
     is does not count: whoever wrote the specs may have put it there. The root of the file system is
-    never one of them unless `allow_include` names it. Shared fragments may also come from up to
-    `levels_above` directories above a spec file.
+    never one of them unless `allow_include` names it.
+
+    Parameters
+    ----------
+    paths
+        The spec files that the user named.
+    variables
+        Template variables; values that are no path of a file do not matter.
+    allow_include
+        Directories that the user named.
+    levels_above
+        How many directories above a spec file shared fragments may come from, too.
+
+    Raises
+    ------
+    SpecError
+        Symbolic links run in a circle.
     """
     homes = [home for path in paths for home in (resolved(path.parent), resolved(path).parent)]
     trees = [*homes, SHIPPED_SPECS]
@@ -127,8 +164,26 @@ def resolved(path: Path) -> Path:
 def find(wanted: str, directories: Iterable[Path], roots: IncludeRoots) -> Path | None:
     """Return the first existing path: `wanted` itself if absolute, else below each directory.
 
-    Nothing is told about what lies outside of `roots`, not even whether it exists: SpecError where
-    such a place is left after all others.
+    Nothing is told about what lies outside of `roots`, not even whether it exists.
+
+    Parameters
+    ----------
+    wanted
+        A path as a spec writes it.
+    directories
+        Where it is looked for, in order.
+    roots
+        What may be included.
+
+    Returns
+    -------
+    Path or None
+        None if there is none, and all places lie inside of `roots`.
+
+    Raises
+    ------
+    SpecError
+        Where a place outside of `roots` is left after all others.
     """
     outside: list[Path] = []
     for directory in directories:
@@ -150,7 +205,13 @@ def _exists(path: Path) -> bool:
 
 
 def require(wanted: str, directories: tuple[Path, ...], roots: IncludeRoots) -> Path:
-    """Return what `find` returns; SpecError that says where it was looked for when there is none."""
+    """Return what `find` returns, whose parameters it takes, if there is a path.
+
+    Raises
+    ------
+    SpecError
+        There is none, with the places where it was looked for; or as for `find`.
+    """
     found = find(wanted, directories, roots)
     if found is not None:
         return found
@@ -160,7 +221,13 @@ def require(wanted: str, directories: tuple[Path, ...], roots: IncludeRoots) -> 
 
 
 def files_of(directory: Path) -> list[Path]:
-    """Return what a directory holds, by name; SpecError if it is none or cannot be read."""
+    """Return what a directory holds, subdirectories included, by name.
+
+    Raises
+    ------
+    SpecError
+        It is no directory or cannot be read.
+    """
     if not directory.is_dir():
         raise SpecError(f"{display_name(directory)} is not a directory")
     try:
@@ -170,7 +237,14 @@ def files_of(directory: Path) -> list[Path]:
 
 
 def read_text(path: Path, limits: Limits) -> str:
-    """Return the text of a spec file.
+    """Return the text of a spec file, without a byte order mark.
+
+    Parameters
+    ----------
+    path
+        The file.
+    limits
+        ``file_bytes`` counts.
 
     Raises
     ------

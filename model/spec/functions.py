@@ -14,7 +14,16 @@ _LARGEST_PRECISION = 300
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function, and how many arguments it takes."""
+    """A function of expressions.
+
+    Parameters
+    ----------
+    compute
+        Takes values of any type, and raises TypeError, ValueError or ArithmeticError for those that it
+        does not take.
+    least, most
+        Number of arguments, both included; `most` may be infinite.
+    """
 
     compute: Callable[..., object]
     least: int = 1

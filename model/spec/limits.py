@@ -74,5 +74,5 @@ DEFAULT_LIMITS = Limits()
 
 
 def raised_by(name: str) -> str:
-    """What helps where a spec asks for more than a limit allows."""
+    """Return the hint for a spec that asks for more than a limit allows; `name` is a field of `Limits`."""
     return f"`--limit {name}=N` allows more"

@@ -20,12 +20,19 @@ def is_merge_key(key: ScalarNode) -> bool:
 
 
 def merged_mapping(entries: Iterable[Entry], span: Span, tag: str | None) -> MappingNode:
-    """Return the mapping of `entries` with its merge keys carried out.
+    """Return the mapping of some entries with its merge keys carried out.
 
     ``<<`` adds the keys that the mapping lacks. ``<<<`` does so at every depth: mappings under the
     same key are merged, lists under the same key are joined (own items first), and a scalar that is
     given stays, as does any value with the tag ``!nomerge``. Of several sources, an earlier one goes
     before a later one. Keys that were merged in follow the own ones.
+
+    Parameters
+    ----------
+    entries
+        Own entries and merge keys, no key twice.
+    span, tag
+        Those of the mapping.
 
     Raises
     ------
@@ -94,6 +101,11 @@ def _with_children(node: Node, change: Callable[[Node], Node]) -> Node:
 def join_included(first: Node, second: Node) -> Node:
     """Return what two files of one directory say: one mapping as `join_specs` joins it, or one list.
 
+    Parameters
+    ----------
+    first, second
+        Their roots; the place of `first` counts.
+
     Raises
     ------
     SpecError
@@ -113,6 +125,11 @@ def join_specs(first: MappingNode, second: MappingNode) -> MappingNode:
     A key that only one file gives is taken as it is. Under a key that both give, mappings are joined
     key by key at every depth, lists of mappings (component classes, ERT tables, constraint targets)
     are put one after the other, an empty value gives way, and equal values count once.
+
+    Parameters
+    ----------
+    first, second
+        Their roots; the place of `first` counts.
 
     Raises
     ------

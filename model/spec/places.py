@@ -12,10 +12,15 @@ Places = Mapping[SourceRef, Span]
 
 
 def places_of(*documents: Node) -> dict[SourceRef, Span]:
-    """Return the span of every place that a node of `documents` starts at.
+    """Return the span of every place that a node of some documents starts at.
 
     Where several nodes start at one place, as a mapping does with its first key, the shortest
     counts: constraints point at names and values.
+
+    Parameters
+    ----------
+    documents
+        Their roots; what aliases share is looked at once.
     """
     found: dict[SourceRef, Span] = {}
     for span in (span for node in values_in(*documents) for span in _spans_of(node)):

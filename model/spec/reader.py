@@ -68,6 +68,11 @@ def read_each(
 ) -> list[MappingNode]:
     """Read spec files that belong together, without joining them; parameters as for `read_files`.
 
+    Returns
+    -------
+    list of MappingNode
+        One per file, in the order of `paths`; without entries for a template that prints nothing.
+
     Raises
     ------
     SpecError
@@ -87,7 +92,15 @@ def read_each(
 
 
 def unused_notes(variables: Iterable[str], names: Iterable[str]) -> list[str]:
-    """Return a note for every variable that is not among the names that templates use."""
+    """Return a note for every variable that no template uses.
+
+    Parameters
+    ----------
+    variables
+        Names that have values.
+    names
+        Those that templates use, see `read_files`.
+    """
     known = sorted(names)
     return [_unused(name, known) for name in variables if name not in known]
 
@@ -98,10 +111,18 @@ def _unused(name: str, known: Iterable[str]) -> str:
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
-    """Return template variables from ``NAME=VALUE`` texts.
+    """Return template variables from texts.
 
-    A value that is a YAML boolean or float, or an integer in its usual form, becomes one; anything
-    else stays text (``01`` is a name, not a number).
+    Parameters
+    ----------
+    assignments
+        ``NAME=VALUE`` each; the last one of a name counts. A value that is a YAML boolean or float, or an
+        integer in its usual form, becomes one; anything else stays text (``01`` is a name, not a number).
+
+    Raises
+    ------
+    SpecError
+        For a text of another form, and for a number that is too long or too large.
     """
     variables: dict[str, object] = {}
     for assignment in assignments:
@@ -115,7 +136,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
 
 
 def is_template(path: Path, text: str) -> bool:
-    """Whether a file is rendered before it is read."""
+    """Whether a file is rendered before it is read: by its suffix, or for ``{{`` or ``{%`` in its text."""
     return path.name.endswith(_TEMPLATE_SUFFIXES) or any(mark in text for mark in _TEMPLATE_MARKS)
 
 

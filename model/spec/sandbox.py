@@ -51,7 +51,8 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
 
     Every loop pass, call and printed value is charged to the session, and so is the size of every value
     that an operator, a filter, a call or a slice makes or compares. Values are bounded in size where they
-    arise, so that no template can fill the memory or the time between two charges.
+    arise, so that no template can fill the memory or the time between two charges. Methods that templates
+    call raise what `model.spec.templates` turns into a SpecError.
     """
 
     intercepted_binops = OPERATORS
@@ -74,11 +75,27 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         self.tests = {name: self._charged(function) for name, function in self.tests.items()}
 
     def compiled_sizes(self, text: str) -> Iterator[int]:
-        """Yield the characters of each part of a template that is neither text nor a comment."""
+        """Yield the characters of each part of a template that is neither text nor a comment.
+
+        Raises
+        ------
+        TemplateSyntaxError
+            While it is iterated, for what Jinja2 cannot take apart.
+        """
         return (len(part) for _, kind, part in self.lex(text) if kind != "data" and "comment" not in kind)
 
     def instrument(self, template: nodes.Template) -> nodes.Template:
         """Put the charges and size checks into a parsed template.
+
+        Parameters
+        ----------
+        template
+            Is changed in place.
+
+        Returns
+        -------
+        Template
+            The same one.
 
         Raises
         ------
@@ -102,11 +119,30 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         return template
 
     def charge(self, characters: int) -> None:
-        """Count text that is printed; called from templates by what `instrument` adds."""
+        """Count text that is printed; called from templates by what `instrument` adds.
+
+        Raises
+        ------
+        SpecError
+            It is too much, or takes too long.
+        """
         self._session.spend(characters)
 
     def sized(self, value: object) -> object:
-        """Return `value` after its size is checked (OverflowError) and charged."""
+        """Return a value after its size is checked and charged.
+
+        Parameters
+        ----------
+        value
+            It counts with all that it holds.
+
+        Raises
+        ------
+        OverflowError
+            It has more characters and items than ``rendered_characters``, or a number of more than 4096 bits.
+        SpecError
+            All values together are too much, or take too long.
+        """
         size = 0
         for part in _parts(value, self._limits.rendered_characters):
             size += len(part) + 1 if isinstance(part, _SIZED) else 1
@@ -133,15 +169,46 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         return charged
 
     def concatenated(self, *parts: object) -> str:
-        """Return the texts of `parts` one after the other (the operator ``~``)."""
+        """Return the texts of `parts` one after the other (the operator ``~``).
+
+        Raises
+        ------
+        TypeError
+            A part is a function or an iterator.
+        OverflowError
+            The text is too long.
+        """
         return self._join(parts)
 
     def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
-        """Calculate with bounded operands and results."""
+        """Calculate with bounded operands and results.
+
+        Parameters
+        ----------
+        context
+            Of Jinja2, not used.
+        operator
+            One of `model.spec.arithmetic.OPERATORS`.
+        left, right
+            An undefined one raises its error here.
+
+        Raises
+        ------
+        ArithmeticError, TypeError
+            As for `model.spec.arithmetic.calculate`.
+        SpecError
+            As for `sized`.
+        """
         return self.sized(calculate(operator, _defined(left), _defined(right)))
 
     def fail(self, message: object) -> str:
-        """Stop with the message of an ``assert`` whose condition does not hold (AssertionError)."""
+        """Stop with the message of an ``assert`` whose condition does not hold.
+
+        Raises
+        ------
+        AssertionError
+            Always.
+        """
         raise AssertionError(self._text(message))
 
     def wrap_str_format(self, value: object) -> Callable[..., str] | None:
@@ -149,7 +216,15 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         return None
 
     def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
-        """Whether a template may read an attribute: a few of the plain types, and of namespaces."""
+        """Whether a template may read an attribute: a few of the plain types, and of namespaces.
+
+        Parameters
+        ----------
+        obj, attr
+            The object, and the name of its attribute.
+        value
+            Of the attribute; it does not matter.
+        """
         if isinstance(obj, Namespace):
             return not attr.startswith("_")
         return any(isinstance(obj, kind) and attr in allowed for kind, allowed in _SAFE_ATTRIBUTES.items())

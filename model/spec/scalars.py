@@ -29,10 +29,24 @@ _TAGGED_TYPES: dict[str, type | tuple[type, ...]] = {
 def plain_value(text: str, span: Span | None = None, limits: Limits | None = None) -> Scalar:
     """Return the value of an unquoted scalar.
 
+    Parameters
+    ----------
+    text
+        The scalar's content.
+    span
+        Its place, None where it stands in no file.
+    limits
+        ``integer_digits`` counts; the defaults if None.
+
+    Returns
+    -------
+    None, bool, int, float or str
+        Infinities and ``.nan`` are floats.
+
     Raises
     ------
     SpecError
-        For a number with too many digits, or one too large for a float.
+        For a number with too many digits, or one too large or too small for a float.
     """
     if text in _NULLS:
         return None
@@ -42,7 +56,22 @@ def plain_value(text: str, span: Span | None = None, limits: Limits | None = Non
 
 
 def scalar_node(text: str, quoted: bool, span: Span, tag: str | None, limits: Limits) -> ScalarNode:
-    """Return the node of a scalar as written; a tag of the core schema is applied and dropped."""
+    """Return the node of a scalar as written.
+
+    Parameters
+    ----------
+    text, quoted, span
+        As in `ScalarNode`.
+    tag
+        One of the core schema is applied and dropped, others are kept; None without one.
+    limits
+        As for `plain_value`.
+
+    Raises
+    ------
+    SpecError
+        As for `plain_value`, and where the text is not of the type that its tag says.
+    """
     if tag is None:
         value = text if quoted else plain_value(text, span, limits)
         return ScalarNode(value, text, quoted, span)

@@ -42,7 +42,20 @@ class Scope:
 
     @classmethod
     def top(cls, path: Path, variables: Mapping[str, object]) -> Scope:
-        """Return the scope of a file that the user named."""
+        """Return the scope of a file that the user named.
+
+        Parameters
+        ----------
+        path
+            The file.
+        variables
+            Template variables.
+
+        Raises
+        ------
+        SpecError
+            Its symbolic links run in a circle.
+        """
         return cls(path, path.parent, variables, chain=(files.resolved(path),))
 
     @property
@@ -52,6 +65,13 @@ class Scope:
 
     def enter(self, path: Path, limits: Limits) -> Scope:
         """Return the scope of a file that this one includes.
+
+        Parameters
+        ----------
+        path
+            The file.
+        limits
+            ``include_depth`` counts.
 
         Raises
         ------
@@ -68,7 +88,15 @@ class Scope:
 
 
 class Session:
-    """The files that may be read, what is left of the limits, and the names that templates use."""
+    """The files that may be read, what is left of the limits, and the names that templates use.
+
+    Parameters
+    ----------
+    limits
+        For all files together. The time counts from here, as processor time of this thread.
+    roots
+        Where included files may lie.
+    """
 
     def __init__(self, limits: Limits, roots: files.IncludeRoots) -> None:
         self.limits = limits
@@ -83,7 +111,13 @@ class Session:
         self._deadline = time.thread_time() + limits.seconds
 
     def read(self, path: Path) -> str:
-        """Return the text of a file; SpecError as for `files.read_text`, or when it is too much in all."""
+        """Return the text of a file.
+
+        Raises
+        ------
+        SpecError
+            As for `model.spec.files.read_text`, or when all files together are too long.
+        """
         text = files.read_text(path, self.limits)
         self._bytes += len(text.encode())
         if self._bytes > self.limits.total_bytes:
@@ -92,14 +126,38 @@ class Session:
         return text
 
     def count_nodes(self, nodes: int) -> None:
-        """Count the values that a file holds; SpecError when all files hold too many."""
+        """Count the values that a file holds.
+
+        Parameters
+        ----------
+        nodes
+            With every alias written out, see `model.spec.composer.extent_of`.
+
+        Raises
+        ------
+        SpecError
+            All files together hold too many.
+        """
         self._nodes += nodes
         if self._nodes > self.limits.nodes:
             message = f"the spec files hold more than {self.limits.nodes} values in all"
             raise SpecError(message, hint=raised_by("nodes"))
 
     def locate(self, wanted: str, scope: Scope) -> Path:
-        """Return the file that a spec names; SpecError where there is none, or it may not be read."""
+        """Return the file that a spec names.
+
+        Parameters
+        ----------
+        wanted
+            A path as it is written.
+        scope
+            The file that it is written in: where to look.
+
+        Raises
+        ------
+        SpecError
+            There is none, it may not be read, or too many are included.
+        """
         self._includes += 1
         if self._includes > self.limits.includes:
             raise SpecError(f"more than {self.limits.includes} files are included")
@@ -108,14 +166,36 @@ class Session:
         return path
 
     def spend(self, characters: int) -> None:
-        """Count text that a template prints; SpecError when it is too much or takes too long."""
+        """Count text that a template prints.
+
+        Parameters
+        ----------
+        characters
+            Of this text.
+
+        Raises
+        ------
+        SpecError
+            It is too much in all, or the templates take too long.
+        """
         self._printed += characters
         if self._printed > self.limits.rendered_characters:
             raise SpecError(f"templates print more than {self.limits.rendered_characters} characters")
         self.work(0)
 
     def work(self, size: int) -> None:
-        """Count characters and items that a template makes or looks at; SpecError as for `spend`."""
+        """Count what a template makes or looks at.
+
+        Parameters
+        ----------
+        size
+            Characters and items.
+
+        Raises
+        ------
+        SpecError
+            It is too much in all, or the templates take too long.
+        """
         self._work += size
         if self._work > self.limits.template_work:
             raise SpecError(f"templates make more than {self.limits.template_work} characters of values")
@@ -123,7 +203,7 @@ class Session:
             raise SpecError(f"templates take longer than {self.limits.seconds:g} s")
 
     def check_template(self, sizes: Iterable[int], path: Path) -> None:
-        """Raise a SpecError for a template that is too large to be compiled, or for which no time is left.
+        """Check that a template is not too large to be compiled, and that there is time left.
 
         Parameters
         ----------
@@ -131,6 +211,11 @@ class Session:
             Characters of the parts that are compiled; they are counted as far as the limit.
         path
             The template.
+
+        Raises
+        ------
+        SpecError
+            Otherwise.
         """
         self.work(0)
         if any(total > self.limits.template_bytes for total in accumulate(sizes)):

@@ -12,20 +12,54 @@ from model.spec.source import Span, SpecError
 
 
 def check_count(items: Sequence[object], most: int, what: str, span: Span) -> None:
-    """Raise a SpecError for more than `most` items; `what` names them in the plural."""
+    """Check that there are not too many of something.
+
+    Parameters
+    ----------
+    items
+        All of them.
+    most
+        How many may be there.
+    what
+        Names them in the plural.
+    span
+        Where they are given.
+
+    Raises
+    ------
+    SpecError
+        There are more.
+    """
     if len(items) > most:
         raise SpecError(f"{len(items)} {what}; at most {most} are read", span)
 
 
 def check_points(count: int, limits: Limits, what: str, span: Span) -> None:
-    """Raise a SpecError for a number of computes, words or instances beyond all plausibility."""
+    """Check that a number of computes, words or instances is not beyond all plausibility.
+
+    Parameters
+    ----------
+    count
+        At least 0.
+    limits
+        `Limits.points` counts.
+    what
+        The message's beginning, such as ``the computes are``.
+    span
+        Where the number comes from.
+
+    Raises
+    ------
+    SpecError
+        It is greater than the limit.
+    """
     if count > limits.points:
         message = f"{what} about 1e{math.floor(math.log10(count))}; at most {float(limits.points):g} are read"
         raise SpecError(message, span)
 
 
 def check_problem(problem: Problem, limits: Limits, span: Span) -> None:
-    """Raise a SpecError for an Einsum whose computes or words are beyond all plausibility.
+    """Check that the computes and words of an Einsum are not beyond all plausibility.
 
     Parameters
     ----------
@@ -35,6 +69,11 @@ def check_problem(problem: Problem, limits: Limits, span: Span) -> None:
         `Limits.points` counts.
     span
         Where the bounds are given.
+
+    Raises
+    ------
+    SpecError
+        They are.
     """
     check_points(problem.computes, limits, "the computes are", span)
     for space in problem.dataspaces:

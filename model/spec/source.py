@@ -43,7 +43,7 @@ class SourceText:
 
     @classmethod
     def of(cls, name: str, text: str, origin: Origin = "file") -> SourceText:
-        """Split `text` at its line ends, as the YAML scanner counts them."""
+        """Split `text` at its line ends, as the YAML scanner counts them; an empty one is one line."""
         return cls(name, tuple(_LINE_END.split(text)), origin)
 
     def line(self, number: int) -> str | None:
@@ -106,7 +106,7 @@ class ScalarNode:
 
 @dataclass(frozen=True, slots=True)
 class SequenceNode:
-    """A list of nodes."""
+    """A list of nodes, with its place and an explicit tag; equal to another whatever the place."""
 
     items: tuple[Node, ...]
     span: Span = field(compare=False)
@@ -117,7 +117,17 @@ class SequenceNode:
 class MappingNode:
     """A mapping with scalar keys, in the order in which they were written.
 
-    Keys are told apart by their text, so ``1`` and ``"1"`` are the same key.
+    Keys are told apart by their text, so ``1`` and ``"1"`` are the same key. Mappings are equal whatever
+    their place.
+
+    Parameters
+    ----------
+    entries
+        Keys with their values, no key twice.
+    span
+        Its place.
+    tag
+        An explicit tag such as ``!Component``, None without one.
     """
 
     entries: tuple[tuple[ScalarNode, Node], ...]
@@ -139,11 +149,30 @@ class MappingNode:
         return None if position is None else self.entries[position][1]
 
     def key(self, name: str) -> ScalarNode:
-        """Return the node of the key itself; KeyError where there is none."""
+        """Return the node of the key itself.
+
+        Raises
+        ------
+        KeyError
+            There is none.
+        """
         return self.entries[self._positions[name]][0]
 
     def require(self, key: str, what: str = "this mapping") -> Node:
-        """Return the value under `key`; SpecError at the mapping where it is missing."""
+        """Return the value under a key, which may be empty.
+
+        Parameters
+        ----------
+        key
+            Its text.
+        what
+            Names the mapping in the message.
+
+        Raises
+        ------
+        SpecError
+            At the mapping, where the key is missing.
+        """
         value = self.get(key)
         if value is None:
             raise SpecError(f"{what} lacks the key `{key}`", self.span)
@@ -242,11 +271,22 @@ class ConflictError(SpecError):
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """Return a hint that names the candidate most like `word`, or None where none is alike.
+    """Return a hint that names the candidate most like a word.
 
     A candidate that differs in case, dashes or underscores only is preferred to one that is
-    merely close; one that begins otherwise has to be closer. Words of more than 200 characters are
-    like nothing: comparing them takes too long.
+    merely close; one that begins otherwise has to be closer.
+
+    Parameters
+    ----------
+    word
+        What is written. Words of more than 200 characters are like nothing: comparing them takes too long.
+    candidates
+        Of which the first 2000 are compared.
+
+    Returns
+    -------
+    str or None
+        None where none is alike.
     """
     if len(word) > _LONGEST_WORD:
         return None
@@ -269,7 +309,18 @@ def fold_name(name: str) -> str:
 
 
 def excerpts(spans: Iterable[Span]) -> list[list[str]]:
-    """Return, for each place, the lines that show it: position, source line, carets; all aligned."""
+    """Return, for each place, the lines that show it.
+
+    Parameters
+    ----------
+    spans
+        The places; their line numbers are aligned with each other.
+
+    Returns
+    -------
+    list of list of str
+        Position, source line and carets; the position alone where the text is not known.
+    """
     places = list(spans)
     gutter = max((_gutter_width(span) for span in places), default=1)
     return [_excerpt(span, gutter, "-->") for span in places]

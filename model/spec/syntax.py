@@ -42,7 +42,14 @@ class ExpressionText:
         self.span = span
 
     def parse(self) -> ast.expr:
-        """Return the syntax tree; SpecError for what is no expression, at the part that is wrong."""
+        """Return the syntax tree.
+
+        Raises
+        ------
+        SpecError
+            For what is no expression, at the part that is wrong; for an empty one, and one that is too long
+            or nested too deep.
+        """
         if not self.text:
             raise SpecError("an expression is missing here", self.span)
         if len(self.text) > LONGEST:

@@ -35,7 +35,18 @@ class IncludedTrees:
         return f"{INCLUDED_TAG} {len(self._trees) - 1}"
 
     def resolve(self, node: ScalarNode) -> Node:
-        """Return the tree, or the part of it, that a node's text stands for."""
+        """Return the tree, or the part of it, that a node's text stands for.
+
+        Parameters
+        ----------
+        node
+            A scalar that `add` made, perhaps followed by ``.key``.
+
+        Raises
+        ------
+        SpecError
+            Its text is of another form, or a key is missing; at the node.
+        """
         number, _, key = node.text.partition(".")
         if not number.isdecimal() or int(number) >= len(self._trees):
             raise SpecError(f"`{INCLUDED_TAG}` is no tag of a spec", node.span)
@@ -46,7 +57,20 @@ class IncludedTrees:
 
 
 def subtree(tree: Node, key: str) -> Node:
-    """Return what the dotted `key` names below `tree`; SpecError where a part of it is missing."""
+    """Return what a key with dots names below a tree.
+
+    Parameters
+    ----------
+    tree
+        Where it begins.
+    key
+        Names of keys, separated by dots; the empty one names `tree` itself.
+
+    Raises
+    ------
+    SpecError
+        A part of it is missing, or looked for in what is no mapping.
+    """
     for part in filter(None, key.split(".")):
         if not isinstance(tree, MappingNode):
             raise SpecError(f"`{part}` of `{key}` is looked for here, but this is not a mapping", tree.span)
@@ -59,7 +83,19 @@ def subtree(tree: Node, key: str) -> Node:
 
 
 class TemplateFunctions:
-    """What a template can call, bound to the file it stands in."""
+    """What a template can call, bound to the file it stands in.
+
+    Parameters
+    ----------
+    scope
+        That file; ``add_to_path`` and ``setenv`` change what further calls see.
+    session
+        What is left of the limits.
+    trees
+        Takes the trees that are included.
+    load, splice
+        Return the tree of an included file, and the rendered text of one.
+    """
 
     def __init__(
         self,

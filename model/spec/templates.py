@@ -30,8 +30,9 @@ class TemplateEngine:
 
     Parameters
     ----------
-    session : Session
-    load : callable
+    session
+        What is left of the limits; takes the names that templates use.
+    load
         Returns the tree of an included file.
     """
 
@@ -44,6 +45,13 @@ class TemplateEngine:
 
     def render(self, text: str, scope: Scope) -> tuple[Document, Resolver]:
         """Return the rendered document, and what finds the trees that stand in it as tags.
+
+        Parameters
+        ----------
+        text
+            The template.
+        scope
+            Its file, and the values of its variables.
 
         Raises
         ------

@@ -28,6 +28,16 @@ def spec_text(root: MappingNode) -> str:
     Plain values stay plain and quoted ones quoted, as the difference between an expression and a text.
     What several aliases point at is written once.
 
+    Parameters
+    ----------
+    root
+        Not changed; merge keys in it have been carried out.
+
+    Returns
+    -------
+    str
+        Text that reads as the same nodes, apart from their places.
+
     Raises
     ------
     SpecError

@@ -33,14 +33,18 @@ class TiledTensor:
     tiles: dict[Shape, Array]
 
     def fill(self) -> None:
-        """Copy the tensor's data into all tiles."""
+        """Copy the tensor's data into all tiles, over what is in them."""
         for index, tile in self.tiles.items():
             tile[...] = self.source[_slices(self.grid, index)]
 
     def gathered(self) -> Array:
-        """Return the tensor that the tiles make up; where tiles overlap, a later one counts.
+        """Return the tensor that the tiles make up.
 
-        Elements that lie in no tile are those of `source`.
+        Returns
+        -------
+        ndarray
+            A new one, of the shape and type of ``source``. Where tiles overlap, a later one counts; elements
+            that lie in no tile are those of ``source``.
         """
         whole = self.source.copy()
         for index, tile in self.tiles.items():
@@ -49,9 +53,22 @@ class TiledTensor:
 
 
 def cut_tensor(tensor: Array, grid: Grid, copy: bool) -> TiledTensor:
-    """Cut `tensor` into the tiles of `grid`, filled with its data if `copy`, else with zeros.
+    """Cut a tensor into the tiles of a grid.
 
-    Outputs need no copy: what is in them is overwritten.
+    Parameters
+    ----------
+    tensor
+        Of the shape that the grid was made for.
+    grid
+        Where the tiles lie.
+    copy
+        Whether tiles are filled with the data, else with zeros. Outputs need no copy: what is in them is
+        overwritten.
+
+    Returns
+    -------
+    TiledTensor
+        Its tiles are new arrays of the tensor's type.
     """
     tiles = {
         index: np.zeros(tuple(span.size for span in grid.spans(index)), tensor.dtype)
@@ -64,34 +81,114 @@ def cut_tensor(tensor: Array, grid: Grid, copy: bool) -> TiledTensor:
 
 
 def plain_tiles(tensor: Array, tile: Shape, copy: bool = True) -> TiledTensor:
-    """Cut `tensor` into tiles of the shape `tile` that do not overlap."""
+    """Cut a tensor into tiles that do not overlap.
+
+    Parameters
+    ----------
+    tensor
+        Of any number of ranks.
+    tile
+        Elements of a tile along each rank, at least 1; the last tile along a rank holds the rest.
+    copy
+        As for `cut_tensor`.
+
+    Raises
+    ------
+    TooManyTilesError
+        A rank would be cut into too many stretches.
+    ValueError
+        `tile` has not one number per rank.
+    """
     return cut_tensor(tensor, plain_grid(tensor.shape, tile), copy)
 
 
 def windowed_tiles(
     tensor: Array, tile: Shape, windows: tuple[Window, Window], copy: bool = True
 ) -> TiledTensor:
-    """Cut an NHWC `tensor` into tiles that overlap by what sliding windows share.
+    """Cut a tensor into tiles that overlap by what sliding windows share.
 
     Padding is not part of a tile; it makes the first one smaller, see `windowed_cut`.
+
+    Parameters
+    ----------
+    tensor
+        Shape ``(N, H, W, C)``.
+    tile
+        Elements of a tile along each rank.
+    windows
+        What slides along rows and columns.
+    copy
+        As for `cut_tensor`.
+
+    Raises
+    ------
+    TooManyTilesError
+        A rank would be cut into too many stretches.
+    ValueError
+        Tiles would not advance, as they are not larger than the halo.
     """
     return cut_tensor(tensor, windowed_grid(tensor.shape, tile, windows), copy)
 
 
 def tiles_per_batch(tensor: Array, elements: int, alignment: int, copy: bool = True) -> TiledTensor:
-    """Cut the storage of `tensor`, as one row, into tiles (1, `elements`), whatever its ranks are."""
+    """Cut the storage of a tensor, as one row, into pieces, whatever its ranks are.
+
+    Parameters
+    ----------
+    tensor
+        Of one rank or more.
+    elements
+        Of a piece, padding included; the last one holds the rest.
+    alignment
+        As for `stored_row`.
+    copy
+        As for `cut_tensor`.
+
+    Returns
+    -------
+    TiledTensor
+        Its ``source`` is the storage, shape ``(1, elements)``.
+
+    Raises
+    ------
+    TooManyTilesError
+        There would be too many pieces.
+    """
     return plain_tiles(stored_row(tensor, alignment), (1, elements), copy)
 
 
 def stored_row(tensor: Array, alignment: int) -> Array:
-    """Return the storage of `tensor`, shape (1, elements): its last rank padded to the alignment."""
+    """Return the storage of a tensor as one row.
+
+    Parameters
+    ----------
+    tensor
+        Of one rank or more.
+    alignment
+        The last rank is padded with zeros to a multiple of this many elements.
+
+    Returns
+    -------
+    ndarray
+        Shape ``(1, elements)``.
+    """
     missing = -tensor.shape[-1] % alignment
     padded = np.pad(tensor, [(0, 0)] * (tensor.ndim - 1) + [(0, missing)])
     return padded.reshape(1, -1)
 
 
 def from_row(row: Array, shape: Shape, alignment: int) -> Array:
-    """Return the tensor of `shape` whose storage is `row`."""
+    """Return the tensor whose storage is given; undoes `stored_row`.
+
+    Parameters
+    ----------
+    row
+        Shape ``(1, elements)``, padding included.
+    shape
+        Of the tensor.
+    alignment
+        With which it was stored.
+    """
     padded = shape[-1] + -shape[-1] % alignment
     return row.reshape(*shape[:-1], padded)[..., : shape[-1]]
 

@@ -48,5 +48,11 @@ class Backend:
         return self.spad_bytes // self.element_bytes
 
     def order(self, operator: str) -> tuple[Strategy, ...]:
-        """Order in which strategies are tried for `operator`."""
+        """Order in which strategies are tried.
+
+        Parameters
+        ----------
+        operator
+            Name of the operator; a strategy that is not in its order is not used.
+        """
         return self.preference.get(operator, DEFAULT_ORDER)

@@ -31,7 +31,7 @@ class Span:
         return self.stop - self.start
 
     def slice(self, origin: int = 0) -> slice:
-        """The stretch as a slice of what begins at `origin`."""
+        """The stretch as a slice of what begins at `origin` of the rank."""
         return slice(self.start - origin, self.stop - origin)
 
     def overlap(self, other: Span) -> Span:
@@ -79,23 +79,42 @@ class Grid:
         return product(*map(range, self.counts))
 
     def spans(self, index: Shape) -> tuple[Span, ...]:
-        """The stretches of the tile at `index`."""
+        """The stretches of a tile.
+
+        Parameters
+        ----------
+        index
+            Its position, one number per rank from 0.
+
+        Returns
+        -------
+        tuple of Span
+            One per rank, in elements of the whole tensor.
+        """
         return tuple(cut[position] for cut, position in zip(self.cuts, index, strict=True))
 
 
 def plain_cut(extent: int, tile: int) -> Cut:
-    """Cut `extent` elements into stretches of `tile`; the last one holds the rest.
+    """Cut a rank into stretches that do not overlap.
+
+    Parameters
+    ----------
+    extent
+        Elements of the rank.
+    tile
+        Elements of a stretch, at least 1; the last one holds the rest.
 
     Raises
     ------
     TooManyTilesError
+        There would be more than `MAX_STRETCHES`.
     """
     _check_number(extent, tile)
     return tuple(Span(start, min(start + tile, extent)) for start in range(0, extent, tile))
 
 
 def windowed_cut(extent: int, tile: int, window: Window, first: int | None = None) -> Cut:
-    """Cut `extent` elements for a sliding window, so that each window lies in one stretch.
+    """Cut a rank for a sliding window, so that each window lies in one stretch.
 
     Neighbours overlap by ``window.halo`` (or leave elements out that no window covers). The first
     stretch is smaller, as the padding in front of it counts: it ends with a complete window.
@@ -114,6 +133,7 @@ def windowed_cut(extent: int, tile: int, window: Window, first: int | None = Non
     Raises
     ------
     TooManyTilesError
+        There would be more than `MAX_STRETCHES`.
     ValueError
         If the stretches would not advance, as one is not larger than the halo.
     """
@@ -132,9 +152,21 @@ def windowed_cut(extent: int, tile: int, window: Window, first: int | None = Non
 
 
 def windows_within(span: Span, extent: int, window: Window) -> Span:
-    """Return which windows of a rank of `extent` elements can be computed from `span` alone.
+    """Return which windows of a rank can be computed from a stretch alone.
 
-    Padding counts only at the ends of the rank.
+    Parameters
+    ----------
+    span
+        The stretch, in elements of the rank.
+    extent
+        Elements of the rank.
+    window
+        What slides along it; its padding counts only at the ends of the rank.
+
+    Returns
+    -------
+    Span
+        Of window positions, counted from 0 over the whole rank; its size is at most 0 if there is none.
     """
     last = window.positions(extent)
     first = 0 if span.start == 0 else -(-(span.start + window.before) // window.stride)
@@ -144,12 +176,38 @@ def windows_within(span: Span, extent: int, window: Window) -> Span:
 
 
 def plain_grid(shape: Shape, tile: Shape) -> Grid:
-    """Cut a tensor of `shape` into tiles of `tile` that do not overlap."""
+    """Cut a tensor into tiles that do not overlap.
+
+    Parameters
+    ----------
+    shape, tile
+        Elements of the tensor and of a tile along each rank.
+
+    Raises
+    ------
+    TooManyTilesError
+        As for `plain_cut`.
+    ValueError
+        `shape` and `tile` have different numbers of ranks.
+    """
     return Grid(tuple(plain_cut(extent, size) for extent, size in zip(shape, tile, strict=True)))
 
 
 def windowed_grid(shape: Shape, tile: Shape, windows: tuple[Window, Window]) -> Grid:
-    """Cut an NHWC tensor for windows that slide along its rows and columns."""
+    """Cut a tensor for windows that slide along its rows and columns.
+
+    Parameters
+    ----------
+    shape, tile
+        Elements of the tensor and of a tile along the ranks N, H, W and C.
+    windows
+        Along H and W.
+
+    Raises
+    ------
+    TooManyTilesError, ValueError
+        As for `windowed_cut`.
+    """
     along = (NO_WINDOW, *windows, NO_WINDOW)
     return Grid(tuple(map(windowed_cut, shape, tile, along)))
 

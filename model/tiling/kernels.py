@@ -27,16 +27,21 @@ Windows = tuple[Window, Window]
 
 
 def untiled(operator: Operator, tensors: Mapping[str, Array], function: Elementwise | None = None) -> Array:
-    """Return the outputs of `operator`, computed at once.
+    """Return the outputs of an operator, computed at once.
 
     Parameters
     ----------
     operator
         What is computed.
     tensors
-        The operands by name, of the shapes ``operator.shapes``.
+        The operands by name, of the shapes ``operator.shapes``; they are not changed.
     function
         What an element-wise operator does with its one or two operands.
+
+    Returns
+    -------
+    ndarray
+        Of the shape ``operator.shapes["outputs"]``.
 
     Raises
     ------
@@ -61,7 +66,20 @@ def untiled(operator: Operator, tensors: Mapping[str, Array], function: Elementw
 
 
 def check_operands(operator: Operator, tensors: Mapping[str, Array]) -> None:
-    """Raise `ValueError` unless `tensors` are the operands of `operator`."""
+    """Check the operands of an operator.
+
+    Parameters
+    ----------
+    operator
+        Whose operands they are.
+    tensors
+        By name.
+
+    Raises
+    ------
+    ValueError
+        One is missing, too many, or of another shape.
+    """
     wanted = {name: shape for name, shape in operator.shapes.items() if name != OUTPUTS}
     given = {name: tensor.shape for name, tensor in tensors.items()}
     if given != wanted:
@@ -69,27 +87,83 @@ def check_operands(operator: Operator, tensors: Mapping[str, Array]) -> None:
 
 
 def applied(function: Elementwise | None, operands: Sequence[Array]) -> Array:
-    """Apply what an element-wise operator does; `ValueError` if nobody said what that is."""
+    """Apply what an element-wise operator does.
+
+    Parameters
+    ----------
+    function
+        Takes the operands, and returns an array of their shape.
+    operands
+        One or two.
+
+    Raises
+    ------
+    ValueError
+        `function` is None.
+    """
     if function is None:
         raise ValueError("an element-wise operator needs a function")
     return function(*operands)
 
 
 def convolve(padded: Array, weights: Array, windows: Windows) -> Array:
-    """Correlate NHWC inputs that hold their padding with weights (features, rows, columns, channels)."""
+    """Correlate images with a filter.
+
+    Parameters
+    ----------
+    padded
+        Inputs that hold their padding, shape ``(N, H, W, C)``.
+    weights
+        Shape ``(features, rows, columns, C)``.
+    windows
+        Along rows and columns; field and stride count, the padding does not.
+
+    Returns
+    -------
+    ndarray
+        Shape ``(N, windows down, windows across, features)``.
+    """
     parts = [part @ weights[:, row, column, :].T for (row, column), part in _parts(padded, windows)]
     total: Array = np.add.reduce(parts)
     return total
 
 
 def inner_product(inputs: Array, weights: Array) -> Array:
-    """Multiply NC inputs with weights (features, channels)."""
+    """Multiply vectors with a matrix.
+
+    Parameters
+    ----------
+    inputs
+        Shape ``(N, C)``.
+    weights
+        Shape ``(features, C)``.
+
+    Returns
+    -------
+    ndarray
+        Shape ``(N, features)``.
+    """
     products: Array = inputs @ weights.T
     return products
 
 
 def pool(inputs: Array, windows: Windows, average: bool) -> Array:
-    """Return the maximum or the average of each window of NHWC inputs."""
+    """Return the maximum or the average of each window.
+
+    Parameters
+    ----------
+    inputs
+        Shape ``(N, H, W, C)``.
+    windows
+        Along rows and columns; field and stride count, the padding does not.
+    average
+        Whether it is the average, a float whatever the type of `inputs` is.
+
+    Returns
+    -------
+    ndarray
+        Shape ``(N, windows down, windows across, C)``.
+    """
     parts = np.stack([part for _, part in _parts(inputs, windows)])
     pooled: Array = parts.mean(axis=0) if average else parts.max(axis=0)
     return pooled
@@ -98,8 +172,13 @@ def pool(inputs: Array, windows: Windows, average: bool) -> Array:
 def normalise(inputs: Array, weights: Array) -> Array:
     """Return ``gamma * (inputs - mean) * scale + beta`` along the last rank.
 
-    The rows of `weights` are mean, scale (the inverse of the standard deviation, computed beforehand),
-    gamma and beta.
+    Parameters
+    ----------
+    inputs
+        Shape ``(..., C)``.
+    weights
+        Shape ``(4, C)``: the rows are mean, scale (the inverse of the standard deviation, computed
+        beforehand), gamma and beta.
     """
     mean, scale, gamma, beta = weights
     normalised: Array = gamma * ((inputs - mean) * scale) + beta
@@ -107,7 +186,7 @@ def normalise(inputs: Array, weights: Array) -> Array:
 
 
 def softmax(inputs: Array) -> Array:
-    """Return the softmax of each row of NC inputs."""
+    """Return the softmax of each row of inputs of the shape ``(N, C)``."""
     powers = np.exp(inputs - inputs.max(axis=1, keepdims=True))
     shares: Array = powers / powers.sum(axis=1, keepdims=True)
     return shares

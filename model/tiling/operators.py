@@ -45,16 +45,43 @@ class Window:
         return self.field - self.stride
 
     def positions(self, extent: int) -> int:
-        """Number of windows in `extent` elements with their padding; at most 0 if none fits."""
+        """Number of windows in a rank with its padding.
+
+        Parameters
+        ----------
+        extent
+            Elements of the rank, without padding.
+
+        Returns
+        -------
+        int
+            At most 0 if none fits.
+        """
         return (extent + self.before + self.after - self.field) // self.stride + 1
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution of NHWC inputs with weights (output features, rows, columns, channels).
+    """A convolution of images with a filter.
 
-    ``same`` pads with field - 1 zeros along rows and columns, the larger half in front, whatever
-    the stride is (so SMAUG does; TensorFlow pads less at larger strides).
+    Parameters
+    ----------
+    input
+        Shape of the inputs, ``(N, H, W, C)``.
+    kernel
+        Rows and columns of the filter; the weights have the shape ``(ofmaps, *kernel, C)``.
+    ofmaps
+        Output features.
+    stride
+        Elements between two windows, along rows and columns.
+    padding
+        ``same`` pads with field - 1 zeros along rows and columns, the larger half in front, whatever the
+        stride is (so SMAUG does; TensorFlow pads less at larger strides); ``valid`` does not.
+
+    Raises
+    ------
+    OperatorError
+        The input has another number of ranks, a size is below 1, or the filter does not fit.
     """
 
     name: ClassVar[str] = "convolution"
@@ -92,7 +119,20 @@ class Convolution:
 
 @dataclass(frozen=True)
 class InnerProduct:
-    """A fully connected layer: NC inputs times weights (output features, channels), transposed."""
+    """A fully connected layer: inputs times weights of the shape ``(outputs, C)``, transposed.
+
+    Parameters
+    ----------
+    input
+        Shape of the inputs, ``(N, C)``.
+    outputs
+        Output features.
+
+    Raises
+    ------
+    OperatorError
+        The input has another number of ranks, or a size is below 1.
+    """
 
     name: ClassVar[str] = "inner_product"
     input: Shape
@@ -111,7 +151,22 @@ class InnerProduct:
 
 @dataclass(frozen=True)
 class Pooling:
-    """Maximum or average of NHWC inputs over windows, without padding."""
+    """Maximum or average of images over windows, without padding.
+
+    Parameters
+    ----------
+    input
+        Shape of the inputs, ``(N, H, W, C)``.
+    pool, stride
+        Rows and columns of a window, and elements between two windows.
+    average
+        Whether it is the average, else the maximum.
+
+    Raises
+    ------
+    OperatorError
+        The input has another number of ranks, a size is below 1, or no window fits.
+    """
 
     name: ClassVar[str] = "pooling"
     input: Shape
@@ -164,6 +219,11 @@ class BatchNorm(_OfInputs):
 
     The weights are four rows: mean, scale (the inverse of the standard deviation), gamma and beta of each
     channel.
+
+    Raises
+    ------
+    OperatorError
+        The input has another number of ranks, or a size is below 1.
     """
 
     name: ClassVar[str] = "batch_norm"

@@ -43,7 +43,17 @@ class TensorTiling:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How all tensors of an operator are cut; `notes` are remarks for people."""
+    """How all tensors of an operator are cut.
+
+    Parameters
+    ----------
+    operator, backend
+        What is tiled, and for what.
+    tensors
+        One entry per tensor that the operator has.
+    notes
+        Remarks for people.
+    """
 
     operator: Operator
     backend: Backend
@@ -59,5 +69,5 @@ class Tiling:
 
     @property
     def total_elements(self) -> int:
-        """Elements of one basic tile of every tensor: what the choice maximises."""
+        """Elements of one basic tile of every tensor, with channel padding: what the choice maximises."""
         return sum(tensor.tile_elements for tensor in self.tensors)

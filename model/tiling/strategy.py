@@ -26,7 +26,7 @@ class Strategy(Enum):
         return "" if self is Strategy.NONE else self.value.removeprefix("Dim")
 
     def cuts(self, axis: str) -> bool:
-        """Whether tensors are cut along `axis`."""
+        """Whether tensors are cut along `axis`, a letter of `AXES_OF_RANKS`."""
         return axis in self.axes
 
 
@@ -35,5 +35,11 @@ DEFAULT_ORDER = tuple(Strategy)
 
 
 def strategy_named(name: str) -> Strategy:
-    """Return the strategy called `name`, with or without ``Dim``; `KeyError` if there is none."""
+    """Return the strategy called `name`, with or without ``Dim``.
+
+    Raises
+    ------
+    KeyError
+        There is none.
+    """
     return Strategy["NONE" if name == "None" else name.removeprefix("Dim")]

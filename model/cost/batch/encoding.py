@@ -46,7 +46,7 @@ class MappingBatch:
         return len(self.factors)
 
     def part(self, rows: slice | Integers) -> MappingBatch:
-        """Return some of the mappings: a slice, or those at some indices."""
+        """Return some of the mappings: a slice, or those at the indices `rows` of shape ``(rows,)``."""
         columns = None if self.columns is None else self.columns[rows]
         return MappingBatch(self.factors[rows], self.order[rows], self.keep[rows], columns)
 
@@ -54,10 +54,24 @@ class MappingBatch:
 def encode(problem: Problem, architecture: Architecture, mappings: Sequence[Mapping]) -> MappingBatch:
     """Turn mappings into arrays.
 
+    Parameters
+    ----------
+    problem, architecture
+        What the mappings are of; dimensions, dataspaces and nodes get the positions that they have there.
+    mappings
+        One entry per node each. Whether bounds multiply to the problem's is not checked here.
+
+    Returns
+    -------
+    MappingBatch
+        In the order of `mappings`, with ``columns``. Dimensions without a loop come last in an order.
+
     Raises
     ------
     ValueError
         If a storage level has two loops over one dimension.
+    KeyError
+        If a loop is over no dimension of the problem.
     """
     size = len(mappings)
     dims = {dim: index for index, dim in enumerate(problem.dims)}

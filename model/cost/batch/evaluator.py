@@ -49,7 +49,7 @@ class BatchEvaluation:
 
     @property
     def edp(self) -> Doubles:
-        """Energy units times cycles."""
+        """Energy units times cycles, shape ``(mappings,)``; doubles as ``energy`` is."""
         return self.energy * self.cycles
 
 
@@ -79,6 +79,16 @@ class BatchEvaluator:
 
         Mappings that break a limit or keep a dataspace nowhere are not valid; the latter count no
         accesses to it.
+
+        Parameters
+        ----------
+        batch
+            Of any length, 0 included; chunks of `CHUNK` mappings are priced together.
+
+        Returns
+        -------
+        BatchEvaluation
+            In the order of `batch`.
 
         Raises
         ------

@@ -48,7 +48,22 @@ def _vectors(words: Integers, blocks: Sequence[int]) -> Integers:
 
 
 def paying_instances(level: StorageLevel, instances: int, used: Integers) -> Integers:
-    """Instances whose accesses cost energy."""
+    """Instances whose accesses cost energy (see `model.cost.prices.paying_instances`).
+
+    Parameters
+    ----------
+    level
+        Its cluster size.
+    instances
+        Those of the hardware.
+    used
+        Those in use, shape ``(mappings,)``.
+
+    Returns
+    -------
+    array
+        Shape ``(mappings,)``.
+    """
     paying: Integers = np.minimum(used, max(1, instances // level.cluster_size))
     return paying
 
@@ -98,7 +113,24 @@ def level_cycles(
 def leaking_instances(
     architecture: Architecture, nest: BatchNest, position: int, level: StorageLevel
 ) -> Integers:
-    """Instances of the level at `position` that leak."""
+    """Instances of a level that leak (see `model.cost.prices.leaking_instances`).
+
+    Parameters
+    ----------
+    architecture
+        Its fanouts.
+    nest
+        The loops of the mappings.
+    position
+        Of the level in ``architecture.nodes``.
+    level
+        The level there.
+
+    Returns
+    -------
+    array
+        Shape ``(mappings,)``.
+    """
     gate = level.gating_fanouts
     if gate is None:
         return nest.instances(position)
@@ -116,10 +148,19 @@ def fits(
 
     Parameters
     ----------
+    architecture
+        The hardware.
+    nest
+        The loops of the mappings.
     size_words
         What the tiles take of one instance, shape ``(storage levels, mappings)``.
     columns
         Children along X, shape ``(mappings, fanouts)``; None to look at the fanout's size only.
+
+    Returns
+    -------
+    array
+        Shape ``(mappings,)``.
     """
     valid = np.ones(size_words.shape[1], dtype=np.bool_)
     for level, words in zip(architecture.levels, size_words, strict=True):

@@ -26,7 +26,7 @@ class SpaceIndex:
         Shape ``(dims,)``: a step of each dimension as one number. Numbers of different
         displacements differ: they are digits of a base that no sum of steps exceeds.
     groups
-        Relevant dimensions, those that meet in a rank together.
+        Positions of the relevant dimensions, those that meet in a rank together.
     """
 
     coefficients: Integers
@@ -35,17 +35,25 @@ class SpaceIndex:
 
     @cached_property
     def relevant(self) -> tuple[int, ...]:
-        """Dimensions that move the tile."""
+        """Positions of the dimensions that move the tile."""
         return tuple(dim for group in self.groups for dim in group)
 
 
 def index_space(problem: Problem, space: Dataspace) -> SpaceIndex:
     """Index `space` by the problem's dimensions.
 
+    Parameters
+    ----------
+    problem
+        Its dimensions give the positions, its bounds the room that displacements need.
+    space
+        One of its dataspaces.
+
     Raises
     ------
     OverflowError
-        If its words, or their displacements, do not fit 64 bits.
+        If its words, or their displacements, are so many that a count might not be exact in 64 bits or
+        as a double.
     """
     _check_size(problem, space)
     coefficients = np.zeros((len(space.ranks), len(problem.dims)), dtype=np.int64)
@@ -72,7 +80,20 @@ def _groups(coefficients: Integers) -> tuple[tuple[int, ...], ...]:
 
 
 def extents_of(index: SpaceIndex, bounds: Integers) -> Integers:
-    """Extent per rank, shape ``(ranks, mappings)``, of blocks of shape ``(dims, mappings)``."""
+    """Extent per rank of the bounding boxes that blocks of iterations touch.
+
+    Parameters
+    ----------
+    index
+        The dataspace.
+    bounds
+        Iterations of each dimension, shape ``(dims, mappings)``.
+
+    Returns
+    -------
+    array
+        Words, shape ``(ranks, mappings)`` (see `model.cost.tiles.extents`).
+    """
     widths = np.abs(index.coefficients)
     extents = np.ones((len(widths), bounds.shape[1]), dtype=np.int64)
     for rank, dim in zip(*np.nonzero(widths), strict=True):
@@ -81,7 +102,22 @@ def extents_of(index: SpaceIndex, bounds: Integers) -> Integers:
 
 
 def fresh_by_dim(index: SpaceIndex, extents: Integers, strides: Integers) -> Integers:
-    """New words after a step of each dimension, shape ``(dims, mappings)``; 0 where nothing moves."""
+    """New words in a tile after a step of each dimension on its own.
+
+    Parameters
+    ----------
+    index
+        The dataspace.
+    extents
+        Of the tile, shape ``(ranks, mappings)``, see `extents_of`.
+    strides
+        How far a step advances its dimension, shape ``(dims, mappings)``.
+
+    Returns
+    -------
+    array
+        Words, shape ``(dims, mappings)``; 0 where nothing moves.
+    """
     fresh = np.zeros_like(strides)
     words = np.prod(extents, axis=0)
     for dim in index.relevant:
@@ -93,12 +129,19 @@ def fresh_by_dim(index: SpaceIndex, extents: Integers, strides: Integers) -> Int
 
 
 def distinct_children(index: SpaceIndex, bounds: Integers, strides: Integers) -> Integers:
-    """Distinct tile positions among children, shape ``(mappings,)``.
+    """Distinct tile positions among children (see `model.cost.delivery.distinct_offsets`).
 
     Parameters
     ----------
+    index
+        The dataspace.
     bounds, strides
         Shape ``(dims, mappings)``: spatial loops, and how far each advances its dimension.
+
+    Returns
+    -------
+    array
+        Shape ``(mappings,)``.
     """
     groups = np.ones(bounds.shape[1], dtype=np.int64)
     for dims in index.groups:
@@ -144,7 +187,21 @@ def _distinct_by_row(coefficients: Integers, bounds: Integers, strides: Integers
 
 
 def most_words(problem: Problem, space: Dataspace) -> int:
-    """What no count of words of `space` exceeds, at one instance of any level."""
+    """What no count of words of a dataspace exceeds, at one instance of any level.
+
+    Parameters
+    ----------
+    problem
+        Its bounds.
+    space
+        One of its dataspaces.
+
+    Returns
+    -------
+    int
+        The problem's computes, stretched by every coefficient, and by the bound of a dimension for
+        every further rank that it indexes.
+    """
     indexing = [term.dim for rank in space.ranks for term in rank]
     stretch = math.prod(abs(term.coefficient) for rank in space.ranks for term in rank)
     diagonals: int = math.prod(problem.bound[dim] ** (indexing.count(dim) - 1) for dim in set(indexing))

@@ -15,7 +15,7 @@ from model.problem import Dataspace
 
 
 class BatchTraffic(NamedTuple):
-    """Words per instance, each of shape ``(storage levels, mappings)``; 0 where bypassed."""
+    """Words of a dataspace per instance, each of shape ``(storage levels, mappings)``; 0 where bypassed."""
 
     tile_words: Integers
     reads: Integers
@@ -24,9 +24,23 @@ class BatchTraffic(NamedTuple):
 
 
 def kept_levels(architecture: Architecture, space: Dataspace, keep: Booleans) -> Booleans:
-    """Levels that keep `space` in effect, of shape ``(storage levels, mappings)`` like `keep`.
+    """Levels that keep a dataspace in effect.
 
     With nothing kept farther out, a level with ``no_coalesce`` counts as bypassing.
+
+    Parameters
+    ----------
+    architecture
+        Its storage levels.
+    space
+        The dataspace.
+    keep
+        Levels that keep it by the mappings, shape ``(storage levels, mappings)``; it is not changed.
+
+    Returns
+    -------
+    array
+        A copy of the same shape.
     """
     kept = keep.copy()
     for level, storage in enumerate(architecture.levels):

@@ -33,7 +33,7 @@ class Affine:
     coefficients: Mapping[str, int] = field(default_factory=dict)
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
-        """Return this plus `factor` times `other`."""
+        """Return this plus `factor` times `other`; coefficients that come to zero are left out."""
         total = dict(self.coefficients)
         for name, coefficient in other.coefficients.items():
             total[name] = total.get(name, 0) + factor * coefficient
@@ -69,12 +69,12 @@ def read_affine(text: str, span: Span | None) -> Affine:
     text
         Sums, differences and products with whole numbers, such as ``2*p + r - 1``; ``2p`` is ``2*p``.
     span
-        Its place.
+        Its place, None if it stands in no spec.
 
     Raises
     ------
     SpecError
-        For anything else, at the part that is wrong.
+        For anything else, at the part that is wrong; and for numbers above `LARGEST`.
     """
     source = _expression(text, span)
     try:
@@ -88,6 +88,16 @@ def read_constraints(text: str, span: Span) -> tuple[Constraint, ...]:
     """Return the constraints that a conjunction of affine comparisons stands for.
 
     Comparisons may be chained (``0 <= m < 128``) and joined by ``and`` or ``&&``; ``=`` means equality.
+
+    Parameters
+    ----------
+    text, span
+        The conjunction, and its place.
+
+    Returns
+    -------
+    tuple of Constraint
+        One for every inequality between whole numbers, two for an equality.
 
     Raises
     ------

@@ -14,7 +14,13 @@ _ROUNDS = 50
 
 @dataclass
 class Interval:
-    """The values of a variable from `low` to `high`; None where there is no bound."""
+    """The values of a variable.
+
+    Parameters
+    ----------
+    low, high
+        Both included; None where there is no bound.
+    """
 
     low: int | None = None
     high: int | None = None
@@ -33,6 +39,20 @@ def tightened(variables: Iterable[str], constraints: Sequence[Constraint]) -> Bo
 
     Exact for constraints over single variables. A constraint over several is applied to the
     intervals of the others, until nothing changes.
+
+    Parameters
+    ----------
+    variables
+        All that the constraints speak of.
+    constraints
+        Applied in this order: an error names the one that leaves no value, and the last before it that
+        limited the variable.
+
+    Returns
+    -------
+    Box
+        One interval per variable, in this order. At least as wide as the set of points that satisfy
+        all constraints.
 
     Raises
     ------
@@ -89,7 +109,20 @@ def _largest(affine: Affine, box: Mapping[str, Interval], skip: str | None = Non
 
 
 def may_bound_together(box: Mapping[str, Interval], constraints: Iterable[Constraint]) -> bool:
-    """Whether constraints may bound a box that has open ends: each such variable is in two different sums."""
+    """Whether constraints may bound a box that has open ends.
+
+    Parameters
+    ----------
+    box
+        What `tightened` leaves.
+    constraints
+        Those it was made of.
+
+    Returns
+    -------
+    bool
+        True if there is a variable without both ends, and each such one is in two different sums.
+    """
     sums: dict[str, set[tuple[tuple[str, int], ...]]] = {}
     for terms in (sorted(constraint.affine.coefficients.items()) for constraint in constraints):
         opposite = [(name, -coefficient) for name, coefficient in terms]
@@ -104,6 +137,18 @@ def is_attained(box: Mapping[str, Interval], constraints: Iterable[Constraint]) 
 
     Intervals alone tell unless different sums of the same variables are limited. Then each end is
     tried with all other variables at their low ends, and at their high ends.
+
+    Parameters
+    ----------
+    box
+        Without open ends.
+    constraints
+        Those over single variables hold in `box`, and do not matter.
+
+    Returns
+    -------
+    bool
+        False does not say that an end is too far out, only that this does not tell.
     """
     strictest: dict[frozenset[tuple[str, int]], Affine] = {}
     for constraint in constraints:
@@ -145,7 +190,7 @@ def _holds(affine: Affine, point: Mapping[str, int]) -> bool:
 
 
 def cuts(constraint: Constraint, box: Mapping[str, Interval]) -> bool:
-    """Whether some point of a bounded box does not satisfy a constraint."""
+    """Whether some point of a box does not satisfy a constraint; True where the box is open that way."""
     opposite = Affine().plus(constraint.affine, -1)
     largest = _largest(opposite, box)
     return largest is None or largest > 0

@@ -13,7 +13,17 @@ from model.wording import listing
 
 @dataclass(frozen=True)
 class ShapedEinsum:
-    """An Einsum with the ranges of its rank variables and the sizes of its ranks."""
+    """An Einsum with what is known of its extent.
+
+    Parameters
+    ----------
+    written
+        Its text.
+    shape
+        The ranges of its rank variables, in the order of ``written.rank_variables``.
+    sizes
+        Sizes by rank, those of the workload included; not every rank has one.
+    """
 
     written: WrittenEinsum
     shape: Shape
@@ -25,13 +35,19 @@ class ShapedEinsum:
         return dict(zip(self.written.rank_variables, self.shape.ranges, strict=True))
 
     def place_of(self, rank_variable: str) -> Span:
-        """Return where a rank variable is first used."""
+        """Return where one of the Einsum's rank variables is first used."""
         indices = (index for access in self.written.accesses for index in access.indices)
         return next(index.span for index in indices if rank_variable in index.affine.coefficients)
 
 
 def check_rank_variables(einsums: Sequence[ShapedEinsum]) -> None:
-    """Raise SpecError where a rank variable has other values in one Einsum than in another."""
+    """Check that each rank variable has the same values in all Einsums.
+
+    Raises
+    ------
+    SpecError
+        It has other values in one Einsum than in another.
+    """
     first: dict[str, tuple[range, ShapedEinsum]] = {}
     ranges = ((einsum, *item) for einsum in einsums for item in einsum.ranges.items())
     for einsum, name, values in ranges:
@@ -47,7 +63,15 @@ def _accesses(einsums: Sequence[ShapedEinsum]) -> Iterator[tuple[ShapedEinsum, W
 
 
 def note_unreached(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) -> None:
-    """Note ranks of which a rank variable reaches a part only, as other accesses or conditions limit it."""
+    """Note ranks of which a rank variable reaches a part only, as other accesses or conditions limit it.
+
+    Parameters
+    ----------
+    einsums
+        All Einsums.
+    note
+        Takes each note, a text that begins with the place.
+    """
     indices = ((own, index) for own, access in _accesses(einsums) for index in access.indices)
     for einsum, index in indices:
         size, values = einsum.sizes.get(index.rank), _values(einsum, index)
@@ -63,6 +87,13 @@ def check_tensors(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) 
 
     Ranks are compared by name, or by position where the names differ. Sizes are those given in
     `rank_sizes`; where there is none, accesses by single rank variables must have equal ranges.
+
+    Parameters
+    ----------
+    einsums
+        All Einsums.
+    note
+        Takes a note on ranks that are compared by position.
 
     Raises
     ------

@@ -15,12 +15,21 @@ WORKLOAD_DENSITY_KEYS = ("densities", "density_distributions")
 def check_densities(
     workload: MappingNode, einsums: Sequence[WrittenEinsum], ignore_sparse: bool, note: Callable[[str], None]
 ) -> None:
-    """Check that a workload's tensors are dense; notes are made of what is ignored.
+    """Check that a workload's tensors are dense.
+
+    Parameters
+    ----------
+    workload, einsums
+        The section ``workload``, and what its ``einsums`` are.
+    ignore_sparse
+        Take all data as dense, with a note, instead of refusing it.
+    note
+        Takes a note on what is ignored.
 
     Raises
     ------
     SpecError
-        A density other than 1, unless it is to be ignored.
+        A density other than 1, unless it is to be ignored; a section that is no mapping.
     """
     for key, value in _entries(workload, einsums):
         if key.text in ("density", "densities"):

@@ -68,7 +68,19 @@ class WrittenIndex:
 
 @dataclass(frozen=True)
 class WrittenAccess:
-    """A tensor access; `attributes` hold what else is said of it."""
+    """A tensor access.
+
+    Parameters
+    ----------
+    tensor, span
+        Name of the tensor, and its place.
+    indices
+        One per rank, no rank twice; none for a single value.
+    output
+        Whether the Einsum writes the tensor.
+    attributes
+        What else is said of it, None where nothing is.
+    """
 
     tensor: str
     span: Span
@@ -88,7 +100,15 @@ class WrittenAccess:
 
 @dataclass(frozen=True)
 class BareWord:
-    """A word between the tensors of a string: a function's name, or a tensor that lacks its indices."""
+    """A word between the tensors of a string.
+
+    Parameters
+    ----------
+    name, span
+        A function's name, a constant's, or that of a tensor that lacks its indices; and its place.
+    is_called
+        Whether a parenthesis follows.
+    """
 
     name: str
     span: Span
@@ -97,7 +117,21 @@ class BareWord:
 
 @dataclass(frozen=True)
 class WrittenEinsum:
-    """An Einsum; `node` holds its other attributes, None for a bare string."""
+    """An Einsum as it is written.
+
+    Parameters
+    ----------
+    name, span
+        Its name, that of its output by default, and its place.
+    accesses
+        All its tensors, at least one of them an output; an input may be there several times.
+    node
+        Its other attributes, None for a bare string.
+    words
+        What stands between the tensors of a string.
+    rank_variables
+        In the order of their first use.
+    """
 
     name: str
     span: Span
@@ -119,12 +153,22 @@ class WrittenEinsum:
 
 
 def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
-    """Read a list of Einsums; lists in it are taken for what they hold.
+    """Read a list of Einsums.
+
+    Parameters
+    ----------
+    node
+        Lists in it are taken for what they hold.
+
+    Returns
+    -------
+    tuple of WrittenEinsum
+        One at least, in the order of the text.
 
     Raises
     ------
     SpecError
-        For what is no Einsum, and for two of one name.
+        For what is no Einsum, for two of one name, and for an empty list.
     """
     found: dict[str, WrittenEinsum] = {}
     for item in flat_items(as_sequence(node, "`einsums`").items):

@@ -32,7 +32,13 @@ def bounding_box(
     constraints
         Affine constraints that hold.
     texts
-        Further conditions in ISL's notation, with their places.
+        Further conditions in ISL's notation, with their places; one at least.
+
+    Returns
+    -------
+    tuple
+        The box, its ends open where the set is, and whether all its points belong to the set: False for
+        an open one.
 
     Raises
     ------

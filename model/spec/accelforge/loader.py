@@ -188,7 +188,12 @@ def read_workload_text(
 def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWorkload:
     """Read the sections ``workload``, ``renames`` and ``variables`` of a joined spec.
 
-    `ignore_sparse` takes all data as dense instead of refusing densities.
+    Parameters
+    ----------
+    text
+        Other sections in it are passed over.
+    ignore_sparse
+        Take all data as dense instead of refusing densities.
 
     Raises
     ------

@@ -83,7 +83,18 @@ class EinsumNames:
     _other: SetValue | None = None
 
     def find(self, name: str) -> SetValue | None:
-        """Return the set called `name`, None where there is none."""
+        """Return the set called `name`, restricted to the Einsum.
+
+        Returns
+        -------
+        SetValue or None
+            None where the workload has no such name; ``Other`` exists only in keys of ``bits_per_value``.
+
+        Raises
+        ------
+        SpecError
+            A rename or ``Persistent`` whose own expression is wrong, or needs itself.
+        """
         if name == OTHER:
             return self._other
         if name in BUILT_IN:
@@ -111,7 +122,22 @@ class EinsumNames:
         return set_of(members, kind or "tensors")
 
     def attribute(self, value: SetValue, name: str) -> object:
-        """Return ``value.name``; ``TypeError`` where there is none."""
+        """Return an attribute of a set.
+
+        Parameters
+        ----------
+        value
+            The set.
+        name
+            ``tensors`` or ``rank_variables``, for a set of the other kind; ``bits_per_value`` of one tensor.
+
+        Raises
+        ------
+        TypeError
+            There is no such attribute.
+        SpecError
+            The bits are wrong, see `bits_per_value`.
+        """
         accesses = self.einsum.accesses
         if name == "rank_variables" and value.kind != "rank variables":
             indexing = (access.rank_variables for access in accesses if access.tensor in value.members)
@@ -156,7 +182,13 @@ class EinsumNames:
         return self._once(rename.name, rename.span, lambda: self._renamed(rename))
 
     def meets_counts(self) -> bool:
-        """Whether each rename matches as many elements as it expects."""
+        """Whether each rename matches as many elements as it expects.
+
+        Raises
+        ------
+        SpecError
+            A rename that is wrong in another way.
+        """
         try:
             for rename in self.renames.values():
                 self.rename(rename)
@@ -242,12 +274,13 @@ class EinsumNames:
         return ruled - own.keys() | {tensor for tensor, flag in own.items() if flag}
 
     def bits_per_value(self) -> dict[str, int]:
-        """Return the bits of a value of each tensor.
+        """Return the bits of a value of each tensor: what its accesses say, else the workload.
 
         Raises
         ------
         SpecError
-            Set expressions that overlap, and a tensor that none of them covers.
+            Set expressions that overlap, a tensor that none of them covers, and accesses of one tensor that
+            contradict each other.
         """
         return self._once(".bits_per_value", self.einsum.span, self._bits_per_value)
 
@@ -314,6 +347,19 @@ def names_of_part(
 
     Where its renames do not match what they expect, tensors that look as if another part wrote them
     count as intermediates. If that does not help, what falls short is noted.
+
+    Parameters
+    ----------
+    einsum, cascade, renames, rules
+        As for `EinsumNames`.
+    note
+        Takes a note on what counts as an intermediate; and later, when the sets are asked for, on
+        renames that fall short.
+
+    Raises
+    ------
+    SpecError
+        A rename that is wrong in another way.
     """
     for fed in (frozenset[str](), cascade.fed):
         names = EinsumNames(einsum, cascade, renames, rules, fed)

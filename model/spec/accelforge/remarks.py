@@ -17,7 +17,17 @@ from model.workload import Einsum
 def unused_notes(
     sizes: Mapping[str, RankSize], conditions: Iterable[Condition], shaped: Sequence[ShapedEinsum]
 ) -> Iterator[str]:
-    """Say of each size and condition that speaks of nothing in the workload that it has no effect."""
+    """Say of each size and condition that speaks of nothing in the workload that it has no effect.
+
+    Parameters
+    ----------
+    sizes
+        Those of the whole workload, by rank.
+    conditions
+        Those of the whole workload.
+    shaped
+        All Einsums.
+    """
     indices = [index for e in shaped for access in e.written.accesses for index in access.indices]
     used = {index.rank for index in indices}
     for name, size in sizes.items():
@@ -69,7 +79,13 @@ def _ends(constraints: Iterable[Constraint]) -> dict[str, tuple[int, Span]]:
 
 
 def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
-    """Say of each operation that is named that it changes no cost."""
+    """Say of each operation that is named that it changes no cost.
+
+    Raises
+    ------
+    SpecError
+        An operation that is no name.
+    """
     for key, node in ((key, einsum.written.get(key)) for einsum in shaped for key in OPERATION_KEYS):
         if node is not None:
             shown = f"`{key}: {as_name(node, f'`{key}`')}`"

@@ -63,7 +63,18 @@ class SetNames(Protocol):
         """Return all tensors or all rank variables of the Einsum."""
 
     def attribute(self, value: SetValue, name: str) -> object:
-        """Return ``value.name``; ``TypeError`` where there is none."""
+        """Return an attribute of a set.
+
+        Parameters
+        ----------
+        value, name
+            The set, and the attribute: ``value.name``.
+
+        Raises
+        ------
+        TypeError
+            There is none; evaluation turns it into an error of the spec.
+        """
 
 
 def evaluate_set(node: ScalarNode, names: SetNames) -> SetValue:
@@ -72,6 +83,13 @@ def evaluate_set(node: ScalarNode, names: SetNames) -> SetValue:
     Names of sets, tensors, rank variables and renames are combined by ``& | ^ - ~``, parentheses
     and conditionals; ``Inputs()`` means ``Inputs``; ``len(...)`` counts; ``.tensors`` and
     ``.rank_variables`` lead from one kind to the other.
+
+    Parameters
+    ----------
+    node
+        The expression.
+    names
+        Those of one Einsum.
 
     Raises
     ------
@@ -85,7 +103,19 @@ def evaluate_set(node: ScalarNode, names: SetNames) -> SetValue:
 
 
 def evaluate_number(node: ScalarNode, names: SetNames) -> object:
-    """Return the number that an expression over sets stands for, such as ``1 if len(All) == 3 else 0``.
+    """Return what an expression over sets stands for, such as ``1 if len(All) == 3 else 0``.
+
+    Parameters
+    ----------
+    node
+        The expression.
+    names
+        Those of one Einsum.
+
+    Returns
+    -------
+    object
+        Not checked: a number as a rule, but also a truth value or a set.
 
     Raises
     ------

@@ -35,7 +35,15 @@ class RankSize:
 
 @dataclass(frozen=True)
 class Condition:
-    """One text of an iteration space shape, and the rank variables it speaks of."""
+    """One text of an iteration space shape.
+
+    Parameters
+    ----------
+    text, span
+        What is written, and where.
+    variables
+        The workload's rank variables that it speaks of, the key it stands under included.
+    """
 
     text: str
     span: Span
@@ -44,9 +52,16 @@ class Condition:
 
 @dataclass(frozen=True)
 class Shape:
-    """The ranges of an Einsum's rank variables, and whether all of their combinations are computed.
+    """What an Einsum computes.
 
-    `constraints` are the conditions that are affine.
+    Parameters
+    ----------
+    ranges
+        Values of each rank variable, in the order of the Einsum's.
+    is_box
+        Whether all their combinations are computed.
+    constraints
+        The conditions that are affine; those that ISL alone understands are not among them.
     """
 
     ranges: tuple[range, ...]
@@ -59,12 +74,24 @@ def read_rank_sizes(
 ) -> tuple[dict[str, RankSize], Attributes]:
     """Return the sizes of ranks, those of the workload included, and what an inner section inherits.
 
-    A size may be an expression over other sizes and `variables`.
+    Parameters
+    ----------
+    node
+        A section ``rank_sizes``, None where there is none.
+    outer
+        What it inherits: `NO_SIZES`, or what this returned for the workload.
+    variables
+        Names that sizes may use; a size may be an expression over other sizes, too.
+
+    Returns
+    -------
+    tuple
+        Sizes by rank, from 1 to `MAX_BOUND`; and the same as attributes, to be inherited.
 
     Raises
     ------
     SpecError
-        For a size that is no positive whole number.
+        For a size that is no positive whole number, and a rank in lower case.
     """
     section = None if node is None else as_mapping(node, "`rank_sizes`")
     attributes = read_attributes(section, outer, variables, _AS_MANY_AS_WRITTEN)
@@ -90,10 +117,11 @@ def read_conditions(
     Parameters
     ----------
     section
-        What has it, a workload or an Einsum; None for an Einsum that is a text. ``shape``, its older
-        name, is noted.
+        What has it, a workload or an Einsum; None for an Einsum that is a text.
     known
         All rank variables of the workload.
+    note
+        Takes a note on ``shape``, the older name of the key.
 
     Raises
     ------
@@ -129,11 +157,21 @@ def find_shape(
 
     Every access to a rank with a size limits its index to the rank; what lies beyond is skipped.
 
+    Parameters
+    ----------
+    einsum
+        The Einsum.
+    sizes
+        Of its ranks; others may be missing, or there without need.
+    conditions
+        All that hold for the Einsum.
+
     Raises
     ------
     SpecError
-        For a rank variable without bounds, bounds that no value satisfies, and a condition that
-        makes the iteration space another shape than a box where ISL is not there to handle it.
+        For a rank variable without bounds or with more than `MAX_BOUND` values, bounds that no value
+        satisfies, an index outside of its rank, and a condition that makes the iteration space another
+        shape than a box where ISL is not there to handle it.
     """
     indices = [index for access in einsum.accesses for index in access.indices]
     limits = [limit for index in indices for limit in _limits(index, sizes)]

@@ -14,7 +14,19 @@ INFINITE_WORDS = ("inf", "+inf", "infinity")
 
 
 def read_cost(node: Node, what: str) -> Cost:
-    """Return a cost exactly as written, or None for infinity.
+    """Return a cost exactly as written.
+
+    Parameters
+    ----------
+    node
+        A number, or one of `INFINITE_WORDS`; no expression.
+    what
+        Names it in messages.
+
+    Returns
+    -------
+    Cost
+        None for infinity.
 
     Raises
     ------
@@ -41,7 +53,20 @@ def read_cost(node: Node, what: str) -> Cost:
 
 
 def read_figure(node: Node, what: str) -> Fraction:
-    """Return a positive finite number exactly as written; SpecError otherwise."""
+    """Return a positive finite number exactly as written.
+
+    Parameters
+    ----------
+    node
+        A number; no expression.
+    what
+        Names it in messages.
+
+    Raises
+    ------
+    SpecError
+        It is anything else, or not from 1e-15 to 1e15.
+    """
     figure = read_cost(node, what)
     if figure is None or figure == 0:
         raise SpecError(f"{what} must be positive and finite", node.span)
@@ -51,7 +76,27 @@ def read_figure(node: Node, what: str) -> Fraction:
 def read_transition(
     node: Node, edge: str, sources: Iterable[str], targets: Iterable[str]
 ) -> dict[tuple[str, str], Cost]:
-    """Return the costs of pairs of methods: ``{METHOD OF THE SOURCE: {METHOD OF THE TARGET: COST}}``."""
+    """Return the costs of pairs of methods: ``{METHOD OF THE SOURCE: {METHOD OF THE TARGET: COST}}``.
+
+    Parameters
+    ----------
+    node
+        The matrix, whose entries may be missing.
+    edge
+        Names the edge in messages.
+    sources, targets
+        Methods of the edge's two layers.
+
+    Returns
+    -------
+    dict of (str, str) to Cost
+        Those that are given, by method of the source and method of the target.
+
+    Raises
+    ------
+    SpecError
+        A method that a layer does not offer, or a cost that is wrong.
+    """
     sources, targets = tuple(sources), tuple(targets)
     matrix = as_mapping(node, f"`transition` of {edge}")
     _check_methods(matrix, sources, f"the source of {edge}")

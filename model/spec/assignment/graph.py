@@ -23,7 +23,17 @@ class NamedLayer:
 
 @dataclass(frozen=True)
 class NamedEdge:
-    """An edge between layers (positions); `node` is None where ``edges: chain`` implies it."""
+    """An edge between layers.
+
+    Parameters
+    ----------
+    source, target
+        Positions of the layers.
+    node
+        Its mapping; None where ``edges: chain`` implies it.
+    span
+        Its place.
+    """
 
     source: int
     target: int
@@ -32,7 +42,20 @@ class NamedEdge:
 
 
 def read_layers(section: MappingNode, keys: Sequence[str]) -> tuple[NamedLayer, ...]:
-    """Read the list under ``layers``; each is a mapping of `keys` with a name of its own."""
+    """Read the list under ``layers``.
+
+    Parameters
+    ----------
+    section
+        The section ``network``.
+    keys
+        Those that a layer may have, ``name`` among them; what stands under others is not looked at.
+
+    Raises
+    ------
+    SpecError
+        There is no layer, a key is unknown, or a name is missing or given twice.
+    """
     layers = as_sequence(section.require("layers", "`network`"), "`layers`")
     if not layers.items:
         raise SpecError("`layers` must not be empty", layers.span)
@@ -54,7 +77,22 @@ def read_layers(section: MappingNode, keys: Sequence[str]) -> tuple[NamedLayer, 
 def read_edges(
     section: MappingNode, layers: Sequence[NamedLayer], keys: Sequence[str]
 ) -> tuple[NamedEdge, ...]:
-    """Read ``edges``: a list of mappings of `keys`, or ``chain``; without the key there are none."""
+    """Read ``edges``: a list of mappings, or ``chain``.
+
+    Parameters
+    ----------
+    section
+        The section ``network``; without the key there are no edges.
+    layers
+        All layers, in their order.
+    keys
+        Those that an edge may have, ``from`` and ``to`` among them.
+
+    Raises
+    ------
+    SpecError
+        An unknown layer or key, an edge of a layer to itself, two edges between the same layers, or a circle.
+    """
     node = section.get("edges")
     if node is None:
         return ()

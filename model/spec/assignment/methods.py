@@ -22,11 +22,11 @@ class MethodFile:
     Parameters
     ----------
     layouts
-        Names of layouts.
+        Names of layouts, one at least.
     dataflows
         Per name the list of constraints; empty for those of the architecture alone.
     methods, places
-        By name.
+        By name, one at least, and where each is written.
     """
 
     layouts: tuple[str, ...]

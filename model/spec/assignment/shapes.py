@@ -61,7 +61,23 @@ FRACTIONAL, WHOLE = "fractional", "whole"
 
 
 def read_shapes(section: MappingNode) -> tuple[ShapedNetwork, Hardware]:
-    """Read a network with a ``cost_model``."""
+    """Read a network with a ``cost_model``.
+
+    Parameters
+    ----------
+    section
+        The section ``network``.
+
+    Returns
+    -------
+    tuple
+        The layers by their shapes, and the hardware that prices them, in ms.
+
+    Raises
+    ------
+    SpecError
+        Anything in it is wrong.
+    """
     check_keys(section, NETWORK_KEYS, "`network`", ("layers",))
     unit = section.get("unit")
     if unit is not None and as_name(unit, "`unit`") != UNIT:
@@ -75,7 +91,21 @@ def read_shapes(section: MappingNode) -> tuple[ShapedNetwork, Hardware]:
 def shaped_network(
     section: MappingNode, named: Sequence[NamedLayer], layers: tuple[ShapedLayer, ...]
 ) -> ShapedNetwork:
-    """Read the edges between layers with shapes, and return the network with notes on them."""
+    """Read the edges between layers with shapes, and return the network with notes on them.
+
+    Parameters
+    ----------
+    section
+        The section ``network``.
+    named, layers
+        The layers as written and as read, in the same order.
+
+    Raises
+    ------
+    SpecError
+        As for `model.spec.assignment.graph.read_edges`, or an edge carries more channels than its target
+        takes in.
+    """
     joined = read_edges(section, named, EDGE_KEYS)
     edges = tuple(_read_edge(edge, layers) for edge in joined)
     notes = tuple(channel_notes(joined, edges, layers))
@@ -111,7 +141,14 @@ def _read_layer(layer: NamedLayer) -> ShapedLayer:
 
 
 def read_shape(layer: NamedLayer) -> Convolution | Tensor:
-    """Read a layer's ``conv`` or ``tensor``."""
+    """Read a layer's ``conv`` or ``tensor``.
+
+    Raises
+    ------
+    SpecError
+        It has none of them or both, a key is unknown or missing, or an extent is not from 1 to
+        `LARGEST_EXTENT`.
+    """
     what, node = f"layer `{layer.name}`", layer.node
     conv, tensor = (node.get(key) for key in ("conv", "tensor"))
     if (conv is None) == (tensor is None):

@@ -17,7 +17,18 @@ EDGE_KEYS = ("from", "to", "transition")
 
 
 def read_tables(section: MappingNode) -> Network:
-    """Read a network whose costs are all given."""
+    """Read a network whose costs are all given.
+
+    Parameters
+    ----------
+    section
+        The section ``network``.
+
+    Raises
+    ------
+    SpecError
+        An unknown or missing key, names that are unknown or given twice, or a cost that is wrong.
+    """
     check_keys(section, NETWORK_KEYS, "`network`", ("layers",))
     named = read_layers(section, LAYER_KEYS)
     layers = [_layer(layer) for layer in named]

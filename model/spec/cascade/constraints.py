@@ -44,9 +44,9 @@ class Resolver:
         What names mean.
     absent
         Dimensions that the constraints name and the Einsum does not have, in the order in which
-        they come up: they count as dimensions of bound 1.
+        they come up: they count as dimensions of bound 1. `resolved` adds to it.
     all_inputs
-        Places of the name ``Inputs`` where it means weights as well.
+        Places of the name ``Inputs`` where it means weights as well. `resolved` adds to it.
     """
 
     naming: Naming
@@ -56,11 +56,16 @@ class Resolver:
     def resolved(self, node: Node) -> Node:
         """Return a section with all names of tensors and dimensions in it replaced.
 
+        Parameters
+        ----------
+        node
+            A section of constraints, or the architecture.
+
         Raises
         ------
         SpecError
-            For a tensor that no Einsum of the workload knows, and for a factor other than 1 and -1 of
-            a name that means several rank variables.
+            For a tensor that no Einsum of the workload knows, a rank variable in another case where a factor
+            is asked of it, and a factor other than 1 and -1 of a name that means several rank variables.
         """
         if isinstance(node, SequenceNode):
             return replace(node, items=tuple(self.resolved(item) for item in node.items))
@@ -91,7 +96,13 @@ class Resolver:
         return f"{place.span}: {listing(unknown)}: no rank variable has this name{case}; its bound is 1"
 
     def explained(self, error: SpecError) -> SpecError:
-        """Return an error on what was resolved with a hint on what ``Inputs`` means at its places."""
+        """Return an error on what was resolved with a hint on what ``Inputs`` means at its places.
+
+        Parameters
+        ----------
+        error
+            Returned as it is where it has a hint, or has nothing to do with ``Inputs``.
+        """
         places = {error.span, *(place for place, _ in error.related)}
         if error.hint is not None or places.isdisjoint(self.all_inputs):
             return error

@@ -15,6 +15,13 @@ from model.workload import Einsum, Workload
 def read_transfer(mapspace: Mapspace, einsum: Einsum) -> Transfer | None:
     """Return what a copy operation moves, None where its tensors are stored at one level.
 
+    Parameters
+    ----------
+    mapspace
+        Of the copy; its levels count in the values that it moves.
+    einsum
+        The copy, with one input.
+
     Raises
     ------
     SpecError
@@ -38,7 +45,15 @@ def read_transfer(mapspace: Mapspace, einsum: Einsum) -> Transfer | None:
 
 
 def stray_notes(workload: Workload, layers: Sequence[Layer]) -> Iterator[str]:
-    """Yield notes on tensors that a copy moves to or from another level than an Einsum has them at."""
+    """Yield notes on tensors that a copy moves to or from another level than an Einsum has them at.
+
+    Parameters
+    ----------
+    workload
+        Its Einsums.
+    layers
+        One per Einsum, in the same order.
+    """
     if all(layer.transfer is None for layer in layers):
         return
     stored: dict[str, dict[str, str]] = {}

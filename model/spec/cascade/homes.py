@@ -16,6 +16,15 @@ def stored_as_a_whole(mapspace: Mapspace) -> Mapspace:
     A tensor that the outer levels bypass is kept at the level that stores it, and no level outside
     that one has temporal loops over the tensor's dimensions: nothing could take its place meanwhile.
     Spatial loops outside are free; each instance holds its part then.
+
+    Parameters
+    ----------
+    mapspace
+        Of one Einsum; it has more factor rules afterwards, with ``stored`` set, and ``KeepRules.whole``.
+
+    Notes
+    -----
+    docs/network.md.
     """
     homes = {name: level for name, level in backing_levels(mapspace).items() if level > 0}
     levels = range(len(mapspace.keep))

@@ -47,10 +47,16 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
     files, options
         As `model.spec.timeloop.load_timeloop` takes them.
 
+    Returns
+    -------
+    Network
+        One layer per Einsum, in their order; notes that several of them give stand there once.
+
     Raises
     ------
     SpecError
-        For an architecture that cannot be used, and for names that no Einsum knows.
+        For an architecture that cannot be used, for names that no Einsum knows, and for more Einsums than
+        `MOST_EINSUMS`.
     """
     notes: list[str] = []
     if len(workload.einsums) > MOST_EINSUMS:

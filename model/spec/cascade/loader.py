@@ -57,7 +57,7 @@ def load_network(
     variables: Mapping[str, object] | None = None,
     options: LoadOptions | None = None,
 ) -> Network:
-    """Return the network that `read_network` reads."""
+    """Return the network that `read_network` reads, whose parameters and errors it has."""
     return read_network(paths, variables, options).network
 
 
@@ -253,7 +253,15 @@ def _check_keys(top: MappingNode) -> None:
 
 
 def without_mapping(top: MappingNode, notes: list[str]) -> MappingNode:
-    """Return a spec without its `mapping`, and note that."""
+    """Return a spec without its `mapping`.
+
+    Parameters
+    ----------
+    top
+        The spec; returned as it is if it has none.
+    notes
+        Gets a note that it is left out.
+    """
     if "mapping" not in top:
         return top
     notes.append(f"{top.key('mapping').span}: {MAPPING_NOTE}")

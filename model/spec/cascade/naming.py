@@ -32,7 +32,14 @@ def problem_of(einsum: Einsum, further_dims: Iterable[str] = ()) -> Problem:
     """Return an Einsum as a canonical problem over the box of its rank variables.
 
     Rank variables become dimensions and tensor accesses dataspaces; the outputs are read-write. An
-    index that does not change has no rank. `further_dims` are dimensions of bound 1 behind them.
+    index that does not change has no rank, and offsets do not matter.
+
+    Parameters
+    ----------
+    einsum
+        The Einsum.
+    further_dims
+        Names of dimensions of bound 1, behind those of the Einsum.
     """
     spaces = tuple(
         Dataspace(
@@ -52,7 +59,7 @@ def problem_of(einsum: Einsum, further_dims: Iterable[str] = ()) -> Problem:
 
 
 def place_of(einsum: Einsum) -> Span:
-    """Return where an Einsum is written."""
+    """Return where an Einsum is written; without a source a place in a file of the Einsum's name."""
     source = einsum.source
     if source is None:
         return Span(einsum.name, 1, 1, 1, 2)
@@ -61,17 +68,35 @@ def place_of(einsum: Einsum) -> Span:
 
 @dataclass(frozen=True)
 class Naming:
-    """Names of one Einsum, beside those that only other Einsums of the workload have."""
+    """Names of one Einsum, beside those that only other Einsums of the workload have.
+
+    Parameters
+    ----------
+    einsum
+        One of the Einsums of `workload`.
+    workload
+        Knows which names there are at all.
+    """
 
     einsum: Einsum
     workload: Workload
 
     def tensors(self, name: str) -> tuple[str, ...] | None:
-        """Return the dataspaces that `name` means here, None if no Einsum knows it.
+        """Return the dataspaces that a name means here.
 
         A rename of the Einsum goes before a tensor, and this before the set of that name (``All``).
         ``Weights``, ``Inputs`` and ``Outputs`` mean the renames ``weight``, ``input`` and
         ``output`` where there are any.
+
+        Parameters
+        ----------
+        name
+            As an architecture uses it.
+
+        Returns
+        -------
+        tuple of str or None
+            Empty for a name that only other Einsums have, None for one that no Einsum knows.
         """
         for spelling in (name, CONVENTIONAL.get(name, name)):
             if spelling in self._tensor_renames:

@@ -30,7 +30,7 @@ class Values:
     path
         The model.
     shapes, bits
-        By name, where they are known in full.
+        Shape, and bits of an element, by name, where they are known in full.
     open_sizes
         Names of sizes that the model leaves open and nobody has given.
     """
@@ -43,7 +43,21 @@ class Values:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a graph, under a name that no other one has."""
+    """A node of a graph.
+
+    Parameters
+    ----------
+    name
+        One that no other node has.
+    inputs
+        Names of values; empty for an operand that is left out.
+    output
+        Name of its first output.
+    attributes
+        As ONNX gives them: integers, lists, texts as bytes.
+    values
+        What is known of all values of the graph.
+    """
 
     name: str
     inputs: tuple[str, ...]
@@ -56,7 +70,18 @@ class Node:
         return SpecError(f"{display_name(self.values.path)}: node `{self.name}` {message}", hint=hint)
 
     def operand(self, place: int) -> Shape:
-        """Return the shape of an input."""
+        """Return the shape of an input.
+
+        Parameters
+        ----------
+        place
+            From 0.
+
+        Raises
+        ------
+        SpecError
+            There is no such input, its shape is not known, or it has no elements.
+        """
         if place >= len(self.inputs) or not self.inputs[place]:
             raise self.error(f"has no input {place + 1}")
         name = self.inputs[place]
@@ -70,21 +95,59 @@ class Node:
         return shape
 
     def bits(self, name: str) -> int:
-        """Return the bits of each of a value's elements; an output is of the type of the inputs."""
+        """Return the bits of each of a value's elements; an output is of the type of the inputs.
+
+        Raises
+        ------
+        SpecError
+            Neither the type of the value nor that of the first input is known.
+        """
         bits = self.values.bits.get(name, self.values.bits.get(self.inputs[0]))
         if bits is None:
             raise self.error(f"uses `{name}`, whose type is not known", "give the bits: `--set BITS=8`")
         return bits
 
     def integer(self, attribute: str, default: int, least: int) -> int:
-        """Return an attribute that is one integer."""
+        """Return an attribute that is one integer.
+
+        Parameters
+        ----------
+        attribute
+            Its name.
+        default
+            What a missing one counts as.
+        least
+            The least value allowed.
+
+        Raises
+        ------
+        SpecError
+            It is anything else.
+        """
         value = self.attributes.get(attribute, default)
         if not isinstance(value, int) or value < least:
             raise self.error(f"has {attribute} = {value}, which is no integer from {least} on")
         return value
 
     def integers(self, attribute: str, count: int, default: int, least: int) -> Sequence[int]:
-        """Return an attribute that is a list of integers."""
+        """Return an attribute that is a list of integers.
+
+        Parameters
+        ----------
+        attribute
+            Its name.
+        count
+            How many there have to be.
+        default
+            What each counts as where the attribute is missing or empty.
+        least
+            The least value allowed of each.
+
+        Raises
+        ------
+        SpecError
+            It is anything else.
+        """
         values = self.attributes.get(attribute) or [default] * count
         if not isinstance(values, list) or not all(isinstance(own, int) and own >= least for own in values):
             raise self.error(f"has {attribute} = {values}, which are no integers from {least} on")
@@ -93,7 +156,18 @@ class Node:
         return values
 
     def check_result(self, shape: Shape) -> None:
-        """Refuse a model that says of the output what does not follow from the inputs."""
+        """Check that a model says of the output what follows from the inputs.
+
+        Parameters
+        ----------
+        shape
+            What follows; right where the model says nothing.
+
+        Raises
+        ------
+        SpecError
+            The model says something else.
+        """
         known = self.values.shapes.get(self.output, shape)
         if known != shape:
             raise self.error(f"makes a value of shape {shape}, but `{self.output}` has {known}")
@@ -148,7 +222,18 @@ class _Window:
 
 
 def convolution(node: Node) -> Einsum:
-    """Read ``Conv``, in one to three dimensions; a depthwise one has a channel per group."""
+    """Read ``Conv``, in one to three dimensions; a depthwise one has a channel per group.
+
+    Returns
+    -------
+    Einsum
+        See `model.spec.cascade.onnx_model.load_onnx` for the rank variables. It is no box if it is padded.
+
+    Raises
+    ------
+    SpecError
+        Shapes or attributes that do not fit each other, or are not known.
+    """
     image, weights = node.operand(0), node.operand(1)
     count = len(weights) - 2
     if not 1 <= count <= len(WINDOW) or len(image) != len(weights):
@@ -220,7 +305,13 @@ def _windows(node: Node, sizes: Shape, taps: Shape) -> Iterator[_Window]:
 
 
 def general_product(node: Node) -> Einsum:
-    """Read ``Gemm``: two matrices, each of which may be transposed."""
+    """Read ``Gemm``: two matrices, each of which may be transposed. What is added to the product is left out.
+
+    Raises
+    ------
+    SpecError
+        Shapes that do not fit each other, or are not known.
+    """
     left, right = node.operand(0), node.operand(1)
     if len(left) != 2 or len(right) != 2:
         raise node.error(f"multiplies what are no two matrices: {left} and {right}")
@@ -232,7 +323,13 @@ def general_product(node: Node) -> Einsum:
 
 
 def matrix_product(node: Node) -> Einsum:
-    """Read ``MatMul``: matrices or vectors, for each combination of the batch dimensions before them."""
+    """Read ``MatMul``: matrices or vectors, for each combination of the batch dimensions before them.
+
+    Raises
+    ------
+    SpecError
+        Shapes that do not fit each other, or are not known.
+    """
     left, right = node.operand(0), node.operand(1)
     if not left or not right:
         raise node.error("multiplies a single number")

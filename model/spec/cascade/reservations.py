@@ -12,17 +12,30 @@ from model.workload import Einsum, TensorAccess, Workload
 
 
 class Stored(NamedTuple):
-    """The bits that a tensor takes, and those of one of its values."""
+    """What a tensor takes where it is stored.
+
+    Parameters
+    ----------
+    bits
+        In all, with its ``backing_storage_size_scale``.
+    bits_per_value
+        Those of one of its values.
+    """
 
     bits: int
     bits_per_value: int
 
 
 def persistent_bits(workload: Workload) -> dict[str, Stored]:
-    """Return the bits that each persistent tensor takes for the whole workload.
+    """Return what each persistent tensor takes for the whole workload.
 
     A tensor counts once per instance of the Einsum that accesses most of it, times its
     ``backing_storage_size_scale``.
+
+    Returns
+    -------
+    dict of str to Stored
+        By tensor.
     """
     taken: dict[str, Stored] = {}
     accesses = ((own, access) for own in workload.einsums for access in own.accesses)
@@ -34,7 +47,20 @@ def persistent_bits(workload: Workload) -> dict[str, Stored]:
 
 
 def stored_bits(einsum: Einsum, access: TensorAccess) -> int:
-    """Return the bits that what an Einsum accesses of a tensor takes in its backing storage."""
+    """Return the bits that what an Einsum accesses of a tensor takes in its backing storage.
+
+    Parameters
+    ----------
+    einsum
+        One instance of it counts.
+    access
+        One of its own; the bounding box of what it touches counts, times the tensor's scale.
+
+    Returns
+    -------
+    int
+        Rounded up.
+    """
     return math.ceil(_plain_bits(einsum, access) * access.backing_storage_size_scale)
 
 

@@ -13,7 +13,17 @@ from model.workload import Einsum
 
 @dataclass(frozen=True)
 class Waiting:
-    """A tensor that waits, with the level that stores it and what one instance of it takes in all."""
+    """A tensor that waits.
+
+    Parameters
+    ----------
+    tensor
+        Its name.
+    level
+        Position of the level that stores it, in ``Architecture.levels``.
+    stored
+        What it takes, in all instances of the level together, for one instance of the Einsum that writes it.
+    """
 
     tensor: str
     level: int
@@ -23,14 +33,21 @@ class Waiting:
 def waiting_tensors(
     einsums: Sequence[Einsum], homes: Sequence[Mapping[str, int]]
 ) -> tuple[tuple[Waiting, ...], ...]:
-    """Return what waits while each Einsum runs, in the order of `einsums`.
+    """Return what waits while each Einsum runs.
 
     Tensors that copies leave where they are count once. Persistent ones always take room, and are left out.
 
     Parameters
     ----------
+    einsums
+        In any order; they run in that of `running_order`.
     homes
-        Levels that store the tensors of each Einsum.
+        Per Einsum, positions of the levels that store its tensors.
+
+    Returns
+    -------
+    tuple of tuple of Waiting
+        Per Einsum, in the order of `einsums`.
     """
     roots = _roots(einsums, homes)
     lives = tuple(_lives(einsums, running_order(einsums)))
@@ -41,7 +58,18 @@ def waiting_tensors(
 
 
 def running_order(einsums: Sequence[Einsum]) -> tuple[int, ...]:
-    """Return the places of the Einsums as they run: as written, unless one needs what a later one writes."""
+    """Return the places of the Einsums as they run: as written, unless one needs what a later one writes.
+
+    Returns
+    -------
+    tuple of int
+        Positions in `einsums`.
+
+    Raises
+    ------
+    graphlib.CycleError
+        Einsums wait for each other.
+    """
     writers = _writers(einsums)
     sorter = TopologicalSorter(
         {

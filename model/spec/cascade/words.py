@@ -12,7 +12,15 @@ from model.architecture import AccessEnergy, Architecture, Packing, StorageLevel
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How values of one size lie in rows: ``values`` whole ones in a row, or one in ``rows`` of them."""
+    """How values of one size lie in rows.
+
+    Parameters
+    ----------
+    values
+        Whole ones in a row, at least 1.
+    rows
+        That one of them takes, at least 1; above 1 only where `values` is 1.
+    """
 
     values: int
     rows: int
@@ -24,7 +32,15 @@ class Fit:
 
 
 def fit(level: StorageLevel, bits: int) -> Fit:
-    """Return how values of `bits` lie in the rows of `level`, as it was written."""
+    """Return how values lie in the rows of a level.
+
+    Parameters
+    ----------
+    level
+        The level as it was written; a row is a block of its words.
+    bits
+        Of a value, at least 1.
+    """
     row_bits = _row_bits(level)
     return Fit(max(1, row_bits // bits), -(-bits // row_bits))
 
@@ -38,6 +54,11 @@ def word_rows(level: StorageLevel, bits: Mapping[str, int]) -> Fraction:
         The level as it was written.
     bits
         Bits per value of each dataspace.
+
+    Returns
+    -------
+    Fraction
+        Of a row; above 1 where all values are wider than one.
     """
     sizes = [fit(level, own).size_rows for own in bits.values()]
     shared = math.lcm(*(size.denominator for size in sizes))
@@ -54,8 +75,14 @@ def in_values(architecture: Architecture, bits: Mapping[str, int]) -> Architectu
 
     Parameters
     ----------
+    architecture
+        As it was written.
     bits
-        Bits per value of each dataspace.
+        Bits per value of each dataspace, one at least.
+
+    Notes
+    -----
+    docs/network.md.
     """
     nodes = tuple(
         _level_in_values(node, bits) if isinstance(node, StorageLevel) else node

@@ -31,7 +31,17 @@ from model.wording import listing
 
 @dataclass(frozen=True)
 class Assembly:
-    """The nodes with their constraints, outermost first, and the compute component."""
+    """The nodes with their constraints, and what else of the architecture a mapspace needs.
+
+    Parameters
+    ----------
+    slots
+        Storage levels and fanouts, outermost first.
+    compute
+        The compute component.
+    parallel
+        Levels that exclude each other, as positions in `storages`.
+    """
 
     slots: tuple[Slot, ...]
     compute: Leaf
@@ -39,17 +49,24 @@ class Assembly:
 
     @property
     def storages(self) -> tuple[StorageSlot, ...]:
-        """The storage levels."""
+        """The storage levels, outermost first."""
         return tuple(slot for slot in self.slots if isinstance(slot, StorageSlot))
 
     @property
     def fanouts(self) -> tuple[FanoutSlot, ...]:
-        """The fanouts."""
+        """The fanouts, outermost first."""
         return tuple(slot for slot in self.slots if isinstance(slot, FanoutSlot))
 
 
 def assemble(clauses: Sequence[Clause], context: Context) -> Assembly:
     """Put the nodes together with their constraints.
+
+    Parameters
+    ----------
+    clauses
+        All constraints; of a mapping, too, where it settles what is kept.
+    context
+        Gets notes on constraints without effect.
 
     Raises
     ------
@@ -212,6 +229,20 @@ def min_parallelism(
 
     They give it as a share of all units, on the innermost storage level or the compute component.
 
+    Parameters
+    ----------
+    clauses
+        Constraints, of which those of this kind count.
+    assembly
+        Its fanouts give the number of all units.
+    context
+        Variables that a share may use.
+
+    Returns
+    -------
+    tuple
+        A number of units, which need not be whole, and its place; 0 and None where nothing is asked for.
+
     Raises
     ------
     SpecError
@@ -246,7 +277,13 @@ def _share(value: Node, context: Context) -> Fraction:
 
 
 def note_overbooking(clauses: Sequence[Clause], context: Context) -> None:
-    """Note that ``max_overbooked_proportion`` changes nothing for dense data."""
+    """Note that ``max_overbooked_proportion`` changes nothing for dense data.
+
+    Raises
+    ------
+    SpecError
+        Such a constraint has an unknown key.
+    """
     for clause in clauses:
         if clause.kind == "overbooked":
             check_keys(clause.node, ("proportion", *ADDRESS_KEYS), "`max_overbooked_proportion`")

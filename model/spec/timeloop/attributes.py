@@ -61,14 +61,34 @@ def read_attributes(
     A plain scalar that reads as an expression over the node's own attributes, the visible ones (the
     inherited ones where none are given) and `variables` (in that order of precedence) is replaced by
     its value, whatever the order in which the attributes are written. Quoted text stays text, as does
-    plain text that is no expression over known names (``45nm``, ``LPDDR4``). What `nodes` holds is found
-    by ``buffer.attributes["width"]``, ``buffer.attributes.width``, ``buffer.spatial.meshX`` and
-    ``buffer.get_fanout()`` alone, as texts may well say the name of another node.
+    plain text that is no expression over known names (``45nm``, ``LPDDR4``).
+
+    Parameters
+    ----------
+    node
+        The section ``attributes``, None where there is none.
+    inherited
+        What holds where the node says nothing else.
+    variables
+        Top-level variables.
+    limits
+        ``attributes`` counts, with the inherited ones.
+    visible
+        What expressions may name besides; None for the inherited ones.
+    nodes
+        Found by ``buffer.attributes["width"]``, ``buffer.attributes.width``, ``buffer.spatial.meshX`` and
+        ``buffer.get_fanout()`` alone, as texts may well say the name of another node.
+
+    Returns
+    -------
+    dict of str to Attribute
+        The inherited ones first.
 
     Raises
     ------
     SpecError
-        Attributes that need each other's values, or are more than the limits allow.
+        Attributes that need each other's values, or are more than the limits allow; an expression that
+        is wrong.
     """
     attributes = dict(inherited)
     if node is None:
@@ -138,7 +158,20 @@ class _Resolver:
 
 
 def read_variables(node: MappingNode | None, limits: Limits = DEFAULT_LIMITS) -> dict[str, object]:
-    """Evaluate the top-level ``variables``; each may use the others."""
+    """Evaluate the top-level ``variables``; each may use the others.
+
+    Parameters
+    ----------
+    node
+        The section, None where there is none.
+    limits
+        ``attributes`` counts.
+
+    Raises
+    ------
+    SpecError
+        As for `read_attributes`.
+    """
     if node is None:
         return {}
     return values_of(read_attributes(node, NO_ATTRIBUTES, {}, limits))

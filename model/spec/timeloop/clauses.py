@@ -44,7 +44,17 @@ _NODE_KEYS = (
 
 @dataclass(frozen=True)
 class Clause:
-    """One constraint: what it is about, the leaf it holds for, and its mapping."""
+    """One constraint.
+
+    Parameters
+    ----------
+    kind
+        What it is about.
+    leaf
+        The node that it holds for.
+    node
+        Its mapping, the address (`ADDRESS_KEYS`) included. Its other keys are not checked here.
+    """
 
     kind: Kind
     leaf: Leaf
@@ -52,7 +62,14 @@ class Clause:
 
 
 def node_clauses(context: Context) -> list[Clause]:
-    """Return the constraints that stand on the nodes of the architecture."""
+    """Return the constraints that stand on the nodes of the architecture, outermost node first.
+
+    Raises
+    ------
+    SpecError
+        An unknown key, a constraint that can have no effect where it stands, or one that names another
+        target or type.
+    """
     clauses: list[Clause] = []
     for leaf in context.tree.leaves:
         constraints = given(leaf.node, "constraints")
@@ -80,7 +97,7 @@ def _clauses_at(leaf: Leaf, constraints: MappingNode) -> Iterator[Clause]:
 
 
 def no_upper_utilization(span: Span) -> SpecError:
-    """Say that nothing bounds from above how much of a level is used, but its size."""
+    """Return the error for what bounds from above how much of a level is used; only its size does."""
     hint = "a smaller `depth` bounds what a level holds, factors with `<=` bound its loops"
     return SpecError(f"`{UPPER_UTILIZATION}` is not modelled", span, hint=hint)
 
@@ -118,6 +135,20 @@ def _short_parallelism(leaf: Leaf, value: Node) -> Clause:
 
 def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
     """Return the constraints of a section with ``targets``, or of a plain list of them.
+
+    Parameters
+    ----------
+    node
+        The section.
+    what
+        Names it in messages.
+    context
+        The nodes that targets may name.
+
+    Returns
+    -------
+    list of Clause
+        In their order; those that ask nothing of a fanout that is written as a level are left out.
 
     Raises
     ------
@@ -248,5 +279,5 @@ def _check_place(kind: Kind, leaf: Leaf, span: Span) -> None:
 
 
 def of(clauses: Iterable[Clause], leaf: Leaf, kind: Kind) -> tuple[MappingNode, ...]:
-    """Return the mappings of the clauses of one kind at one leaf."""
+    """Return the mappings of the clauses of one kind at one leaf (the very object), in their order."""
     return tuple(c.node for c in clauses if c.kind == kind and c.leaf is leaf)

@@ -18,18 +18,34 @@ from model.spec.timeloop.tree import Leaf
 
 
 def check_flags(asked: LoopConstraints, own: LoopConstraints) -> None:
-    """Raise a SpecError for a flag that changes what is counted, but only stands in the mapping."""
+    """Check that a mapping sets no flag by itself that changes what is counted.
+
+    Parameters
+    ----------
+    asked, own
+        What the constraints and the mapping say of one node's loops.
+
+    Raises
+    ------
+    SpecError
+        A flag stands in the mapping only.
+    """
     for flag in ("no_reuse", "no_link_transfer", "rmw_first_update"):
         _check_flag(flag, getattr(asked, flag), getattr(own, flag), own.leaf)
 
 
 def check_coalescing(asked: Sequence[StorageSlot], settled: Sequence[StorageSlot]) -> None:
-    """Raise a SpecError for a ``no_coalesce`` that only stands in the mapping.
+    """Check that a mapping sets no ``no_coalesce`` by itself.
 
     Parameters
     ----------
     asked, settled
         The storage levels by the constraints alone, and by the constraints and the mapping.
+
+    Raises
+    ------
+    SpecError
+        It stands in the mapping only.
     """
     for before, after in zip(asked, settled, strict=True):
         flagged = after.keeping.no_coalesce
@@ -45,7 +61,22 @@ def _check_flag(flag: str, asked: Collection[str], flagged: dict[str, Span], lea
 
 
 def check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Context) -> None:
-    """Raise a SpecError for a spatial factor above 1 at a node that is not among the fanouts."""
+    """Check that a mapping asks for no children of nodes that have no fanout.
+
+    Parameters
+    ----------
+    targets
+        Of the mapping.
+    fanouts
+        Nodes that are fanouts of the architecture.
+    context
+        Of the spec.
+
+    Raises
+    ------
+    SpecError
+        A spatial factor above 1 at another node.
+    """
     spatial = [target for target in targets if target.kind == "spatial" and target.leaf not in fanouts]
     for leaf in dict.fromkeys(target.leaf for target in spatial):
         factors = read_loops(spatial, leaf, "spatial", context).factors
@@ -57,7 +88,24 @@ def check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Co
 def check_rules(
     asked: LoopConstraints, own: LoopConstraints, values: dict[str, int], span: Span, context: Context
 ) -> None:
-    """Raise a SpecError for a factor that the constraints exclude."""
+    """Check a mapping's factors at one node against the constraints.
+
+    Parameters
+    ----------
+    asked, own
+        What the constraints and the mapping say of the node's loops.
+    values
+        The factors by dimension, 1 where a dimension is missing.
+    span
+        Place of the mapping.
+    context
+        Its problem's dimensions are looked at.
+
+    Raises
+    ------
+    SpecError
+        The constraints exclude a factor.
+    """
     for dim in context.problem.dims:
         value = values.get(dim, 1)
         broken = next((rule for rule in asked.rules_of(dim) if not rule.rule().allows(value)), None)
@@ -69,7 +117,22 @@ def check_rules(
 
 
 def check_order(asked: LoopConstraints, own: LoopConstraints, order: list[str], span: Span) -> None:
-    """Raise a SpecError for an order of loops that the constraints exclude."""
+    """Check a mapping's order of loops at one node against the constraints.
+
+    Parameters
+    ----------
+    asked, own
+        What the constraints and the mapping say of the node's loops.
+    order
+        Dimensions of the loops above 1, innermost first.
+    span
+        Place of the mapping.
+
+    Raises
+    ------
+    SpecError
+        The constraints exclude the order.
+    """
     if asked.permutation is None:
         return
     inner = [dim for dim in asked.permutation.inner if dim in order]
@@ -86,10 +149,26 @@ def check_order(asked: LoopConstraints, own: LoopConstraints, order: list[str], 
 def check_axes(
     asked: LoopConstraints, rules: SpatialRules, loops: Iterable[SpatialLoop], span: Span, context: Context
 ) -> None:
-    """Raise a SpecError for a spatial loop on another axis than the constraints say.
+    """Check the axes of a mapping's spatial loops at one node against the constraints.
 
     The order of the loops along one axis is left alone: only link transfers depend on it, and they are
     counted for the order that the mapping gives.
+
+    Parameters
+    ----------
+    asked, rules
+        What the constraints say of the fanout, and what that comes to.
+    loops
+        The mapping's, of bounds above 1.
+    span
+        Place of the mapping.
+    context
+        Of the spec.
+
+    Raises
+    ------
+    SpecError
+        A loop lies along another axis than the constraints say.
     """
     for loop in loops:
         axis = axis_of(rules, loop.dim, context)
@@ -102,7 +181,22 @@ def check_axes(
 
 
 def check_parallelism(mapping: Mapping, least: Fraction, constraint: Span | None, span: Span) -> None:
-    """Raise a SpecError for fewer compute units in use than the constraints ask for."""
+    """Check that a mapping uses enough compute units.
+
+    Parameters
+    ----------
+    mapping
+        The mapping.
+    least, constraint
+        The least number of units, and where it is asked for; see `assembly.min_parallelism`.
+    span
+        Place of the mapping.
+
+    Raises
+    ------
+    SpecError
+        Fewer are in use.
+    """
     spatial = (entry.spatial for entry in mapping.nodes if isinstance(entry, FanoutMapping))
     used = math.prod(loop.bound for loops in spatial for loop in loops)
     if used >= least:

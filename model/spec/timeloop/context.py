@@ -74,7 +74,11 @@ class Context:
         return {name: leaf.as_value() for name, leaf in self.leaves.items()}
 
     def names_at(self, leaf: Leaf) -> Names:
-        """Names that expressions in the constraints of `leaf` may use."""
+        """Names that expressions in the constraints of a node may use.
+
+        Its attributes come before the variables, and these before the nodes. Attributes also go by
+        ``attributes.NAME``, and `INSTANCE` is the list of the instance's keys.
+        """
         own = values_of(leaf.attributes)
         dotted = {f"attributes.{name}": value for name, value in own.items()}
         instance = {INSTANCE: list(self.loaded.instance_keys)}

@@ -11,7 +11,17 @@ _LEAF_TAGS = (*COMPONENT_TAGS, "!Container")
 
 
 def with_entry(node: MappingNode, name: str, value: Node) -> MappingNode:
-    """Return a mapping with a value replaced, or added."""
+    """Return a mapping with a value replaced, or added at the end.
+
+    Parameters
+    ----------
+    node
+        The mapping.
+    name
+        The key's text.
+    value
+        What stands under it; a new key has its place.
+    """
     if name in node:
         entries = tuple((key, value if key.text == name else old) for key, old in node.entries)
     else:
@@ -20,13 +30,21 @@ def with_entry(node: MappingNode, name: str, value: Node) -> MappingNode:
 
 
 def without(node: MappingNode, names: Container[str]) -> MappingNode:
-    """Return a mapping without the entries of these names."""
+    """Return a mapping without the entries of some names, which need not be there."""
     entries = tuple((key, value) for key, value in node.entries if key.text not in names)
     return MappingNode(entries, node.span, node.tag)
 
 
 def with_leaves(node: Node, change: Callable[[MappingNode], MappingNode]) -> Node:
-    """Return a part of the architecture with its components and containers changed."""
+    """Return a part of the architecture with its components and containers changed.
+
+    Parameters
+    ----------
+    node
+        The section, a list of nodes, or one of them; what is no mapping stays as it is.
+    change
+        Takes and returns each component or container; ``!Nothing`` is left out.
+    """
     if isinstance(node, SequenceNode):
         items = tuple(with_leaves(item, change) for item in node.items)
         return SequenceNode(items, node.span, node.tag)

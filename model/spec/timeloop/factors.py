@@ -21,7 +21,18 @@ _FORMS = "write `P=4`, `P<=4` or `P>=4`, in a list, a mapping `{P: 4}` or a text
 class Factor:
     """One factor rule and where it was written.
 
-    ``default`` if there for all dimensions without one; ``free`` if it says that there is none.
+    Parameters
+    ----------
+    dim
+        A dimension of the problem.
+    relation, value
+        What its loop's bound at the node is compared with; the value is at least 1.
+    span
+        Its place.
+    default
+        Whether it is there for all dimensions without one.
+    free
+        Whether it says that there is no rule; relation and value mean nothing then.
     """
 
     dim: str
@@ -41,7 +52,13 @@ class Factor:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The problem's bounds with their places: what factors are checked against."""
+    """What factors are checked against.
+
+    Parameters
+    ----------
+    bound, spans
+        The problem's bounds by dimension, and their places.
+    """
 
     bound: dict[str, int]
     spans: dict[str, Span]
@@ -51,6 +68,15 @@ def read_factors(node: Node, bounds: Bounds, names: Names) -> tuple[Factor, ...]
     """Read factors in any of their forms; a value of 0 means the full bound, one of -1 any factor.
 
     A factor in parentheses is an expression that gives the factor's text: ``("P=" + str(WIDTH))``.
+
+    Parameters
+    ----------
+    node
+        A list, a mapping or a text.
+    bounds
+        Of the problem. That a factor divides its bound is not checked, see `check_attainable`.
+    names
+        What values may use as expressions.
 
     Raises
     ------
@@ -72,7 +98,18 @@ def _spelt_out(text: str, node: Node, names: Names) -> str:
 
 
 def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
-    """Yield the factors as texts, each with the node it stands in."""
+    """Yield the factors as texts, each with the node it stands in.
+
+    Parameters
+    ----------
+    node
+        A list, a mapping or a text; none are in an empty one.
+
+    Raises
+    ------
+    SpecError
+        While it is iterated, for an item that is no text.
+    """
     if isinstance(node, MappingNode):
         for key, value in node.entries:
             text = as_scalar(value, f"factor of `{key.text}`").text.strip()
@@ -93,7 +130,10 @@ def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
 def split_factor(text: str) -> tuple[str, str, str]:
     """Split ``P<=4`` or ``P4`` into name, operator and value; what is not there is empty.
 
-    Without an operator all digits at the end are the value, even where they belong to the name.
+    Parameters
+    ----------
+    text
+        Without an operator all digits at its end are the value, even where they belong to the name.
     """
     match = _OPERATOR.search(text)
     if match:
@@ -128,9 +168,21 @@ def _checked(text: str, node: Node, bounds: Bounds, names: Names) -> Factor:
 
 
 def check_attainable(factor: Factor, bounds: Bounds) -> None:
-    """Raise a ConflictError for a rule that no factor of its dimension's bound satisfies.
+    """Check that some factor of its dimension's bound satisfies a rule.
 
     Constraints that serve several layers may be right but for the bound of one.
+
+    Parameters
+    ----------
+    factor
+        The rule.
+    bounds
+        Of the problem.
+
+    Raises
+    ------
+    ConflictError
+        None does: it exceeds the bound, or does not divide it.
     """
     bound = bounds.bound[factor.dim]
     related = ((bounds.spans[factor.dim], f"{factor.dim} is {bound} here"),)

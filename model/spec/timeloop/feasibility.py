@@ -54,7 +54,7 @@ class _Kept:
 
 
 def check_feasible(slots: Sequence[Slot], context: Context) -> None:
-    """Raise a ConflictError for constraints that conflict plainly; it names places none of which is to spare.
+    """Check that constraints do not conflict plainly.
 
     Checked are rules on factors against the bounds, fixed factors against the mesh of their fanout,
     for each dimension whether factors that the nodes allow can have the bound as their product, and
@@ -64,6 +64,13 @@ def check_feasible(slots: Sequence[Slot], context: Context) -> None:
     ----------
     slots
         All nodes, outermost first.
+    context
+        The problem, and the places of its bounds.
+
+    Raises
+    ------
+    ConflictError
+        They do; it names places none of which is to spare.
     """
     for slot in slots:
         check_factors(slot.loops, context)

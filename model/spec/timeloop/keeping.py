@@ -19,10 +19,18 @@ _KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce")
 
 @dataclass
 class Keeping:
-    """What one level keeps and bypasses; the dictionaries map dataspaces to their places.
+    """What one level keeps and bypasses; it is filled while constraints are read.
 
-    ``settled`` names what a ``!Parallel`` has to settle, whatever else is asked for. ``coalesces_nothing``
-    says that ``no_coalesce`` is ``*``: all that the level has, whatever that is.
+    Parameters
+    ----------
+    leaf
+        A storage level, or ``!Nothing``.
+    keep, bypass, no_coalesce
+        Names of dataspaces with the places that say so.
+    coalesces_nothing
+        Whether ``no_coalesce`` is ``*``: all that the level has, whatever that is.
+    settled
+        What a ``!Parallel`` has to settle, whatever else is asked for.
     """
 
     leaf: Leaf
@@ -50,6 +58,13 @@ class Keeping:
     def require(self, verb: str, name: str, span: Span) -> None:
         """Add a dataspace that must be kept or bypassed.
 
+        Parameters
+        ----------
+        verb
+            ``keep`` or ``bypass``.
+        name, span
+            The dataspace, and where that is asked for; the first place stays.
+
         Raises
         ------
         SpecError
@@ -65,6 +80,15 @@ class Keeping:
 
 def read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Keeping:
     """Read the ``dataspace`` constraints of one leaf.
+
+    Parameters
+    ----------
+    clauses
+        All constraints.
+    leaf
+        A storage level, or ``!Nothing``.
+    context
+        Of the spec.
 
     Raises
     ------
@@ -110,8 +134,12 @@ def settle_parallel(
 
     Parameters
     ----------
+    parallel
+        The branches.
     keepings
         Of all storage levels and ``!Nothing`` branches; changed in place.
+    context
+        Of the spec.
 
     Returns
     -------
@@ -180,7 +208,15 @@ def _group(
 
 
 def settle_outermost(outermost: Keeping, context: Context) -> None:
-    """Make the outermost level keep what it does not bypass, as the backing store of all data."""
+    """Make the outermost level keep what it does not bypass, as the backing store of all data.
+
+    Parameters
+    ----------
+    outermost
+        Changed in place.
+    context
+        Gets a note on each dataspace that is bypassed.
+    """
     for name, span in outermost.bypass.items():
         context.note(
             f"{span}: `{outermost.leaf.name}` is the outermost level and bypasses `{name}`: "
@@ -192,7 +228,20 @@ def settle_outermost(outermost: Keeping, context: Context) -> None:
 
 
 def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
-    """Note a level that keeps nothing; raise a SpecError for a dataspace that no level keeps."""
+    """Check that some level may keep each dataspace, and note levels that keep nothing.
+
+    Parameters
+    ----------
+    keepings
+        Of all storage levels, outermost first.
+    context
+        With ``idle_levels`` nothing is noted.
+
+    Raises
+    ------
+    SpecError
+        No level keeps a dataspace.
+    """
     for keeping in () if context.idle_levels else keepings:
         if set(keeping.bypass) == set(context.dataspaces):
             context.note(f"{keeping.leaf.span}: `{keeping.leaf.name}` keeps nothing: all data passes by")
@@ -208,7 +257,15 @@ def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
 
 
 def note_outermost_passing(keepings: Sequence[Keeping], context: Context) -> None:
-    """Note the levels that count as bypassing, as nothing above them keeps what they only pass on."""
+    """Note the levels that count as bypassing, as nothing above them keeps what they only pass on.
+
+    Parameters
+    ----------
+    keepings
+        Of all storage levels, outermost first.
+    context
+        Gets the notes.
+    """
     for name in context.dataspaces:
         for keeping in _passing_on(name, keepings):
             context.note(

@@ -116,7 +116,7 @@ class LoadedSpec:
         return section_of(self.document, "mapping") is not None
 
     def noted(self, further: Iterable[str]) -> LoadedSpec:
-        """Return the spec with further notes."""
+        """Return the spec with further notes after its own, made safe for a terminal."""
         notes = (*self.notes, *map(printable, further))
         return replace(self, notes=notes, mapspace=replace(self.mapspace, notes=notes))
 
@@ -175,8 +175,22 @@ def load_node(
 ) -> LoadedSpec:
     """Read a joined spec; see `load_timeloop`.
 
-    `problem` goes in the place of the section of that name. It may lack dataspaces that the
-    architecture has levels for, so a level may keep nothing.
+    Parameters
+    ----------
+    top
+        The spec, to which the settings of `options` are still to be applied.
+    files
+        The files it was read from: where shapes are looked for.
+    options
+        How to read it.
+    problem
+        Goes in the place of the section of that name. It may lack dataspaces that the architecture has
+        levels for, so a level may keep nothing.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input, with its place; a ConflictError where constraints conflict plainly.
     """
     notes: list[str] = []
     top = with_settings(top, options.settings)

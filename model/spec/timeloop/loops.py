@@ -45,7 +45,17 @@ _KEYS: dict[Kind, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Maximize:
-    """``maximize_dims``: groups of dimensions, each to be given as much as fits."""
+    """The macro ``maximize_dims`` as it is written.
+
+    Parameters
+    ----------
+    groups
+        Dimensions that share what fits, each group after those before it; no dimension twice.
+    capacity
+        What the product of all factors may be at most; None for the children of the fanout.
+    span
+        Its place.
+    """
 
     groups: tuple[tuple[str, ...], ...]
     capacity: int | None
@@ -56,8 +66,22 @@ class Maximize:
 class LoopConstraints:
     """What is asked of the temporal or the spatial loops of one node.
 
-    The dictionaries map the names of dataspaces to the place where each was written; `sweeping` names
-    those that were written as ``*``.
+    Parameters
+    ----------
+    leaf, kind
+        The node, and which of its loops.
+    factors
+        Rules on factors, those that macros come down to included.
+    permutation
+        Their order, None where it is left open.
+    split
+        Number of dimensions along X, with its place; None where it is left open, or for temporal loops.
+    maximize
+        A macro that is still to be worked out, see `model.spec.timeloop.macros`.
+    no_reuse, no_link_transfer, rmw_first_update
+        Names of dataspaces with the places that say so.
+    sweeping
+        Which of `no_reuse` and `rmw_first_update` are written as ``*``.
     """
 
     leaf: Leaf
@@ -77,12 +101,21 @@ class LoopConstraints:
 
 
 def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Context) -> LoopConstraints:
-    """Read all constraints on the temporal or spatial loops of `leaf`, and join them.
+    """Read all constraints on the temporal or spatial loops of a node, and join them.
+
+    Parameters
+    ----------
+    clauses
+        All constraints, or targets of a mapping.
+    leaf, kind
+        The node, and which of its loops.
+    context
+        Of the spec.
 
     Raises
     ------
     SpecError
-        A malformed constraint.
+        A malformed constraint, two that contradict each other, or too many rules on a dimension.
     """
     nodes = of(clauses, leaf, kind)
     names = context.names_at(leaf)
@@ -108,7 +141,20 @@ def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Conte
 
 
 def check_factors(constraints: LoopConstraints, context: Context) -> None:
-    """Raise a ConflictError if no divisor of some bound satisfies a rule, or all rules on a dimension."""
+    """Check for each dimension that some divisor of its bound satisfies the rules at one node.
+
+    Parameters
+    ----------
+    constraints
+        Of the node.
+    context
+        The bounds, and their places.
+
+    Raises
+    ------
+    ConflictError
+        None satisfies a rule, or all rules on a dimension together.
+    """
     for factor in constraints.factors:
         check_attainable(factor, context.bounds)
     for dim, bound in context.problem.bound.items():

@@ -34,11 +34,23 @@ def maximize(all_loops: Iterable[LoopConstraints], context: Context) -> list[Loo
     ----------
     all_loops
         Constraints of all nodes, outermost first.
+    context
+        The bounds; gets the notes.
+
+    Returns
+    -------
+    list of LoopConstraints
+        In the same order.
 
     Raises
     ------
     SpecError
         A dimension is constrained already, or a temporal macro lacks its capacity.
+
+    Notes
+    -----
+    Timeloop rounds up where a bound does not divide: docs/model.md, "Where the reading of specs departs
+    from Timeloop".
     """
     loops = list(all_loops)
     order = [

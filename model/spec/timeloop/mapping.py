@@ -21,7 +21,7 @@ from model.wording import listing
 
 
 def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, context: Context) -> Mapping:
-    """Return the mapping that `targets` describe.
+    """Return the mapping that some targets describe.
 
     Where the mapping says nothing of a factor, an order or a split, what the constraints fix is taken.
     A factor that neither gives is 1; a level that says nothing about a dataspace keeps it unless the
@@ -35,12 +35,20 @@ def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, conte
         The nodes with the keep and bypass rules of the constraints and the mapping together.
     span
         Place of the mapping.
+    context
+        Of the spec.
+
+    Returns
+    -------
+    Mapping
+        With loops of bounds above 1 only. Whether tiles and spatial loops fit is not looked at.
 
     Raises
     ------
     SpecError
         Factors that do not multiply to the bounds, an inequality, an order or a split that is
-        left open, or a dataspace whose ``!Parallel`` branch is not said.
+        left open, a dataspace whose ``!Parallel`` branch is not said, or anything that the constraints
+        exclude.
     """
     for target in targets:
         if target.kind not in ("temporal", "spatial", "dataspace"):

@@ -39,19 +39,53 @@ _TRANSFER = "transfer_random"
 
 @dataclass(frozen=True)
 class PriceLists:
-    """Where prices come from, besides the components themselves."""
+    """Where prices come from, besides the components themselves.
+
+    Parameters
+    ----------
+    tables
+        The ERT and the ART.
+    classes
+        The spec's compound classes.
+    """
 
     tables: EnergyTables
     classes: CompoundClasses
 
 
 def read_price_lists(ert: Node | None, art: Node | None, components: Iterable[Node]) -> PriceLists:
-    """Read ``ERT``, ``ART`` and the compound classes of ``components``."""
+    """Read what prices come from.
+
+    Parameters
+    ----------
+    ert, art
+        The sections of these names, None where there are none.
+    components
+        Sections with compound classes.
+
+    Raises
+    ------
+    SpecError
+        A malformed section, or two tables or classes of one name.
+    """
     return PriceLists(load_tables(ert, art), load_compound_classes(components))
 
 
 def refuse_wires(tables: EnergyTables, context: Context) -> None:
-    """Raise a SpecError for an ERT that prices the wires of networks, as Timeloop has it from `_WIRES`."""
+    """Check that an ERT does not price the wires of networks, as its tables ``wire`` and ``Wire`` do.
+
+    Parameters
+    ----------
+    tables
+        The ERT.
+    context
+        Its nodes: a component may have such a name.
+
+    Raises
+    ------
+    SpecError
+        It gives them an energy above 0.
+    """
     for name in _WIRES:
         table = tables.energies.get(name)
         if table is None or name in context.leaves:
@@ -68,6 +102,12 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel 
 
     Parameters
     ----------
+    leaf
+        A storage or the compute component.
+    lists
+        Where prices come from.
+    context
+        Names that expressions may use; gets notes on the prices.
     level
         What the attributes of a storage come to: its rows are priced where they do not say them.
 
@@ -75,6 +115,8 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel 
     ------
     EnergyError
         It cannot be priced.
+    SpecError
+        What is written of its energies, areas or scales is wrong.
     """
     names = context.names_at(leaf)
     required = leaf.node.get("required_actions")
@@ -137,12 +179,14 @@ def build_architecture(
 
     Parameters
     ----------
+    name
+        For people.
     nodes
         Levels without energies, and fanouts, outermost first.
     compute
         The compute component.
     prices
-        Of all components, by name.
+        Of all components, by name. The unit follows from them, see `model.architecture.energy_units`.
     """
     figures = [(p.read, p.fill, p.update, p.leak, p.compute) for p in prices.values()]
     units = energy_units(value for figure in figures for value in figure)

@@ -143,7 +143,22 @@ def _check_key(key: ScalarNode, lacking: str) -> None:
 
 
 def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: Callable[[str], None]) -> None:
-    """Refuse the ``sparse_optimizations`` of a spec or of a component, or note that they are ignored."""
+    """Refuse the ``sparse_optimizations`` of a spec or of a component, or note that they are ignored.
+
+    Parameters
+    ----------
+    node
+        The spec, or the component's mapping.
+    ignore_sparse
+        Note them instead of refusing them.
+    note
+        Is called with the note.
+
+    Raises
+    ------
+    SpecError
+        There are some, and they are not to be ignored.
+    """
     if section_of(node, "sparse_optimizations") is None:
         return
     key = node.key("sparse_optimizations")

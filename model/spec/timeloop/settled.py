@@ -15,7 +15,7 @@ _COUNTED = ("temporal", "spatial", "dataspace")
 
 
 def settled_spec(loaded: LoadedSpec) -> MappingNode:
-    """Return a spec that takes a mapping of `loaded`, which prices as it does there.
+    """Return a spec that takes a mapping of a loaded one, which prices as it does there.
 
     It lacks the constraints on what a mapping says in full (factors, orders, splits, the least
     parallelism), any mapping of its own, and sections that only hold anchors. Flags and the dataspaces

@@ -24,10 +24,26 @@ def shape_directory() -> Path:
 def find_shape(
     name: str, span: Span, spec_files: Sequence[Path], limits: Limits, allow_include: Iterable[Path] = ()
 ) -> MappingNode:
-    """Return the shape called `name`.
+    """Return the shape of a name.
 
     Looked up as ``NAME.yaml`` among the shipped shapes, then in ``problem-shapes`` beside each
     spec file, then beside the file itself.
+
+    Parameters
+    ----------
+    name, span
+        The name, without a suffix, and its place.
+    spec_files
+        The files that the user named.
+    limits
+        Bounds on the text of the shape's file.
+    allow_include
+        Further directories that links may lead into.
+
+    Returns
+    -------
+    MappingNode
+        What stands under ``shape``.
 
     Raises
     ------

@@ -74,7 +74,7 @@ class _Reader:
 
 
 def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> StorageLevel:
-    """Return the storage level that the attributes of `leaf` describe, energies aside.
+    """Return the storage level that the attributes of a leaf describe, energies aside.
 
     ``block_size`` is ``width / (cluster_size * datawidth)``, where ``cluster_size`` is 1 if nobody says
     otherwise; the capacity is ``depth * block_size``, ``entries`` or ``sizeKB``, and unlimited for a DRAM
@@ -82,8 +82,12 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
 
     Parameters
     ----------
+    leaf
+        A storage.
     fanouts
         The nodes that are fanouts of the architecture.
+    context
+        Names that expressions may use; gets notes on attributes without effect.
 
     Raises
     ------

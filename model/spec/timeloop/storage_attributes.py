@@ -69,6 +69,13 @@ _SLIP = 0.88
 def check_names(leaf: Leaf, context: Context) -> None:
     """Check the attributes of a storage by name; those that nothing here knows go to the estimator.
 
+    Parameters
+    ----------
+    leaf
+        A storage.
+    context
+        Gets a note on what says how compressed data is stored.
+
     Raises
     ------
     SpecError
@@ -87,7 +94,13 @@ def check_names(leaf: Leaf, context: Context) -> None:
 
 
 def refuse_networks(leaf: Leaf) -> None:
-    """Raise a SpecError for an energy of networks, which a storage has, and the fanout of a container."""
+    """Check that no energy of networks is given, which a storage has, and the fanout of a container.
+
+    Raises
+    ------
+    SpecError
+        One is given that is not 0.
+    """
     for name in NETWORK_ENERGIES if leaf.role in ("container", "storage") else ():
         if name in leaf.attributes and leaf.attributes[name].value not in (None, 0):
             message = f"`{name}`: the energy of networks is not modelled"
@@ -107,7 +120,7 @@ def _note_sparse(leaf: Leaf, context: Context) -> None:
 
 
 def unknown_attributes(leaf: Leaf) -> dict[str, Span]:
-    """Return the places of the attributes that a storage writes, and that nobody reads, in order."""
+    """Return the places of the attributes that a storage writes itself, and that nobody reads, in order."""
     known = (*STORAGE_ATTRIBUTES, *ESTIMATED_ATTRIBUTES)
     unknown = {name: leaf.attributes[name].key for name in leaf.own if name not in known}
     return dict(sorted(unknown.items(), key=lambda item: (item[1].line, item[1].column)))

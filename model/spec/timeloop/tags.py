@@ -35,7 +35,7 @@ def check_tags(section: str, value: Node) -> None:
 
 
 def refused_tag(node: Node) -> SpecError:
-    """Say that a tag is unknown."""
+    """Return the error for an unknown tag."""
     tag = node.tag or ""
     hint = OTHER_TAGS.get(tag) or did_you_mean(tag, NODE_TAGS) or f"known are {', '.join(NODE_TAGS)}"
     return SpecError(f"unknown tag `{node.tag}`", node.span, hint=hint)

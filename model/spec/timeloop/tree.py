@@ -166,7 +166,7 @@ class _Walk:
 
 
 def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> Tree:
-    """Read and flatten the ``architecture`` section.
+    """Read and flatten the ``architecture`` section; expressions in it may use `variables`.
 
     Raises
     ------

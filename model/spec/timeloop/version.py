@@ -11,7 +11,13 @@ VERSION = Decimal("0.4")
 
 
 def check_version(node: MappingNode) -> None:
-    """Check the optional key ``version``: only 0.4 is read."""
+    """Check the optional key ``version`` of a section.
+
+    Raises
+    ------
+    SpecError
+        It is another one than 0.4.
+    """
     version = node.get("version")
     if version is None:
         return
