@@ -13,7 +13,7 @@ from solver.search.bounds.lattice_bounds import LatticeBounds, StageTables
 from solver.search.bounds.rows import CLOSED
 from solver.search.branching.family import Family, best_first
 from solver.search.branching.load_bounds import LoadBounds
-from solver.search.branching.node import Node, NodeState
+from solver.search.branching.node import Delivered, Node, NodeState
 from solver.search.branching.skeleton import Skeleton
 from solver.search.branching.walk import InnerTiles, Walk
 from solver.search.goal import SLACK, Goal
@@ -47,8 +47,10 @@ class Branching:
         self.expanded = 0
         # Nodes whose inside the bounds ruled out: nodes in the same state that spent more are ruled out too.
         self._refuted: dict[NodeState, list[Node]] = {}
-        # Leaves that only the cost model's doubles ruled out: equal loads may be rounded otherwise.
+        # Leaves that only the cost model's doubles ruled out: equal loads may be rounded otherwise. They rule
+        # out no other nodes than those to which the same words are delivered.
         self._ties = 0
+        self._refuted_alike: set[tuple[NodeState, Delivered]] = set()
 
     def skeletons(self) -> Iterator[Skeleton]:
         """All factor choices whose lower bound can still improve, most promising first.
@@ -99,6 +101,9 @@ class Branching:
         if not self._may_improve(node, self.sub.cycles(np.array(node.busiest))):
             return
         state = node.state(self.space.views)
+        alike = state, node.delivered
+        if alike in self._refuted_alike:
+            return
         if any(self._no_better(node, other) for other in self._refuted.get(state, ())):
             return
         self.expanded += 1
@@ -108,8 +113,12 @@ class Branching:
         for skeleton in self._inside(node):
             found = True
             yield skeleton
-        if not found and self._ties == ties and not self.exhausted_budget and not self.stop():
+        if found or self.exhausted_budget or self.stop():
+            return
+        if self._ties == ties:
             self._refuted.setdefault(state, []).append(node)
+        else:
+            self._refuted_alike.add(alike)
 
     def _no_better(self, node: Node, other: Node) -> bool:
         """Whether `other`, in the same state, spent no more on anything."""

@@ -60,6 +60,10 @@ NodeState = tuple[
 """Level, tile, ``in_place``, ``signature`` and ``leads`` of a node, and the moves of its windows outside."""
 
 
+Delivered = tuple[tuple[int, int, int], ...]
+"""(dataspace, level, words of one instance) of the boundaries outside of a tile."""
+
+
 @dataclass(frozen=True)
 class Node:
     """A partial mapping: everything outside of the tile of `level` is decided.
@@ -76,7 +80,7 @@ class Node:
     loads
         Load of each resource by the boundaries of `level` and outside, and by the compute, in cycles.
     delivered
-        (dataspace, level, words of one instance) of each of these boundaries, a lower bound like `spent`.
+        What each of these boundaries gets, a lower bound like `spent`.
     in_place, signature
         Per dataspace, the product of the loops directly outside of the tile that leave it in place; and the
         dataspaces that the innermost of these loops leaves in place (None: no loop yet).
@@ -98,7 +102,7 @@ class Node:
     value: float
     busiest: float
     loads: FloatArray
-    delivered: tuple[tuple[int, int, int], ...]
+    delivered: Delivered
     in_place: tuple[int, ...]
     signature: frozenset[int] | None
     path: tuple[tuple[int, ...], ...]
