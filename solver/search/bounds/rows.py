@@ -12,6 +12,13 @@ class Waiting(NamedTuple):
     Without a `lead` no loop has moved its tile so far, and the next one does. With one, only the loop
     over that dimension has, with `times` iterations in the slot of level `slot`, and one farther out may
     return to its tiles.
+
+    Parameters
+    ----------
+    place, level
+        Of the dataspace and its boundary.
+    lead
+        An active dimension, or None; `times` and `slot` mean nothing then.
     """
 
     place: int

@@ -42,7 +42,15 @@ class Rates:
 
 @dataclass(frozen=True)
 class Level:
-    """A level that keeps the same dataspaces in all subproblems, and the tiles that fit into it."""
+    """A level that keeps the same dataspaces in all subproblems, and the tiles that fit into it.
+
+    Parameters
+    ----------
+    place
+        0 is the outermost level, which is none of these.
+    tenants
+        Places of the dataspaces that take room.
+    """
 
     space: SearchSpace
     place: int
@@ -58,7 +66,13 @@ class Level:
         return place in members and self.space.reuses(place, self.place)
 
     def fewest(self, place: int) -> float:
-        """Fewest words that deliver a dataspace once to all instances, over the tiles."""
+        """Fewest words that deliver a dataspace once to all instances, over the tiles.
+
+        Raises
+        ------
+        ValueError
+            If no tile fits.
+        """
         return float(self._once(place).min())
 
     def words(self, place: int) -> FloatArray:
@@ -101,7 +115,13 @@ class Costs:
         self.least = np.maximum(fewest.min(axis=0), self._all_once)
 
     def hopeful(self, room: FloatArray) -> BoolArray:
-        """Which tiles cost less than `room` beyond the least in any subproblem, shape (tiles,)."""
+        """Which tiles cost less than `room` beyond the least in any subproblem, shape (tiles,).
+
+        Parameters
+        ----------
+        room
+            Shape (subproblems,).
+        """
         most = self.least + room
         open_ = most > self._all_once
         hopeful = np.zeros(self._loose.shape[2], dtype=np.bool_)
@@ -112,7 +132,13 @@ class Costs:
         return hopeful
 
     def beyond_least(self, tiles: IntArray) -> FloatArray:
-        """Costs of some tiles beyond the least, shape (classes, tiles, subproblems)."""
+        """Costs of some tiles beyond the least, shape (classes, tiles, subproblems).
+
+        Parameters
+        ----------
+        tiles
+            Places of tiles in ``level.tiles``.
+        """
         loose = self._loose[:, :, tiles].transpose(0, 2, 1)
         costs = loose[:, :, self._shared] + self._once[:, None]
         beyond: FloatArray = np.maximum(costs, self._all_once) - self.least
@@ -158,6 +184,14 @@ class TilePairs:
             Prices of what is delivered to both levels.
         grid
             Spatial choices of the subproblems.
+        room
+            What costs may be more before nothing improves, shape (subproblems,).
+
+        Returns
+        -------
+        FloatArray
+            A lower bound, not rounded, shape (subproblems,): `room` if no pair of tiles is left, 0 if there
+            are too many.
         """
         outside, inside = Costs(self.outer, outer), Costs(self.inner, inner)
         roomy = self._roomy(grid)
