@@ -207,14 +207,14 @@ class Completion:
         Parameters
         ----------
         goal
-            Its incumbent may change meanwhile; it is looked at before each one.
+            Its incumbent may change meanwhile: it is looked at before each one.
         stop
             Once it answers True nothing more comes.
 
         Yields
         ------
         Priced
-            By the plain cost model; by rising objective, but for what rounding bandwidths changes.
+            By the plain cost model, which has the last word on cycles: here they come from sums of doubles.
         """
         depth = len(self.skeleton.temporal)
         floors = [_Cost(0, np.zeros(len(self.space.resources)))] * (depth + 1)

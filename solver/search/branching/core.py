@@ -105,7 +105,7 @@ class Core:
         return self._checked.variables
 
     def skeletons(self, stop: Stop) -> Iterator[Skeleton | None]:
-        """All factor choices that the model leaves below the limit, cheapest first.
+        """All factor choices that the model leaves below the limit, as a rule the cheapest first.
 
         Ends when there are none left; yields None last when `stop` cut it short.
 
@@ -113,11 +113,6 @@ class Core:
         ----------
         stop
             Asked by CP-SAT while it solves.
-
-        Yields
-        ------
-        Skeleton | None
-            Their costs are lower bounds: an order of the goal they need not be in.
 
         Raises
         ------
