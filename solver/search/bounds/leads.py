@@ -136,10 +136,7 @@ class SlotPairs:
     def returns_to(self, place: int, led: Led) -> Returns:
         """Loops, here or farther out, that may return to the tiles of a lead inside of the slot.
 
-        Returns
-        -------
-        Returns
-            Arrays of shape (pairs,), upper bounds on how often.
+        How often is bounded from above, in arrays of shape (pairs,).
         """
         view, dim = self.space.views[place], led.dim
         c, component = component_of(view, dim)

@@ -142,8 +142,7 @@ class Lattice:
         return extents.reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
 
     def across(self, table: IntArray, dims: Sequence[int]) -> IntArray:
-        """The part of a table, shape (size,), over `dims`, other extents being 1; with an axis per
-        dimension."""
+        """The part of a table, shape (size,), over `dims`, others being 1; with an axis per dimension."""
         chosen = tuple(slice(None if d in dims else 1) for d in range(len(self.bounds)))
         return table.reshape(self.counts)[chosen]
 
