@@ -196,7 +196,13 @@ Constraint = (
 
 
 def constraints_of(mapspace: Mapspace) -> tuple[Constraint, ...]:
-    """Return all constraints of `mapspace`: the nodes' from the outermost inwards, then the array's."""
+    """Return all constraints of `mapspace`: the nodes' from the outermost inwards, then the array's.
+
+    Returns
+    -------
+    tuple[Constraint, ...]
+        Each once, those that are not `droppable` included; orders of temporal loops are none of them.
+    """
     return tuple(dict.fromkeys(_constraints(mapspace)))
 
 
@@ -253,7 +259,18 @@ def twins_of(constraint: Constraint, constraints: Iterable[Constraint]) -> list[
 
 
 def stored_at(mapspace: Mapspace, level: int, dataspace: str) -> Whole:
-    """Return that a storage level stores a dataspace as a whole."""
+    """Return that a storage level stores a dataspace as a whole.
+
+    Parameters
+    ----------
+    level
+        Its place among the storage levels, 0 the outermost.
+
+    Raises
+    ------
+    StopIteration
+        There is no such dataspace.
+    """
     space = next(space for space in mapspace.problem.dataspaces if space.name == dataspace)
     told = (dict(rules.sources).get(dataspace) for rules in mapspace.keep[:level])
     return Whole(

@@ -38,7 +38,18 @@ class Weights:
 
 
 def units(value: float) -> int:
-    """Binary logarithm in integer units."""
+    """Binary logarithm in integer units.
+
+    Returns
+    -------
+    int
+        Rounded, of `LOG_UNIT` to the binary logarithm.
+
+    Raises
+    ------
+    ValueError
+        The value is not above 0.
+    """
     return round(math.log2(value) * LOG_UNIT)
 
 
@@ -57,6 +68,11 @@ class LogModel:
         Shape ``(levels, dataspaces)``: what each level keeps.
     weights
         The objective.
+
+    Raises
+    ------
+    MapperError
+        If sums of logarithms are too large for CP-SAT to be relied on.
     """
 
     def __init__(self, rules: Rules, kept: Booleans, weights: Weights) -> None:

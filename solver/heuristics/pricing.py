@@ -136,7 +136,13 @@ class Pricing:
         self.notes.append(text)
 
     def check_budget(self) -> None:
-        """Raise `BudgetSpent` if nothing is left; for mappers that compute long between prices."""
+        """For mappers that compute long between prices: see whether they may go on.
+
+        Raises
+        ------
+        BudgetSpent
+            If nothing is left.
+        """
         if self.seconds_left <= 0 or self._next_chunk() <= 0:
             raise BudgetSpent
 
@@ -153,7 +159,15 @@ class Pricing:
         return self.price_batch(self._encode(mappings))
 
     def price_batch(self, batch: MappingBatch) -> BatchPrices:
-        """Price mappings that are arrays already, as `price` does; ``columns`` are not looked at."""
+        """Price mappings that are arrays already, as `price` does; ``columns`` are not looked at.
+
+        Raises
+        ------
+        BudgetSpent
+            Once the budget is spent; what was priced up to then counts.
+        ValueError
+            If factors or orders are none of this problem.
+        """
         self._check(batch)
         allowed = np.zeros(len(batch), dtype=np.bool_)
         values = np.full((len(batch), len(self.objectives)), np.inf)
