@@ -102,7 +102,13 @@ def chosen_mappers(arguments: argparse.Namespace) -> list[tuple[str, Mapper]]:
 def compare_as_told(
     mapspace: Mapspace, mappers: Sequence[tuple[str, Mapper]], arguments: argparse.Namespace
 ) -> Comparison:
-    """Compare as the arguments say, with live progress; an interrupt ends it early."""
+    """Compare as the arguments say, with live progress; an interrupt ends it early.
+
+    Raises
+    ------
+    ContradictionError, TooLargeError
+        As of `solver.comparison.compare`.
+    """
     case, budget = _case(arguments), _budget(arguments)
     units = mapspace.architecture.units_per_pj
     with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:

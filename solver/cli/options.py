@@ -66,7 +66,13 @@ def add_spec_command(
     specs_nargs: str = "+",
     specs_help: str = "YAML files with a problem and an architecture, merged by top-level key",
 ) -> argparse.ArgumentParser:
-    """Add a command that reads specs, with the options that say how to read them."""
+    """Add a command that reads specs, with the options that say how to read them.
+
+    Parameters
+    ----------
+    specs_nargs, specs_help
+        Of the positional argument, as `argparse` takes them.
+    """
     parser = add_command(commands, name, summary)
     parser.add_argument("specs", nargs=specs_nargs, type=file_path, metavar="SPEC", help=specs_help)
     add_reading(parser)

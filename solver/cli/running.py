@@ -120,7 +120,13 @@ def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
 
 
 def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[Effect, ...]:
-    """Map again with other limits of the architecture; an interrupt ends it with what is known by then."""
+    """Map again with other limits of the architecture; an interrupt ends it with what is known by then.
+
+    Returns
+    -------
+    tuple[Effect, ...]
+        Empty without a mapping; fewer than there are variations if it was interrupted.
+    """
     from solver.guided import map_from, map_or_explain
     from solver.sensitivity import sensitivity
 

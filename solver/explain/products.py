@@ -46,7 +46,13 @@ class Products:
         return self._indices[exponents]
 
     def value(self, exponents: Exponents, dim: str, most: int) -> Variable:
-        """Return a factor of `dim`; those above `most` read ``most + 1``."""
+        """Return a factor of `dim`; those above `most` read ``most + 1``.
+
+        Returns
+        -------
+        Variable
+            A new one each time, 1 or more.
+        """
         values = [min(divisor, most + 1) for divisor in divisors(self._bound[dim])]
         value = self._model.new_int_var(1, values[-1], f"v_{dim}")
         self._tie(exponents, dim, value, values)

@@ -151,7 +151,13 @@ def next_larger(feasibility: Feasibility, rest: Collection[Constraint], sized: S
 
 
 def next_smaller(feasibility: Feasibility, rest: Collection[Constraint], sized: Sized) -> int | None:
-    """Return the largest smaller size that suffices, None if none was found; `rest` as for `next_larger`."""
+    """Return the largest smaller size that suffices, None if none was found; `rest` as for `next_larger`.
+
+    Returns
+    -------
+    int | None
+        In the unit of `sized`, above 0.
+    """
 
     def fails(*asked: Constraint) -> bool:
         return feasibility.decide([*rest, *asked]).witness is None

@@ -166,7 +166,13 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
 
 
 def order_text(constraint: SpatialOrder, order: Iterable[str], mapspace: Mapspace) -> str:
-    """Return that the spatial loops of a fanout have another order, innermost first."""
+    """Return that the spatial loops of a fanout have another order, innermost first.
+
+    Parameters
+    ----------
+    order
+        All dimensions.
+    """
     return f"permutation [{', '.join(order)}] of `{_node(mapspace, constraint.node)}` instead of this one"
 
 

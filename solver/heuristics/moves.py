@@ -73,7 +73,13 @@ def joined(batches: Sequence[MappingBatch]) -> MappingBatch:
 
 
 def copies(batch: MappingBatch, row: int, count: int) -> MappingBatch:
-    """Return `count` copies of one mapping, to be changed."""
+    """Return `count` copies of one mapping, to be changed.
+
+    Parameters
+    ----------
+    row
+        The mapping's place in `batch`.
+    """
     same = batch.part(np.full(count, row))
     return MappingBatch(same.factors.copy(), same.order.copy(), same.keep.copy())
 

@@ -147,7 +147,13 @@ class Arrangements:
         return np.where(fits.any(axis=1), fits.argmax(axis=1), -1)
 
     def mapping(self, dims: Sequence[str], factors: Integers) -> FanoutMapping:
-        """Arrange the loops of one mapping that fits."""
+        """Arrange the loops of one mapping that fits.
+
+        Parameters
+        ----------
+        dims, factors
+            Names, and factors of shape ``(dims,)`` for which `first_fitting` finds a set.
+        """
         chosen = self.along_x[int(self.first_fitting(factors[None, :])[0])]
         loops = [
             SpatialLoop(dim, int(factor), "x" if along_x else "y")

@@ -105,6 +105,8 @@ def map_einsum(
     ------
     TooLargeError
         Words are too many to be counted in 64 bits.
+    ContradictionError, ModelError
+        Parts of the program disagree: a defect, never an answer.
     """
     with SharedSearch(mapspace, options, on_progress, should_stop) as search:
         return search.minimise(options.objectives or mapspace.objectives)

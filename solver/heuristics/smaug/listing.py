@@ -58,7 +58,15 @@ def listed_rowwise_outputs(operator: Convolution, inputs: Grid, weights: Grid) -
 
 
 def missing(what: str, listed: Grid, scheduled: Grid) -> tuple[str, ...]:
-    """Return a remark where SMAUG's list of a tensor's tiles is not the schedule's, else nothing."""
+    """Return a remark where SMAUG's list of a tensor's tiles is not the schedule's, else nothing.
+
+    Parameters
+    ----------
+    what
+        The tensor's name.
+    listed, scheduled
+        SMAUG's tiles, and those that are computed with.
+    """
     if listed == scheduled:
         return ()
     return (

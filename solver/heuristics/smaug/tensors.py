@@ -10,7 +10,13 @@ from solver.heuristics.smaug.sizes import TileShape
 
 
 def plain_tensor(name: str, tensor: TileShape, strategy: Strategy | None, tile: TileShape) -> TensorTiling:
-    """Cut `tensor` into tiles of the shape `tile` that do not overlap."""
+    """Cut `tensor` into tiles of the shape `tile` that do not overlap.
+
+    Parameters
+    ----------
+    strategy
+        None where SMAUG chooses none.
+    """
     grid = plain_grid(tensor.dims, tile.dims)
     return tensor_tiling(name, tensor.dims, strategy, tile, grid, grid)
 

@@ -20,7 +20,7 @@ LARGEST_COUNT = 1 << 62
 
 
 def ceil_div(numerator: IntArray, denominator: int) -> IntArray:
-    """Round up ``numerator / denominator``."""
+    """Round up ``numerator / denominator``, entry by entry; the denominator is above 0."""
     return numerator if denominator == 1 else -(-numerator // denominator)
 
 

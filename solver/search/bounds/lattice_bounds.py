@@ -153,7 +153,20 @@ class LatticeBounds(Generic[Sub_co]):
         return BoundTables(({CLOSED: np.full(1, INFINITY, dtype=np.int64)},), (), loads, states)
 
     def anew(self, limit: int, within: Survivors, stop: Stop) -> LatticeBounds[Sub_co]:
-        """Bounds of the same kind for another limit, with the tiles that are left."""
+        """Bounds of the same kind for another limit, with the tiles that are left.
+
+        Parameters
+        ----------
+        limit
+            In units of the cost, exclusive.
+        within
+            As the `survivors` of these or of others.
+
+        Raises
+        ------
+        Stopped
+            As soon as `stop` answers True.
+        """
         return LatticeBounds(self.sub, limit, sharp=self.sharp, stop=stop, within=within)
 
     @cached_property

@@ -76,7 +76,7 @@ class SlotPairs:
         return {}
 
     def only_over(self, dims: Collection[int]) -> BoolArray:
-        """Pairs whose loops all run over `dims`."""
+        """Pairs whose loops all run over `dims`, shape (pairs,); also those without any loop."""
         return ~self.moving([d for d in range(len(self.space.active)) if d not in dims])
 
     def loops(self, dim: int) -> IntArray:
@@ -93,7 +93,7 @@ class SlotPairs:
         return self._loops[dim]
 
     def moving(self, dims: Sequence[int]) -> BoolArray:
-        """Pairs with a loop over one of `dims`."""
+        """Pairs with a loop over one of `dims`, shape (pairs,)."""
         moving = np.zeros(len(self.targets), dtype=np.bool_)
         for d in dims:
             moving |= self.loops(d) > 1

@@ -42,7 +42,7 @@ class InnerTiles:
     member: StageChoice
 
     def only(self, chosen: BoolArray) -> InnerTiles:
-        """The tiles where `chosen` is true."""
+        """The tiles where `chosen`, shape (tiles,), is true."""
         return InnerTiles(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
 
 

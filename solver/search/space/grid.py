@@ -105,7 +105,7 @@ class SpatialGrid:
 
     @cached_property
     def leak_per_cycle(self) -> FloatArray:
-        """Energy that the instances in use leak per cycle, at least."""
+        """Energy units that the instances in use leak per cycle, at least; shape (combinations,)."""
         levels = zip(self.space.levels, self.above, strict=False)
         return sum((level.energy.leak_per_cycle * used for level, used in levels), np.zeros(len(self)))
 
@@ -148,7 +148,13 @@ class SpatialGrid:
 
     @cached_property
     def unrolled_above(self) -> tuple[IntArray, ...]:
-        """Lattice indices of what is unrolled above each level in any case, whichever members are chosen."""
+        """Lattice indices of what is unrolled above each level in any case, whichever members are chosen.
+
+        Returns
+        -------
+        tuple
+            One array per level, outermost first, and one for the compute; all of shape (combinations,).
+        """
         result = [np.zeros(len(self), dtype=np.int64)]
         for table, index in self._staged:
             result.append(result[-1] + table.common[index])
@@ -156,7 +162,7 @@ class SpatialGrid:
 
     @cached_property
     def unrolled_inside(self) -> tuple[IntArray, ...]:
-        """Lattice indices of what is unrolled inside each level in any case."""
+        """Lattice indices of what is unrolled inside each level in any case, shaped as `unrolled_above`."""
         result = [np.zeros(len(self), dtype=np.int64)]
         for table, index in reversed(list(self._staged)):
             result.append(result[-1] + table.common[index])

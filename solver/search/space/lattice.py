@@ -97,7 +97,7 @@ class Lattice:
 
     @cached_property
     def limits(self) -> npt.NDArray[np.int8]:
-        """Largest exponent per axis."""
+        """Largest exponent per axis, shape (axes,)."""
         return np.array([e for _, _, e in self.axes], dtype=np.int8)
 
     @cached_property
@@ -192,14 +192,20 @@ class Lattice:
         return min(prime for prime, _ in prime_factors(self.bounds[dim]))
 
     def leaving_room(self, indices: IntArray, factors: Iterable[int]) -> BoolArray:
-        """Which of the vectors at `indices` any of those at `factors` can multiply within the bounds."""
+        """Which of the vectors at `indices` any of those at `factors` can multiply within the bounds.
+
+        Both are linear indices; the answer has the shape of `indices`.
+        """
         leaves = np.zeros(len(indices), dtype=np.bool_)
         for factor in factors:
             leaves |= self.fitting(indices, factor)
         return leaves
 
     def times(self, indices: IntArray, factors: Iterable[int]) -> tuple[IntArray, IntArray]:
-        """Products of vectors at `indices` and `factors` within the bounds, and the places of the former."""
+        """Products of vectors at `indices` and `factors` within the bounds, and the places of the former.
+
+        Both arrays have shape (products,), factor by factor; there is one factor at the least.
+        """
         fits = [(factor, np.flatnonzero(self.fitting(indices, factor))) for factor in factors]
         products = [indices[places] + factor for factor, places in fits]
         return np.concatenate(products), np.concatenate([places for _, places in fits])
@@ -221,7 +227,7 @@ class Lattice:
     def fitting(self, indices: IntArray, factor: int, whole: int = -1) -> BoolArray:
         """Which of the vectors at `indices`, times the vector at `factor`, divide the one at `whole`.
 
-        By default, that is the largest one, all bounds.
+        By default, that is the largest one, all bounds. The answer has the shape of `indices`.
         """
         fits = np.full(len(indices), (self.exponents[factor] <= self.exponents[whole]).all())
         for part in self.packed:
@@ -241,7 +247,7 @@ class Slot:
 
     @cached_property
     def masks(self) -> tuple[BoolArray, ...]:
-        """Per dimension, which places of ``divisors_of`` are allowed factors."""
+        """Per dimension, which places of ``divisors_of`` are allowed factors, shape (divisors,)."""
         return tuple(
             np.array([v in allowed for v in self.lattice.divisors_of(d)], dtype=np.bool_)
             for d, allowed in enumerate(self.allowed)

@@ -163,7 +163,7 @@ class LinearPrice(BoundaryPrice):
         return _whole(total)
 
     def increment(self, more: IntArray) -> IntArray:
-        """Least cost that `more` words add where nothing is subtracted."""
+        """Least cost that `more` words add where nothing is subtracted, in quanta, rounded down."""
         rate = math.fsum(rate for rate, minus in self.rates if not minus)
         return _whole(more.astype(np.float64) * rate)
 

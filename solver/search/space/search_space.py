@@ -297,7 +297,7 @@ class SearchSpace:
         return {}
 
     def memo(self, key: object, compute: Callable[[], IntArray]) -> IntArray:
-        """Compute a table once; the oldest ones are forgotten first."""
+        """Compute a table once; the oldest ones are forgotten first. All that it depends on is in its key."""
         if key not in self._known:
             if len(self._known) >= max(4, min(MEMO_SIZE, MEMO_BYTES // (8 * self.lattice.size))):
                 del self._known[next(iter(self._known))]

@@ -114,7 +114,7 @@ class Combination(Subproblem):
 
     @cached_property
     def base_loads(self) -> FloatArray:
-        """Load of each resource that the compute's own accesses cause, in cycles."""
+        """Load of each resource that the compute's own accesses cause, in cycles; shape (resources,)."""
         loads: FloatArray = np.zeros((1, len(self.space.resources)))
         for prices in self.prices:
             if len(self.space.levels) in prices:

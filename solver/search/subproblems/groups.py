@@ -103,7 +103,7 @@ class SubproblemGroup(Subproblem):
 
     @cached_property
     def base_loads(self) -> FloatArray:
-        """Those of no resource: they are left to the subproblems, too."""
+        """Those of no resource, shape (0,): they are left to the subproblems, too."""
         return np.zeros(0)
 
     def limit(self, goal: Goal) -> int:

@@ -56,7 +56,15 @@ class LoadSubproblem(Combination):
 
     @classmethod
     def of(cls, origin: EnergySubproblem, resource: int | None, scale: Fraction) -> LoadSubproblem:
-        """The mappings of `origin`, priced by the load of `resource`."""
+        """The mappings of `origin`, priced by the load of `resource`.
+
+        Parameters
+        ----------
+        resource
+            Its place, or None for no load.
+        scale
+            Parts per cycle.
+        """
         mask, spatial = origin.mask, origin.spatial
         return cls(origin.space, mask, spatial, origin=origin, resource=resource, scale=scale)
 

@@ -42,7 +42,7 @@ class Cells:
 
     @cached_property
     def sizes(self) -> IntArray:
-        """Combinations of each cell."""
+        """Combinations of each cell, shape (cells,)."""
         return np.diff(self.starts, append=len(self.numbers))
 
     def parts(self, size: int, chosen: IntArray | None = None) -> Iterator[Part]:

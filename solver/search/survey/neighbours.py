@@ -58,7 +58,7 @@ class Subjects:
         return cls(*map(np.concatenate, columns))
 
     def chosen(self, places: IntArray) -> Subjects:
-        """Some of them."""
+        """Those at some places, in that order."""
         masks, numbers = self.masks[places], self.numbers[places]
         return Subjects(masks, numbers, self.energies[places], self.cycles[places])
 

@@ -70,7 +70,7 @@ class Prospects:
         self._apart = np.concatenate([self._apart, np.ones(len(opened.numbers), dtype=np.bool_)])[order]
 
     def among(self, numbers: IntArray) -> IntArray:
-        """Those of `numbers` that are remembered."""
+        """Those of `numbers` (places in the grid) that are remembered, in the same order."""
         return numbers[np.isin(numbers, self._numbers)]
 
     def values(self, numbers: IntArray) -> FloatArray:
@@ -104,7 +104,13 @@ class Prospects:
         return self._numbers[self._apart & (self._values < limit)]
 
     def subjects(self, mask: int, numbers: IntArray) -> Subjects:
-        """Combinations with what the survey has of them; `mask` is the place of their keep mask."""
+        """Combinations with what the survey has of them; `mask` is the place of their keep mask.
+
+        Parameters
+        ----------
+        numbers
+            Combinations that are remembered.
+        """
         places = np.searchsorted(self._numbers, numbers)
         return Subjects(np.full(len(numbers), mask), numbers, self._energies[places], self._cycles[places])
 
@@ -120,7 +126,13 @@ class Prospects:
         self.sharpen(numbers, values)
 
     def sharpen(self, numbers: IntArray, values: FloatArray) -> None:
-        """Take note of other bounds on the objective; the higher ones hold."""
+        """Take note of other bounds on the objective; the higher ones hold.
+
+        Parameters
+        ----------
+        numbers, values
+            Combinations that are remembered, and lower bounds on the objective; of one shape.
+        """
         places = np.searchsorted(self._numbers, numbers)
         self._values[places] = np.maximum(self._values[places], values)
 

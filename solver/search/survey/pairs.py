@@ -36,7 +36,7 @@ class Rates:
     per_copies: FloatArray
 
     def chosen(self, places: IntArray) -> Rates:
-        """Those of some subproblems."""
+        """Those of the subproblems at some places, in that order."""
         return Rates(self.per_word[:, places], self.per_copies[:, places])
 
 
@@ -58,7 +58,7 @@ class Level:
 
     @cached_property
     def tiles(self) -> IntArray:
-        """Lattice indices, ascending."""
+        """Lattice indices, ascending, shape (tiles,)."""
         return self.space.feasible(self.place, self.tenants)
 
     def reuses(self, place: int, members: frozenset[int]) -> bool:
@@ -76,7 +76,7 @@ class Level:
         return float(self._once(place).min())
 
     def words(self, place: int) -> FloatArray:
-        """Per tile, words of all instances without reuse, at least."""
+        """Words of all instances without reuse, at least; shape (tiles,)."""
         irrelevant = self.space.tables[place].irrelevant_tiles[self.tiles]
         return self._once(place) * irrelevant
 
