@@ -150,6 +150,6 @@ def least_total(eliminations: Sequence[Elimination]) -> int:
     -------
     int
         Where all variables were eliminated, the total of the best assignment; else what the rest adds to. At
-        least infinity if a variable has forbidden values only.
+        least infinity if none of these assignments is allowed.
     """
     return sum(int(np.min(own.vector)) for own in eliminations if not own.links)

@@ -66,7 +66,7 @@ class BoundTables:
     loads_inside
         In cycles, shape (levels, resources).
     states
-        Tiles that fitted into all levels but the outermost one, before any cost was looked at.
+        Tiles that were looked at, of all levels but the outermost one: they fit, and nothing ruled them out.
     """
 
     inside: tuple[dict[Row, IntArray], ...]
@@ -203,7 +203,7 @@ class LatticeBounds(Generic[Sub_co]):
         Returns
         -------
         int
-            Means nothing if these are `empty`.
+            Vacuous if these are `empty`.
         """
         waiting = self.sub.leak_per_cycle * (self.least_cycles - self.sub.least_cycles)
         return self._least_cost + waiting

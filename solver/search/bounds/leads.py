@@ -355,7 +355,7 @@ def led_twice(
     Returns
     -------
     tuple[IntArray, IntArray]
-        Lower bounds in words of all instances, shape (pairs,) both; the second one is no less.
+        Lower bounds in words of all instances, one entry per tile; the second array is no less.
     """
     view, own = space.views[place], space.tables[place]
     c, component = component_of(view, led.dim)

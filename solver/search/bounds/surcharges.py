@@ -111,7 +111,7 @@ class Surcharges:
         return self.led_surcharge(boundary, self.led(own), self._returns(own))
 
     def still_open(self, own: Waiting) -> BoolArray:
-        """Pairs (one entry each) whose loops leave it to those farther out what a boundary costs that waits."""
+        """Pairs, one entry each, whose loops leave open what a boundary costs that waits."""
         if own.lead is None:
             return ~self.moved(own.place)
         # Fanouts widen the tiles of an empty slot, which may rule returns out.

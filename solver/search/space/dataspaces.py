@@ -149,7 +149,7 @@ class DataspaceView:
         Parameters
         ----------
         factors, bounds
-            One per active dimension. Bounds that are too large make the count less, never more.
+            One per active dimension.
         """
         return math.prod(
             component.distinct_tiles(
@@ -234,7 +234,7 @@ def tables(space: DataspaceView, lattice: Lattice) -> Tables:
     Returns
     -------
     Tables
-        In words, int64, exact: the search refuses problems whose words do not fit.
+        Exact, as `map_einsum` refuses problems whose words do not fit 64 bits.
     """
     extents = lattice.extents
     bounds = np.array(lattice.bounds, dtype=np.int64)

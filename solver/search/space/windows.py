@@ -270,7 +270,7 @@ def led_words(
     Returns
     -------
     IntArray
-        A lower bound, exact where no loop returns; between `least` and what all tiles take without returns.
+        A lower bound, exact where no loop returns; at the most what deliveries take without any return.
     """
     fresh = np.minimum(move, box)
     share = plain // (box * count)

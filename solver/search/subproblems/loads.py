@@ -94,7 +94,7 @@ class LoadSubproblem(Combination):
         Returns
         -------
         int
-            In parts of a cycle: an upper bound, the only one here.
+            In parts of a cycle, an upper bound.
         """
         return self.constant + sum(
             price.exact(self._most_words(place, level))

@@ -115,7 +115,7 @@ class MixedSubproblem(Combination):
         total
             In quanta of the sum.
         energy, cycles
-            Energy units and cycles, both below what the goal allows.
+            Lower bounds, in energy units and cycles.
 
         Returns
         -------

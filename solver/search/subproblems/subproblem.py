@@ -76,13 +76,7 @@ class Subproblem(ABC):
 
     @abstractmethod
     def unrolling(self, level: int) -> Unrolling:
-        """Spatial factors of the window dimensions above `level` (not the outermost).
-
-        Raises
-        ------
-        IndexError
-            At level 0, above which nothing is unrolled.
-        """
+        """Spatial factors of the window dimensions above `level` (not the outermost)."""
 
     @abstractmethod
     def feasible(self, level: int) -> IntArray:

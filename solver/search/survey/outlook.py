@@ -32,7 +32,7 @@ class Opened(NamedTuple):
     Parameters
     ----------
     numbers
-        Places in the grid, ascending within a part of the cells; shape (combinations,), as are the bounds.
+        Places in the grid, shape (combinations,), as are the bounds.
     values, energies, cycles
         Lower bounds on the objective, in energy units, and in cycles.
     least_settled
