@@ -84,8 +84,20 @@ class Outcome:
 class Comparison:
     """What the mappers and the exact search found for one mapspace.
 
-    ``trace`` holds the incumbents that the exact search reported, the last one when it ended; ``case`` is
-    a name for people; ``left_out`` names mappers that an interrupt kept from running.
+    Parameters
+    ----------
+    case
+        A name for people.
+    result
+        Of the exact search.
+    trace
+        The incumbents that the exact search reported, the last one when it ended.
+    outcomes
+        One per mapper that ran, in order.
+    budget, seed
+        Of each mapper.
+    left_out
+        Mappers that an interrupt kept from running.
     """
 
     case: str

@@ -21,7 +21,15 @@ FACTORS = (Fraction(1, 2), Fraction(2))
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """One limit of one storage level, times `factor`; `resource` as in `model.cost.slack.Slack`."""
+    """One limit of one storage level, times `factor`; `resource` as in `model.cost.slack.Slack`.
+
+    Parameters
+    ----------
+    level
+        Its name.
+    factor
+        Out of `FACTORS`.
+    """
 
     level: str
     resource: Resource

@@ -54,7 +54,15 @@ class SpatialOrder:
 
 @dataclass(frozen=True)
 class Split:
-    """The number of a fanout's dimensions that lie along X."""
+    """The number of a fanout's dimensions that lie along X.
+
+    Parameters
+    ----------
+    node
+        Position of the fanout in ``Architecture.nodes``.
+    source
+        Where it is written, None if nowhere.
+    """
 
     node: int
     count: int
@@ -71,6 +79,13 @@ class Keeping:
     """A dataspace that the storage level `level` must keep, or must bypass.
 
     ``settled`` by a ``!Parallel``, it cannot be dropped.
+
+    Parameters
+    ----------
+    level
+        Its place among the storage levels, 0 the outermost.
+    source
+        Where it is written, None if nowhere.
     """
 
     level: int
@@ -146,7 +161,15 @@ class Utilization:
 
 @dataclass(frozen=True)
 class Mesh:
-    """The number of children of a fanout along one axis; a single one cannot be dropped."""
+    """The number of children of a fanout along one axis; a single one cannot be dropped.
+
+    Parameters
+    ----------
+    node
+        Position of the fanout in ``Architecture.nodes``.
+    source
+        Where it is written, None if nowhere.
+    """
 
     node: int
     axis: Axis

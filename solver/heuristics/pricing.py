@@ -31,7 +31,14 @@ ROUNDING = 1 + 1e-12
 class Incumbent:
     """The best mapping so far, and when it was found.
 
-    ``values`` are exact integers, one per objective: energy units, cycles, or their product.
+    Parameters
+    ----------
+    seconds, evaluations
+        Since the run began, and mappings that were priced by then.
+    values
+        Exact integers, one per objective: energy units, cycles, or their product.
+    mapping, evaluation
+        What it is, and what the plain cost model says of it.
     """
 
     seconds: float

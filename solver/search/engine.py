@@ -39,7 +39,13 @@ from solver.search.workers import Bounder
 
 @dataclass
 class Counters:
-    """Work done so far."""
+    """Work done so far.
+
+    Parameters
+    ----------
+    masks, core_variables
+        As of `Statistics`: for each objective anew, and of the largest core.
+    """
 
     states: int = 0
     masks: int = 0

@@ -27,7 +27,13 @@ class TileRule:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One tile shape per tensor."""
+    """One tile shape per tensor.
+
+    Parameters
+    ----------
+    weights
+        None for operators without any.
+    """
 
     inputs: TileShape
     outputs: TileShape
