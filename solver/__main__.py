@@ -14,7 +14,23 @@ TRACEBACK = "TILEWRIGHT_TRACEBACK"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what `solver.cli.main.main` does; interrupts and defects leave no traceback, imports included."""
+    """Do what `solver.cli.main.main` does; interrupts and defects leave no traceback, imports included.
+
+    Parameters
+    ----------
+    arguments
+        None takes those of the process.
+
+    Returns
+    -------
+    int
+        One of `solver.exit_codes`.
+
+    Raises
+    ------
+    SystemExit
+        As of `solver.cli.main.main`.
+    """
     occupy_standard_streams()
     try:
         from solver.cli.main import main as run  # noqa: PLC0415 (takes long enough to be interrupted)

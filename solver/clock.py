@@ -8,7 +8,15 @@ from solver.result import StopCallback, Termination
 
 
 class Clock:
-    """Counts the seconds of a search against its limit, and asks whether it was interrupted."""
+    """Counts the seconds of a search against its limit, and asks whether it was interrupted.
+
+    Parameters
+    ----------
+    limit_s
+        Seconds from now on; None is no limit.
+    should_stop
+        Asked at every `stop`, until something ends it.
+    """
 
     def __init__(self, limit_s: float | None, should_stop: StopCallback | None = None) -> None:
         self._start = time.monotonic()

@@ -28,7 +28,17 @@ MILESTONES_PERCENT = (10, 1, 0)
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A better value of the first objective, and when it was found."""
+    """A better value of the first objective, and when it was found.
+
+    Parameters
+    ----------
+    seconds
+        Since the run began.
+    value
+        Exact, in units of the objective.
+    evaluations
+        Mappings that were priced by then; None for the exact search.
+    """
 
     seconds: float
     value: int
@@ -74,8 +84,20 @@ class Outcome:
 class Comparison:
     """What the mappers and the exact search found for one mapspace.
 
-    ``trace`` holds the incumbents that the exact search reported, the last one when it ended; ``case`` is
-    a name for people; ``left_out`` names mappers that an interrupt kept from running.
+    Parameters
+    ----------
+    case
+        A name for people.
+    result
+        Of the exact search.
+    trace
+        The incumbents that the exact search reported, the last one when it ended.
+    outcomes
+        One per mapper that ran, in order.
+    budget, seed
+        Of each mapper.
+    left_out
+        Mappers that an interrupt kept from running.
     """
 
     case: str
@@ -141,6 +163,8 @@ def compare(
     ------
     ContradictionError
         If a mapper's mapping is better than what is proven: a defect of the product, never an answer.
+    TooLargeError
+        As of `solver.map_einsum`.
     """
     result, trace = _prove(mapspace, options, on_progress, should_stop)
     comparison = Comparison(case, mapspace, result, trace, (), budget, options.seed)
@@ -155,7 +179,13 @@ def compare(
 
 
 def geometric_mean(numbers: Iterable[float]) -> float | None:
-    """Return the geometric mean of positive numbers, None if there are none."""
+    """Return the geometric mean of positive numbers, None if there are none.
+
+    Raises
+    ------
+    ValueError
+        A number is not positive.
+    """
     logarithms = [math.log(number) for number in numbers]
     return math.exp(math.fsum(logarithms) / len(logarithms)) if logarithms else None
 

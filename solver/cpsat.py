@@ -152,7 +152,13 @@ class CheckedModel:
 
     @staticmethod
     def weighted_sum(terms: Sequence[Expression], weights: Sequence[int]) -> Expression:
-        """Return the sum of ``weight * term``."""
+        """Return the sum of ``weight * term``.
+
+        Parameters
+        ----------
+        terms, weights
+            As many of each; none are the constant 0.
+        """
         from ortools.sat.python import cp_model  # noqa: PLC0415 (imported with the model)
 
         return cp_model.LinearExpr.weighted_sum(terms, weights)

@@ -70,6 +70,13 @@ def map_from(
     ----------
     known
         A mapping that `mapspace` allows, priced with its architecture.
+    mapspace, options, on_progress, should_stop
+        As for `solver.map_einsum`.
+
+    Raises
+    ------
+    TooLargeError
+        As of `solver.map_einsum`.
     """
     with SharedSearch(mapspace, options, on_progress, should_stop) as search:
         return search.minimise(options.objectives or mapspace.objectives, known=known)
@@ -97,6 +104,8 @@ def map_or_explain(
     ------
     ContradictionError
         The search proved that nothing fits, but something does.
+    TooLargeError
+        As of `solver.map_einsum`.
     """
     return _helped(_best, _Question(mapspace, options, on_progress, should_stop, reasons))
 
@@ -107,7 +116,13 @@ def front_or_explain(
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
 ) -> Front:
-    """Find the front as `solver.pareto.pareto_front` does, or say why there is none; see `map_or_explain`."""
+    """Find the front as `solver.pareto.pareto_front` does, or say why there is none; see `map_or_explain`.
+
+    Raises
+    ------
+    ContradictionError, TooLargeError
+        As of `map_or_explain`.
+    """
     return _helped(pareto_front, _Question(mapspace, options, on_progress, should_stop))
 
 

@@ -106,6 +106,11 @@ def pareto_front(
     -------
     Front
         When stopped, the points that were proven so far, what was found besides them, and what is open.
+
+    Raises
+    ------
+    TooLargeError
+        As of `solver.map_einsum`.
     """
     with SharedSearch(mapspace, options, on_progress, should_stop) as search:
         return _Walk(search).run(known)

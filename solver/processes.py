@@ -53,7 +53,13 @@ class Workers:
         self._pool.shutdown()
 
     def end(self, wait: bool) -> None:
-        """End the processes, whatever they are at and whichever are lost; `wait` until that is done."""
+        """End the processes, whatever they are at and whichever are lost; `wait` until that is done.
+
+        Parameters
+        ----------
+        wait
+            Otherwise they are gone soon after.
+        """
         self._held.close()
         self._pool.shutdown(wait=wait, cancel_futures=True)
 

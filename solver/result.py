@@ -67,6 +67,11 @@ class Options:
     memory_limit_mib
         Budget for the tables of the search, by an estimate, in each worker: if they do not fit, dimensions
         have fewer tiles, and nothing is proven.
+
+    Raises
+    ------
+    ValueError
+        An objective is unknown, named twice or missing, or a limit out of its range; the message says which.
     """
 
     objectives: tuple[str, ...] | None = None

@@ -21,7 +21,15 @@ FACTORS = (Fraction(1, 2), Fraction(2))
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """One limit of one storage level, times `factor`; `resource` as in `model.cost.slack.Slack`."""
+    """One limit of one storage level, times `factor`; `resource` as in `model.cost.slack.Slack`.
+
+    Parameters
+    ----------
+    level
+        Its name.
+    factor
+        Out of `FACTORS`.
+    """
 
     level: str
     resource: Resource
@@ -78,6 +86,11 @@ def varied(architecture: Architecture, variation: Variation) -> Architecture:
     """Return `architecture` with one limit changed. All prices stay: leakage and accesses cost the same.
 
     A capacity is rounded down to whole words. Its least utilization is a share and moves with it.
+
+    Parameters
+    ----------
+    variation
+        Of a limit that the level has, as of `variations`.
     """
     nodes = tuple(
         _varied_level(node, variation)
@@ -125,6 +138,11 @@ def sensitivity(
     -------
     tuple of Effect
         In the order of `variations`; shorter than these if stopped.
+
+    Raises
+    ------
+    TooLargeError
+        As of `search`.
     """
     effects: list[Effect] = []
     for variation in variations(mapspace.architecture):

@@ -63,7 +63,20 @@ class Branching:
         return min((int(batch.potentials.floors.min()) for batch in self._stack), default=self.limit)
 
     def run(self, entries: int, stop: Callable[[], bool]) -> None:
-        """Search until about so many entries of matrices were swept, or until `stop` says so."""
+        """Search until about so many entries of matrices were swept, or until `stop` says so.
+
+        Parameters
+        ----------
+        entries
+            A batch that is begun is finished, so it may be more.
+        stop
+            Asked before each batch; what is open stays so.
+
+        Raises
+        ------
+        AssertionError
+            If the total of an assignment differs from what the instance's own costs come to.
+        """
         while self._stack and entries > 0 and not stop():
             batch = self._stack.pop()
             potentials = batch.potentials
@@ -80,7 +93,13 @@ class Branching:
                 self._branch(batch)
 
     def accept(self, choice: Choice, total: int) -> None:
-        """Take an assignment from elsewhere, if it is better."""
+        """Take an assignment from elsewhere, if it is better.
+
+        Parameters
+        ----------
+        choice, total
+            One that counts, and its exact total.
+        """
         if total < self.limit:
             self.best, self.limit = choice, total
 

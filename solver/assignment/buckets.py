@@ -63,7 +63,18 @@ def plan_order(sizes: Mapping[int, int], near: Mapping[int, Set[int]], most_entr
 
 
 def eliminate(instance: Instance, order: Sequence[int]) -> Iterator[Elimination]:
-    """Yield the variables of `order` as they leave; no other variable is linked to them."""
+    """Yield the variables of `order` as they leave; no other variable is linked to them.
+
+    Parameters
+    ----------
+    order
+        Whole connected parts of the graph, as of `plan_order`.
+
+    Yields
+    ------
+    Elimination
+        Its tables are cut off at the instance's infinity.
+    """
     rank = {variable: place for place, variable in enumerate(order)}
     vectors = {variable: instance.vectors[variable] for variable in order}
     buckets: dict[int, dict[Scope, CostArray]] = {variable: {} for variable in order}

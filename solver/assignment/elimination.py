@@ -50,7 +50,20 @@ class Elimination:
         return int(len(self.vector) * math.prod(sizes.values()))
 
     def costs(self, choice: Sequence[int], infinity: int) -> CostArray:
-        """Return the cost of each value when the neighbours are chosen."""
+        """Return the cost of each value when the neighbours are chosen.
+
+        Parameters
+        ----------
+        choice
+            Values of all variables; those of the neighbours count.
+        infinity
+            Sums are cut off there.
+
+        Returns
+        -------
+        CostArray
+            Shape (values,).
+        """
         costs = self.vector
         for scope, table in self.links:
             place: tuple[Any, ...] = (slice(None), *(choice[other] for other in scope))
@@ -112,7 +125,17 @@ def restore(eliminations: Sequence[Elimination], choice: list[int], infinity: in
 def depart(
     eliminations: Sequence[Elimination], choice: Sequence[int], departure: Departure, infinity: int
 ) -> list[int]:
-    """Return the assignment that leaves `choice` at the departure and is best from there on."""
+    """Return the assignment that leaves `choice` at the departure and is best from there on.
+
+    Parameters
+    ----------
+    eliminations, infinity
+        As of `restore`.
+    choice
+        What `restore` completed.
+    departure
+        What it returned.
+    """
     other = list(choice)
     other[eliminations[departure.position].variable] = departure.value
     for own in reversed(eliminations[: departure.position]):
@@ -121,5 +144,12 @@ def depart(
 
 
 def least_total(eliminations: Sequence[Elimination]) -> int:
-    """Return what the variables without neighbours add up to, each at its best."""
+    """Return what the variables without neighbours add up to, each at its best.
+
+    Returns
+    -------
+    int
+        Where all variables were eliminated, the total of the best assignment; else what the rest adds to. At
+        least infinity if none of these assignments is allowed.
+    """
     return sum(int(np.min(own.vector)) for own in eliminations if not own.links)

@@ -36,7 +36,14 @@ class Instance:
 
     @classmethod
     def of(cls, network: Network) -> Instance:
-        """Return the instance of a network."""
+        """Return the instance of a network.
+
+        Returns
+        -------
+        Instance
+            Costs in the network's steps, of 64 bits or, where totals need more, Python integers. Matrices of
+            zeros are left out, and forbidden entries are `infinity`.
+        """
         edges = [(edge, edge.transition) for edge in network.edges if edge.transition is not None]
         arrays = [*(layer.costs for layer in network.layers), *(matrix for _, matrix in edges)]
         least, most = _extremes(arrays)
@@ -77,20 +84,43 @@ def _extremes(arrays: Sequence[CostArray]) -> tuple[list[int], list[int]]:
 
 
 def part_of(instance: Instance, variables: Sequence[int]) -> Instance:
-    """Return the instance of some variables alone, numbered as in `variables` (ascending)."""
+    """Return the instance of some variables alone, numbered as in `variables` (ascending).
+
+    Raises
+    ------
+    KeyError
+        If one of them interacts with a variable that is not among them.
+    """
     number = {variable: position for position, variable in enumerate(variables)}
     matrices = {(number[i], number[j]): matrix for (i, j), matrix in instance.matrices.items() if i in number}
     return Instance([instance.vectors[v] for v in variables], matrices, instance.infinity)
 
 
 def price(instance: Instance, choice: Sequence[int]) -> int:
-    """Return the exact total of an assignment; at least `infinity` where it is forbidden."""
+    """Return the exact total of an assignment; at least `infinity` where it is forbidden.
+
+    Parameters
+    ----------
+    choice
+        A value per variable.
+    """
     total = sum(int(vector[k]) for vector, k in zip(instance.vectors, choice, strict=True))
     return total + sum(int(matrix[choice[i], choice[j]]) for (i, j), matrix in instance.matrices.items())
 
 
 def descend(instance: Instance, start: Sequence[int]) -> Choice | None:
-    """Improve an assignment by changes of single values; None if what no change improves is forbidden."""
+    """Improve an assignment by changes of single values; None if what no change improves is forbidden.
+
+    Parameters
+    ----------
+    start
+        A value per variable; forbidden ones may be among them.
+
+    Returns
+    -------
+    Choice | None
+        No change of a single value costs less: not the optimum in general.
+    """
     near = _matrices_from(instance)
     choice, before = list(start), list[int]()
     while choice != before:
@@ -107,7 +137,13 @@ def _best_value(costs: CostArray, value: int) -> int:
 
 
 def best_neighbour(instance: Instance, choice: Choice) -> Choice | None:
-    """Return the best assignment that differs from `choice` in one value, None if all are forbidden."""
+    """Return the best assignment that differs from `choice` in one value, None if all are forbidden.
+
+    Parameters
+    ----------
+    choice
+        One that is allowed.
+    """
     near = _matrices_from(instance)
     changes = []
     for i, value in enumerate(choice):

@@ -100,7 +100,13 @@ class MappedAssignment:
 
 
 def searches_of(problem: MethodNetwork) -> dict[Pair, SearchLayer]:
-    """Return what is to be mapped, named by the first layer of each shape and the method."""
+    """Return what is to be mapped, named by the first layer of each shape and the method.
+
+    Returns
+    -------
+    dict
+        One search for each shape and method, however many layers have the shape.
+    """
     first = {own.shape: own.name for own in reversed(problem.shaped.layers)}
     return {
         (shape, method): SearchLayer(f"{first[shape]} by {method}", mapspace)

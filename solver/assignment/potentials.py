@@ -42,7 +42,13 @@ class Potentials:
 
     @classmethod
     def of(cls, instance: Instance, limit: int) -> Potentials:
-        """Return a single instance, nothing moved yet."""
+        """Return a single instance, nothing moved yet.
+
+        Parameters
+        ----------
+        instance
+            Its costs are copied, and cut off at `limit`.
+        """
         count = len(instance.vectors) + len(instance.matrices)
         # Totals of allowed assignments bound what a place gathers; forbidden ones are cut off at the limit.
         dtype = np.int64 if limit * 8 * count <= LARGEST_TOTAL else object
@@ -65,7 +71,17 @@ class Potentials:
         self.near[i][j], self.near[j][i] = matrix, matrix.swapaxes(1, 2)
 
     def sweep(self, forward: bool) -> None:
-        """Gather every variable's costs, add their minimum to the constant, and pass the rest on."""
+        """Gather every variable's costs, add their minimum to the constant, and pass the rest on.
+
+        Parameters
+        ----------
+        forward
+            Whether variables come, and pass costs on, by rising numbers; else by falling ones.
+
+        References
+        ----------
+        V. Kolmogorov, A new look at reweighted message passing, PAMI 37, 2015.
+        """
         for variable in sorted(self.vectors, reverse=not forward):
             vector, near = self.vectors[variable], self.near[variable]
             for matrix in near.values():
@@ -91,7 +107,13 @@ class Potentials:
         return found
 
     def take(self, rows: NDArray[np.intp]) -> Potentials:
-        """Return some of the instances."""
+        """Return some of the instances.
+
+        Parameters
+        ----------
+        rows
+            Their places; of repeated ones each gets a copy.
+        """
         found = replace(
             self,
             floors=self.floors[rows],
@@ -104,7 +126,15 @@ class Potentials:
         return found
 
     def fix(self, variable: int, rows: NDArray[np.intp], values: NDArray[np.intp]) -> Potentials:
-        """Return instances without `variable`: one per entry of `rows`, in which it has taken its value."""
+        """Return instances without `variable`: one per entry of `rows`, in which it has taken its value.
+
+        Parameters
+        ----------
+        variable
+            That leaves.
+        rows, values
+            Places of instances, and the value that it takes there; of one shape.
+        """
         vectors, near = dict(self.vectors), dict(self.near)
         own, linked = vectors.pop(variable), near.pop(variable)
         for other in linked:
@@ -116,7 +146,13 @@ class Potentials:
         return found
 
     def bounds_with(self, variable: int, rows: NDArray[np.intp], values: NDArray[np.intp]) -> CostArray:
-        """Return what no assignment is below if `variable` takes a value, one per entry of `rows`."""
+        """Return what no assignment is below if `variable` takes a value, one per entry of `rows`.
+
+        Returns
+        -------
+        CostArray
+            Shaped as `rows`.
+        """
         bounds = self.floors[rows] + self.vectors[variable][rows, values]
         linked = self.near[variable]
         for other, vector in self.vectors.items():

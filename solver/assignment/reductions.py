@@ -172,7 +172,20 @@ class _Reduction:
 
 
 def split_matrix(matrix: CostArray, infinity: int) -> tuple[CostArray, CostArray] | None:
-    """Return row and column costs that add up to `matrix`, none negative; None where there are none."""
+    """Return row and column costs that add up to `matrix`, none negative; None where there are none.
+
+    Parameters
+    ----------
+    matrix
+        Shape (rows, columns), none of it negative.
+    infinity
+        A matrix with such an entry is split only if it has a single row or column.
+
+    Returns
+    -------
+    tuple[CostArray, CostArray] | None
+        Shapes (rows,) and (columns,).
+    """
     if matrix.shape[0] == 1:
         return np.zeros_like(matrix[:, 0]), matrix[0]
     if matrix.shape[1] == 1:

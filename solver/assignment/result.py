@@ -25,6 +25,11 @@ class AssignOptions:
         programming and eliminations always finish.
     jobs, seed
         Workers and seed of CP-SAT.
+
+    Raises
+    ------
+    ValueError
+        The time limit is negative, or there are no jobs; the message says which.
     """
 
     time_limit_s: float | None = None

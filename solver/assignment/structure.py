@@ -12,6 +12,11 @@ def graph_structure(instance: Instance) -> str:
 
     Every connected part of a ``chain`` is a path, of a ``tree`` has no ring, and of a ``series-parallel``
     graph vanishes when nodes with two neighbours at most are taken out, joining those neighbours.
+
+    Returns
+    -------
+    str
+        `CHAIN`, `TREE`, `SERIES_PARALLEL` or `GENERAL`.
     """
     neighbours = instance.neighbours()
     has_ring, has_rest = _eliminate([set(near) for near in neighbours])

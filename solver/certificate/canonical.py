@@ -73,7 +73,18 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
 
 
 def canonical_text(document: object) -> str:
-    """Return the one serialisation that hashes are taken over: sorted keys, no spaces, ASCII."""
+    """Return the one serialisation that hashes are taken over: sorted keys, no spaces, ASCII.
+
+    Parameters
+    ----------
+    document
+        Of plain JSON values.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It holds something else; infinities and NaN are no JSON either.
+    """
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
@@ -83,7 +94,19 @@ def canonical_sha256(document: object) -> str:
 
 
 def canonical_mapping(mapspace: Mapspace, mapping: Mapping) -> Json:
-    """Return the loops of each node of the canonical problem, and the nodes that keep each dataspace."""
+    """Return the loops of each node of the canonical problem, and the nodes that keep each dataspace.
+
+    Parameters
+    ----------
+    mapping
+        One of the mapspace.
+
+    Returns
+    -------
+    Json
+        ``loops`` per canonical node, innermost first, as pairs of a dimension's number and a bound above 1;
+        and ``keep`` per dataspace, places of canonical nodes, outermost first.
+    """
     problem, places = mapspace.problem, node_places(mapspace)
     temporal = iter(mapspace.temporal)
     loops: list[list[list[int]]] = []

@@ -26,7 +26,14 @@ def _keeps(architecture: Architecture, dataspace: str, kept: frozenset[int]) -> 
 
 
 def spatial_choices(mapspace: Mapspace) -> list[tuple[Factors, ...]]:
-    """Return the spatial factors per fanout that the rules, the meshes and the bounds allow."""
+    """Return the spatial factors per fanout that the rules, the meshes and the bounds allow.
+
+    Returns
+    -------
+    list
+        Per choice and fanout, outermost first, a factor per dimension. Arrangements along X and Y that differ
+        are one choice; none of them uses fewer units than the mapspace asks for.
+    """
     fanouts = list(zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True))
     dims, bounds = mapspace.problem.dims, mapspace.problem.bounds
     found: list[tuple[tuple[Factors, ...], Factors]] = [((), bounds)]

@@ -40,7 +40,18 @@ if TYPE_CHECKING:
 
 
 def assign_command(arguments: argparse.Namespace) -> int:
-    """Assign methods to layers; write, draw and print the assignment."""
+    """Assign methods to layers; write, draw and print the assignment.
+
+    Returns
+    -------
+    int
+        By the status, see `EXIT_OF_STATUS`.
+
+    Raises
+    ------
+    OutputError, PlotError, SpecError
+        What `solver.cli.main.main` says to users.
+    """
     outputs = (arguments.json, arguments.plot, arguments.show_graph)
     check_outputs(outputs, [*arguments.specs, *([arguments.methods] if arguments.methods else [])])
     pictures = [path for path in (arguments.plot, arguments.show_graph) if path and _is_picture(path)]

@@ -79,7 +79,13 @@ together cost the least, and prove it."""
 
 
 def additive(text: str) -> tuple[str, ...]:
-    """Read an objective that adds up over layers."""
+    """Read an objective that adds up over layers.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        It is another objective, or none.
+    """
     if text in ADDITIVE:
         return (text,)
     known = " or ".join(ADDITIVE)
@@ -91,12 +97,24 @@ def additive(text: str) -> tuple[str, ...]:
 
 
 def picture(text: str) -> Path:
-    """Read the path of a picture."""
+    """Read the path of a picture.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        It does not end in one of `PICTURES`.
+    """
     return _path(text, PICTURES)
 
 
 def graph(text: str) -> Path:
-    """Read the path of a picture or a DOT file; ``-`` is stdout."""
+    """Read the path of a picture or a DOT file; ``-`` is stdout.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        It ends in none of `PICTURES` and `DOT`.
+    """
     return Path(text) if text == "-" else _path(text, (*DOT, *PICTURES))
 
 

@@ -35,7 +35,20 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def prove_command(arguments: argparse.Namespace) -> int:
-    """Map, certify and check; the exit code is that of `map` unless the certificate is not VALID, then 1."""
+    """Map, certify and check.
+
+    Returns
+    -------
+    int
+        That of `map`, but `EXIT_UNPROVEN` if the certificate is not VALID.
+
+    Raises
+    ------
+    OutputError, SpecError, TooLargeError
+        What `solver.cli.main.main` says to users.
+    KeyboardInterrupt
+        It was interrupted while the certificate was checked.
+    """
     check_outputs((arguments.certificate,), arguments.specs)
     _check_certificate(arguments.certificate)
     loaded = load_unmapped(arguments, refuse_infeasible=False)

@@ -38,7 +38,18 @@ if TYPE_CHECKING:
 
 
 def map_command(arguments: argparse.Namespace) -> int:
-    """Search the best mapping, or all that are best in energy and latency, write and print it."""
+    """Search the best mapping, or all that are best in energy and latency, write and print it.
+
+    Returns
+    -------
+    int
+        By the status, see `EXIT_OF_STATUS`.
+
+    Raises
+    ------
+    OutputError, PlotError, SpecError, TooLargeError
+        What `solver.cli.main.main` says to users.
+    """
     if arguments.pareto:
         from solver.cli.pareto import pareto_command
 
@@ -100,7 +111,18 @@ def _write_certificate(mapspace: Mapspace, result: Result, arguments: argparse.N
 
 
 def evaluate_command(arguments: argparse.Namespace) -> int:
-    """Price the mapping of a file, or that of the specs."""
+    """Price the mapping of a file, or that of the specs.
+
+    Returns
+    -------
+    int
+        `EXIT_INFEASIBLE` if the mapping breaks a limit of the hardware, or constraints conflict plainly.
+
+    Raises
+    ------
+    OutputError, SpecError
+        What `solver.cli.main.main` says to users.
+    """
     read = [path for path in (*arguments.specs, arguments.mapping) if path is not None]
     check_outputs((arguments.json,), read)
     try:
@@ -148,7 +170,13 @@ def _refused_document(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document
 
 
 def check_command(arguments: argparse.Namespace) -> int:
-    """Validate a spec and print what it says."""
+    """Validate a spec and print what it says.
+
+    Raises
+    ------
+    OutputError, SpecError
+        What `solver.cli.main.main` says to users.
+    """
     mapspace = load_checked(arguments)
     from solver.cli.console import report_console
     from solver.report.text import print_check

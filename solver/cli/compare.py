@@ -13,7 +13,18 @@ from solver.report.picture import check_plot
 
 
 def compare_command(arguments: argparse.Namespace) -> int:
-    """Prove the optimum, run the mappers, print and write how they did."""
+    """Prove the optimum, run the mappers, print and write how they did.
+
+    Returns
+    -------
+    int
+        By the status of the exact search, see `EXIT_OF_STATUS`.
+
+    Raises
+    ------
+    OutputError, PlotError, SpecError, TooLargeError
+        What `solver.cli.main.main` says to users.
+    """
     check_outputs((arguments.json, arguments.csv, arguments.plot), arguments.specs)
     check_plot(arguments.plot)
     try:

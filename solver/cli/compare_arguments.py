@@ -66,7 +66,13 @@ def add_mapper_options(parser: argparse.ArgumentParser) -> None:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Read a list of names, each once; an empty text is an empty list."""
+    """Read a list of names, each once; an empty text is an empty list.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        A name is empty, or stands there twice.
+    """
     found = [part.strip() for part in text.split(",")] if text else []
     if "" in found or len(set(found)) < len(found):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of different names")
@@ -74,7 +80,13 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def mapper_option(text: str) -> tuple[str, str, int | float | str]:
-    """Read ``MAPPER.NAME=VALUE``; the value is an integer, a number, or a text."""
+    """Read ``MAPPER.NAME=VALUE``; the value is an integer, a number, or a text.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        It is of another form.
+    """
     left, equals, value = text.partition("=")
     mapper, dot, name = left.rpartition(".")
     if not equals or not dot or not mapper or not name.isidentifier():

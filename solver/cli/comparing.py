@@ -34,7 +34,15 @@ from solver.result import Status
 
 
 def run_comparison(mapspace: Mapspace, arguments: argparse.Namespace) -> int:
-    """Prove the optimum, run the mappers, print and write how they did; return the exit code."""
+    """Prove the optimum, run the mappers, print and write how they did; return the exit code.
+
+    Raises
+    ------
+    OutputError
+        A mapper cannot be made, or an output not be written; `PlotError` for a picture.
+    TooLargeError
+        As of `solver.map_einsum`.
+    """
     try:
         mappers = chosen_mappers(arguments)
     except MapperError as error:
@@ -70,7 +78,18 @@ def _print(comparison: Comparison) -> None:
 
 
 def chosen_mappers(arguments: argparse.Namespace) -> list[tuple[str, Mapper]]:
-    """Create the mappers that the arguments name; MapperError where that fails."""
+    """Create the mappers that the arguments name.
+
+    Returns
+    -------
+    list
+        Pairs of a name, or the reference ``module:Class``, and a mapper.
+
+    Raises
+    ------
+    MapperError
+        That fails, or none is named.
+    """
     named = known_mappers() if arguments.mappers is None else arguments.mappers
     classes = {name: named_mapper(name) for name in named}
     classes |= {reference: imported_mapper(reference) for reference in arguments.own_mappers}
@@ -83,7 +102,13 @@ def chosen_mappers(arguments: argparse.Namespace) -> list[tuple[str, Mapper]]:
 def compare_as_told(
     mapspace: Mapspace, mappers: Sequence[tuple[str, Mapper]], arguments: argparse.Namespace
 ) -> Comparison:
-    """Compare as the arguments say, with live progress; an interrupt ends it early."""
+    """Compare as the arguments say, with live progress; an interrupt ends it early.
+
+    Raises
+    ------
+    ContradictionError, TooLargeError
+        As of `solver.comparison.compare`.
+    """
     case, budget = _case(arguments), _budget(arguments)
     units = mapspace.architecture.units_per_pj
     with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:

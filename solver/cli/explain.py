@@ -23,7 +23,18 @@ if TYPE_CHECKING:
 
 
 def explain_command(arguments: argparse.Namespace) -> int:
-    """Diagnose a spec; price its constraints if it allows mappings."""
+    """Diagnose a spec; price its constraints if it allows mappings.
+
+    Returns
+    -------
+    int
+        `EXIT_OPTIMAL` with costs, `EXIT_INFEASIBLE` with reasons, `EXIT_UNKNOWN` with neither.
+
+    Raises
+    ------
+    OutputError, SpecError, TooLargeError
+        What `solver.cli.main.main` says to users.
+    """
     check_outputs((arguments.json,), arguments.specs)
     loaded = load_unmapped(arguments, refuse_infeasible=False)
     mapspace = loaded.mapspace

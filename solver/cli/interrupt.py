@@ -27,6 +27,11 @@ def interruptible() -> Iterator[threading.Event]:
     sets the event at once; a second signal ends the process with 128 plus its number.
 
     Must be entered from the main thread. The previous handlers come back on exit.
+
+    Raises
+    ------
+    ValueError
+        It is entered from another thread.
     """
     stop = threading.Event()
     receiver, sender = socket.socketpair()

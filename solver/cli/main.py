@@ -26,7 +26,23 @@ MODULES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; wrong arguments raise ``SystemExit`` with 2."""
+    """Run one command; what users cause is said on stderr.
+
+    Parameters
+    ----------
+    arguments
+        None takes those of the process.
+
+    Returns
+    -------
+    int
+        One of `solver.exit_codes`.
+
+    Raises
+    ------
+    SystemExit
+        With 2 on wrong arguments, with 0 after ``--help`` and ``--version``.
+    """
     try:
         return _run(parse_arguments(sys.argv[1:] if arguments is None else arguments))
     except (OutputError, PlotError, TooLargeError) as error:

@@ -22,7 +22,18 @@ if TYPE_CHECKING:
 
 
 def network_command(arguments: argparse.Namespace) -> int:
-    """Map a network, write and print what came out."""
+    """Map a network, write and print what came out.
+
+    Returns
+    -------
+    int
+        By the weakest status of a layer, see `EXIT_OF_STATUS`.
+
+    Raises
+    ------
+    OutputError, SpecError
+        What `solver.cli.main.main` says to users.
+    """
     check_outputs((arguments.json,), arguments.specs)
     loaded = read_network(arguments.specs, parse_assignments(arguments.variables), load_options(arguments))
     from solver.network import map_network

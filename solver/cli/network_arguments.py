@@ -55,7 +55,13 @@ def add_searches(parser: argparse.ArgumentParser) -> None:
 
 
 def address(text: str) -> str:
-    """Read the address of a Dask scheduler; one without a port Dask refuses, after some time."""
+    """Read the address of a Dask scheduler; one without a port Dask refuses, after some time.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        There is no host or no port.
+    """
     host, _, port = text.rpartition(":")
     if not host or host.endswith((":", "/")) or not port.isascii() or not port.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no address such as tcp://host:8786")

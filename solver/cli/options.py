@@ -66,7 +66,13 @@ def add_spec_command(
     specs_nargs: str = "+",
     specs_help: str = "YAML files with a problem and an architecture, merged by top-level key",
 ) -> argparse.ArgumentParser:
-    """Add a command that reads specs, with the options that say how to read them."""
+    """Add a command that reads specs, with the options that say how to read them.
+
+    Parameters
+    ----------
+    specs_nargs, specs_help
+        Of the positional argument, as `argparse` takes them.
+    """
     parser = add_command(commands, name, summary)
     parser.add_argument("specs", nargs=specs_nargs, type=file_path, metavar="SPEC", help=specs_help)
     add_reading(parser)
@@ -187,21 +193,39 @@ def add_csv_and_plot(parser: argparse.ArgumentParser, drawn: str) -> None:
 
 
 def file_path(text: str) -> Path:
-    """Read a path; an empty one, as a variable of the shell that is not set leaves it, is no place."""
+    """Read a path; an empty one, as a variable of the shell that is not set leaves it, is no place.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        It is empty.
+    """
     if not text:
         raise argparse.ArgumentTypeError("the path is empty")
     return Path(text)
 
 
 def directory(text: str) -> Path:
-    """Read the path of a directory that exists."""
+    """Read the path of a directory that exists.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        There is none.
+    """
     if not text or not os.path.isdir(text):  # noqa: PTH112 (names that are too long are none either)
         raise argparse.ArgumentTypeError(f"there is no directory {text!r}")
     return Path(text)
 
 
 def objectives(text: str) -> tuple[str, ...]:
-    """Read a list of objectives."""
+    """Read a list of objectives.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        One is unknown, or stands there twice.
+    """
     names = tuple(part.strip() for part in text.split(","))
     try:
         Options(objectives=names)
@@ -211,7 +235,18 @@ def objectives(text: str) -> tuple[str, ...]:
 
 
 def limit(text: str) -> tuple[str, float]:
-    """Read the name and value of a limit on specs."""
+    """Read the name and value of a limit on specs.
+
+    Returns
+    -------
+    tuple[str, float]
+        One of the fields of `Limits`, and an integer above 0 or, where that is a time, seconds.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        There is no such limit, or the value is none.
+    """
     name, _, value = text.partition("=")
     known = {field.name: field.default for field in fields(Limits)}
     if name not in known:
@@ -220,7 +255,13 @@ def limit(text: str) -> tuple[str, float]:
 
 
 def seconds(text: str) -> float:
-    """Read a non-negative number of seconds."""
+    """Read a non-negative number of seconds.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        It is no number, negative or infinite.
+    """
     try:
         seconds = float(text)
     except ValueError:
@@ -231,7 +272,13 @@ def seconds(text: str) -> float:
 
 
 def seed(text: str) -> int:
-    """Read a seed."""
+    """Read a seed.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        It is no integer from 0 to `LARGEST_SEED`.
+    """
     value = _natural(text)
     if value is None or value > LARGEST_SEED:
         raise argparse.ArgumentTypeError(f"{shown(text)} is not an integer from 0 to {LARGEST_SEED}")
@@ -239,7 +286,13 @@ def seed(text: str) -> int:
 
 
 def positive(text: str) -> int:
-    """Read a positive integer."""
+    """Read a positive integer.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        It is no integer above 0, or has more than `MOST_DIGITS` digits.
+    """
     value = _natural(text)
     if len(text) > MOST_DIGITS and text.isdecimal():
         raise argparse.ArgumentTypeError(f"{shown(text)} has more than {MOST_DIGITS} digits")

@@ -34,9 +34,19 @@ class OutputError(Exception):
 
 
 def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
-    """Raise `OutputError` for a path that must not or cannot be written, before a search takes its time.
+    """See before a search takes its time whether outputs can be written.
 
-    A directory among the inputs stands for the spec files in it.
+    Parameters
+    ----------
+    paths
+        Of outputs, None for those that are not asked for.
+    inputs
+        What is read; a directory among them stands for the spec files in it.
+
+    Raises
+    ------
+    OutputError
+        A path must not or cannot be written: another output or an input is there.
     """
     named = [path for path in paths if path is not None]
     places = [path if path == STDOUT else os.path.realpath(path) for path in named]
@@ -53,7 +63,15 @@ def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write `text` to `path`, or to stdout for ``-``; `OutputError` where that fails."""
+    """Write `text` to `path`, or to stdout for ``-``.
+
+    Raises
+    ------
+    OutputError
+        It cannot be written.
+    BrokenPipeError
+        Nobody reads stdout.
+    """
     if path == STDOUT:
         write_stdout(text)
         return
@@ -86,7 +104,13 @@ def report_steps(
 
 
 def write_document(path: Path, document: Callable[[], Document]) -> None:
-    """Write what `document` makes as JSON; `OutputError` where that fails."""
+    """Write what `document` makes as JSON.
+
+    Raises
+    ------
+    OutputError, BrokenPipeError
+        As of `write_output`.
+    """
     from solver.report.document import json_text
 
     write_output(path, json_text(document()))

@@ -38,7 +38,13 @@ SINGLE = ("objective", "mapping", "mapped-spec", "certificate", "sensitivity")
 
 
 def pareto_command(arguments: argparse.Namespace) -> int:
-    """Find the front, print and write it; return the exit code."""
+    """Find the front, print and write it; return the exit code.
+
+    Raises
+    ------
+    OutputError, PlotError, SpecError, TooLargeError
+        What `solver.cli.main.main` says to users; an option that speaks of a single mapping is one.
+    """
     for name in SINGLE:
         if getattr(arguments, name.replace("-", "_")):
             raise OutputError(f"--{name} is of one best mapping, --pareto finds all that are best in a way")

@@ -29,7 +29,17 @@ class StatusLine:
 
 
 def status_text(progress: Progress | None, seconds: float, units_per_pj: int) -> str:
-    """Return label and phase, incumbent, bound, gap and seconds in one line."""
+    """Return label and phase, incumbent, bound, gap and seconds in one line.
+
+    Parameters
+    ----------
+    progress
+        The latest report, None if there was none.
+    seconds
+        Since the start.
+    units_per_pj
+        The architecture's energy units in a picojoule.
+    """
     if progress is None:
         return f"starting  {seconds_text(seconds)}"
     parts = [f"{progress.label} {progress.phase}".lstrip()]
@@ -43,7 +53,15 @@ def status_text(progress: Progress | None, seconds: float, units_per_pj: int) ->
 
 @contextmanager
 def live_progress(units_per_pj: int, quiet: bool) -> Iterator[ProgressCallback | None]:
-    """Yield a callback that feeds a status line, or None where nobody would see it."""
+    """Yield a callback that feeds a status line, or None where nobody would see it.
+
+    Parameters
+    ----------
+    units_per_pj
+        The architecture's energy units in a picojoule.
+    quiet
+        Whether nothing is to be shown; nor is it where stderr is no terminal.
+    """
     if quiet or not sys.stderr.isatty():
         yield None
         return

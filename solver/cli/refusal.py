@@ -25,7 +25,15 @@ def say_conflict(conflict: ConflictError) -> None:
 def refuse(conflict: ConflictError, steps: Iterable[Step]) -> int:
     """Say which constraints conflict, then write what says so to programs; return the exit code.
 
-    `steps` are made once the message is out: to find the reasons takes a while.
+    Parameters
+    ----------
+    steps
+        Made once the message is out: to find the reasons takes a while.
+
+    Raises
+    ------
+    OutputError, PlotError or BrokenPipeError
+        As of `deliver`.
     """
     say_conflict(conflict)
     deliver(steps)

@@ -32,13 +32,30 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
 
 
 def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
-    """Load a spec for a command that does not look at the spec's own mapping, and say so."""
+    """Load a spec for a command that does not look at the spec's own mapping, and say so.
+
+    Parameters
+    ----------
+    refuse_infeasible
+        Whether constraints that conflict plainly are an error.
+
+    Raises
+    ------
+    SpecError
+        The specs are wrong; `ConflictError` where their constraints conflict plainly.
+    """
     options = replace(load_options(arguments), skip_mapping=True, refuse_infeasible=refuse_infeasible)
     return _noted(_load(arguments, options))
 
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
-    """Load the mapspace of a spec; a mapping in it has to keep to the constraints."""
+    """Load the mapspace of a spec; a mapping in it has to keep to the constraints.
+
+    Raises
+    ------
+    SpecError
+        As of `load_unmapped`.
+    """
     return _noted(_load(arguments, load_options(arguments))).mapspace
 
 
@@ -55,7 +72,13 @@ def load_empty(arguments: argparse.Namespace) -> Mapspace:
 
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
-    """Load a spec with the mapping of ``--mapping``, or else its own."""
+    """Load a spec with the mapping of ``--mapping``, or else its own.
+
+    Raises
+    ------
+    SpecError
+        As of `load_unmapped`, or there is no mapping, or one that does not keep to the constraints.
+    """
     options = replace(load_options(arguments), require_mapping=True, mapping_file=arguments.mapping)
     return _load(arguments, options)
 
@@ -81,7 +104,13 @@ def search_options(arguments: argparse.Namespace) -> Options:
 
 
 def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
-    """Map an Einsum as the command line says, with live progress; an interrupt ends it early."""
+    """Map an Einsum as the command line says, with live progress; an interrupt ends it early.
+
+    Raises
+    ------
+    TooLargeError
+        As of `solver.map_einsum`.
+    """
     from solver.guided import map_or_explain
 
     options = search_options(arguments)
@@ -91,7 +120,13 @@ def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
 
 
 def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[Effect, ...]:
-    """Map again with other limits of the architecture; an interrupt ends it with what is known by then."""
+    """Map again with other limits of the architecture; an interrupt ends it with what is known by then.
+
+    Returns
+    -------
+    tuple[Effect, ...]
+        Empty without a mapping; fewer than there are variations if it was interrupted.
+    """
     from solver.guided import map_from, map_or_explain
     from solver.sensitivity import sensitivity
 

@@ -25,7 +25,18 @@ if TYPE_CHECKING:
 
 
 def sweep_command(arguments: argparse.Namespace) -> int:
-    """Map every point of a sweep, write and print what came out."""
+    """Map every point of a sweep, write and print what came out.
+
+    Returns
+    -------
+    int
+        By the weakest status, see `EXIT_OF_STATUS`; INFEASIBLE only if no point has a mapping.
+
+    Raises
+    ------
+    OutputError, PlotError, SpecError
+        What `solver.cli.main.main` says to users.
+    """
     inputs = (*arguments.specs, *arguments.workloads, *arguments.architectures)
     check_outputs((arguments.json, arguments.csv, arguments.plot), inputs)
     check_plot(arguments.plot)

@@ -33,7 +33,20 @@ if TYPE_CHECKING:
 
 
 def tile_command(arguments: argparse.Namespace) -> int:
-    """Tile an operator, or a spec's problem, as the arguments say; write and print the tiling."""
+    """Tile an operator, or a spec's problem, as the arguments say; write and print the tiling.
+
+    Returns
+    -------
+    int
+        `EXIT_INFEASIBLE` if the operator cannot be tiled, or constraints conflict plainly.
+
+    Raises
+    ------
+    OutputError, SpecError
+        What `solver.cli.main.main` says to users.
+    SystemExit
+        With 2, if options do not go together.
+    """
     check_tile_arguments(arguments)
     outputs = (arguments.json, arguments.mapping, arguments.mapped_spec)
     check_outputs(outputs, (*(arguments.specs or ()), Path(arguments.backend)))

@@ -93,7 +93,13 @@ def add_tile(commands: Commands) -> argparse.ArgumentParser:
 
 
 def check_tile_arguments(arguments: argparse.Namespace) -> None:
-    """End the program with 2 if options are missing, or have no meaning beside the others."""
+    """See whether options are missing, or have no meaning beside the others.
+
+    Raises
+    ------
+    SystemExit
+        With 2, and a message on stderr.
+    """
     name = arguments.operator
     if arguments.specs is not None:
         given = [
@@ -138,7 +144,13 @@ def described_operator(arguments: argparse.Namespace) -> Operator:
 
 
 def sizes(text: str) -> tuple[int, ...]:
-    """Read positive integers with commas between."""
+    """Read positive integers with commas between.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        One of them is no positive integer.
+    """
     if re.search(r"\dx\d", text):
         raise argparse.ArgumentTypeError(
             f"{shown(text)} has `x` between its numbers, where commas are expected"
@@ -147,7 +159,13 @@ def sizes(text: str) -> tuple[int, ...]:
 
 
 def one_or_two(text: str) -> tuple[int, int]:
-    """Read one positive integer, which then counts for both directions, or two."""
+    """Read one positive integer, which then counts for both directions, or two.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        There are more, or it is none.
+    """
     numbers = sizes(text)
     if len(numbers) > 2:
         raise argparse.ArgumentTypeError(f"{text!r} is not one number or two")

@@ -55,11 +55,22 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
     filter tries to do without whole kinds first, then without each line in turn, and what several nodes
     share of one; what it leaves is decided once more by a model that holds nothing else.
 
+    Parameters
+    ----------
+    feasibility
+        Decides sets of constraints; once it is stopped, what is left so far is the conflict.
+    constraints
+        Those of its mapspace, or some of them.
+
     Raises
     ------
     ContradictionError
         The second model finds a mapping; or no constraint is to blame, though the outermost level could
         keep everything then, and have all loops.
+
+    References
+    ----------
+    docs/explain.md, "How it works".
     """
     given = [c for c in constraints if not droppable(c)]
     loose = [c for c in constraints if droppable(c)]
@@ -121,7 +132,18 @@ def _filtered(
 def find_conflicts(
     feasibility: Feasibility, constraints: Collection[Constraint], most: int
 ) -> tuple[Conflict, ...]:
-    """Return up to `most` conflicts that share no constraint, and no place of the text."""
+    """Return up to `most` conflicts that share no constraint, and no place of the text.
+
+    Parameters
+    ----------
+    most
+        Fewer are found where what is left holds together, or `feasibility` is stopped.
+
+    Raises
+    ------
+    ContradictionError
+        As of `find_conflict`.
+    """
     return tuple(_disjoint_conflicts(feasibility, list(constraints), most))
 
 

@@ -54,7 +54,15 @@ class SpatialOrder:
 
 @dataclass(frozen=True)
 class Split:
-    """The number of a fanout's dimensions that lie along X."""
+    """The number of a fanout's dimensions that lie along X.
+
+    Parameters
+    ----------
+    node
+        Position of the fanout in ``Architecture.nodes``.
+    source
+        Where it is written, None if nowhere.
+    """
 
     node: int
     count: int
@@ -71,6 +79,13 @@ class Keeping:
     """A dataspace that the storage level `level` must keep, or must bypass.
 
     ``settled`` by a ``!Parallel``, it cannot be dropped.
+
+    Parameters
+    ----------
+    level
+        Its place among the storage levels, 0 the outermost.
+    source
+        Where it is written, None if nowhere.
     """
 
     level: int
@@ -146,7 +161,15 @@ class Utilization:
 
 @dataclass(frozen=True)
 class Mesh:
-    """The number of children of a fanout along one axis; a single one cannot be dropped."""
+    """The number of children of a fanout along one axis; a single one cannot be dropped.
+
+    Parameters
+    ----------
+    node
+        Position of the fanout in ``Architecture.nodes``.
+    source
+        Where it is written, None if nowhere.
+    """
 
     node: int
     axis: Axis
@@ -196,7 +219,13 @@ Constraint = (
 
 
 def constraints_of(mapspace: Mapspace) -> tuple[Constraint, ...]:
-    """Return all constraints of `mapspace`: the nodes' from the outermost inwards, then the array's."""
+    """Return all constraints of `mapspace`: the nodes' from the outermost inwards, then the array's.
+
+    Returns
+    -------
+    tuple[Constraint, ...]
+        Each once, those that are not `droppable` included; orders of temporal loops are none of them.
+    """
     return tuple(dict.fromkeys(_constraints(mapspace)))
 
 
@@ -253,7 +282,18 @@ def twins_of(constraint: Constraint, constraints: Iterable[Constraint]) -> list[
 
 
 def stored_at(mapspace: Mapspace, level: int, dataspace: str) -> Whole:
-    """Return that a storage level stores a dataspace as a whole."""
+    """Return that a storage level stores a dataspace as a whole.
+
+    Parameters
+    ----------
+    level
+        Its place among the storage levels, 0 the outermost.
+
+    Raises
+    ------
+    StopIteration
+        There is no such dataspace.
+    """
     space = next(space for space in mapspace.problem.dataspaces if space.name == dataspace)
     told = (dict(rules.sources).get(dataspace) for rules in mapspace.keep[:level])
     return Whole(

@@ -121,6 +121,8 @@ def constraint_costs(
     ------
     ContradictionError
         The search proves that fewer constraints allow less.
+    TooLargeError
+        As of `search`.
     """
     baseline = search(mapspace, options, on_progress, should_stop)
     if baseline.mapping is None:

@@ -79,7 +79,13 @@ class Encoding:
         self.checked.check()
 
     def literal(self, constraint: Constraint) -> Variable:
-        """Return the literal of `constraint`, which is added to the model if it is new."""
+        """Return the literal of `constraint`, which is added to the model if it is new.
+
+        Raises
+        ------
+        ModelError
+            CP-SAT calls the model invalid, or `RangeError`: a number of it is too large.
+        """
         if constraint not in self.literals:
             self._add(constraint)
             self.checked.check()

@@ -42,7 +42,17 @@ MOST_TELLING = (Capacity, Utilization, Parallelism, Mesh)
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Whether a mapspace allows a mapping: one that it allows, or why not, with one reason per conflict."""
+    """Whether a mapspace allows a mapping: one that it allows, or why not, with one reason per conflict.
+
+    Parameters
+    ----------
+    verdict
+        UNKNOWN if there was no time to decide.
+    reasons
+        One at least if INFEASIBLE, and they were asked for.
+    witness
+        If FEASIBLE.
+    """
 
     verdict: Verdict
     reasons: tuple[Reason, ...] = ()
@@ -65,6 +75,11 @@ def diagnose(
         Seconds after which the same happens.
     with_reasons
         Whether to look for the conflict if there is no mapping.
+
+    Raises
+    ------
+    ContradictionError
+        As of `find_conflict`.
     """
     end = time.monotonic() + time_limit_s
 
@@ -90,10 +105,22 @@ def explain_infeasible(
 ) -> tuple[Reason, ...]:
     """Return why a mapspace that is known to allow no mapping does not.
 
+    Parameters
+    ----------
+    mapspace
+        One that was proven to be empty.
+    should_stop, time_limit_s
+        As for `diagnose`.
+
+    Returns
+    -------
+    tuple[Reason, ...]
+        One at least: `NOT_FOUND` where there was no time.
+
     Raises
     ------
     ContradictionError
-        There is a mapping after all.
+        There is a mapping after all, or as of `find_conflict`.
     """
     diagnosis = diagnose(mapspace, should_stop, time_limit_s)
     if diagnosis.verdict is Verdict.FEASIBLE:

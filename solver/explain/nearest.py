@@ -63,6 +63,12 @@ def nearest(
         What else is to hold; together with `constraint` it is infeasible.
     twins
         Constraints that are written at the same place, and change with it.
+
+    Returns
+    -------
+    Nearest | None
+        In the unit of the constraint: a factor, children, dimensions, units, or words (of a capacity, without
+        multiple buffering).
     """
     scales = [scale for scale in map(_scale, (constraint, *twins)) if scale is not None]
     if scales and not any(_is_held_at_one(feasibility.mapspace, own) for own in (constraint, *twins)):
@@ -76,7 +82,13 @@ def nearest(
 
 
 def with_value(constraint: Constraint, value: int) -> Constraint:
-    """Return a factor rule, a mesh, a split or a least parallelism with another number."""
+    """Return a factor rule, a mesh, a split or a least parallelism with another number.
+
+    Raises
+    ------
+    ValueError
+        The constraint has no number, or a capacity's or utilization's words.
+    """
     match constraint:
         case FactorLimit(node, rule):
             return FactorLimit(node, replace(rule, value=value))

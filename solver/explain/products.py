@@ -17,6 +17,13 @@ class Products:
 
     Tables tie a vector to the place of its factor among the divisors of the bound, on which rules are
     comparisons, and to the factor itself, cut off above what a limit can tell apart.
+
+    Parameters
+    ----------
+    checked
+        The model; whoever adds to it checks it.
+    problem
+        Whose bounds are factorized.
     """
 
     def __init__(self, checked: CheckedModel, problem: Problem) -> None:
@@ -25,7 +32,13 @@ class Products:
         self._indices: dict[Exponents, Variable] = {}
 
     def index(self, exponents: Exponents, dim: str) -> Variable:
-        """Return the place of a factor among the divisors of the bound of `dim`."""
+        """Return the place of a factor among the divisors of the bound of `dim`.
+
+        Returns
+        -------
+        Variable
+            0 for the factor 1; the same one for the same exponents.
+        """
         if exponents not in self._indices:
             count = len(divisors(self._bound[dim]))
             self._indices[exponents] = self._model.new_int_var(0, count - 1, f"i{len(self._indices)}")
@@ -33,7 +46,13 @@ class Products:
         return self._indices[exponents]
 
     def value(self, exponents: Exponents, dim: str, most: int) -> Variable:
-        """Return a factor of `dim`; those above `most` read ``most + 1``."""
+        """Return a factor of `dim`; those above `most` read ``most + 1``.
+
+        Returns
+        -------
+        Variable
+            A new one each time, 1 or more.
+        """
         values = [min(divisor, most + 1) for divisor in divisors(self._bound[dim])]
         value = self._model.new_int_var(1, values[-1], f"v_{dim}")
         self._tie(exponents, dim, value, values)
@@ -53,7 +72,15 @@ class Products:
     def where(
         self, conditions: Sequence[Literal], value: Expression, most: int, otherwise: int = 1
     ) -> Variable:
-        """Return `value`, at most `most`, where all conditions hold, else `otherwise`."""
+        """Return `value`, at most `most`, where all conditions hold, else `otherwise`.
+
+        Parameters
+        ----------
+        conditions
+            One literal or more.
+        most
+            Where all of them hold, a larger `value` is excluded.
+        """
         shadow = self._model.new_int_var(min(otherwise, 1), most, "s")
         self._model.add(shadow == value).only_enforce_if(*conditions)
         for condition in conditions:
@@ -61,7 +88,15 @@ class Products:
         return shadow
 
     def product(self, factors: Sequence[Variable], most: int) -> Variable:
-        """Return the product of variables, each at least 1; it cannot exceed `most`."""
+        """Return the product of variables, each at least 1; it cannot exceed `most`.
+
+        Parameters
+        ----------
+        factors
+            None make 1.
+        most
+            A larger product is excluded, as is each factor.
+        """
         total = self._model.new_constant(1)
         for factor in factors:
             following = self._model.new_int_var(1, most, "p")

@@ -35,6 +35,18 @@ def without(
 
     Several are needed where a mapspace cannot leave a choice open: an outermost level keeps or bypasses
     a dataspace, and a dimension that took no place in a fanout's order takes one, or lies along X or Y.
+
+    Parameters
+    ----------
+    dropped
+        Constraints of `mapspace`, see `constraints_of`.
+    orders
+        Orders of temporal loops that go as well.
+
+    Returns
+    -------
+    tuple[Mapspace, ...]
+        One at least. A capacity is unlimited, but for a least utilization beside it, which keeps its words.
     """
     limits = _without_limits(mapspace, dropped)
     temporal = [

@@ -77,7 +77,13 @@ def clause_text(parts: Iterable[Constraint | TemporalOrder], mapspace: Mapspace)
 
 
 def shortfall(constraint: Constraint, found: Nearest, mapspace: Mapspace) -> Shortfall | None:
-    """Return what the rest of a conflict makes of the number in `constraint`, None if it has none."""
+    """Return what the rest of a conflict makes of the number in `constraint`, None if it has none.
+
+    Parameters
+    ----------
+    found
+        The nearest value that suffices, with a mapping that has it.
+    """
     value = found.value
     match constraint:
         case Capacity(level, storage):
@@ -119,7 +125,18 @@ def shortfall(constraint: Constraint, found: Nearest, mapspace: Mapspace) -> Sho
 
 
 def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
-    """Return the change of `constraint` to `value` in words; of a capacity, the words of the storage."""
+    """Return the change of `constraint` to `value` in words; of a capacity, the words of the storage.
+
+    Parameters
+    ----------
+    value
+        In the unit of the constraint, as of `nearest`.
+
+    Raises
+    ------
+    ValueError
+        An order, what is kept, and what is stored as a whole have no value.
+    """
     match constraint:
         case FactorLimit(node, rule):
             changed = FactorRule(rule.dim, rule.relation, value)
@@ -149,7 +166,13 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
 
 
 def order_text(constraint: SpatialOrder, order: Iterable[str], mapspace: Mapspace) -> str:
-    """Return that the spatial loops of a fanout have another order, innermost first."""
+    """Return that the spatial loops of a fanout have another order, innermost first.
+
+    Parameters
+    ----------
+    order
+        All dimensions.
+    """
     return f"permutation [{', '.join(order)}] of `{_node(mapspace, constraint.node)}` instead of this one"
 
 

@@ -25,6 +25,11 @@ class Annealing:
         Moves of each chain in the first run.
     hottest, coldest
         First and last temperature.
+
+    Raises
+    ------
+    ValueError
+        No chains or steps, or temperatures that do not cool or are not above 0.
     """
 
     def __init__(
@@ -40,7 +45,15 @@ class Annealing:
         self._coldest = coldest
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Anneal until the budget is spent; the answer is the best mapping priced."""
+        """Anneal until the budget is spent; the answer is the best mapping priced.
+
+        Raises
+        ------
+        BudgetSpent
+            In the end, always.
+        MapperError
+            If the rules leave no mapping.
+        """
         random = np.random.default_rng(pricing.seed)
         moves = RandomMoves(pricing.rules)
         steps = self._steps

@@ -27,6 +27,11 @@ class GreedyDescent:
     ----------
     descents
         Stop after so many; 0 is never.
+
+    Raises
+    ------
+    ValueError
+        The descents are negative.
     """
 
     def __init__(self, descents: int = 0) -> None:
@@ -35,7 +40,15 @@ class GreedyDescent:
         self._descents = descents
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Descend until the budget is spent; the answer is the best mapping priced."""
+        """Descend until the budget is spent; the answer is the best mapping priced.
+
+        Raises
+        ------
+        BudgetSpent
+            Once the budget is spent, unless all descents were done before.
+        MapperError
+            If the rules leave no mapping.
+        """
         random = np.random.default_rng(pricing.seed)
         starts = valid_starts(pricing, random, STARTS)
         outermost = mapspace.architecture.storage_indices[0]

@@ -41,7 +41,15 @@ class LinearPruned:
         self._largest = largest
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Enumerate until the end or until the budget is spent; the answer is the best mapping priced."""
+        """Enumerate until the end or until the budget is spent; the answer is the best mapping priced.
+
+        Raises
+        ------
+        BudgetSpent
+            Once the budget is spent.
+        MapperError
+            If the mapspace has more mappings than it enumerates.
+        """
         size = mapspace_size(mapspace).mappings
         if size > self._largest:
             raise MapperError(f"the mapspace has {Decimal(size):.1e} mappings, too many to enumerate")

@@ -30,7 +30,13 @@ SHARES = 8
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What counts how much in the sum of logarithms: filled buffers, cycles, and words moved."""
+    """What counts how much in the sum of logarithms: filled buffers, cycles, and words moved.
+
+    Parameters
+    ----------
+    utilization, compute, traffic
+        From 0 to 1 each; they need not add up to 1.
+    """
 
     utilization: float
     compute: float
@@ -38,7 +44,18 @@ class Weights:
 
 
 def units(value: float) -> int:
-    """Binary logarithm in integer units."""
+    """Binary logarithm in integer units.
+
+    Returns
+    -------
+    int
+        Rounded, of `LOG_UNIT` to the binary logarithm.
+
+    Raises
+    ------
+    ValueError
+        The value is not above 0.
+    """
     return round(math.log2(value) * LOG_UNIT)
 
 
@@ -57,6 +74,11 @@ class LogModel:
         Shape ``(levels, dataspaces)``: what each level keeps.
     weights
         The objective.
+
+    Raises
+    ------
+    MapperError
+        If sums of logarithms are too large for CP-SAT to be relied on.
     """
 
     def __init__(self, rules: Rules, kept: Booleans, weights: Weights) -> None:

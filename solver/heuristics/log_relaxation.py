@@ -39,6 +39,11 @@ class LogRelaxation:
         objective.
     seconds
         Time limit of CP-SAT, where the budget has none below it.
+
+    Raises
+    ------
+    ValueError
+        A weight outside of 0 to 1, or a time limit that is not above 0.
     """
 
     def __init__(self, utilization: float = 0.1, compute: float | None = None, seconds: float = 60.0) -> None:
@@ -49,7 +54,16 @@ class LogRelaxation:
         self._seconds = seconds
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Solve the relaxation, and price what comes out."""
+        """Solve the relaxation, and price what comes out.
+
+        Raises
+        ------
+        BudgetSpent
+            Once the budget is spent.
+        MapperError
+            If the rules leave no mapping, the relaxation has no solution or none in time, or its numbers are
+            too large.
+        """
         if not all(len(options) for options in pricing.rules.keep_options):
             raise MapperError("the rules of the mapspace leave no mapping")
         share = COMPUTE_SHARE[pricing.objectives[0]] if self._compute is None else self._compute

@@ -58,7 +58,13 @@ def valid_starts(pricing: Pricing, random: np.random.Generator, count: int) -> M
 
 
 def joined(batches: Sequence[MappingBatch]) -> MappingBatch:
-    """Put batches one after the other."""
+    """Put batches one after the other.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    """
     return MappingBatch(
         np.concatenate([batch.factors for batch in batches]),
         np.concatenate([batch.order for batch in batches]),
@@ -67,7 +73,13 @@ def joined(batches: Sequence[MappingBatch]) -> MappingBatch:
 
 
 def copies(batch: MappingBatch, row: int, count: int) -> MappingBatch:
-    """Return `count` copies of one mapping, to be changed."""
+    """Return `count` copies of one mapping, to be changed.
+
+    Parameters
+    ----------
+    row
+        The mapping's place in `batch`.
+    """
     same = batch.part(np.full(count, row))
     return MappingBatch(same.factors.copy(), same.order.copy(), same.keep.copy())
 
@@ -76,7 +88,20 @@ def copies(batch: MappingBatch, row: int, count: int) -> MappingBatch:
 
 
 def factor_moves(batch: MappingBatch, row: int, mapspace: Mapspace, target: int) -> MappingBatch:
-    """Return all ways to move one prime factor of a mapping from another node to the node `target`."""
+    """Return all ways to move one prime factor of a mapping from another node to the node `target`.
+
+    Parameters
+    ----------
+    row
+        The mapping's place in `batch`.
+    target
+        Position in ``Architecture.nodes``.
+
+    Returns
+    -------
+    MappingBatch
+        Perhaps empty; rules and capacities are left to the price service.
+    """
     own = batch.factors[row]
     moves = [
         (source, dim, prime)
@@ -92,7 +117,20 @@ def factor_moves(batch: MappingBatch, row: int, mapspace: Mapspace, target: int)
 
 
 def order_moves(batch: MappingBatch, row: int, mapspace: Mapspace, level: int) -> MappingBatch:
-    """Return all ways to take one loop of a storage level out and put it in at another place."""
+    """Return all ways to take one loop of a storage level out and put it in at another place.
+
+    Parameters
+    ----------
+    row
+        The mapping's place in `batch`.
+    level
+        0 is the outermost storage level.
+
+    Returns
+    -------
+    MappingBatch
+        Perhaps empty; each order once, without that of the mapping itself.
+    """
     order = batch.order[row, level].tolist()
     factors = batch.factors[row, mapspace.architecture.storage_indices[level]]
     looping = [dim for dim in order if factors[dim] > 1]
@@ -106,7 +144,13 @@ def order_moves(batch: MappingBatch, row: int, mapspace: Mapspace, level: int) -
 
 
 def keep_moves(batch: MappingBatch, row: int, rules: Rules) -> MappingBatch:
-    """Return all ways to keep one dataspace in other levels."""
+    """Return all ways to keep one dataspace in other levels.
+
+    Returns
+    -------
+    MappingBatch
+        All options of each dataspace in turn, that of the mapping itself included.
+    """
     moved = copies(batch, row, sum(map(len, rules.keep_options)))
     start = 0
     for space, options in enumerate(rules.keep_options):
@@ -132,7 +176,13 @@ class RandomMoves:
         self._free_keeps = [space for space, own in enumerate(rules.keep_options) if len(own) > 1]
 
     def apply(self, batch: MappingBatch, random: np.random.Generator) -> MappingBatch:
-        """Return changed mappings: most a factor moved, others an order or a choice of levels changed."""
+        """Return changed mappings: most a factor moved, others an order or a choice of levels changed.
+
+        Returns
+        -------
+        MappingBatch
+            One for each mapping, in its place; it may be the same.
+        """
         moved = MappingBatch(batch.factors.copy(), batch.order.copy(), batch.keep.copy())
         kind = random.random(len(batch))
         by_keep = kind < (0.1 if self._free_keeps else 0.0)

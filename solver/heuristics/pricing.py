@@ -31,7 +31,14 @@ ROUNDING = 1 + 1e-12
 class Incumbent:
     """The best mapping so far, and when it was found.
 
-    ``values`` are exact integers, one per objective: energy units, cycles, or their product.
+    Parameters
+    ----------
+    seconds, evaluations
+        Since the run began, and mappings that were priced by then.
+    values
+        Exact integers, one per objective: energy units, cycles, or their product.
+    mapping, evaluation
+        What it is, and what the plain cost model says of it.
     """
 
     seconds: float
@@ -136,7 +143,13 @@ class Pricing:
         self.notes.append(text)
 
     def check_budget(self) -> None:
-        """Raise `BudgetSpent` if nothing is left; for mappers that compute long between prices."""
+        """For mappers that compute long between prices: see whether they may go on.
+
+        Raises
+        ------
+        BudgetSpent
+            If nothing is left.
+        """
         if self.seconds_left <= 0 or self._next_chunk() <= 0:
             raise BudgetSpent
 
@@ -153,7 +166,15 @@ class Pricing:
         return self.price_batch(self._encode(mappings))
 
     def price_batch(self, batch: MappingBatch) -> BatchPrices:
-        """Price mappings that are arrays already, as `price` does; ``columns`` are not looked at."""
+        """Price mappings that are arrays already, as `price` does; ``columns`` are not looked at.
+
+        Raises
+        ------
+        BudgetSpent
+            Once the budget is spent; what was priced up to then counts.
+        ValueError
+            If factors or orders are none of this problem.
+        """
         self._check(batch)
         allowed = np.zeros(len(batch), dtype=np.bool_)
         values = np.full((len(batch), len(self.objectives)), np.inf)

@@ -24,6 +24,11 @@ class RandomSearch:
         Stop after so many valid mappings in a row that are not better than the best before; 0 is never.
     timeout
         Stop after so many invalid mappings in a row; 0 is never.
+
+    Raises
+    ------
+    ValueError
+        One of them is negative.
     """
 
     def __init__(self, victory_condition: int = 0, timeout: int = 0) -> None:
@@ -33,7 +38,15 @@ class RandomSearch:
         self._timeout = timeout
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Search until `pricing` or a condition ends it; the answer is the best mapping priced."""
+        """Search until `pricing` or a condition ends it; the answer is the best mapping priced.
+
+        Raises
+        ------
+        BudgetSpent
+            Once the budget is spent, unless a condition was fulfilled before.
+        MapperError
+            If the rules leave no mapping.
+        """
         sampler = Sampler(pricing.rules)
         if sampler.empty:
             raise MapperError("the rules of the mapspace leave no mapping")

@@ -81,10 +81,19 @@ def imported_mapper(reference: str) -> MapperClass:
 def make_mapper(name: str, create: MapperClass, options: Mapping[str, OptionValue]) -> Mapper:
     """Create a mapper with its options.
 
+    Parameters
+    ----------
+    name
+        For messages.
+    create
+        Its class, as of `named_mapper`.
+    options
+        Keyword arguments; integers do where a number is the default.
+
     Raises
     ------
     MapperError
-        For an option that the class does not have, or a value that it refuses.
+        For an option that the class does not have, a value that it refuses, or any error of its own.
     """
     parameters = inspect.signature(create).parameters
     for option, value in options.items():

@@ -40,19 +40,37 @@ class Sampler:
         return no_factors or any(len(options) == 0 for options in self._rules.keep_options)
 
     def draw(self, random: np.random.Generator, count: int) -> MappingBatch:
-        """Draw `count` mappings, each kind of choice on its own; ``ValueError`` if the space is `empty`."""
+        """Draw `count` mappings, each kind of choice on its own.
+
+        Raises
+        ------
+        ValueError
+            If the space is `empty`.
+        """
         if self.empty:
             raise ValueError("the rules of the mapspace leave no mapping")
         factors = np.stack([split.draw(random, count) for split in self._splits], axis=2)
         return MappingBatch(factors, self.draw_orders(random, count), self.draw_keep(random, count))
 
     def draw_orders(self, random: np.random.Generator, count: int) -> Integers:
-        """Draw orders of all storage levels, uniformly."""
+        """Draw orders of all storage levels, uniformly.
+
+        Returns
+        -------
+        Integers
+            Shape ``(count, levels, dims)``: places of dimensions, innermost first.
+        """
         keys = random.random((count, *self._order_keys.shape)) + self._order_keys
         return np.argsort(keys, axis=2)
 
     def draw_keep(self, random: np.random.Generator, count: int) -> Booleans:
-        """Draw for each dataspace which levels keep it, uniformly."""
+        """Draw for each dataspace which levels keep it, uniformly.
+
+        Returns
+        -------
+        Booleans
+            Shape ``(count, levels, dataspaces)``.
+        """
         options = self._rules.keep_options
         return np.stack([own[random.integers(len(own), size=count)] for own in options], axis=2)
 

@@ -33,6 +33,18 @@ def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
     """Return what stands for a question: the same problem under other names has the same key.
 
     That is the mapspace as the cost model sees it, the objectives, and the version of this program.
+
+    Parameters
+    ----------
+    mapspace
+        Under whichever names: those of `solver.network.naming.by_position` make equal problems equal.
+    objectives
+        In order.
+
+    Returns
+    -------
+    str
+        SHA-256 in hex. Seed, limits and workers are not part of it: only proven answers are kept.
     """
     return canonical_sha256(
         {
@@ -48,6 +60,11 @@ def sources_digest() -> str:
     """Return a digest of what answers questions: the sources of this program, as they lie on disk.
 
     In a checkout they change from one version to the next; what was kept before is not asked again.
+
+    Returns
+    -------
+    str
+        SHA-256 in hex, computed once.
     """
     digest = hashlib.sha256()
     for package in PACKAGES:
@@ -96,7 +113,18 @@ class ResultCache:
             self.failure = self.failure or error
 
     def store(self, key: str, result: Result) -> None:
-        """Keep a proven answer; `OSError` where that fails."""
+        """Keep a proven answer; one that is not proven is passed over.
+
+        Parameters
+        ----------
+        key
+            As of `cache_key`.
+
+        Raises
+        ------
+        OSError
+            It cannot be written.
+        """
         if result.status not in (Status.OPTIMAL, Status.INFEASIBLE):
             return
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -106,7 +134,16 @@ class ResultCache:
             stream.write(text.encode())
 
     def find(self, key: str, mapspace: Mapspace) -> Result | None:
-        """Return the answer kept under a key, None where there is none that can be used."""
+        """Return the answer kept under a key, None where there is none that can be used.
+
+        Parameters
+        ----------
+        key
+            As of `cache_key`.
+        mapspace
+            That of the question, under the names under which the answer was kept: what its mapping is priced
+            in.
+        """
         path = self.path_of(key)
         if not path.is_file():  # nor a pipe, which would be waited for
             return None
@@ -118,7 +155,13 @@ class ResultCache:
             return None
 
     def path_of(self, key: str) -> Path:
-        """Return the file of a question's answer."""
+        """Return the file of a question's answer.
+
+        Returns
+        -------
+        Path
+            Other sources of this program have another one.
+        """
         return self.directory / f"{canonical_sha256([key, sources_digest()])}.json"
 
 

@@ -58,7 +58,13 @@ class Cluster:
     def run(
         self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
     ) -> Answers:
-        """See `Executor.run`."""
+        """See `Executor.run`.
+
+        Raises
+        ------
+        ExecutorError
+            The scheduler does not answer or is gone, a search lost its workers, or they have another program.
+        """
         if not tasks:
             return
         own = replace(options, jobs=1)
@@ -139,7 +145,13 @@ def _program() -> Program:
 
 
 def silence_logs() -> None:
-    """Keep Dask from writing what it logs to stderr; errors that matter are raised."""
+    """Keep Dask from writing what it logs to stderr; errors that matter are raised.
+
+    Raises
+    ------
+    ExecutorError
+        The extra is not installed.
+    """
     for handler in logging.getLogger(_library().__name__).handlers:
         handler.setLevel(logging.CRITICAL)
 

@@ -49,6 +49,16 @@ def search_task(
     """Map the mapspace of a task; one that is too large for a search is UNKNOWN, and ends no run.
 
     Reasons why nothing fits would speak of the task's names, which no user has seen.
+
+    Parameters
+    ----------
+    options
+        As for `solver.map_einsum`.
+
+    Returns
+    -------
+    Result
+        UNKNOWN, and TOO_LARGE, where `solver.map_einsum` raises `TooLargeError`.
     """
     try:
         return map_or_explain(mapspace, options, on_progress, should_stop, reasons=False)
@@ -67,7 +77,24 @@ class Executor(Protocol):
         """Yield each task with its answer as soon as that is there.
 
         Once `should_stop` answers True, running searches end with what they have, and no other
-        begins. `report` is called when a search begins, and may be called while it runs.
+        begins.
+
+        Parameters
+        ----------
+        tasks
+            Of different keys.
+        options
+            Of each search; its time limit holds for each of them.
+        report
+            Called with a task when its search begins, and perhaps while it runs: with the search's own
+            report, or None where there is none.
+        should_stop
+            Asked between searches, and while they run.
+
+        Yields
+        ------
+        tuple[Task, Result]
+            In any order; fewer than the tasks if it was stopped.
 
         Raises
         ------
@@ -124,7 +151,13 @@ class Processes:
     def run(
         self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
     ) -> Answers:
-        """See `Executor.run`."""
+        """See `Executor.run`.
+
+        Raises
+        ------
+        ExecutorError
+            Processes cannot be started, or were lost `MOST_LOSSES` times in a row.
+        """
         left = {task.key: task for task in largest_first(tasks)}
         losses = 0
         while left and not should_stop():

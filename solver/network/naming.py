@@ -14,7 +14,13 @@ from model.problem import Dataspace, Problem, Term
 
 @dataclass(frozen=True)
 class Renaming:
-    """New names of dimensions and dataspaces by old ones."""
+    """New names of dimensions and dataspaces by old ones.
+
+    Parameters
+    ----------
+    dims, dataspaces
+        All of a problem's.
+    """
 
     dims: Mapping[str, str]
     dataspaces: Mapping[str, str]
@@ -28,11 +34,23 @@ class Renaming:
         )
 
     def mapping(self, mapping: LoopNest) -> LoopNest:
-        """Return a mapping under the new names."""
+        """Return a mapping under the new names.
+
+        Raises
+        ------
+        KeyError
+            It has a dimension or dataspace without a new name.
+        """
         return LoopNest(tuple(self._node_mapping(node) for node in mapping.nodes))
 
     def mapspace(self, mapspace: Mapspace) -> Mapspace:
-        """Return a mapspace under the new names, without what is there for people only."""
+        """Return a mapspace under the new names, without what is there for people only.
+
+        Returns
+        -------
+        Mapspace
+            Without notes and places in specs; rules that say the same once, in the order of the new names.
+        """
         return replace(
             mapspace,
             problem=self._problem(mapspace.problem),

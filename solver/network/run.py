@@ -19,7 +19,15 @@ from solver.result import Options, Progress, Result, Status, StopCallback, Termi
 
 @dataclass(frozen=True)
 class NetworkProgress:
-    """How far a run is: searches done of all, a layer that is being searched, its search's report."""
+    """How far a run is: searches done of all, a layer that is being searched, its search's report.
+
+    Parameters
+    ----------
+    done, searches
+        Numbers of searches; those whose answers were kept from before count as done.
+    search
+        None where the search tells nothing, as in other processes.
+    """
 
     done: int
     searches: int
@@ -78,6 +86,13 @@ def map_network(network: Network, options: Options = Options(), run: Run = Run()
     NetworkResult
         Without the layers whose search did not begin, if it was stopped. INFEASIBLE layers have their
         reasons, in their own names; identical ones share those of the first.
+
+    Raises
+    ------
+    ContradictionError
+        A search proved that nothing fits, but something does.
+    ExecutorError
+        Searches cannot run where they were to.
     """
     return with_reasons(map_networks([network], options, run), run.should_stop)[0]
 
@@ -91,6 +106,16 @@ def map_networks(
 
     Parameters are those of `map_network`. The seconds of each result are those of the whole run. INFEASIBLE
     layers have no reasons; see `solver.network.reasons.with_reasons`.
+
+    Returns
+    -------
+    tuple[NetworkResult, ...]
+        One for each network.
+
+    Raises
+    ------
+    ExecutorError
+        As of `map_network`.
     """
     start = time.monotonic()
     cache = run.cache

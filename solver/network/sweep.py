@@ -32,7 +32,13 @@ class SweepPoint:
 
     @property
     def edp_pj_cycles(self) -> float | None:
-        """Energy of the network times its cycles."""
+        """Energy of the network times its cycles.
+
+        Returns
+        -------
+        float | None
+            In pJ * cycles, None without a mapping of all of it.
+        """
         return None if self.result.edp is None else self.result.edp / self.result.units_per_pj
 
     @property
@@ -114,6 +120,11 @@ def sweep(
     """Map the networks of all variants; searches that several of them need run once.
 
     Parameters are those of `map_network`. INFEASIBLE layers have their reasons, as of `map_network`.
+
+    Raises
+    ------
+    ContradictionError, ExecutorError
+        As of `solver.network.map_network`.
     """
     start = time.monotonic()
     networks = [variant.network for variant in variants]

@@ -23,7 +23,18 @@ class _Found:
 
 
 def energy_remarks(variants: Sequence[Variant]) -> tuple[str, ...]:
-    """Say for each attribute with several values which energies change with it, and which do not."""
+    """Say for each attribute with several values which energies change with it, and which do not.
+
+    Parameters
+    ----------
+    variants
+        Of one sweep: the same attributes are set in all of them.
+
+    Returns
+    -------
+    tuple[str, ...]
+        In the order of the attributes; none for those of which there is nothing to say.
+    """
     names = [name for name, _ in variants[0].settings] if variants else []
     texts = [_remark(name, _found(variants, place)) for place, name in enumerate(names)]
     return tuple(text for text in texts if text)

@@ -48,7 +48,13 @@ class Plan:
 
 
 def plan(networks: Sequence[Network], options: Options) -> Plan:
-    """Return the searches of networks, identical ones once."""
+    """Return the searches of networks, identical ones once.
+
+    Parameters
+    ----------
+    options
+        Its objectives count, those of each mapspace where it has none.
+    """
     tasks: dict[str, Task] = {}
     keys = tuple(tuple(_key(layer, options, tasks) for layer in network.layers) for network in networks)
     return Plan(tasks, keys)

@@ -36,9 +36,16 @@ def print_assignment(
     all_steps: bool,
     remarks: Sequence[str] = (),
 ) -> None:
-    """Print the result; `all_steps` prints every step of a long decomposition as well.
+    """Print layers, totals, naive rules, decomposition, notes, reasons and the status line.
 
-    `remarks` are lines that stand behind the naive rules.
+    Parameters
+    ----------
+    array
+        The array that was chosen, None if there was no choice.
+    all_steps
+        Whether every step of a decomposition of more than `SHORT_DECOMPOSITION` is printed as well.
+    remarks
+        Lines that stand behind the naive rules.
     """
     network = result.network
     title = f" of {network.name}" if network.name else ""

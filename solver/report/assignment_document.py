@@ -14,7 +14,18 @@ from solver.report.reasons import reason_document
 
 
 def assignment_document(result: AssignResult, array: ArrayChoice | None) -> Document:
-    """Return the document of an assignment; figures that do not exist are None."""
+    """Return the document of an assignment; figures that do not exist are None.
+
+    Parameters
+    ----------
+    array
+        The array that was chosen, None if there was no choice.
+
+    Returns
+    -------
+    Document
+        Costs in the network's unit, as doubles; those under names that end in ``_exact`` are texts.
+    """
     network, best, second = result.network, result.best, result.runner_up
     return {
         "version": version("tilewright"),

@@ -35,7 +35,13 @@ CSV_COLUMNS = (
 
 
 def comparison_document(comparison: Comparison) -> Document:
-    """Return the JSON document of a comparison."""
+    """Return the JSON document of a comparison.
+
+    Returns
+    -------
+    Document
+        Values in pJ, cycles or pJ * cycles.
+    """
     result, architecture = comparison.result, comparison.mapspace.architecture
     return {
         "version": version("tilewright"),
@@ -79,7 +85,13 @@ def exact_outcome(comparison: Comparison) -> Outcome:
 
 
 def milestones(comparison: Comparison, trace: Sequence[Point]) -> dict[str, float | None]:
-    """Return the seconds after which a mapper first came within so many percent of the optimum."""
+    """Return the seconds after which a mapper first came within so many percent of the optimum.
+
+    Returns
+    -------
+    dict
+        By percent, as text; None for a distance that was never reached.
+    """
     return {str(percent): comparison.first_within(trace, percent) for percent in MILESTONES_PERCENT}
 
 

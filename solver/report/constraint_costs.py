@@ -53,7 +53,15 @@ def costs_table(report: CostReport) -> Table:
 def explanation_document(
     mapspace: Mapspace, reasons: tuple[Reason, ...], report: CostReport | None
 ) -> Document:
-    """Return the document of ``explain``; docs/explain.md lists the keys."""
+    """Return the document of ``explain``; docs/explain.md lists the keys.
+
+    Parameters
+    ----------
+    reasons
+        Why nothing fits; none if something does.
+    report
+        None if nothing fits.
+    """
     baseline = None if report is None else report.baseline
     return {
         "version": version("tilewright"),

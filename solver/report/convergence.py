@@ -12,7 +12,20 @@ from solver.report.picture import blank_figure, save_figure, verbatim
 
 
 def draw_convergence(comparison: Comparison, path: Path) -> None:
-    """Draw the best value of every mapper so far against time, both on logarithmic axes."""
+    """Draw the best value of every mapper so far against time, both on logarithmic axes.
+
+    Parameters
+    ----------
+    comparison
+        With an incumbent at least, of whichever mapper.
+    path
+        Its suffix says which of `solver.report.picture.FORMATS` it is.
+
+    Raises
+    ------
+    PlotError
+        It cannot be written.
+    """
     result = comparison.result
     figure, [[axes]] = blank_figure()
     runs = [(EXACT, comparison.trace, result.statistics.seconds)]

@@ -37,7 +37,14 @@ COST_KEYS = (
 def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect] | None = None) -> Document:
     """Return the document of a search; without a mapping its figures are None.
 
-    `effects` are those of `solver.sensitivity`, None where they were not asked for.
+    Parameters
+    ----------
+    mapspace
+        That was searched.
+    result
+        Of whichever status.
+    effects
+        Those of `solver.sensitivity`, None where they were not asked for.
     """
     return {
         "version": version("tilewright"),
@@ -66,7 +73,13 @@ def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect
 
 
 def evaluation_document(mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> Document:
-    """Return the document of a priced mapping."""
+    """Return the document of a priced mapping.
+
+    Parameters
+    ----------
+    evaluation
+        Of the mapping; it may break limits.
+    """
     return {
         "version": version("tilewright"),
         "problem": mapspace.problem.name,
@@ -106,7 +119,13 @@ def all_notes(mapspace: Mapspace, result: Result) -> list[str]:
 
 
 def json_text(document: Document) -> str:
-    """Return the document as indented JSON with a line end."""
+    """Return the document as indented JSON with a line end.
+
+    Raises
+    ------
+    ValueError
+        A figure is infinite or NaN.
+    """
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 

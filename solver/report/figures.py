@@ -21,7 +21,13 @@ def energy_unit(picojoules: float | Fraction) -> tuple[int, str]:
 
 
 def energy_text(picojoules: float | Fraction) -> str:
-    """Return an energy with five significant digits, in the largest unit that it reaches."""
+    """Return an energy with five significant digits, in the largest unit that it reaches.
+
+    Parameters
+    ----------
+    picojoules
+        Less than one pJ is written in pJ.
+    """
     size, unit = energy_unit(picojoules)
     return f"{significant(picojoules / size)} {unit}"
 
@@ -62,7 +68,13 @@ def large_count_text(number: int) -> str:
 
 
 def percent(share: float | Fraction) -> str:
-    """Return a share as a percentage with two decimals; tiny but positive shares do not read 0."""
+    """Return a share as a percentage with two decimals; tiny but positive shares do not read 0.
+
+    Parameters
+    ----------
+    share
+        1 is 100 %.
+    """
     if 0 < share < Fraction(1, 20_000):
         return "<0.01 %"
     return f"{float(share) * 100:.2f} %"
@@ -74,7 +86,17 @@ def seconds_text(seconds: float) -> str:
 
 
 def objective_text(objective: str, quantity: int, units_per_pj: int) -> str:
-    """Return an exact objective value in the unit that people read."""
+    """Return an exact objective value in the unit that people read.
+
+    Parameters
+    ----------
+    objective
+        One of `model.objective.OBJECTIVES`.
+    quantity
+        Energy units, cycles, or their product.
+    units_per_pj
+        The architecture's energy units in a picojoule.
+    """
     reported = in_reported_unit(objective, quantity, units_per_pj)
     if objective == ENERGY:
         return energy_text(reported)

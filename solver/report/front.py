@@ -28,7 +28,10 @@ LEAST_EDP = "least EDP"
 def print_front(console: Console, mapspace: Mapspace, front: Front, places: Places) -> None:
     """Print the table of points, what is open, notes, reasons and the status line.
 
-    `places` has the text of constraints, for the reasons.
+    Parameters
+    ----------
+    places
+        Text of the constraints, for the reasons, where it is known.
     """
     name = mapspace.problem.name
     console.print(Text.assemble(("Energy-latency front", "bold"), f" of {name}" if name else ""))
@@ -45,7 +48,13 @@ def print_front(console: Console, mapspace: Mapspace, front: Front, places: Plac
 
 
 def front_table(front: Front) -> Table:
-    """Return a row per point, by rising cycles, with the distances from both ends of what is listed."""
+    """Return a row per point, by rising cycles, with the distances from both ends of what is listed.
+
+    Parameters
+    ----------
+    front
+        With one point at least.
+    """
     table = plain_table()
     unit = "pJ" if front.units_per_pj == 1 else f"1/{front.units_per_pj:,} pJ"
     headings = ("Cycles", "of fastest", "Energy", f"in {unit}", "of least", "EDP", "Utilization")
@@ -82,7 +91,13 @@ def least_edp(front: Front) -> FrontPoint | None:
 
 
 def range_text(open_range: OpenRange, units_per_pj: int) -> str:
-    """Return in words where points may be missing."""
+    """Return in words where points may be missing.
+
+    Parameters
+    ----------
+    units_per_pj
+        The architecture's energy units in a picojoule.
+    """
     energy = energy_text(open_range.least_energy / units_per_pj)
     least = count_text(open_range.least_cycles)
     if open_range.most_cycles is None:

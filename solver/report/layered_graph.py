@@ -89,7 +89,13 @@ class LayeredGraph:
         return sorted(set(range(len(self.network.layers))) - {edge.source for edge in self.network.edges})
 
     def depths(self) -> list[int]:
-        """Return per layer the number of edges on the longest path that leads to it."""
+        """Return per layer the number of edges on the longest path that leads to it.
+
+        Raises
+        ------
+        graphlib.CycleError
+            If edges lead in a ring.
+        """
         before: dict[int, list[int]] = {layer: [] for layer in range(len(self.network.layers))}
         for edge in self.network.edges:
             before[edge.target].append(edge.source)

@@ -63,7 +63,13 @@ def gain_lines(mapped: MappedAssignment) -> Iterator[str]:
 
 
 def mapped_document(mapped: MappedAssignment) -> Document:
-    """Return what a document of an assignment has besides if a mapper found its costs."""
+    """Return what a document of an assignment has besides if a mapper found its costs.
+
+    Returns
+    -------
+    Document
+        Costs in the network's unit, as doubles; shares of 1.
+    """
     return {
         "objective": mapped.objective,
         "unproven": mapped.unproven,

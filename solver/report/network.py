@@ -38,7 +38,10 @@ ARITHMETIC = "arithmetic"
 def print_network(console: Console, result: NetworkResult, places: Places | None = None) -> None:
     """Print the layers, the totals, notes, why layers have no mapping, and the status line.
 
-    `places` has the text of constraints, for the reasons.
+    Parameters
+    ----------
+    places
+        Text of the constraints, for the reasons, where it is known.
     """
     console.print(Text.assemble(("Network", "bold"), f" {result.network.name}"))
     console.print(layers_table(result))

@@ -23,7 +23,18 @@ class PlotError(Exception):
 
 
 def check_plot(path: Path | None) -> None:
-    """Raise `PlotError` if a picture cannot be drawn to `path`, before a search takes its time."""
+    """See before a search takes its time whether a picture can be drawn.
+
+    Parameters
+    ----------
+    path
+        Where it is to be written; None if none is asked for.
+
+    Raises
+    ------
+    PlotError
+        The path is stdout or has another suffix than `FORMATS`, or matplotlib is missing.
+    """
     if path is None:
         return
     if path == Path("-"):
@@ -37,7 +48,13 @@ def check_plot(path: Path | None) -> None:
 
 
 def blank_figure(rows: int = 1, columns: int = 1) -> tuple[Figure, list[list[Axes]]]:
-    """Return a figure and its panels, row by row, each of the usual size."""
+    """Return a figure and its panels, row by row, each of the usual size.
+
+    Returns
+    -------
+    tuple
+        The figure, and a list of `rows` lists of `columns` panels.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an optional extra)
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -56,7 +73,20 @@ def verbatim(name: str) -> str:
 
 
 def save_figure(figure: Figure, path: Path, dots_per_inch: int = DOTS_PER_INCH) -> None:
-    """Write a figure once all of it is drawn, which takes its time; `PlotError` where that fails."""
+    """Write a figure once all of it is drawn, which takes its time.
+
+    Parameters
+    ----------
+    path
+        Its suffix says in which format.
+    dots_per_inch
+        Of pictures made of dots.
+
+    Raises
+    ------
+    PlotError
+        It cannot be written.
+    """
     drawn = BytesIO()
     with warnings.catch_warnings():
         # Names in scripts that the font lacks are seen as boxes, and the warning shows lines of this program.

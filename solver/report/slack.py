@@ -24,7 +24,13 @@ UNCHANGED = "unchanged"
 
 
 def slack_table(slacks: Iterable[Slack]) -> Table:
-    """Return a row per limit of one instance: its size, and what the mapping uses and leaves of it."""
+    """Return a row per limit of one instance: its size, and what the mapping uses and leaves of it.
+
+    Parameters
+    ----------
+    slacks
+        Those of a level one after the other.
+    """
     table = _level_table("Limit", "Used", "Unused", "Of limit")
     previous = ""
     for slack in slacks:
@@ -42,7 +48,15 @@ def slack_table(slacks: Iterable[Slack]) -> Table:
 
 
 def sensitivity_table(base: Result, effects: Iterable[Effect]) -> Table:
-    """Return a row per limit: the optimum if it is halved and doubled, and by how much it moves."""
+    """Return a row per limit: the optimum if it is halved and doubled, and by how much it moves.
+
+    Parameters
+    ----------
+    base
+        The optimum of the architecture as it is.
+    effects
+        Those of a level one after the other.
+    """
     table = _level_table(*(heading for name in HEADINGS.values() for heading in (name, "Optimum", "Change")))
     rows: dict[tuple[str, Resource], dict[Fraction, Effect]] = {}
     for effect in effects:
@@ -93,7 +107,13 @@ def amount_text(resource: Resource, amount: Fraction) -> str:
 
 
 def change_text(ratio: Fraction | None) -> str:
-    """Return by how much a value moved, with its sign."""
+    """Return by how much a value moved, with its sign.
+
+    Parameters
+    ----------
+    ratio
+        New value over old one; None where one of them is missing.
+    """
     if ratio is None:
         return NOTHING
     if ratio == 1:

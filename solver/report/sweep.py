@@ -33,7 +33,13 @@ FIGURE_COLUMNS = ("status", "energy_pj", "cycles", "edp_pj_cycles", "area_mm2", 
 
 
 def print_sweep(console: Console, result: SweepResult, places: PlacesOf) -> None:
-    """Print the points, remarks on energies, notes of the specs, why points fail, and the status line."""
+    """Print the points, remarks on energies, notes of the specs, why points fail, and the status line.
+
+    Parameters
+    ----------
+    places
+        Finds the text that a variant was read from, for the reasons.
+    """
     console.print(points_table(result))
     if result.front:
         console.print(FRONT_NOTE)

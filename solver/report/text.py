@@ -48,7 +48,12 @@ def print_result(
 ) -> None:
     """Print mapping, tables, notes, reasons and the status line of a search.
 
-    `places` has the text of constraints, for the reasons; `effects` are those of `solver.sensitivity`.
+    Parameters
+    ----------
+    places
+        Text of the constraints, for the reasons, where it is known.
+    effects
+        Those of `solver.sensitivity`; none are not printed.
     """
     if result.mapping is not None and result.evaluation is not None:
         _print_cost(console, mapspace, result.mapping, result.evaluation)
@@ -92,7 +97,13 @@ def work_text(statistics: Statistics) -> str:
 
 
 def print_evaluation(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
-    """Print a priced mapping, and the limits it breaks."""
+    """Print a priced mapping, and the limits it breaks.
+
+    Parameters
+    ----------
+    evaluation
+        Of the mapping, without what rules of the mapspace say of it.
+    """
     _print_cost(console, mapspace, mapping, evaluation)
     print_notes(console, mapspace.notes)
     if evaluation.valid:

@@ -50,7 +50,15 @@ class MappedReport:
 
 @dataclass(frozen=True)
 class TilingReport:
-    """A tiling of `operator` for `backend` (their names), or the reason why there is none."""
+    """A tiling of `operator` for `backend` (their names), or the reason why there is none.
+
+    Parameters
+    ----------
+    tiling, reason
+        One of them is None.
+    mapped
+        The tiling as a mapping, where one was asked for.
+    """
 
     operator: str
     backend: str

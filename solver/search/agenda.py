@@ -121,7 +121,15 @@ class _Rest:
 
 
 class Agenda:
-    """Makes candidates of the subproblems that the survey leaves open."""
+    """Makes candidates of the subproblems that the survey leaves open.
+
+    Parameters
+    ----------
+    goal
+        Read anew at every turn.
+    quantum
+        Energy units per unit of the tables.
+    """
 
     def __init__(self, survey: Survey, goal: Goal, quantum: int) -> None:
         self._survey = survey
@@ -146,6 +154,11 @@ class Agenda:
 
         Where unopened cells may hold a better one, a few candidates come before their turn, then `Unopened`:
         the cells are opened when the next turn is asked for.
+
+        Yields
+        ------
+        tuple[int, Coming]
+            A bound on the objective of this and all later turns, rounded down, and the candidate.
 
         Raises
         ------
@@ -182,7 +195,13 @@ class Agenda:
         yield from self._in_parts(mask, list(self._grouped(rest.numbers)))
 
     def single(self, mask: int, number: int) -> Surveyed | None:
-        """The candidate of one subproblem before its turn; None if it had one. It is left out then."""
+        """The candidate of one subproblem before its turn; None if it had one. It is left out then.
+
+        Parameters
+        ----------
+        mask, number
+            Its places among the keep masks and in the grid, of a combination that is remembered.
+        """
         numbers = np.array([number])
         return None if self._had(mask, numbers) else self._turn(mask, numbers)[1]
 
@@ -219,7 +238,15 @@ class Agenda:
             self._patience = min(2 * self._patience, MOST_IN_VAIN)
 
     def bounded(self, candidate: Surveyed, bounds: AnyBounds) -> None:
-        """Note what bounding a candidate took, and what it settled: it tells whether groups pay."""
+        """Note what bounding a candidate took, and what it settled: it tells whether groups pay.
+
+        Parameters
+        ----------
+        candidate
+            A single subproblem or a group.
+        bounds
+            Of its energy; `empty` if they settle all of it.
+        """
         size = len(candidate.numbers)
         self._in_vain = self._in_vain + 1 if self._goal.incumbent == self._last else 0
         self._last = self._goal.incumbent
@@ -228,7 +255,13 @@ class Agenda:
         self._states[size.bit_length()] += bounds.states
 
     def parts(self, group: Surveyed, bounds: AnyBounds) -> Iterator[Turn]:
-        """The parts of a group that was bounded, as far as that does not settle them."""
+        """The parts of a group that was bounded, as far as that does not settle them.
+
+        Yields
+        ------
+        tuple[int, Surveyed]
+            Halves of it, or their members one by one; nothing that had its turn.
+        """
         mask = self._places[group.sub.mask]
         numbers = self.outlook.hopeful(mask, group.numbers)
         if bounds.empty or len(numbers) == 0:

@@ -87,7 +87,20 @@ class Bounded:
         return sum(len(outside) * len(inside) for outside, inside in pairwise(self.left))
 
     def value_with(self, mixed: MixedSubproblem, total: int, goal: Goal) -> int:
-        """Bound on the objective if a weighted sum of costs is `total` or more."""
+        """Bound on the objective if a weighted sum of costs is `total` or more.
+
+        Parameters
+        ----------
+        mixed, total
+            The sum, and a lower bound on it in its quanta.
+        goal
+            Where energy does not count, the sum has no share of it.
+
+        Returns
+        -------
+        int
+            In units of the objective.
+        """
         energy = self.bounds.least if goal.counts_energy else 0
         return mixed.least_value(goal, total, energy, self.least_cycles)
 
@@ -115,6 +128,11 @@ def decided_by(sub: EnergySubproblem, loads: Sequence[LoadBounds]) -> Bounded:
     """A subproblem of which only the cycles count, with the bounds of the busiest resource foremost.
 
     Of `loads`, each was bounded within the tiles that the one before it leaves.
+
+    Parameters
+    ----------
+    loads
+        One at the least.
     """
     busiest = max(loads, key=lambda own: own.bounds.least_cycles)
     others = tuple(own for own in loads if own is not busiest)
@@ -133,6 +151,11 @@ def tightened(candidate: Bounded, goal: Goal, sharp: bool, stop: Stop) -> Bounde
     -------
     Bounded or None
         None if nothing in it can improve.
+
+    Raises
+    ------
+    Stopped
+        As soon as `stop` answers True.
     """
     sub, within = candidate.sub, candidate.left
     if not goal.counts_energy:

@@ -39,7 +39,13 @@ from solver.search.workers import Bounder
 
 @dataclass
 class Counters:
-    """Work done so far."""
+    """Work done so far.
+
+    Parameters
+    ----------
+    masks, core_variables
+        As of `Statistics`: for each objective anew, and of the largest core.
+    """
 
     states: int = 0
     masks: int = 0
@@ -103,7 +109,17 @@ class Shared:
 
 
 class Search:
-    """Minimises one objective over a search space, from `best` on if there is a mapping already."""
+    """Minimises one objective over a search space, from `best` on if there is a mapping already.
+
+    Parameters
+    ----------
+    goal
+        Its incumbent changes as better mappings are found; that of ``best``, if there is one.
+    quantum
+        Energy units per unit of the tables.
+    shared
+        Options, limits and workers.
+    """
 
     def __init__(
         self, survey: Survey, goal: Goal, quantum: int, shared: Shared, best: Priced | None = None
@@ -136,6 +152,11 @@ class Search:
         """Search to the end; return the proven bound, or a weaker one when stopped.
 
         `capped` tells whether prices are cut off below what the incumbent takes: such a search proves little.
+
+        Returns
+        -------
+        int | None
+            In units of the objective; None if it is proven that no mapping is within the goal's limits.
         """
         judged = self.goal.incumbent
         self.counters.masks += len(self.space.keep_masks)

@@ -49,6 +49,15 @@ class Goal:
     """One objective, the limits that earlier objectives set, and the best value so far.
 
     Every objective grows with energy and with cycles, so lower bounds on both bound the value.
+
+    Parameters
+    ----------
+    objective
+        "energy" (energy units), "latency" (cycles) or "edp" (their product).
+    limits
+        Pairs of such a name and the most that a mapping may come to, inclusive.
+    incumbent
+        Value of the best mapping; None if there is none yet.
     """
 
     objective: str
@@ -70,7 +79,13 @@ class Goal:
         return objective_value(self.objective, energy, cycles)
 
     def values(self, energies: FloatArray, cycles: FloatArray) -> FloatArray:
-        """Objective of arrays of bounds, in floating point, rounded down; infinite beyond a limit."""
+        """Objective of arrays of bounds, in floating point, rounded down; infinite beyond a limit.
+
+        Parameters
+        ----------
+        energies, cycles
+            Lower bounds, of one shape; infinite where nothing is left.
+        """
         within = np.isfinite(energies) & np.isfinite(cycles)
         for name, most in self.limits:
             within &= _rounded_down(name, energies, cycles) <= float(most)
@@ -88,12 +103,25 @@ class Goal:
         return (*self.limits, (self.objective, self.incumbent - 1))
 
     def energy_limit(self, cycles: int) -> int:
-        """Least energy that can no longer improve, for a mapping that takes `cycles` or more."""
+        """Least energy that can no longer improve, for a mapping that takes `cycles` or more.
+
+        Returns
+        -------
+        int
+            Exclusive; `UNLIMITED` if there is no ceiling on what grows with energy, 0 if `cycles` are too
+            many.
+        """
         limits = (_first_energy_above(name, most, cycles) for name, most in self._ceilings)
         return min(limits, default=UNLIMITED)
 
     def energy_limits(self, cycles: FloatArray) -> FloatArray:
-        """`energy_limit` for many numbers of cycles, above 0, in floating point and rounded up."""
+        """`energy_limit` for many numbers of cycles, above 0, in floating point and rounded up.
+
+        Returns
+        -------
+        FloatArray
+            Infinite without a ceiling; ceilings of cycles alone are not looked at.
+        """
         limits = np.full(len(cycles), np.inf)
         for name, most in (own for own in self._ceilings if own[0] != "latency"):
             least_above = (float(most) + 1) / (cycles if name == "edp" else 1.0)
@@ -101,12 +129,25 @@ class Goal:
         return limits
 
     def cycles_limit(self, energy: int) -> int:
-        """Least cycles that can no longer improve, for a mapping that takes `energy` or more."""
+        """Least cycles that can no longer improve, for a mapping that takes `energy` or more.
+
+        Returns
+        -------
+        int
+            Exclusive; `UNLIMITED` if there is no ceiling on what grows with cycles, 0 if `energy` is too
+            much. An energy of 0 says nothing of energy or EDP.
+        """
         limits = (_first_cycles_above(name, most, energy) for name, most in self._ceilings)
         return min(limits, default=UNLIMITED)
 
     def hopeful(self, energies: FloatArray, cycles: FloatArray) -> BoolArray:
-        """Which pairs of lower bounds can still improve; never too strict in spite of rounding."""
+        """Which pairs of lower bounds can still improve; never too strict in spite of rounding.
+
+        Parameters
+        ----------
+        energies, cycles
+            Shape (pairs,).
+        """
         hopeful = np.ones(len(energies), dtype=np.bool_)
         for name, most in self._ceilings:
             hopeful &= _rounded_down(name, energies * SLACK, cycles) <= float(most)

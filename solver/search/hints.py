@@ -17,12 +17,19 @@ def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: 
 
     Parameters
     ----------
+    objective
+        One name; limits of earlier objectives are not looked at.
     evaluations
         Mappings that may be priced.
     seed
         Other seeds, other mappings to begin with.
     stop
         Once it answers True, the best so far is enough.
+
+    Returns
+    -------
+    list[Priced]
+        One, or none where the heuristic cannot treat the mapspace, or not many mappings at a time.
     """
     # Heuristics that cannot treat a mapspace are not needed for its optimum.
     with suppress(BudgetSpent, MapperError):

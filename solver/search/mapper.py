@@ -105,6 +105,8 @@ def map_einsum(
     ------
     TooLargeError
         Words are too many to be counted in 64 bits.
+    ContradictionError, ModelError
+        Parts of the program disagree: a defect, never an answer.
     """
     with SharedSearch(mapspace, options, on_progress, should_stop) as search:
         return search.minimise(options.objectives or mapspace.objectives)
@@ -119,7 +121,15 @@ class _Found(NamedTuple):
 
 
 class SharedSearch:
-    """Searches of one mapspace, one after the other, that share its space, survey, workers and time limit."""
+    """Searches of one mapspace, one after the other, that share its space, survey, workers and time limit.
+
+    Parameters are those of `map_einsum`; it is a context, with the end of which its workers end.
+
+    Raises
+    ------
+    TooLargeError
+        Words are too many to be counted in 64 bits.
+    """
 
     def __init__(
         self,
@@ -157,7 +167,7 @@ class SharedSearch:
         Parameters
         ----------
         objectives
-            Names out of `model.objective.OBJECTIVES`.
+            Names out of `model.objective.OBJECTIVES`, one at least.
         caps
             The most that the mapping may cost.
         known
@@ -168,6 +178,11 @@ class SharedSearch:
         Result
             As of `map_einsum`, but INFEASIBLE means within `caps`. Statistics and seconds include those of
             all searches before.
+
+        Raises
+        ------
+        KeyError
+            There is no such objective.
         """
         best = known
         limits = caps.limits

@@ -19,6 +19,21 @@ def trivial_bound(mapspace: Mapspace, objective: str) -> int:
 
     All arithmetic units are busy, and every dataspace is read or updated by the level that does it for
     the least energy, for all children at once; no other access counts.
+
+    Parameters
+    ----------
+    objective
+        One of `model.objective.OBJECTIVES`.
+
+    Returns
+    -------
+    int
+        A lower bound, also for a mapspace without any mapping.
+
+    Raises
+    ------
+    KeyError
+        There is no such objective.
     """
     architecture, computes = mapspace.architecture, mapspace.problem.computes
     energy = computes * architecture.compute.energy + math.floor(computes * _operands(mapspace))

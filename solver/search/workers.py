@@ -52,7 +52,15 @@ Sub = TypeVar("Sub", bound=Surveyed)
 
 
 class Work(NamedTuple, Generic[Sub]):
-    """What to bound, for costs below a limit, and the tiles that are left."""
+    """What to bound, for costs below a limit, and the tiles that are left.
+
+    Parameters
+    ----------
+    limit
+        In units of the subproblem's cost, exclusive.
+    within
+        As of `LatticeBounds`.
+    """
 
     sub: Sub
     limit: int
@@ -63,6 +71,17 @@ class Task(NamedTuple):
     """The same for another process, which has its own search space.
 
     ``choices`` has, per stage, the places of the spatial classes of each subproblem.
+
+    Parameters
+    ----------
+    mask
+        Of all of them.
+    choices
+        One array per stage, outermost first; shape (subproblems,).
+    quantum
+        Units of the cost per unit of the tables.
+    load
+        None for the energy.
     """
 
     mask: KeepMask
@@ -77,6 +96,13 @@ class Bounder:
     """Runs the lattice bounds of subproblems; the answers do not depend on the number of `jobs`.
 
     A process that is lost takes the others of its pool with it; what they were at is bounded here.
+
+    Parameters
+    ----------
+    space
+        That of all subproblems.
+    jobs
+        Processes; 1 is this one alone. They start once that is worth it, and end with the context.
     """
 
     def __init__(self, space: SearchSpace, jobs: int) -> None:
@@ -101,7 +127,22 @@ class Bounder:
         stop: Stop = never,
         within: Sequence[Survivors | None] | None = None,
     ) -> Iterator[LatticeBounds[Sub]]:
-        """Bound each of `subs` for costs below its limit, in order; end early when `stop` says so."""
+        """Bound each of `subs` for costs below its limit, in order; end early when `stop` says so.
+
+        Parameters
+        ----------
+        limits
+            In units of each one's cost, exclusive.
+        stop
+            Asked often; what was not bounded by then is left out.
+        within
+            Tiles that are left of each, None for all.
+
+        Yields
+        ------
+        LatticeBounds
+            In the order of `subs`; fewer of them if stopped.
+        """
         works = [Work(*own) for own in zip(subs, limits, within or [None] * len(subs), strict=True)]
         done = 0
         try:

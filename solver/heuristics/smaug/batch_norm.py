@@ -22,7 +22,13 @@ from solver.heuristics.smaug.tensors import plain_tensor
 
 
 def tile_batch_norm(operator: BatchNorm, backend: Backend) -> Tiling:
-    """Tile a batch normalisation; raises `CannotTile` if it cannot be tiled."""
+    """Tile a batch normalisation.
+
+    Raises
+    ------
+    CannotTile
+        No tiling fits, or what follows a convolution has weights that do not fit whole.
+    """
     inputs, weights = (
         TileShape.aligned(operator.shapes[name], backend.alignment) for name in (INPUTS, WEIGHTS)
     )

@@ -17,7 +17,13 @@ from solver.heuristics.smaug.tensors import plain_tensor, tensor_tiling
 
 
 def tile_convolution(operator: Convolution, backend: Backend) -> Tiling:
-    """Tile a convolution; raises `CannotTile` if it cannot be tiled."""
+    """Tile a convolution; its notes say where SMAUG's own list of tiles is another.
+
+    Raises
+    ------
+    CannotTile
+        No tiling fits.
+    """
     shapes = operator.shapes
     inputs, weights = (TileShape.aligned(shapes[name], backend.alignment) for name in (INPUTS, WEIGHTS))
     # SMAUG infers the outputs of a convolution for a batch of one, and plans with that.

@@ -15,7 +15,13 @@ from solver.heuristics.smaug.tensors import plain_tensor
 
 
 def tile_inner_product(operator: InnerProduct, backend: Backend) -> Tiling:
-    """Tile an inner product; raises `CannotTile` if it cannot be tiled."""
+    """Tile an inner product.
+
+    Raises
+    ------
+    CannotTile
+        No tiling fits.
+    """
     inputs, weights, outputs = (
         TileShape.aligned(operator.shapes[name], backend.alignment) for name in (INPUTS, WEIGHTS, OUTPUTS)
     )

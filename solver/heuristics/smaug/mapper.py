@@ -40,6 +40,11 @@ class SmaugTiling:
         Step and minimum of output features in a tile.
     num_maccs_per_pe
         Step and minimum of channels in a tile.
+
+    Raises
+    ------
+    ValueError
+        One of them is below 1.
     """
 
     def __init__(self, num_pes: int = 8, num_maccs_per_pe: int = 32) -> None:
@@ -49,7 +54,13 @@ class SmaugTiling:
         self._num_maccs_per_pe = num_maccs_per_pe
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> Mapping:
-        """Return the mapping that comes nearest to SMAUG's tiling, and note where it departs from it."""
+        """Return the mapping that comes nearest to SMAUG's tiling, and note where it departs from it.
+
+        Raises
+        ------
+        MapperError
+            As of `tile`.
+        """
         mapped = self.tile(mapspace).mapped
         for rounding in mapped.roundings:
             pricing.note(str(rounding))

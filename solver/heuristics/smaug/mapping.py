@@ -34,7 +34,15 @@ Sizes = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """Where a mapping's tile is not the tiling's: `wanted` and `used` elements of dimension `dim`."""
+    """Where a mapping's tile is not the tiling's: `wanted` and `used` elements of dimension `dim`.
+
+    Parameters
+    ----------
+    dataspace, dim
+        Names of the problem's.
+    bound
+        That of the dimension, which `used` divides.
+    """
 
     dataspace: str
     dim: str

@@ -15,7 +15,13 @@ from solver.heuristics.smaug.tensors import plain_tensor, tensor_tiling
 
 
 def tile_pooling(operator: Pooling, backend: Backend) -> Tiling:
-    """Tile a pooling operator; raises `CannotTile` if it cannot be tiled."""
+    """Tile a pooling operator.
+
+    Raises
+    ------
+    CannotTile
+        No tiling fits.
+    """
     inputs, outputs = (
         TileShape.aligned(operator.shapes[name], backend.alignment) for name in (INPUTS, OUTPUTS)
     )

@@ -20,18 +20,32 @@ LARGEST_COUNT = 1 << 62
 
 
 def ceil_div(numerator: IntArray, denominator: int) -> IntArray:
-    """Round up ``numerator / denominator``."""
+    """Round up ``numerator / denominator``, entry by entry; the denominator is above 0."""
     return numerator if denominator == 1 else -(-numerator // denominator)
 
 
 def times(words: IntArray, factor: int) -> IntArray:
-    """Words times a factor, as far as 64 bits hold the product."""
+    """Words times a factor, as far as 64 bits hold the product.
+
+    Returns
+    -------
+    IntArray
+        The product, or a number near `LARGEST_COUNT` that is no more.
+    """
     return words if factor == 1 else np.minimum(words, LARGEST_COUNT // factor) * factor
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """The boundary below which a subproblem's level `level` keeps dataspace `place`."""
+    """The boundary below which a subproblem's level `level` keeps dataspace `place`.
+
+    Parameters
+    ----------
+    place
+        Of the dataspace; the subproblem prices it at this level.
+    level
+        1 or more: nothing is delivered to the outermost level.
+    """
 
     sub: Subproblem
     place: int
@@ -53,7 +67,13 @@ class Boundary:
 
     @cached_property
     def least_relevant(self) -> int:
-        """Least words that deliver the dataspace once, in all instances, over the tiles that fit."""
+        """Least words that deliver the dataspace once, in all instances, over the tiles that fit.
+
+        Raises
+        ------
+        ValueError
+            If no tile fits.
+        """
         return int(self.relevant_words[self.sub.feasible(self.level)].min())
 
     @cached_property
@@ -63,11 +83,23 @@ class Boundary:
 
     @property
     def relevant_words(self) -> IntArray:
-        """Per lattice vector, least words that deliver the dataspace once, in all instances."""
+        """Per lattice vector, least words that deliver the dataspace once, in all instances.
+
+        Returns
+        -------
+        IntArray
+            Shape (lattice size,), exact but for sliding windows.
+        """
         return self.sub.space.relevant_words(self.place, self.level, self.unrolling)
 
     def led_words(self, members: frozenset[int]) -> IntArray:
-        """`relevant_words` if the innermost loop above is one of a reuse class, and moves the dataspace."""
+        """`relevant_words` if the innermost loop above is one of a reuse class, and moves the dataspace.
+
+        Parameters
+        ----------
+        members
+            One of the reuse classes: places of dataspaces.
+        """
         return self.sub.space.relevant_words(self.place, self.level, self.unrolling, members)
 
     @cached_property
@@ -78,11 +110,28 @@ class Boundary:
 
     @cached_property
     def once(self) -> int:
-        """Least cost when all loops above reuse the dataspace, as far as tables tell it apart."""
+        """Least cost when all loops above reuse the dataspace, as far as tables tell it apart.
+
+        Returns
+        -------
+        int
+            In quanta; what `extra` counts from.
+        """
         return min(self.price.exact(self.once_words), LARGEST_TOTAL)
 
     def extra(self, words: IntArray) -> IntArray:
-        """Cost by which delivering `words` exceeds the least there can be, at most `INFINITY`."""
+        """Cost by which delivering `words` exceeds the least there can be, at most `INFINITY`.
+
+        Parameters
+        ----------
+        words
+            Delivered per instance.
+
+        Returns
+        -------
+        IntArray
+            In quanta, of the same shape. Words that are less than a tile can need come out negative.
+        """
         return np.minimum(self.price.price(words) - self.once, INFINITY)
 
     def unreused_words(
@@ -92,6 +141,20 @@ class Boundary:
 
         `words` (default: the least) deliver the dataspace once, in all instances. The tiles are those of
         `level` (default: its own), with nothing but fanouts between.
+
+        Parameters
+        ----------
+        tiles
+            Lattice indices.
+        words
+            In words of all instances, one entry per tile.
+        level
+            The same or farther out.
+
+        Returns
+        -------
+        IntArray
+            Shape (len(tiles),), rounded up.
         """
         irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
         once = self.relevant_words[tiles] if words is None else words
@@ -111,6 +174,24 @@ class Boundary:
         What is left is one delivery of `words` (all instances; default: the least) per iteration of the
         loops outside of that tile, but for those directly outside that leave it in place too, whose
         product is `runs`.
+
+        Parameters
+        ----------
+        level
+            Farther out than this one.
+        tiles
+            Lattice indices of tiles of `level`.
+        runs, words
+            One entry per tile, or one for all.
+
+        Returns
+        -------
+        IntArray
+            In quanta beyond `once`, shape (len(tiles),).
+
+        References
+        ----------
+        docs/search.md, "The lattice": reuse is charged where it ends.
         """
         irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
         unused = self.sub.unused_above(self.place, level)
@@ -127,7 +208,18 @@ class Boundary:
         return bool(view.window_dims) and self.sub.space.reuses(self.place, self.level)
 
     def surplus(self, tiles: IntArray) -> IntArray:
-        """Cost by which reused `tiles` exceed the cheapest tile, at least."""
+        """Cost by which reused `tiles` exceed the cheapest tile, at least.
+
+        Parameters
+        ----------
+        tiles
+            Lattice indices of tiles of its level.
+
+        Returns
+        -------
+        IntArray
+            In quanta, shape (len(tiles),); 0 for outputs and where tiles are a partition.
+        """
         view = self.sub.space.views[self.place]
         if view.simple or view.read_write:
             # A produced dataspace's first touches are free, so more words of it need not cost more.
@@ -162,7 +254,18 @@ class Led:
 
 
 def tiles_inside(space: SearchSpace, tiles: IntArray, dim: int, count: int) -> IntArray:
-    """The tiles inside of a loop over `dim` with `count` iterations that spans `tiles`."""
+    """The tiles inside of a loop over `dim` with `count` iterations that spans `tiles`.
+
+    Parameters
+    ----------
+    tiles
+        Lattice indices; `count` divides each one's extent in `dim`.
+
+    Returns
+    -------
+    IntArray
+        Lattice indices, in the same order.
+    """
     return tiles - space.lattice.index(tuple(count if d == dim else 1 for d in range(len(space.active))))
 
 
@@ -197,7 +300,13 @@ class Boundaries:
         return sum(own.once for own in self._known.values())
 
     def due(self, row: Row, level: int) -> list[Boundary]:
-        """Boundaries inside `level` whose cost a row leaves out."""
+        """Boundaries inside `level` whose cost a row leaves out.
+
+        Returns
+        -------
+        list[Boundary]
+            Outermost level first; none if nothing is in place.
+        """
         if row.place is None:
             return []
         found = (own for inner in self.by_level[level + 1 : row.innermost + 1] for own in inner)
@@ -215,7 +324,15 @@ class Boundaries:
         return {}
 
     def led(self, own: Waiting, level: int, tiles: IntArray) -> Led:
-        """The lead that a boundary waits with, inside of `tiles` of `level`, which tell about it."""
+        """The lead that a boundary waits with, inside of `tiles` of `level`, which tell about it.
+
+        Parameters
+        ----------
+        own
+            With a lead.
+        level, tiles
+            From where one looks inwards, and lattice indices of tiles there.
+        """
         outside, inside = (
             self.sub.inward(own.place, *pair) for pair in ((level, own.slot), (own.slot, own.level))
         )

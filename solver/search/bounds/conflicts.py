@@ -24,7 +24,12 @@ _Key = tuple[Waiting, frozenset[int] | None, tuple[tuple[int, int], ...]]
 
 @dataclass(frozen=True)
 class Conflicts:
-    """The conflicts of one slot, pair by pair of its tiles."""
+    """The conflicts of one slot, pair by pair of its tiles.
+
+    References
+    ----------
+    docs/search.md, "Sharp bounds": pairs of tiles also tell what does not go together.
+    """
 
     slot: Surcharges
 
@@ -36,6 +41,20 @@ class Conflicts:
         """The worst conflict of any boundary that waits with those that end.
 
         The slot's innermost loop is one of those that leave `members` in place.
+
+        Parameters
+        ----------
+        waiting
+            What is open inside of the slot, or at its inner tiles.
+        members
+            A reuse class.
+        ended
+            Boundaries that are charged at the outer tiles, none of which the pairs tell about.
+
+        Returns
+        -------
+        IntArray
+            In quanta beyond what both are charged apart, shape (pairs,), 0 to `INFINITY`.
         """
         conflict: IntArray = np.zeros(len(self.slot.pairs.tiles), dtype=np.int64)
         for own in waiting:

@@ -35,6 +35,13 @@ class StageTables:
 
     ``own[k]`` is what is paid at the level's boundary for class k of the slot above, ``least`` the least
     of any class with all that is inside, both without what depends on the loops outside.
+
+    Parameters
+    ----------
+    tiles
+        Lattice indices, ascending.
+    own, least
+        In quanta, shapes (classes, tiles) and (tiles,).
     """
 
     tiles: IntArray
@@ -48,6 +55,18 @@ class BoundTables:
 
     ``inside[l]`` has the rows of bounds at the tiles of level l, ``stages[l]`` the tables of level
     l + 1, ``loads_inside[l]`` the least load of each resource at all boundaries inside level l.
+
+    Parameters
+    ----------
+    inside
+        From the outermost level on; each row has an entry per tile. Only one level, and `INFINITY` there, if
+        no mapping is left.
+    stages
+        From level 1 on; none if no mapping is left.
+    loads_inside
+        In cycles, shape (levels, resources).
+    states
+        Tiles that were looked at, of all levels but the outermost one: they fit, and nothing ruled them out.
     """
 
     inside: tuple[dict[Row, IntArray], ...]
@@ -67,15 +86,32 @@ class LatticeBounds(Generic[Sub_co]):
     """The dynamic program of one subproblem.
 
     All tables hold quanta of the cost beyond the ``constant``: what the subproblem's mappings share, and
-    the least that each boundary costs. Tiles are left out whose own boundary alone reaches `limit`
-    (units) with the least cost of all others: they are part of no mapping below it. A `sharp`
-    run looks at pairs of tiles where windows slide, which takes longer. Where it is known already which
-    tiles are part of no mapping, `within` has the others.
+    the least that each boundary costs.
+
+    Parameters
+    ----------
+    sub
+        What is bounded.
+    limit
+        In units of its cost. Tiles are left out whose own boundary alone reaches it with the least cost of
+        all others: they are part of no mapping below it.
+    tables
+        What the program found in another process; None to run it.
+    sharp
+        Whether to look at pairs of tiles where windows slide, which takes longer.
+    stop
+        Asked now and then.
+    within
+        Where it is known already which tiles are part of no mapping, the others; None otherwise.
 
     Raises
     ------
     Stopped
         As soon as `stop` answers True.
+
+    References
+    ----------
+    docs/search.md, "The lattice".
     """
 
     def __init__(
@@ -117,7 +153,20 @@ class LatticeBounds(Generic[Sub_co]):
         return BoundTables(({CLOSED: np.full(1, INFINITY, dtype=np.int64)},), (), loads, states)
 
     def anew(self, limit: int, within: Survivors, stop: Stop) -> LatticeBounds[Sub_co]:
-        """Bounds of the same kind for another limit, with the tiles that are left."""
+        """Bounds of the same kind for another limit, with the tiles that are left.
+
+        Parameters
+        ----------
+        limit
+            In units of the cost, exclusive.
+        within
+            As the `survivors` of these or of others.
+
+        Raises
+        ------
+        Stopped
+            As soon as `stop` answers True.
+        """
         return LatticeBounds(self.sub, limit, sharp=self.sharp, stop=stop, within=within)
 
     @cached_property
@@ -127,17 +176,35 @@ class LatticeBounds(Generic[Sub_co]):
         return least + self.sub.rounded_off(self._fewest)
 
     def room(self, limit: int) -> int:
-        """Quanta beyond the constant from which on the cost reaches `limit` (units)."""
+        """Quanta beyond the constant from which on the cost reaches `limit` (units).
+
+        Returns
+        -------
+        int
+            0 if nothing is below the limit, `INFINITY` at the most.
+        """
         return max(0, min(-(-(limit - self.constant) // self.sub.quantum), INFINITY))
 
     def tiles(self, level: int) -> IntArray:
-        """Lattice indices of the tiles that `level` can hold; the outermost one holds everything."""
+        """Lattice indices of the tiles that `level` can hold; the outermost one holds everything.
+
+        Returns
+        -------
+        IntArray
+            Ascending, of the outermost level one at the most.
+        """
         fits = self.sub.feasible(level)
         return fits[fits == self.space.lattice.size - 1] if level == 0 else fits
 
     @property
     def least(self) -> int:
-        """Lower bound on the cost (units) of every mapping below the limit."""
+        """Lower bound on the cost (units) of every mapping below the limit.
+
+        Returns
+        -------
+        int
+            Vacuous if these are `empty`.
+        """
         waiting = self.sub.leak_per_cycle * (self.least_cycles - self.sub.least_cycles)
         return self._least_cost + waiting
 
@@ -148,7 +215,13 @@ class LatticeBounds(Generic[Sub_co]):
 
     @property
     def least_cycles(self) -> int:
-        """Lower bound on the cycles of every mapping below the limit."""
+        """Lower bound on the cycles of every mapping below the limit.
+
+        Returns
+        -------
+        int
+            Network latencies included.
+        """
         loads = self.sub.base_loads + self.loads_inside[0]
         return max(self.sub.cycles(self.sub.loads_at(self._least_cost, loads)), self.model_cycles)
 

@@ -76,18 +76,24 @@ class SlotPairs:
         return {}
 
     def only_over(self, dims: Collection[int]) -> BoolArray:
-        """Pairs whose loops all run over `dims`."""
+        """Pairs whose loops all run over `dims`, shape (pairs,); also those without any loop."""
         return ~self.moving([d for d in range(len(self.space.active)) if d not in dims])
 
     def loops(self, dim: int) -> IntArray:
-        """Iterations of the loop over `dim`."""
+        """Iterations of the loop over `dim`.
+
+        Returns
+        -------
+        IntArray
+            Shape (pairs,); 1 where there is no loop.
+        """
         if dim not in self._loops:
             extents = self.space.lattice.extents[:, dim]
             self._loops[dim] = extents[self.targets] // extents[self.sources]
         return self._loops[dim]
 
     def moving(self, dims: Sequence[int]) -> BoolArray:
-        """Pairs with a loop over one of `dims`."""
+        """Pairs with a loop over one of `dims`, shape (pairs,)."""
         moving = np.zeros(len(self.targets), dtype=np.bool_)
         for d in dims:
             moving |= self.loops(d) > 1
@@ -98,6 +104,18 @@ class SlotPairs:
 
         Pairs are left out to whose tiles no loop farther out can return: their words are known. These are
         the tiles of the slot, less `inward`.
+
+        Parameters
+        ----------
+        place
+            Of the dataspace.
+        inward
+            What leads from the slot's inner tiles to those of the boundary, see `Subproblem.inward`.
+
+        Yields
+        ------
+        tuple[int, int, BoolArray]
+            Nothing where there are more than `MOST_LED_PAIRS`.
         """
         if len(self.targets) > MOST_LED_PAIRS:
             return
@@ -116,11 +134,24 @@ class SlotPairs:
                 yield d, int(count), only & (self.loops(d) == count)
 
     def returns_to(self, place: int, led: Led) -> Returns:
+<<<<<<< HEAD
         """Loops, here or farther out, that may return to the tiles of a lead inside of the slot."""
         view = self.space.views[place]
         component, lead, overlapping = self._of_lead(place, led)
         here = self._meeting(component, lead, overlapping, led.passed * lead, component.dims)
         passed = led.passed * lead + self._moved(component, component.dims)
+=======
+        """Loops, here or farther out, that may return to the tiles of a lead inside of the slot.
+
+        How often is bounded from above, in arrays of shape (pairs,).
+        """
+        view, dim = self.space.views[place], led.dim
+        c, component = component_of(view, dim)
+        lead = self.space.lattice.extents[led.moved, dim] * component.step(dim)
+        overlapping = lead < self.space.tables[place].boxes[c][led.tiles]
+        here = self._meeting(component, component.dims, lead, overlapping)
+        passed = lead + self._moved(component, component.dims)
+>>>>>>> 680a5e6b7e9174cf18a72ba562e1384b5384148a
         nowhere = self.moving(view.apart(component)) | self._beyond(component, passed, lead, overlapping)
         every = math.prod(self.loops(d) for d in range(len(self.space.active)))
         return Returns(here, np.where(nowhere, 1, OFTEN), every, led.onward)
@@ -210,7 +241,13 @@ class SlotPairs:
         return beyond | between
 
     def leaving(self, members: frozenset[int]) -> BoolArray:
-        """Pairs whose innermost loop may be one of those that a reuse class is about."""
+        """Pairs whose innermost loop may be one of those that a reuse class is about.
+
+        Parameters
+        ----------
+        members
+            A reuse class. Pairs without any loop are among them.
+        """
         key = tuple(sorted(members))
         if key not in self._leaving:
             self._leaving[key] = self._leaves(members)
@@ -234,6 +271,19 @@ class SlotPairs:
 
         It holds where a loop of this slot is the innermost one that moves the dataspace, over one of
         the dimensions `leading` (None: any). Its tiles are those of the slot, less `inward`.
+
+        Parameters
+        ----------
+        place
+            Of the dataspace.
+        unrolling
+            Above the boundary that gets the words.
+
+        Returns
+        -------
+        IntArray
+            A lower bound in words of all instances, shape (pairs,); where none of these loops may lead, tiles
+            are delivered whole.
         """
         view, own, tiles = self.space.views[place], self.space.tables[place], self.tiles - inward
         plain = own.plain_words[tiles]
@@ -253,6 +303,13 @@ class SlotPairs:
 
         As for `words`. Nothing is known of loops that move windows in several ranks or both ways: they
         count as straight ones, of the least words there may be.
+
+        Parameters
+        ----------
+        place, unrolling, inward
+            As for `words`.
+        leading
+            Active dimensions.
         """
         view, own, tiles = self.space.views[place], self.space.tables[place], self.tiles - inward
         plain = own.plain_words[tiles]
@@ -279,7 +336,13 @@ class SlotPairs:
             yield Lead(partners, apart, straight, may_lead & (away | ~returns), some, may_lead & returns)
 
     def grown(self, dims: Sequence[int]) -> IntArray:
-        """Lattice indices of the tiles that the loops over `dims` make of those inside."""
+        """Lattice indices of the tiles that the loops over `dims` make of those inside.
+
+        Returns
+        -------
+        IntArray
+            Shape (pairs,).
+        """
         lattice = self.space.lattice
         grown = self.sources
         for d in dims:
@@ -330,7 +393,22 @@ class SlotPairs:
 def led_twice(
     space: SearchSpace, place: int, led: Led, unrolling: Unrolling, returns: Returns
 ) -> tuple[IntArray, IntArray]:
-    """Words of all deliveries if a loop leads: the least, and as few as `returns` leave."""
+    """Words of all deliveries if a loop leads: the least, and as few as `returns` leave.
+
+    Parameters
+    ----------
+    place
+        Of the dataspace.
+    led
+        The lead, and the tiles that it moves.
+    unrolling
+        Above the boundary that gets the words.
+
+    Returns
+    -------
+    tuple[IntArray, IntArray]
+        Lower bounds in words of all instances, one entry per tile; the second array is no less.
+    """
     view, own = space.views[place], space.tables[place]
     c, component = component_of(view, led.dim)
     plain, box = own.plain_words[led.tiles], own.boxes[c][led.tiles]
@@ -341,5 +419,11 @@ def led_twice(
 
 
 def component_of(view: DataspaceView, dim: int) -> tuple[int, Component]:
-    """The component of `dim`, and its number."""
+    """The component of `dim`, and its number.
+
+    Raises
+    ------
+    StopIteration
+        If `dim` does not index the dataspace.
+    """
     return next((c, component) for c, component in enumerate(view.components) if dim in component.dims)

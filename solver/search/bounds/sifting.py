@@ -17,7 +17,15 @@ WEIGHTS = (Fraction(1, 64), Fraction(1, 16), Fraction(1, 4), Fraction(1))
 
 @dataclass(frozen=True)
 class Sifted:
-    """Tiles that several costs together leave, and the least weighted sums of them that were found."""
+    """Tiles that several costs together leave, and the least weighted sums of them that were found.
+
+    Parameters
+    ----------
+    within
+        As of `LatticeBounds`.
+    sums
+        Lower bounds, in units of each sum.
+    """
 
     within: Survivors
     sums: tuple[tuple[MixedSubproblem, int], ...]
@@ -43,6 +51,15 @@ def sift(
         As for `LatticeBounds`.
     enough
         Whether no mapping with at least such a weighted sum improves.
+
+    Raises
+    ------
+    Stopped
+        As soon as `stop` answers True.
+
+    References
+    ----------
+    docs/search.md, "Bandwidths": joint bounds.
     """
     origin = costs[0].sub
     others = frozenset(range(len(costs))) - {leading}

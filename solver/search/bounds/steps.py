@@ -23,6 +23,17 @@ class SlotStep:
     ``tiles`` are those of the level inside and ``sources`` the same, times a spatial choice. If the step is
     `sharp`, windows slide and the pairs of tiles are few, each pair tells which loops may lead; otherwise the
     least words over all loops are charged at the tile inside.
+
+    Parameters
+    ----------
+    level
+        0 is the outermost one.
+    tiles, sources
+        Lattice indices, one entry per tile and spatial choice that fit together.
+    outer
+        Lattice indices of the tiles outside.
+    sharp
+        Whether pairs are looked at, of which there are `MOST_PAIRS` at most.
     """
 
     def __init__(
@@ -74,6 +85,11 @@ class SlotStep:
             Dataspaces that the slot's innermost loop leaves in place.
         costs
             Cost inside of each of ``sources``, the boundary of the level inside included.
+
+        Yields
+        ------
+        tuple[Row, IntArray]
+            Quanta, shape (outer,), `INFINITY` at the most. A row may come several times: the least counts.
         """
         boundaries = self.boundaries.by_level[self.level + 1]
         here = [b for b in boundaries if b.counts_in(members)]

@@ -49,7 +49,13 @@ class Surcharges:
         return self.boundaries.inward(self.level + 1, self.boundaries.of(own)) is not None
 
     def tiles_of(self, boundary: Boundary) -> IntArray:
-        """Per pair, the tile of a boundary inside of the slot, as far as its windows are concerned."""
+        """Per pair, the tile of a boundary inside of the slot, as far as its windows are concerned.
+
+        Returns
+        -------
+        IntArray
+            Lattice indices, shape (pairs,).
+        """
         return self.pairs.tiles - self.inward(boundary)
 
     def inward(self, boundary: Boundary) -> int:
@@ -59,17 +65,36 @@ class Surcharges:
         return inward
 
     def moved(self, place: int) -> BoolArray:
-        """Pairs with a loop that moves a dataspace."""
+        """Pairs with a loop that moves a dataspace, shape (pairs,)."""
         return self.pairs.moving(sorted(self.boundaries.sub.space.views[place].relevant))
 
     def charges(self, ended: Iterable[Boundary]) -> IntArray:
-        """What boundaries cost if their reuse ends at the tiles outside."""
+        """What boundaries cost if their reuse ends at the tiles outside.
+
+        Returns
+        -------
+        IntArray
+            In quanta, shape (pairs,).
+        """
         return charges(ended, self.level, self.outside)[self.rows]
 
     def waiting(self, own: Waiting, members: frozenset[int]) -> IntArray:
         """What a boundary that waits costs beyond its least, as the loops of this slot have it.
 
         The innermost one is one of those that leave `members` in place.
+
+        Parameters
+        ----------
+        own
+            What waits.
+        members
+            A reuse class; it does not count if a loop inside leads.
+
+        Returns
+        -------
+        IntArray
+            In quanta, shape (pairs,), 0 or more. `INFINITY` for pairs with loops that do not move the tile
+            though the innermost one would.
         """
         key = own, members if own.lead is None else None
         if key not in self._waiting:
@@ -87,7 +112,7 @@ class Surcharges:
         return np.where(self.goes_onward(own), 0, surcharge)
 
     def still_open(self, own: Waiting) -> BoolArray:
-        """Pairs whose loops leave it to those farther out what a boundary costs that waits."""
+        """Pairs, one entry each, whose loops leave open what a boundary costs that waits."""
         if own.lead is None:
             return ~self.moved(own.place)
         # Fanouts widen the tiles of an empty slot, which may rule returns out.
@@ -127,7 +152,13 @@ class Surcharges:
         return self.boundaries.led(own, self.level + 1, self.pairs.tiles)
 
     def led_surcharge(self, boundary: Boundary, led: Led, returns: Returns) -> IntArray:
-        """What a boundary costs beyond its least if a loop inside of the slot leads."""
+        """What a boundary costs beyond its least if a loop inside of the slot leads.
+
+        Returns
+        -------
+        IntArray
+            In quanta, shape (pairs,), 0 or more.
+        """
         return led_surcharge(boundary, self.level + 1, self.pairs.tiles, led, returns)
 
     def _led_here(self, boundary: Boundary, members: frozenset[int]) -> IntArray:
@@ -142,7 +173,18 @@ class Surcharges:
         return np.where(self.moved(boundary.place), self.beyond_least(boundary, words), unmoved)
 
     def beyond_least(self, boundary: Boundary, words: IntArray) -> IntArray:
-        """What a boundary that slides costs beyond its least, if a tile's dataspace takes so many words."""
+        """What a boundary that slides costs beyond its least, if a tile's dataspace takes so many words.
+
+        Parameters
+        ----------
+        words
+            That deliver the dataspace once, in all instances; shape (pairs,).
+
+        Returns
+        -------
+        IntArray
+            In quanta, shape (pairs,), 0 or more.
+        """
         inside, level = self.inside - self.inward(boundary), self.level + 1
         least = boundary.extra(boundary.unreused_words(inside, level=level))[self.columns]
         exact = boundary.extra(boundary.unreused_words(self.tiles_of(boundary), words, level))
@@ -150,7 +192,13 @@ class Surcharges:
         return surcharge
 
     def ending(self, boundary: Boundary) -> IntArray:
-        """What a reused boundary costs, beyond its surplus, if its reuse ends in this slot."""
+        """What a reused boundary costs, beyond its surplus, if its reuse ends in this slot.
+
+        Returns
+        -------
+        IntArray
+            In quanta, shape (pairs,), no less than `charges`.
+        """
         key = boundary.place, boundary.level
         if key not in self._ending:
             inward = self.inward(boundary)
@@ -165,12 +213,36 @@ class Surcharges:
 
 
 def charges(ended: Iterable[Boundary], level: int, tiles: IntArray) -> IntArray:
-    """What boundaries cost if their reuse ends at `tiles` of a level."""
+    """What boundaries cost if their reuse ends at `tiles` of a level.
+
+    Parameters
+    ----------
+    level, tiles
+        Where reuse ends, and lattice indices of tiles there.
+
+    Returns
+    -------
+    IntArray
+        In quanta, shape (len(tiles),).
+    """
     return sum((own.reused(level, tiles) for own in ended), np.zeros(len(tiles), dtype=np.int64))
 
 
 def led_surcharge(boundary: Boundary, level: int, tiles: IntArray, led: Led, returns: Returns) -> IntArray:
-    """What a boundary costs beyond its least if a loop leads inside of `tiles` of `level`."""
+    """What a boundary costs beyond its least if a loop leads inside of `tiles` of `level`.
+
+    Parameters
+    ----------
+    level, tiles
+        From where one looks inwards, and lattice indices of tiles there.
+    returns
+        Loops farther out that may return to the lead's tiles.
+
+    Returns
+    -------
+    IntArray
+        In quanta, shape (len(tiles),), 0 or more.
+    """
     words = led_twice(boundary.sub.space, boundary.place, led, boundary.unrolling, returns)
     least, exact = (boundary.extra(boundary.unreused_words(tiles, each, level)) for each in words)
     surcharge: IntArray = np.maximum(exact - least, 0)

@@ -41,7 +41,13 @@ class Arrivals:
     orders: IntArray
 
     def words(self) -> list[int]:
-        """Words of one instance for each order, as `model.cost.delivery.delivered_words` counts them."""
+        """Words of one instance for each order, as `model.cost.delivery.delivered_words` counts them.
+
+        Returns
+        -------
+        list[int]
+            In the order of ``orders``; exact, and Python integers where 64 bits are too few.
+        """
         steps = math.prod(bound for bound, _ in (*self.inner, *self.slot, *self.outer))
         if math.prod(self.tile) * steps < LARGEST:
             return list(map(int, self._counted(steps)))

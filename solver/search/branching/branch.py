@@ -25,7 +25,23 @@ from solver.search.subproblems.loads import Searchable
 
 
 class Branching:
-    """Enumerates the mappings of a subproblem that can still improve on the incumbent."""
+    """Enumerates the mappings of a subproblem that can still improve on the incumbent.
+
+    Parameters
+    ----------
+    bounds
+        Of the cost that leads the search.
+    goal
+        Read anew at every node.
+    orders
+        Of each slot, outermost level first.
+    stop
+        Asked at every node; once it answers True nothing more comes.
+    budget
+        Nodes that may be opened; None is no limit.
+    loads
+        Bounds on other costs of the same mappings.
+    """
 
     def __init__(
         self,
@@ -56,6 +72,12 @@ class Branching:
         """All factor choices whose lower bound can still improve, most promising first.
 
         The goal's incumbent may change while this runs; what can no longer improve is skipped.
+
+        Yields
+        ------
+        Skeleton
+            Nothing more once `exhausted_budget` or ``stop`` is true: then it is not known that all were
+            there.
         """
         views = self.space.views
         root = Node(

@@ -31,7 +31,13 @@ SLICE_DETERMINISTIC_S = 0.5
 
 
 def fits_core(bounds: LatticeBounds[Searchable]) -> bool:
-    """Whether what is left of a subproblem is small enough for a core."""
+    """Whether what is left of a subproblem is small enough for a core.
+
+    Returns
+    -------
+    bool
+        Up to `LARGEST_CORE` pairs of a tile and a class.
+    """
     return sum(len(stage.tiles) for stage in bounds.stages) * len(bounds.classes) <= LARGEST_CORE
 
 
@@ -53,7 +59,22 @@ class _ClassLiterals:
 
 
 class Core:
-    """A CP-SAT model of the survivors of one subproblem, for costs below `limit` (quanta)."""
+    """A CP-SAT model of the survivors of one subproblem, for costs below `limit` (quanta).
+
+    Parameters
+    ----------
+    bounds
+        Those that are not empty.
+    limit
+        As `LatticeBounds.room`: quanta beyond the constant, exclusive.
+    seed
+        For CP-SAT, whose answer depends on it.
+
+    Raises
+    ------
+    ModelError
+        If coefficients are beyond what CP-SAT is trusted with.
+    """
 
     def __init__(self, bounds: LatticeBounds[Searchable], limit: int, seed: int) -> None:
         self.bounds = bounds
@@ -84,9 +105,19 @@ class Core:
         return self._checked.variables
 
     def skeletons(self, stop: Stop) -> Iterator[Skeleton | None]:
-        """All factor choices that the model leaves below the limit, cheapest first.
+        """All factor choices that the model leaves below the limit, as a rule the cheapest first.
 
         Ends when there are none left; yields None last when `stop` cut it short.
+
+        Parameters
+        ----------
+        stop
+            Asked by CP-SAT while it solves.
+
+        Raises
+        ------
+        ModelError
+            If CP-SAT's answer breaks the model, or comes twice.
         """
         while True:
             outcome = self._solve(stop)

@@ -15,7 +15,19 @@ from solver.search.branching.walk import Walk
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Children with one spatial choice and one class of orders; all arrays have an entry per child."""
+    """Children with one spatial choice and one class of orders; all arrays have an entry per child.
+
+    Parameters
+    ----------
+    spent, least
+        As of `Node`, in quanta.
+    values, busiest
+        As of `Node`: the objective, and cycles.
+    loads
+        In cycles, shape (children, resources).
+    delivered
+        Words of one instance of each boundary at the level of the children.
+    """
 
     walk: Walk
     spent: IntArray
@@ -54,6 +66,13 @@ def best_first(families: Sequence[Family], limit: Callable[[], int]) -> Iterator
     """Yield the children by rising value, then cost; orders that make no difference yield one child.
 
     `limit` is asked anew for every child: it has none that takes as much or more.
+
+    Parameters
+    ----------
+    families
+        All children of one node.
+    limit
+        In quanta, as ``least`` of a node.
     """
     if not families:
         return

@@ -35,6 +35,11 @@ def distinct_orders(
         Of the loops that there are, by dimension.
     active
         Dimensions as `views` number them.
+
+    Returns
+    -------
+    tuple[Ordered, ...]
+        One at least: the empty order where there are no loops.
     """
     number = {dim: place for place, dim in enumerate(active)}
     every = frozenset(map(number.__getitem__, factors))

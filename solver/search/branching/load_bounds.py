@@ -38,15 +38,47 @@ class LoadBounds:
         return tuple(sum(own[level:]) for level in range(len(own) + 1))
 
     def limit(self, goal: Goal) -> int:
-        """Least load that can no longer improve."""
+        """Least load that can no longer improve.
+
+        Returns
+        -------
+        int
+            Parts of a cycle, exclusive.
+        """
         return self.sub.limit(goal, self.energy)
 
     def possible(self, level: int, tiles: IntArray) -> BoolArray:
-        """Tiles of `level` below which a mapping may be left."""
+        """Tiles of `level` below which a mapping may be left.
+
+        Parameters
+        ----------
+        level
+            1 or more.
+        tiles
+            Lattice indices.
+
+        Returns
+        -------
+        BoolArray
+            Shaped as `tiles`.
+        """
         return np.isin(tiles, self.bounds.stages[level - 1].tiles)
 
     def with_inside(self, walk: Walk, level: int, loads: FloatArray) -> FloatArray:
-        """Least load (parts) beside that of what is outside of a walk's tiles at `level` (cycles)."""
+        """Least load (parts) beside that of what is outside of a walk's tiles at `level` (cycles).
+
+        Parameters
+        ----------
+        walk
+            Its candidates are tiles of `level`.
+        loads
+            Of all that is outside, `level` included; shape (candidates, resources).
+
+        Returns
+        -------
+        FloatArray
+            Shape (candidates,); `INFINITY` for tiles that these bounds rule out, 0 without a resource.
+        """
         if self.sub.resource is None:
             return np.zeros(len(loads))
         known, tiles = self.bounds.stages[level - 1].tiles, walk.candidates.tiles

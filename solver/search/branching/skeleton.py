@@ -28,6 +28,13 @@ class Skeleton:
     """All factors of a mapping: per level the temporal ones, per stage the spatial ones.
 
     ``temporal[l]`` runs along the active dimensions.
+
+    Parameters
+    ----------
+    temporal
+        Iterations per level, outermost first, and active dimension.
+    spatial
+        One per stage, outermost first.
     """
 
     space: SearchSpace
@@ -42,7 +49,13 @@ class Skeleton:
         return (self.mask, self.temporal, tuple(choices))
 
     def mapping(self, orders: tuple[Order, ...]) -> Mapping:
-        """The mapping with the loops of each level in these orders (innermost first)."""
+        """The mapping with the loops of each level in these orders (innermost first).
+
+        Parameters
+        ----------
+        orders
+            One per level, outermost first; each has the dimensions of which the level has a loop.
+        """
         nodes: list[NodeMapping] = []
         views = self.space.views
         for level, order in enumerate(orders):

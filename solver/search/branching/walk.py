@@ -42,7 +42,7 @@ class InnerTiles:
     member: StageChoice
 
     def only(self, chosen: BoolArray) -> InnerTiles:
-        """The tiles where `chosen` is true."""
+        """The tiles where `chosen`, shape (tiles,), is true."""
         return InnerTiles(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
 
 
@@ -59,7 +59,16 @@ class Walk:
 
     ``runs[v]`` multiplies up the innermost loops that leave dataspace v in place, ``alive[v]`` tells
     whether that is all of them, ``leads[v, d]`` whether the loop over d may be the innermost one that
-    moves v, and ``first`` numbers the group of the innermost loop, -1 for none.
+    moves v, and ``first`` numbers the group of the innermost loop, -1 for none. All have shape (candidates,).
+
+    Parameters
+    ----------
+    node
+        What lies outside of the slot.
+    candidates
+        Tiles inside of it.
+    order
+        Class of the orders of its loops.
     """
 
     def __init__(self, space: SearchSpace, node: Node, candidates: InnerTiles, order: OrderClass) -> None:
@@ -103,6 +112,16 @@ class Walk:
         """Words delivered per instance, a lower bound where windows slide, exact otherwise.
 
         `inward` leads from the candidates to the tiles of a boundary farther in.
+
+        Parameters
+        ----------
+        boundary
+            At the level of the candidates, or farther in with nothing but fanouts between.
+
+        Returns
+        -------
+        IntArray
+            Shape (candidates,), rounded up.
         """
         place = boundary.place
         tiles = self.candidates.tiles - inward
@@ -160,6 +179,11 @@ class Walk:
         """Per dataspace, the loops that may be the innermost ones moving a candidate's tile.
 
         None if no loop outside moves it, or its windows are not known to overlap.
+
+        Parameters
+        ----------
+        candidate
+            Its place among the candidates.
         """
         return tuple(self._leading(view, candidate) for view in self.space.views)
 
@@ -237,7 +261,22 @@ class Walk:
         return inside
 
     def inside(self, bounds: AnyBounds, level: int, places: IntArray) -> IntArray:
-        """Lower bound on the cost of all boundaries inside the tiles of `level`, at `places` there."""
+        """Lower bound on the cost of all boundaries inside the tiles of `level`, at `places` there.
+
+        Parameters
+        ----------
+        bounds
+            Of any cost of the same mappings.
+        level
+            That of the candidates.
+        places
+            Of the candidates among the tiles of ``bounds`` at this level.
+
+        Returns
+        -------
+        IntArray
+            In quanta of that cost beyond its constant, shape (candidates,); `INFINITY` where nothing is left.
+        """
         least = np.full(len(places), INFINITY, dtype=np.int64)
         for row, table in bounds.inside[level].items():
             cost = table[places]
@@ -306,5 +345,11 @@ class Walk:
         return self.node.signature if number < 0 else self.order.groups[number].signature
 
     def signature(self, candidate: int) -> frozenset[int] | None:
-        """Dataspaces that the innermost loop outside of a candidate's tile leaves in place."""
+        """Dataspaces that the innermost loop outside of a candidate's tile leaves in place.
+
+        Returns
+        -------
+        frozenset[int] | None
+            None if there is no loop outside at all.
+        """
         return self._signature(int(self.first[candidate]))

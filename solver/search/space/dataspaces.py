@@ -28,6 +28,15 @@ class Component:
 
     ``window_words`` is a lower bound on the distinct indices that the whole iteration space touches
     in these ranks, exact where it was cheap to count. ``sliding`` tells that neighbouring tiles can overlap.
+
+    Parameters
+    ----------
+    dims
+        Places of the active dimensions that index these ranks, ascending.
+    ranks
+        Terms of each rank.
+    window_words
+        In words; 1 + the sum of all bounds less 1 where there are more than `MAX_WINDOW_POINTS` points.
     """
 
     dims: tuple[int, ...]
@@ -54,6 +63,11 @@ class Component:
 
         Exact for the most favourable tile where two dimensions index one rank. Otherwise a sum of
         arithmetic progressions of lengths a and b has at least a + b - 1 values.
+
+        Parameters
+        ----------
+        factors, bounds
+            Spatial factors and bounds of ``dims``, in that order.
         """
         if len(self.dims) == 2 and len(self.ranks) == 1:
             steps = dict(self.ranks[0])
@@ -94,6 +108,13 @@ class DataspaceView:
 
     ``simple`` means that every active dimension indexes at most one rank, alone and with
     coefficient 1: its tiles partition it, so that traffic has a closed form.
+
+    Parameters
+    ----------
+    place
+        Among the dataspaces of the problem.
+    relevant, irrelevant
+        Active dimensions that index it, and all others.
     """
 
     name: str
@@ -123,7 +144,13 @@ class DataspaceView:
         return tuple(d for own in others if own.steady for d in own.dims)
 
     def distinct_tiles(self, factors: Sequence[int], bounds: Sequence[int]) -> int:
-        """Lower bound on the distinct tiles among children unrolled by `factors`."""
+        """Lower bound on the distinct tiles among children unrolled by `factors`.
+
+        Parameters
+        ----------
+        factors, bounds
+            One per active dimension.
+        """
         return math.prod(
             component.distinct_tiles(
                 tuple(factors[d] for d in component.dims), tuple(bounds[d] for d in component.dims)
@@ -137,7 +164,15 @@ class DataspaceView:
 
 
 def view(space: Dataspace, place: int, problem: Problem, active: Sequence[str]) -> DataspaceView:
-    """Describe `space` over the active dimensions."""
+    """Describe `space` over the active dimensions.
+
+    Parameters
+    ----------
+    space, place
+        The dataspace and its place in the problem.
+    active
+        Dimensions with a bound above 1; those of bound 1 leave the ranks.
+    """
     number = {dim: i for i, dim in enumerate(active)}
     ranks = [tuple((number[t.dim], t.coefficient) for t in rank if t.dim in number) for rank in space.ranks]
     ranks = [rank for rank in ranks if rank]
@@ -194,7 +229,13 @@ class Tables:
 
 
 def tables(space: DataspaceView, lattice: Lattice) -> Tables:
-    """Tabulate `space` over the lattice."""
+    """Tabulate `space` over the lattice.
+
+    Returns
+    -------
+    Tables
+        Exact, as `map_einsum` refuses problems whose words do not fit 64 bits.
+    """
     extents = lattice.extents
     bounds = np.array(lattice.bounds, dtype=np.int64)
     ratios = bounds // extents if len(lattice.bounds) else extents

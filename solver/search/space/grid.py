@@ -39,6 +39,13 @@ class SpatialGrid:
     """Combinations of spatial classes, one per stage; arrays of shape (combinations,).
 
     ``choices[l]`` has the places of the classes of stage l.
+
+    Parameters
+    ----------
+    space
+        What they are of.
+    choices
+        One array per level, outermost first.
     """
 
     space: SearchSpace
@@ -49,7 +56,13 @@ class SpatialGrid:
         return len(self.choices[0])
 
     def chosen(self, numbers: IntArray | slice) -> SpatialGrid:
-        """Some of the combinations."""
+        """Some of the combinations.
+
+        Parameters
+        ----------
+        numbers
+            Places of combinations; the new grid has them in this order.
+        """
         return SpatialGrid(self.space, tuple(own[numbers] for own in self.choices))
 
     def spatial(self, number: int) -> tuple[StageClass, ...]:
@@ -64,7 +77,13 @@ class SpatialGrid:
 
     @cached_property
     def above(self) -> tuple[FloatArray, ...]:
-        """Instances in use of each level, and of the compute."""
+        """Instances in use of each level, and of the compute.
+
+        Returns
+        -------
+        tuple
+            One array per level, outermost first, and one for the compute; all of shape (combinations,).
+        """
         result = [np.ones(len(self))]
         for table, index in self._staged:
             result.append(result[-1] * table.units[index])
@@ -72,7 +91,13 @@ class SpatialGrid:
 
     @cached_property
     def steps(self) -> FloatArray:
-        """Cycles of the compute, at least."""
+        """Cycles of the compute, at least.
+
+        Returns
+        -------
+        FloatArray
+            Shape (combinations,); whole numbers, rounded down where doubles are too coarse.
+        """
         # In whole numbers: a quotient of doubles may come out a cycle above.
         units, own = np.unique(self.above[-1], return_inverse=True)
         computes = self.space.problem.computes
@@ -80,12 +105,26 @@ class SpatialGrid:
 
     @cached_property
     def leak_per_cycle(self) -> FloatArray:
-        """Energy that the instances in use leak per cycle, at least."""
+        """Energy units that the instances in use leak per cycle, at least; shape (combinations,)."""
         levels = zip(self.space.levels, self.above, strict=False)
         return sum((level.energy.leak_per_cycle * used for level, used in levels), np.zeros(len(self)))
 
     def price(self, place: int, action: Action) -> FloatArray:
-        """Energy per word of one action on dataspace `place`."""
+        """Energy per word of one action on dataspace `place`.
+
+        Parameters
+        ----------
+        place
+            Of a dataspace.
+        action
+            Its level and name count only.
+
+        Returns
+        -------
+        FloatArray
+            Energy units of all instances that pay, shape (combinations,): at the least, which is in full
+            blocks.
+        """
         level = self.space.levels[action.level]
         packing = level.packing_of(self.space.views[place].name)
         most = max(1, self.space.instances[action.level] // level.cluster_size)
@@ -109,7 +148,13 @@ class SpatialGrid:
 
     @cached_property
     def unrolled_above(self) -> tuple[IntArray, ...]:
-        """Lattice indices of what is unrolled above each level in any case, whichever members are chosen."""
+        """Lattice indices of what is unrolled above each level in any case, whichever members are chosen.
+
+        Returns
+        -------
+        tuple
+            One array per level, outermost first, and one for the compute; all of shape (combinations,).
+        """
         result = [np.zeros(len(self), dtype=np.int64)]
         for table, index in self._staged:
             result.append(result[-1] + table.common[index])
@@ -117,7 +162,7 @@ class SpatialGrid:
 
     @cached_property
     def unrolled_inside(self) -> tuple[IntArray, ...]:
-        """Lattice indices of what is unrolled inside each level in any case."""
+        """Lattice indices of what is unrolled inside each level in any case, shaped as `unrolled_above`."""
         result = [np.zeros(len(self), dtype=np.int64)]
         for table, index in reversed(list(self._staged)):
             result.append(result[-1] + table.common[index])
@@ -125,7 +170,13 @@ class SpatialGrid:
 
     @cached_property
     def unused_above(self) -> tuple[tuple[FloatArray, ...], ...]:
-        """Per dataspace and level, the spatial factors above that do not index the dataspace."""
+        """Per dataspace and level, the spatial factors above that do not index the dataspace.
+
+        Returns
+        -------
+        tuple
+            Indexed by dataspace, then by level (one more for the compute); arrays of shape (combinations,).
+        """
         result = []
         for place in range(len(self.space.views)):
             products = [np.ones(len(self))]
@@ -136,7 +187,14 @@ class SpatialGrid:
 
     @cached_property
     def distinct(self) -> tuple[tuple[FloatArray, ...], ...]:
-        """Per dataspace and stage, the distinct tiles among the children."""
+        """Per dataspace and stage, the distinct tiles among the children.
+
+        Returns
+        -------
+        tuple
+            Indexed by dataspace, then by stage; arrays of shape (combinations,), lower bounds where windows
+            slide.
+        """
         return tuple(
             tuple(table.distinct[place, index] for table, index in self._staged)
             for place in range(len(self.space.views))
@@ -152,6 +210,12 @@ def spatial_grid(space: SearchSpace, stop: Stop = never) -> SpatialGrid:
     """All combinations that the bounds and the levels may have room for, stage by stage outwards.
 
     A level holds at least what is unrolled below it, of the dataspaces that it has to keep.
+
+    Returns
+    -------
+    SpatialGrid
+        In lexicographic order of the places of their classes, outermost stage first; may be empty. Of a
+        combination, no members need fit together: pairs of stages are looked at, not all stages at once.
 
     Raises
     ------

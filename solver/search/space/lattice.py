@@ -61,6 +61,11 @@ class Lattice:
 
     Dimensions in `coarse` have the extents that their own steps make up: a part of the lattice, for when
     the whole one does not fit into memory.
+
+    Parameters
+    ----------
+    coarse
+        Pairs of a dimension's place and its steps.
     """
 
     bounds: tuple[int, ...]
@@ -92,7 +97,7 @@ class Lattice:
 
     @cached_property
     def limits(self) -> npt.NDArray[np.int8]:
-        """Largest exponent per axis."""
+        """Largest exponent per axis, shape (axes,)."""
         return np.array([e for _, _, e in self.axes], dtype=np.int8)
 
     @cached_property
@@ -137,7 +142,7 @@ class Lattice:
         return extents.reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
 
     def across(self, table: IntArray, dims: Sequence[int]) -> IntArray:
-        """The part of a table over `dims`, where all other extents are 1, with an axis per dimension."""
+        """The part of a table, shape (size,), over `dims`, others being 1; with an axis per dimension."""
         chosen = tuple(slice(None if d in dims else 1) for d in range(len(self.bounds)))
         return table.reshape(self.counts)[chosen]
 
@@ -151,7 +156,13 @@ class Lattice:
         return tuple(math.prod(self.counts[d + 1 :]) for d in range(len(self.counts)))
 
     def index(self, vector: Sequence[int]) -> int:
-        """Linear index of a vector of extents."""
+        """Linear index of a vector of extents.
+
+        Raises
+        ------
+        KeyError
+            If an extent is none of the lattice's, as may be of a coarse dimension.
+        """
         places = (self.position[d][v] * self.dim_strides[d] for d, v in enumerate(vector))
         return sum(places)
 
@@ -165,7 +176,7 @@ class Lattice:
         return packed(self.exponents, self.limits.tolist())
 
     def least_of_divisors(self, table: IntArray) -> IntArray:
-        """Minimum of `table` over all divisors of each vector."""
+        """Minimum of `table`, shape (size,), over all divisors of each vector."""
         return self._any_loops.sweep(table)
 
     @property
@@ -173,7 +184,7 @@ class Lattice:
         return Slot(self, tuple(frozenset(self.divisors_of(d)) for d in range(len(self.bounds))))
 
     def multiples(self, indices: IntArray) -> BoolArray:
-        """Which of all vectors any of those at `indices` divides."""
+        """Which of all vectors, shape (size,), any of those at `indices` divides."""
         return self._any_loops.products(indices)
 
     def least_prime(self, dim: int) -> int:
@@ -181,14 +192,20 @@ class Lattice:
         return min(prime for prime, _ in prime_factors(self.bounds[dim]))
 
     def leaving_room(self, indices: IntArray, factors: Iterable[int]) -> BoolArray:
-        """Which of the vectors at `indices` any of those at `factors` can multiply within the bounds."""
+        """Which of the vectors at `indices` any of those at `factors` can multiply within the bounds.
+
+        Both are linear indices; the answer has the shape of `indices`.
+        """
         leaves = np.zeros(len(indices), dtype=np.bool_)
         for factor in factors:
             leaves |= self.fitting(indices, factor)
         return leaves
 
     def times(self, indices: IntArray, factors: Iterable[int]) -> tuple[IntArray, IntArray]:
-        """Products of vectors at `indices` and `factors` within the bounds, and the places of the former."""
+        """Products of vectors at `indices` and `factors` within the bounds, and the places of the former.
+
+        Both arrays have shape (products,), factor by factor; there is one factor at the least.
+        """
         fits = [(factor, np.flatnonzero(self.fitting(indices, factor))) for factor in factors]
         products = [indices[places] + factor for factor, places in fits]
         return np.concatenate(products), np.concatenate([places for _, places in fits])
@@ -196,7 +213,7 @@ class Lattice:
     def dividing(self, first: IntArray, second: IntArray, most: int) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the places of pairs of vectors whose product divides the bounds.
 
-        About `most` pairs are looked at at a time, by rising place in `first`.
+        About `most` pairs are looked at at a time, by rising place in `first`. Vectors are linear indices.
         """
         rows = max(1, most // max(1, len(second)))
         for start in range(0, len(first), rows):
@@ -210,7 +227,7 @@ class Lattice:
     def fitting(self, indices: IntArray, factor: int, whole: int = -1) -> BoolArray:
         """Which of the vectors at `indices`, times the vector at `factor`, divide the one at `whole`.
 
-        By default, that is the largest one, all bounds.
+        By default, that is the largest one, all bounds. The answer has the shape of `indices`.
         """
         fits = np.full(len(indices), (self.exponents[factor] <= self.exponents[whole]).all())
         for part in self.packed:
@@ -230,7 +247,7 @@ class Slot:
 
     @cached_property
     def masks(self) -> tuple[BoolArray, ...]:
-        """Per dimension, which places of ``divisors_of`` are allowed factors."""
+        """Per dimension, which places of ``divisors_of`` are allowed factors, shape (divisors,)."""
         return tuple(
             np.array([v in allowed for v in self.lattice.divisors_of(d)], dtype=np.bool_)
             for d, allowed in enumerate(self.allowed)
@@ -251,9 +268,9 @@ class Slot:
         return Reach(self, sources, targets)
 
     def connects(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
-        """Which targets (rows) loops of this slot make of which sources (columns).
+        """Which targets (rows) loops of this slot make of which sources (columns), shape (targets, sources).
 
-        Only loops over `dims` (None: any).
+        Only loops over `dims` (None: any). Both are linear indices.
         """
         lattice = self.lattice
         every = range(len(self.allowed))
@@ -292,10 +309,11 @@ class Slot:
         return made
 
     def sweep(self, table: IntArray, dims: Sequence[int] | None = None) -> IntArray:
-        """Minimum of `table` over all vectors which this slot connects with each vector.
+        """Minimum of `table`, shape (lattice size,), over all vectors which this slot connects with each
+        vector.
 
         ``result[x] = min(table[y] for y | x if x / y is allowed here)``, with x and y equal in the
-        dimensions that are not in `dims` (default: all).
+        dimensions that are not in `dims` (default: all); `INFINITY` where there is no such y.
         """
         every = range(len(self.allowed))
         moving = every if dims is None else dims
@@ -357,6 +375,11 @@ class Reach:
         """Per target, the minimum of `values` (one per source).
 
         Sources and targets are equal in the dimensions that are not in `dims` (default: all are in).
+
+        Returns
+        -------
+        IntArray
+            Shape (targets,); `INFINITY` for those that no source is connected with.
         """
         if self._are_many(dims):
             table = np.full(self._slot.lattice.size, INFINITY, dtype=np.int64)

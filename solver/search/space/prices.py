@@ -27,7 +27,17 @@ LARGEST_TOTAL = 3 * LARGEST_COST
 
 @dataclass(frozen=True, slots=True)
 class PriceTerm:
-    """``price * ceil((F * multiplier - minus) / block)``, never below 0."""
+    """``price * ceil((F * multiplier - minus) / block)``, never below 0.
+
+    Parameters
+    ----------
+    price
+        Quanta per block, of all instances that pay, above 0.
+    multiplier, minus
+        Of one action, see `Action`.
+    block
+        Words that one access moves.
+    """
 
     price: int
     multiplier: int
@@ -43,7 +53,15 @@ def _cut_off(term: PriceTerm) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class LoadTerm:
-    """``(F * multiplier - minus) * share`` cycles of the shared resource `resource`."""
+    """``(F * multiplier - minus) * share`` cycles of the shared resource `resource`.
+
+    Parameters
+    ----------
+    resource
+        Its place among those of the search space.
+    share
+        Cycles per word.
+    """
 
     resource: int
     multiplier: int
@@ -63,11 +81,28 @@ class BoundaryPrice:
     loads: tuple[LoadTerm, ...]
 
     def exact(self, delivered: int) -> int:
-        """Cost of `delivered` words per instance, in quanta."""
+        """Cost of `delivered` words per instance, in quanta.
+
+        Returns
+        -------
+        int
+            Not cut off, unlike those of `price`.
+        """
         return sum(t.price * -(-max(0, delivered * t.multiplier - t.minus) // t.block) for t in self.terms)
 
     def price(self, delivered: IntArray) -> IntArray:
-        """Cost of each entry of `delivered`, in quanta; no action counts for more than `LARGEST_COST`."""
+        """Cost of each entry of `delivered`, in quanta; no action counts for more than `LARGEST_COST`.
+
+        Parameters
+        ----------
+        delivered
+            Words per instance, not negative.
+
+        Returns
+        -------
+        IntArray
+            Of the same shape, `LARGEST_TOTAL` at most: a lower bound on `exact`, equal to it below the cut.
+        """
         total = np.zeros_like(delivered)
         for term in self.terms:
             price, most = _cut_off(term)
@@ -79,7 +114,14 @@ class BoundaryPrice:
         return total
 
     def increment(self, more: IntArray) -> IntArray:
-        """Least cost that `more` words add to any number of words."""
+        """Least cost that `more` words add to any number of words.
+
+        Returns
+        -------
+        IntArray
+            Lower bounds in quanta: ``price(n + more) - price(n)`` is no less while nothing is cut off or
+            subtracted.
+        """
         total = np.zeros_like(more)
         for term in self.terms:
             price, most = _cut_off(term)
@@ -108,14 +150,20 @@ class LinearPrice(BoundaryPrice):
         return int(self.price(np.array([delivered]))[0])
 
     def price(self, delivered: IntArray) -> IntArray:
-        """Cost of each entry of `delivered`."""
+        """Cost of each entry of `delivered`.
+
+        Returns
+        -------
+        IntArray
+            Whole quanta, shape (len(delivered),), `LARGEST_TOTAL` at most.
+        """
         total = np.zeros(len(delivered))
         for rate, minus in self.rates:
             total += np.maximum(delivered * rate - minus, 0.0)
         return _whole(total)
 
     def increment(self, more: IntArray) -> IntArray:
-        """Least cost that `more` words add where nothing is subtracted."""
+        """Least cost that `more` words add where nothing is subtracted, in quanta, rounded down."""
         rate = math.fsum(rate for rate, minus in self.rates if not minus)
         return _whole(more.astype(np.float64) * rate)
 
@@ -126,7 +174,15 @@ def _whole(quanta: FloatArray) -> IntArray:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A bandwidth of a level: its reads, its writes (fills and updates), or both together."""
+    """A bandwidth of a level: its reads, its writes (fills and updates), or both together.
+
+    Parameters
+    ----------
+    level
+        Its place, outermost first.
+    words_per_cycle
+        Of one instance.
+    """
 
     level: int
     reads: bool
@@ -168,7 +224,21 @@ class Access(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """`F * multiplier - minus` words of one action of a level, F being delivered to `boundary`."""
+    """`F * multiplier - minus` words of one action of a level, F being delivered to `boundary`.
+
+    Parameters
+    ----------
+    level
+        That acts: 0 is the outermost.
+    name
+        "read", "fill" or "update".
+    boundary
+        The level whose deliveries decide; ``len(levels)`` is the compute.
+    multiplier
+        Distinct tiles among the children of one instance, or 1.
+    minus
+        Words of first touches, which are free.
+    """
 
     level: int
     name: str
@@ -201,6 +271,15 @@ def accesses(
     """All accesses to a dataspace that the levels of `chain` keep, outermost first.
 
     They follow the counting rules of `model.cost.traffic`.
+
+    Parameters
+    ----------
+    levels
+        All levels, outermost first.
+    name, read_write
+        Of the dataspace, and whether it is an output.
+    chain
+        Places of the levels that keep it, outermost first.
     """
     for place, child in zip(chain, (*chain[1:], len(levels)), strict=True):
         level, source = levels[place], _source(levels, name, chain, child)
@@ -225,7 +304,13 @@ def _source(levels: Sequence[StorageLevel], name: str, chain: Sequence[int], chi
 def cycles_per_word(
     levels: Sequence[StorageLevel], resource: Resource, action: Action, name: str
 ) -> Fraction:
-    """Cycles that one word of an action on dataspace `name` takes up of `resource`, 0 if none."""
+    """Cycles that one word of an action on dataspace `name` takes up of `resource`, 0 if none.
+
+    Returns
+    -------
+    Fraction
+        Of one instance, scaled as the level scales this dataspace.
+    """
     concerned = resource.reads if action.name == "read" else resource.writes
     if resource.level != action.level or not concerned:
         return Fraction(0)
@@ -234,7 +319,19 @@ def cycles_per_word(
 
 @dataclass(frozen=True)
 class PriceList:
-    """Prices of levels: per level the number of instances that pay for a vector access."""
+    """Prices of levels: per level the number of instances that pay for a vector access.
+
+    Parameters
+    ----------
+    levels
+        Outermost first.
+    paying
+        Per level.
+    resources
+        That load terms are made for.
+    quantum
+        Energy units per unit of cost. Prices are rounded down to multiples of it, and left out at 0.
+    """
 
     levels: tuple[StorageLevel, ...]
     paying: tuple[int, ...]
@@ -242,7 +339,20 @@ class PriceList:
     quantum: int = 1
 
     def boundaries(self, name: str, actions: Iterable[Action]) -> dict[int, BoundaryPrice]:
-        """Price of each boundary of a dataspace that is accessed so, by the level below it."""
+        """Price of each boundary of a dataspace that is accessed so, by the level below it.
+
+        Parameters
+        ----------
+        name
+            Of the dataspace.
+        actions
+            All of them.
+
+        Returns
+        -------
+        dict
+            By boundary: 0 is the outermost level, ``len(levels)`` the compute.
+        """
         energy: dict[int, list[PriceTerm]] = {}
         loads: dict[int, list[LoadTerm]] = {}
         for action in actions:

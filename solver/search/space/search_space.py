@@ -264,6 +264,16 @@ class SearchSpace:
         """Per lattice vector, least words that deliver the dataspace to `level` once, in all instances.
 
         With `members` the innermost loop above is one of this reuse class, and moves the dataspace.
+
+        Parameters
+        ----------
+        unrolling
+            Above `level`.
+
+        Returns
+        -------
+        IntArray
+            Lower bounds, shape (lattice size,).
         """
         view, own = self.views[place], self.tables[place]
         if not view.window_dims or not self.reuses(place, level):
@@ -287,7 +297,7 @@ class SearchSpace:
         return {}
 
     def memo(self, key: object, compute: Callable[[], IntArray]) -> IntArray:
-        """Compute a table once; the oldest ones are forgotten first."""
+        """Compute a table once; the oldest ones are forgotten first. All that it depends on is in its key."""
         if key not in self._known:
             if len(self._known) >= max(4, min(MEMO_SIZE, MEMO_BYTES // (8 * self.lattice.size))):
                 del self._known[next(iter(self._known))]
@@ -301,7 +311,13 @@ class SearchSpace:
         return Unrolling(ones, ones)
 
     def unrolling(self, stages: Sequence[Factors]) -> Unrolling:
-        """Spatial factors of the window dimensions above a level, given those of all stages above it."""
+        """Spatial factors of the window dimensions above a level, given those of all stages above it.
+
+        Parameters
+        ----------
+        stages
+            Factors per active dimension, outermost stage first; one stage at least.
+        """
         dims = range(len(self.active))
         above = [math.prod(s[d] for s in stages) if d in self.window_dims else 1 for d in dims]
         directly = [stages[-1][d] if d in self.window_dims else 1 for d in dims]
@@ -333,6 +349,11 @@ class SearchSpace:
         """All keep masks that the rules leave open, one of those with equal chains.
 
         Every dataspace is kept somewhere.
+
+        Raises
+        ------
+        Stopped
+            As soon as ``stop`` answers True, as `stages` does.
         """
         masks: list[KeepMask] = [()]
         for level in range(len(self.levels)):

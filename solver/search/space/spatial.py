@@ -32,6 +32,20 @@ def fanout_choices(
     """All factor vectors that `rules` and the mesh allow, each with one arrangement on the mesh.
 
     How the dimensions are arranged along X and Y does not change the cost, so one witness is enough.
+
+    Parameters
+    ----------
+    rules
+        Which factors are allowed, and which dimensions go along X.
+    all_dims
+        Of the problem, in its order.
+    active, bounds
+        Dimensions with a bound above 1, and their bounds.
+
+    Returns
+    -------
+    list[FanoutChoice]
+        Empty if a rule forbids the factor 1 of a dimension that is not active, or no factors fit.
     """
     if any(not rule.allows(1) for rule in rules.factors if rule.dim not in active):
         return []
@@ -152,7 +166,18 @@ class StageTable:
         return sum(map(len, self.unrollings))
 
     def members(self, chosen: BoolArray) -> tuple[IntArray, IntArray]:
-        """All members of some classes: the place of each one's class, and lattice index of its factors."""
+        """All members of some classes: the place of each one's class, and lattice index of its factors.
+
+        Parameters
+        ----------
+        chosen
+            Shape (classes,).
+
+        Returns
+        -------
+        tuple[IntArray, IntArray]
+            Both of shape (members of these classes,).
+        """
         places = np.flatnonzero(chosen)
         parts = [self.unrollings[place] for place in places]
         own = np.repeat(places, [len(part) for part in parts])

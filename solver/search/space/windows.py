@@ -37,15 +37,30 @@ def sliding_words(
 ) -> IntArray:
     """Least words of all deliveries of tiles that cover the dataspace once, if `component` slides.
 
-    Only one component slides: as soon as a loop moves another one, tiles are delivered whole (docs/search.md
-    has the argument). What an instance receives is at least the union of its tiles. It is also no less than
-    what the innermost moving loop brings each time it advances, whatever the loops outside of it do. It runs
-    over one of the dimensions `leading`.
+    Only one component slides: as soon as a loop moves another one, tiles are delivered whole. What an
+    instance receives is at least the union of its tiles. It is also no less than what the innermost moving
+    loop brings each time it advances, whatever the loops outside of it do. It runs over one of the dimensions
+    `leading`.
+
+    Parameters
+    ----------
+    tables
+        Of this dataspace.
+    component
+        Its place in ``view.components``.
+    unrolling
+        Above the level that receives the words.
+    leading
+        Active dimensions; those of other components do not count.
 
     Returns
     -------
     IntArray
-        Words of all instances, shape (lattice size,).
+        A lower bound in words of all instances, shape (lattice size,).
+
+    References
+    ----------
+    docs/search.md, "Sliding windows", has the lemma, and what holds where strides never meet.
     """
     part = view.components[component]
     ratios = {d: lattice.bounds[d] // lattice.side(d) for d in part.dims}
@@ -139,6 +154,11 @@ class Returns:
     return have `here` iterations together, of the slots outside of it `farther`: 1 where there are none.
     Loops with `between` iterations lie inside of the latter for certain. Farther in than all of these, loops
     with `onward` iterations do not return.
+
+    Parameters
+    ----------
+    here, farther, between
+        Numbers, or arrays that numpy broadcasts with the words; `OFTEN` where they are not known.
     """
 
     here: IntArray | int = 1
@@ -147,14 +167,36 @@ class Returns:
     onward: int = 1
 
     def only(self, candidate: int) -> Returns:
-        """Those of one of several candidates."""
+        """Those of one of several candidates.
+
+        Parameters
+        ----------
+        candidate
+            Its place, where these are arrays.
+        """
         here, farther, between = (
             int(own[candidate]) for own in map(np.asarray, (self.here, self.farther, self.between))
         )
         return Returns(here, farther, between, self.onward)
 
     def saved(self, words: IntArray) -> IntArray:
-        """At most the words that returns save, of as many that are due to first positions."""
+        """At most the words that returns save, of as many that are due to first positions.
+
+        Parameters
+        ----------
+        words
+            Of all first positions together.
+
+        Returns
+        -------
+        IntArray
+            An upper bound, `words` at most.
+
+        References
+        ----------
+        docs/search.md, "Sharp bounds": of all first tiles 1 - 1/e + 1/n - 1/(n f), with e = ``here``,
+        f = ``farther`` and n = ``between``, and one of ``onward`` of that.
+        """
         words = -(-words // self.onward)
         outside = words // self.between
         again = np.where(np.asarray(self.farther) > 1, -(-words // self.between) - outside // self.farther, 0)
@@ -180,13 +222,23 @@ def meeting(
     Parameters
     ----------
     moves
-        How far each of them moves the window per iteration, 0 where there is no such loop.
+        How far each of them moves the window per iteration, 0 where there is no such loop. Arrays of one
+        shape.
     lead, overlapping
         How far the lead inside of all of them does, and whether that is less than a tile.
     passed
         How far the lead does and what else lies inside of all of them.
     inside
-        Whether one of the loops lies inside of another one for certain.
+        Whether one of the loops lies inside of another one for certain, by their places in `moves`.
+
+    Yields
+    ------
+    BoolArray
+        Of each loop, in the order of `moves`.
+
+    References
+    ----------
+    docs/search.md, "Sharp bounds".
     """
     numbers = range(len(moves))
     for number, move in enumerate(moves):
@@ -221,6 +273,11 @@ def led_words(
         Loops farther out that may be compared with an overlapping tile.
     least
         Least words of all deliveries, whatever the loops.
+
+    Returns
+    -------
+    IntArray
+        A lower bound, exact where no loop returns; at the most what deliveries take without any return.
     """
     fresh = np.minimum(move, box)
     share = plain // (box * count)
@@ -235,6 +292,20 @@ def relevant_words(
     """Least words of all deliveries of tiles that cover the dataspace once, shape (lattice size,).
 
     The innermost loop that moves the tile, if there is one, runs over one of the dimensions `leading`.
+
+    Parameters
+    ----------
+    tables
+        Of this dataspace.
+    unrolling
+        Above the level that receives the words.
+    leading
+        Active dimensions. Tiles of components without any of them are delivered whole.
+
+    Returns
+    -------
+    IntArray
+        A lower bound, in words of all instances.
     """
     words = tables.plain_words
     for number, component in enumerate(view.components):

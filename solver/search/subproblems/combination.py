@@ -93,7 +93,13 @@ class Combination(Subproblem):
         return tiles
 
     def spread(self, place: int) -> Spread:
-        """How the words of a dataspace spread."""
+        """How the words of a dataspace spread.
+
+        Returns
+        -------
+        Spread
+            Distinct tiles per stage; words per level.
+        """
         view = self.space.views[place]
         partition = [int(self.space.tables[place].tile_words[-1])]
         for stage in self.spatial[:-1]:
@@ -108,7 +114,7 @@ class Combination(Subproblem):
 
     @cached_property
     def base_loads(self) -> FloatArray:
-        """Load of each resource that the compute's own accesses cause, in cycles."""
+        """Load of each resource that the compute's own accesses cause, in cycles; shape (resources,)."""
         loads: FloatArray = np.zeros((1, len(self.space.resources)))
         for prices in self.prices:
             if len(self.space.levels) in prices:
@@ -127,7 +133,13 @@ class Combination(Subproblem):
         return self.cycles(self.base_loads)
 
     def cycles_under(self, busiest: FloatArray) -> FloatArray:
-        """Least cycles under several loads of the busiest resource (cycles), no double above them."""
+        """Least cycles under several loads of the busiest resource (cycles), no double above them.
+
+        Returns
+        -------
+        FloatArray
+            Shaped as `busiest`: lower bounds, network latencies included.
+        """
         latency = rounded_down(self.space.latency)
         # Each is rounded once: then it is not above the double of any number of cycles that it bounds.
         return np.maximum(np.ceil(busiest * SLACK) + latency, float(self.least_cycles))

@@ -23,7 +23,13 @@ class EnergySubproblem(Combination):
 
     @cached_property
     def prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
-        """Per dataspace, the price of each of its boundaries (by the level below)."""
+        """Per dataspace, the price of each of its boundaries (by the level below).
+
+        Returns
+        -------
+        tuple
+            By dataspace and boundary, in quanta; rounded down where the quantum does not divide them.
+        """
         space = self.space
         paying = tuple(
             paying_instances(level, total, used)
@@ -67,7 +73,13 @@ class EnergySubproblem(Combination):
         return off
 
     def limit(self, goal: Goal) -> int:
-        """Least energy that can no longer improve."""
+        """Least energy that can no longer improve.
+
+        Returns
+        -------
+        int
+            Energy units, exclusive; see `Goal.energy_limit`.
+        """
         return goal.energy_limit(self.least_cycles)
 
     def costs(self, least: IntArray, constant: int, busiest: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -78,7 +90,13 @@ class EnergySubproblem(Combination):
         least, constant
             Bounds on the energy: quanta beyond `constant` units.
         busiest
-            Bounds on the load of the busiest resource, in cycles.
+            Bounds on the load of the busiest resource, in cycles, shaped as `least`.
+
+        Returns
+        -------
+        tuple[FloatArray, FloatArray]
+            Energy units, which are not rounded down, and cycles with network latencies. Leakage beyond the
+            least cycles is in the energy.
         """
         least_busy = float(self.least_cycles - self.space.latency)
         # Beside long latencies nothing is left of the difference.
@@ -87,7 +105,13 @@ class EnergySubproblem(Combination):
         return energies, self.cycles_under(busiest)
 
     def improves(self, goal: Goal, least: int, cycles: int) -> bool:
-        """Whether mappings may improve that take `least` energy units and `cycles`, or more."""
+        """Whether mappings may improve that take `least` energy units and `cycles`, or more.
+
+        Parameters
+        ----------
+        least, cycles
+            Lower bounds; leakage in the cycles beyond the least is added here.
+        """
         cycles = max(cycles, self.least_cycles)
         return least + self.leak_per_cycle * (cycles - self.least_cycles) < goal.energy_limit(cycles)
 

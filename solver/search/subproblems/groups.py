@@ -27,6 +27,17 @@ class SubproblemGroup(Subproblem):
     Words are those of all instances together, so that the spatial choices may use any number of them: each
     combination of ``grid`` has its own classes. Every mapping takes
     ``fewest_cycles`` or more, as far as is known.
+
+    Parameters
+    ----------
+    grid
+        The combinations of spatial classes of the members, one at least.
+    fewest_cycles
+        Network latencies included.
+
+    References
+    ----------
+    docs/search.md, "Groups", says why no member undercuts these prices.
     """
 
     grid: SpatialGrid
@@ -51,7 +62,13 @@ class SubproblemGroup(Subproblem):
         return None if self.unrolls(outer, inner) else 0
 
     def share(self, place: int, level: int) -> tuple[int, int]:
-        """All instances together get as many copies as there are instances that use the same words."""
+        """All instances together get as many copies as there are instances that use the same words.
+
+        Returns
+        -------
+        tuple[int, int]
+            Numerator and denominator, 1.
+        """
         return self.unused_above(place, level), 1
 
     def unrollings(self, level: int) -> tuple[int, ...]:
@@ -86,7 +103,7 @@ class SubproblemGroup(Subproblem):
 
     @cached_property
     def base_loads(self) -> FloatArray:
-        """Those of no resource: they are left to the subproblems, too."""
+        """Those of no resource, shape (0,): they are left to the subproblems, too."""
         return np.zeros(0)
 
     def limit(self, goal: Goal) -> int:
@@ -95,7 +112,13 @@ class SubproblemGroup(Subproblem):
 
     @cached_property
     def prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
-        """Per dataspace, the least price of the words of all instances, by the level below each boundary."""
+        """Per dataspace, the least price of the words of all instances, by the level below each boundary.
+
+        Returns
+        -------
+        tuple
+            By dataspace and boundary: quanta of all instances together, rounded down. The compute has none.
+        """
         return tuple(self._least_prices(place) for place in range(len(self.space.views)))
 
     def _least_prices(self, place: int) -> dict[int, BoundaryPrice]:
@@ -164,7 +187,19 @@ class SubproblemGroup(Subproblem):
 def together(
     grid: SpatialGrid, mask: KeepMask, quantum: int, fewest_cycles: int = 0
 ) -> EnergySubproblem | SubproblemGroup:
-    """The subproblem of the only combination of `grid`, or the group of those of all of them."""
+    """The subproblem of the only combination of `grid`, or the group of those of all of them.
+
+    Parameters
+    ----------
+    grid
+        One combination at least.
+    mask
+        What the levels keep, with all of them.
+    quantum
+        Energy units per unit of the prices.
+    fewest_cycles
+        A lower bound for all of them, network latencies included; it counts for groups only.
+    """
     if len(grid) == 1:
         return EnergySubproblem(grid.space, mask, grid.spatial(0), quantum=quantum)
     return SubproblemGroup(grid.space, mask, quantum=quantum, grid=grid, fewest_cycles=fewest_cycles)

@@ -39,6 +39,15 @@ class LoadSubproblem(Combination):
 
     A load is counted in parts of a cycle, `scale` to the cycle. Without a `resource` nothing is loaded:
     then all that matters is which mappings there are.
+
+    Parameters
+    ----------
+    origin
+        The same mappings, priced by energy.
+    resource
+        Its place among those of the search space, or None.
+    scale
+        Parts per cycle. Prices are whole parts, rounded down, and ``quantum`` is 1.
     """
 
     origin: EnergySubproblem
@@ -47,7 +56,15 @@ class LoadSubproblem(Combination):
 
     @classmethod
     def of(cls, origin: EnergySubproblem, resource: int | None, scale: Fraction) -> LoadSubproblem:
-        """The mappings of `origin`, priced by the load of `resource`."""
+        """The mappings of `origin`, priced by the load of `resource`.
+
+        Parameters
+        ----------
+        resource
+            Its place, or None for no load.
+        scale
+            Parts per cycle.
+        """
         mask, spatial = origin.mask, origin.spatial
         return cls(origin.space, mask, spatial, origin=origin, resource=resource, scale=scale)
 
@@ -72,7 +89,13 @@ class LoadSubproblem(Combination):
 
     @cached_property
     def most(self) -> int:
-        """Load that no mapping exceeds: each boundary gets a whole tile per iteration."""
+        """Load that no mapping exceeds: each boundary gets a whole tile per iteration.
+
+        Returns
+        -------
+        int
+            In parts of a cycle, an upper bound.
+        """
         return self.constant + sum(
             price.exact(self._most_words(place, level))
             for place, own in enumerate(self.prices)
@@ -92,7 +115,22 @@ class LoadSubproblem(Combination):
         return -(-int(self.space.memo(("most words", place, level, tenants), words)[0]) // self.above[level])
 
     def limit(self, goal: Goal, energy: int = 0) -> int:
-        """Least load of mappings that take `energy` or more and can no longer improve."""
+        """Least load of mappings that take `energy` or more and can no longer improve.
+
+        Parameters
+        ----------
+        energy
+            In energy units, a lower bound.
+
+        Returns
+        -------
+        int
+            In parts of a cycle, exclusive: at less the cost model may say few enough cycles.
+
+        References
+        ----------
+        docs/search.md, "Bandwidths": ties.
+        """
         return self._first_load_above(goal.cycles_limit(energy) - 1)
 
     def idle(self, goal: Goal, energy: int = 0) -> bool:
@@ -100,6 +138,11 @@ class LoadSubproblem(Combination):
 
         Where only cycles count, it is enough that all mappings may improve. Bounds without any resource are
         never idle: they tell which mappings there are.
+
+        Parameters
+        ----------
+        energy
+            Of all mappings in question, at least; in energy units.
         """
         if self.resource is None:
             return False
@@ -110,16 +153,45 @@ class LoadSubproblem(Combination):
         return limited and self.most < self.limit(goal, energy)
 
     def loads_at(self, cost: int, loads: FloatArray) -> FloatArray:
-        """The loads, at least one of which is the cost: only the busiest one counts."""
+        """The loads, at least one of which is the cost: only the busiest one counts.
+
+        Parameters
+        ----------
+        cost
+            In parts of a cycle.
+        loads
+            In cycles, shape (resources,).
+        """
         return np.maximum(loads, float(cost / self.scale))
 
     def costs(self, least: IntArray, constant: int, busiest: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """No energy, and cycles at least."""
+        """No energy, and cycles at least.
+
+        Parameters
+        ----------
+        least, constant
+            Parts of a cycle: bounds beyond `constant`, and that.
+        busiest
+            Bounds on the load of the busiest resource, in cycles, shaped as `least`.
+
+        Returns
+        -------
+        tuple[FloatArray, FloatArray]
+            Zeros, and cycles with network latencies.
+        """
         loaded = (least.astype(np.float64) + float(constant)) / float(self.scale)
         return np.zeros(len(least)), self.cycles_under(np.maximum(busiest, loaded))
 
     def improves(self, goal: Goal, least: int, cycles: int) -> bool:
-        """Whether mappings may improve with the load `least` and `cycles`, or more."""
+        """Whether mappings may improve with the load `least` and `cycles`, or more.
+
+        Parameters
+        ----------
+        least
+            Parts of a cycle, constant included.
+        cycles
+            Network latencies included.
+        """
         return least < self.limit(goal) and goal.improves(0, cycles)
 
     def _first_load_above(self, cycles: int) -> int:
@@ -192,13 +264,35 @@ Searchable = EnergySubproblem | LoadSubproblem
 
 
 def load_terms(sub: EnergySubproblem, resource: int | None) -> list[LoadTerm]:
-    """All that loads a resource."""
+    """All that loads a resource.
+
+    Parameters
+    ----------
+    resource
+        Its place among those of the search space; None loads nothing.
+    """
     prices = (price for own in sub.prices for price in own.values())
     return [term for price in prices for term in price.loads if term.resource == resource]
 
 
 def loaded(sub: EnergySubproblem, resource: int | None, goal: Goal, energy: int = 0) -> LoadSubproblem:
-    """`sub` priced by the load of a resource, as finely as is of use for mappings of `energy` or more."""
+    """`sub` priced by the load of a resource, as finely as is of use for mappings of `energy` or more.
+
+    Parameters
+    ----------
+    resource
+        Its place among those of the search space, or None.
+    goal
+        Loads beyond what it allows need not be told apart.
+    energy
+        In energy units, a lower bound.
+
+    Returns
+    -------
+    LoadSubproblem
+        In `PARTS` or more to each word if all loads that matter are below `LARGEST_LOAD` then; else in fewer,
+        and prices are rounded down.
+    """
     exact = Fraction(PARTS * math.lcm(*(term.share.denominator for term in load_terms(sub, resource))))
     whole = LoadSubproblem.of(sub, resource, exact)
     most = min(goal.cycles_limit(energy), math.ceil(whole.most / exact)) + 1

@@ -25,7 +25,13 @@ WHOLE = INFINITY >> 5
 
 @dataclass(frozen=True)
 class Cost:
-    """A cost of mappings: a subproblem with its prices, and the least cost that cannot improve."""
+    """A cost of mappings: a subproblem with its prices, and the least cost that cannot improve.
+
+    Parameters
+    ----------
+    limit
+        In units of the subproblem, exclusive.
+    """
 
     sub: Searchable
     limit: int
@@ -38,7 +44,19 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class MixedSubproblem(Combination):
-    """The mappings of a subproblem, priced by a weighted sum of costs, each as a share of its limit."""
+    """The mappings of a subproblem, priced by a weighted sum of costs, each as a share of its limit.
+
+    Parameters
+    ----------
+    mixed
+        Costs of the same mappings, one at least.
+    weights
+        One per cost, not negative; costs of weight 0 are left out.
+
+    References
+    ----------
+    docs/search.md, "Bandwidths": joint bounds.
+    """
 
     mixed: tuple[Cost, ...]
     weights: tuple[Fraction, ...]
@@ -77,7 +95,13 @@ class MixedSubproblem(Combination):
 
     @property
     def limit(self) -> int:
-        """Least weighted sum that no mapping reaches which is below all limits."""
+        """Least weighted sum that no mapping reaches which is below all limits.
+
+        Returns
+        -------
+        int
+            In quanta of the sum, exclusive. The limit of a cost of weight 1 comes to about `WHOLE`.
+        """
         return 1 + sum(math.ceil((cost.room - 1) * share) for cost, share in self._shares)
 
     def least_value(self, goal: Goal, total: int, energy: int, cycles: int) -> int:
@@ -85,6 +109,18 @@ class MixedSubproblem(Combination):
 
         They take `energy` and `cycles` or more. What the sum demands beyond is left to either of them, as
         far as the goal's limits allow: between both ends, no objective is less than at the lesser one.
+
+        Parameters
+        ----------
+        total
+            In quanta of the sum.
+        energy, cycles
+            Lower bounds, in energy units and cycles.
+
+        Returns
+        -------
+        int
+            In units of the objective, rounded down.
         """
         per_energy, per_cycle, needed = Fraction(0), Fraction(0), Fraction(total)
         for cost, share in self._shares:

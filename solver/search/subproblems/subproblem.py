@@ -21,6 +21,15 @@ class Subproblem(ABC):
     It may be their energy (`EnergySubproblem`, `SubproblemGroup`), the load of a bandwidth
     (`LoadSubproblem`), or a weighted sum of both (`MixedSubproblem`). Prices are in multiples of ``quantum``
     units, rounded down: nothing is lost while it divides all of them.
+
+    Parameters
+    ----------
+    space
+        What all subproblems share.
+    mask
+        Which level keeps which dataspaces.
+    quantum
+        Units of the cost per unit of prices and tables.
     """
 
     space: SearchSpace
@@ -47,6 +56,11 @@ class Subproblem(ABC):
 
         Lattice indices get less by so much, as far as windows of dataspace `place` are concerned. None if
         that is not known.
+
+        Returns
+        -------
+        int | None
+            0 or more.
         """
 
     @abstractmethod
@@ -66,12 +80,25 @@ class Subproblem(ABC):
 
     @abstractmethod
     def feasible(self, level: int) -> IntArray:
-        """Lattice indices of the tiles that fit into `level`, and leave room for the fanouts above."""
+        """Lattice indices of the tiles that fit into `level`, and leave room for the fanouts above.
+
+        Returns
+        -------
+        IntArray
+            Shape (tiles,), ascending; empty if nothing fits, and then no mapping is left.
+        """
 
     @property
     @abstractmethod
     def prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
-        """Per dataspace, the price of each of its boundaries (by the level below)."""
+        """Per dataspace, the price of each of its boundaries (by the level below).
+
+        Returns
+        -------
+        tuple
+            Of each dataspace a dict: its keys are the levels that it is delivered to, and
+            ``len(space.levels)``, the compute; costs in quanta.
+        """
 
     @property
     @abstractmethod
@@ -97,10 +124,24 @@ class Subproblem(ABC):
     @property
     @abstractmethod
     def base_loads(self) -> FloatArray:
-        """Load of each resource that the compute's own accesses cause, in cycles."""
+        """Load of each resource that the compute's own accesses cause, in cycles.
+
+        Returns
+        -------
+        FloatArray
+            Shape (resources,); empty where bandwidths are left out.
+        """
 
     def loads_at(self, cost: int, loads: FloatArray) -> FloatArray:
-        """Loads of mappings that cost `cost` units, and load resources with `loads` cycles at least."""
+        """Loads of mappings that cost `cost` units, and load resources with `loads` cycles at least.
+
+        Parameters
+        ----------
+        cost
+            In units, constant included.
+        loads
+            Shape (resources,).
+        """
         del cost  # it is no load, as a rule
         return loads
 
@@ -115,7 +156,18 @@ class Subproblem(ABC):
         """Cycles that every mapping takes at least, network latencies included."""
 
     def cycles(self, loads: FloatArray) -> int:
-        """Least cycles under these loads of the resources."""
+        """Least cycles under these loads of the resources.
+
+        Parameters
+        ----------
+        loads
+            In cycles, shape (resources,); the busiest one counts.
+
+        Returns
+        -------
+        int
+            A lower bound, network latencies included.
+        """
         # Floating-point sums err by far less than this share.
         busiest = math.ceil(float(loads.max(initial=0.0)) * SLACK)
         return max(self.steps, busiest) + self.space.latency

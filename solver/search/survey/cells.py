@@ -42,11 +42,24 @@ class Cells:
 
     @cached_property
     def sizes(self) -> IntArray:
-        """Combinations of each cell."""
+        """Combinations of each cell, shape (cells,)."""
         return np.diff(self.starts, append=len(self.numbers))
 
     def parts(self, size: int, chosen: IntArray | None = None) -> Iterator[Part]:
-        """All cells, or some of them, in parts of about `size` combinations; one part if there are none."""
+        """All cells, or some of them, in parts of about `size` combinations; one part if there are none.
+
+        Parameters
+        ----------
+        size
+            A cell with more combinations is a part of its own, or ends one.
+        chosen
+            Places of cells; None for all.
+
+        Yields
+        ------
+        Part
+            Its ``starts`` count from the beginning of the part.
+        """
         several = np.arange(len(self)) if chosen is None else chosen
         starts = np.cumsum(self.sizes[several]) - self.sizes[several]
         for some in np.split(np.arange(len(several)), np.flatnonzero(np.diff(starts // size)) + 1):
@@ -57,7 +70,13 @@ class Cells:
 
 @dataclass(frozen=True)
 class Part(Cells):
-    """Some of several cells; ``places`` tells which of all."""
+    """Some of several cells; ``places`` tells which of all.
+
+    Parameters
+    ----------
+    places
+        Shape (cells,).
+    """
 
     places: IntArray
 
@@ -68,7 +87,18 @@ class Part(Cells):
 
 
 def ranges(starts: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray]:
-    """All numbers in several ranges, one range after the other: which range, and the number."""
+    """All numbers in several ranges, one range after the other: which range, and the number.
+
+    Parameters
+    ----------
+    starts, sizes
+        Shape (ranges,); sizes may be 0.
+
+    Returns
+    -------
+    tuple[IntArray, IntArray]
+        Both of shape (sum of all sizes,).
+    """
     skipped = starts - np.cumsum(sizes) + sizes
     return np.repeat(np.arange(len(sizes)), sizes), np.repeat(skipped, sizes) + np.arange(sizes.sum())
 
@@ -82,10 +112,19 @@ def alone(grid: SpatialGrid) -> Cells:
 def parted(grid: SpatialGrid, most: int, stop: Stop) -> Cells:
     """The combinations in at most so many cells: the largest one is parted, again and again.
 
+    Parameters
+    ----------
+    most
+        Cells, 1 or more.
+
     Raises
     ------
     Stopped
         As soon as `stop` answers True.
+
+    See Also
+    --------
+    halves : How one is parted.
     """
     ticket = count()
     found = [(-len(grid), next(ticket), np.arange(len(grid)))]
@@ -105,6 +144,11 @@ def halves(grid: SpatialGrid) -> tuple[IntArray, IntArray]:
 
     They are parted by what they differ in most: instances in use, or how often a dataspace is handed out to
     several of them.
+
+    Returns
+    -------
+    tuple[IntArray, IntArray]
+        Neither is empty if there are two combinations or more.
     """
     differ, feature, index = max(_features(grid), key=lambda own: own[0])
     if differ == 1:

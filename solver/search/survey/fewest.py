@@ -26,7 +26,20 @@ Tenancy = tuple[int, frozenset[int]]
 
 
 def fewest_words(space: SearchSpace, place: int, tenancy: Tenancy) -> IntArray:
-    """Fewest words whatever is unrolled above the level, shape (1,)."""
+    """Fewest words whatever is unrolled above the level, shape (1,).
+
+    Parameters
+    ----------
+    place
+        Of the dataspace.
+    tenancy
+        One tile fits at the least.
+
+    Raises
+    ------
+    ValueError
+        If none does.
+    """
     words = space.relevant_words(place, tenancy[0], space.no_unrolling)
     least: IntArray = words[space.feasible(*tenancy)].min(keepdims=True)
     return least
@@ -52,7 +65,25 @@ class FewestBelow:
         self._known: dict[tuple[int, Tenancy], IntArray] = {}
 
     def words(self, numbers: IntArray, place: int, tenancy: Tenancy) -> IntArray:
-        """Fewest words of some combinations of the grid; `NO_TILE` where no tile fits."""
+        """Fewest words of some combinations of the grid; `NO_TILE` where no tile fits.
+
+        Parameters
+        ----------
+        numbers
+            Places of combinations in the grid.
+        place
+            Of the dataspace.
+
+        Returns
+        -------
+        IntArray
+            Lower bounds, words of all instances, shape (len(numbers),).
+
+        Raises
+        ------
+        Stopped
+            As soon as ``stop`` answers True; what was counted until then is remembered.
+        """
         firsts, kinds = self._prefixes[tenancy[0]]
         known = self._remembered((place, tenancy), len(firsts))
         chosen = kinds[numbers]

@@ -28,7 +28,12 @@ SMALLEST_GROUP = 8
 class Subjects:
     """Subproblems: their places among the keep masks and in the grid, and the survey's bounds.
 
-    Arrays of one shape.
+    Parameters
+    ----------
+    masks, numbers
+        Shape (subproblems,), as are all.
+    energies, cycles
+        Lower bounds, in energy units and cycles.
     """
 
     masks: IntArray
@@ -42,12 +47,18 @@ class Subjects:
 
     @classmethod
     def all_of(cls, several: Iterable[Subjects]) -> Subjects:
-        """Those of several together."""
+        """Those of several together.
+
+        Raises
+        ------
+        ValueError
+            If there are none.
+        """
         columns = zip(*((own.masks, own.numbers, own.energies, own.cycles) for own in several), strict=True)
         return cls(*map(np.concatenate, columns))
 
     def chosen(self, places: IntArray) -> Subjects:
-        """Some of them."""
+        """Those at some places, in that order."""
         masks, numbers = self.masks[places], self.numbers[places]
         return Subjects(masks, numbers, self.energies[places], self.cycles[places])
 
@@ -67,7 +78,20 @@ class Neighbours:
         self._space = survey.space
 
     def alike(self, subjects: Subjects, most: int) -> IntArray:
-        """Places of at most `most` subjects that differ from many others in prices only, as to two levels."""
+        """Places of at most `most` subjects that differ from many others in prices only, as to two levels.
+
+        Parameters
+        ----------
+        subjects
+            Any.
+        most
+            Less than `SMALLEST_GROUP` is none.
+
+        Returns
+        -------
+        IntArray
+            Ascending.
+        """
         groups = [group for level in self._outer_levels for group in self._groups(subjects, level)]
         chosen, left = np.zeros(len(subjects), dtype=np.bool_), most
         for group in sorted(groups, key=len, reverse=True):
@@ -85,7 +109,22 @@ class Neighbours:
         return reversed(range(1, len(self._space.levels) - 1))
 
     def energies(self, subjects: Subjects) -> FloatArray:
-        """Energies at least; where no mapping improves, those at which that is so."""
+        """Energies at least; where no mapping improves, those at which that is so.
+
+        Returns
+        -------
+        FloatArray
+            Energy units, shape (subjects,); no less than what the subjects have unless the goal's limits are.
+
+        Raises
+        ------
+        Stopped
+            As soon as the survey is.
+
+        References
+        ----------
+        docs/search.md, "Neighbouring levels".
+        """
         limits = self._goal.energy_limits(subjects.cycles)
         # Pairs of tiles know nothing of whole blocks.
         surplus = self._survey.surplus(subjects.masks, subjects.numbers)

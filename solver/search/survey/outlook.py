@@ -27,7 +27,17 @@ FEWEST_LEVELS = 3
 
 
 class Opened(NamedTuple):
-    """The hopeful combinations of opened cells with one mask, their bounds, and the least of the others."""
+    """The hopeful combinations of opened cells with one mask, their bounds, and the least of the others.
+
+    Parameters
+    ----------
+    numbers
+        Places in the grid, shape (combinations,), as are the bounds.
+    values, energies, cycles
+        Lower bounds on the objective, in energy units, and in cycles.
+    least_settled
+        Least value of the combinations that are not hopeful; infinite if there are none.
+    """
 
     numbers: IntArray
     values: FloatArray
@@ -60,38 +70,80 @@ class Prospects:
         self._apart = np.concatenate([self._apart, np.ones(len(opened.numbers), dtype=np.bool_)])[order]
 
     def among(self, numbers: IntArray) -> IntArray:
-        """Those of `numbers` that are remembered."""
+        """Those of `numbers` (places in the grid) that are remembered, in the same order."""
         return numbers[np.isin(numbers, self._numbers)]
 
     def values(self, numbers: IntArray) -> FloatArray:
-        """Bounds on the objective."""
+        """Bounds on the objective.
+
+        Parameters
+        ----------
+        numbers
+            Combinations that are remembered (see `among`); of others the answer is that of a neighbour.
+        """
         return self._values[np.searchsorted(self._numbers, numbers)]
 
     def fewest_cycles(self, numbers: IntArray) -> int:
-        """Bound on the cycles with any of these combinations."""
+        """Bound on the cycles with any of these combinations.
+
+        Parameters
+        ----------
+        numbers
+            Combinations that are remembered, one at least.
+        """
         return math.floor(float(self._cycles[np.searchsorted(self._numbers, numbers)].min()))
 
     def apart(self, limit: float) -> IntArray:
-        """Combinations with values below `limit` whose levels were not bounded together so far."""
+        """Combinations with values below `limit` whose levels were not bounded together so far.
+
+        Returns
+        -------
+        IntArray
+            Ascending.
+        """
         return self._numbers[self._apart & (self._values < limit)]
 
     def subjects(self, mask: int, numbers: IntArray) -> Subjects:
-        """Combinations with what the survey has of them; `mask` is the place of their keep mask."""
+        """Combinations with what the survey has of them; `mask` is the place of their keep mask.
+
+        Parameters
+        ----------
+        numbers
+            Combinations that are remembered.
+        """
         places = np.searchsorted(self._numbers, numbers)
         return Subjects(np.full(len(numbers), mask), numbers, self._energies[places], self._cycles[places])
 
     def join(self, numbers: IntArray, values: FloatArray) -> None:
-        """Take note of bounds on levels together."""
+        """Take note of bounds on levels together.
+
+        Parameters
+        ----------
+        numbers, values
+            Combinations that are remembered, and lower bounds on the objective.
+        """
         self._apart[np.searchsorted(self._numbers, numbers)] = False
         self.sharpen(numbers, values)
 
     def sharpen(self, numbers: IntArray, values: FloatArray) -> None:
-        """Take note of other bounds on the objective; the higher ones hold."""
+        """Take note of other bounds on the objective; the higher ones hold.
+
+        Parameters
+        ----------
+        numbers, values
+            Combinations that are remembered, and lower bounds on the objective; of one shape.
+        """
         places = np.searchsorted(self._numbers, numbers)
         self._values[places] = np.maximum(self._values[places], values)
 
     def least_but(self, numbers: IntArray) -> float:
-        """Bound on the objective with all combinations but some; infinite if no tile fits."""
+        """Bound on the objective with all combinations but some; infinite if no tile fits.
+
+        Parameters
+        ----------
+        numbers
+            Combinations to leave out; those that were settled when they were opened always count.
+        """
         others = self._values[~np.isin(self._numbers, numbers)] if len(numbers) else self._values
         return min(float(others.min(initial=np.inf)), self._least_settled)
 
@@ -133,23 +185,54 @@ class Outlook:
         return min(self.closed, min(opened, default=math.inf))
 
     def least_but(self, mask: int, numbers: IntArray) -> float:
-        """Bound on the objective with a mask and any combination but some; infinite if no tile fits."""
+        """Bound on the objective with a mask and any combination but some; infinite if no tile fits.
+
+        Parameters
+        ----------
+        mask
+            Its place.
+        numbers
+            Combinations to leave out, as far as they are remembered.
+        """
         closed = float(self._closed[mask].min(initial=np.inf))
         return min(closed, self.prospects[mask].least_but(numbers))
 
     def hopeful(self, mask: int, numbers: IntArray) -> IntArray:
-        """Of combinations that were hopeful those that are not settled by now, by rising bounds."""
+        """Of combinations that were hopeful those that are not settled by now, by rising bounds.
+
+        Parameters
+        ----------
+        numbers
+            Combinations that are remembered.
+        """
         values = self.prospects[mask].values(numbers)
         return numbers[np.argsort(values, kind="stable")][: int((values < self.limit).sum())]
 
     def look_closely(self, mask: int, numbers: IntArray) -> IntArray:
-        """Bound some hopeful combinations anew; return those that still are, by rising bounds."""
+        """Bound some hopeful combinations anew; return those that still are, by rising bounds.
+
+        Returns
+        -------
+        IntArray
+            A permutation of some of `numbers`.
+
+        Raises
+        ------
+        Stopped
+            As soon as the survey is; then bounds stay as they were.
+        """
         values = self._goal.values(*self._survey.closer(mask, numbers))
         self.prospects[mask].sharpen(numbers, values)
         return self.hopeful(mask, numbers)
 
     def falling(self, mask: int, parts: Sequence[IntArray]) -> list[IntArray]:
-        """Of parts of combinations, those that are not settled by now, by falling bounds."""
+        """Of parts of combinations, those that are not settled by now, by falling bounds.
+
+        Parameters
+        ----------
+        parts
+            None of them empty. Of a part its least bound counts.
+        """
         starts = np.cumsum([0, *map(len, parts[:-1])])
         values = np.minimum.reduceat(self.prospects[mask].values(np.concatenate(parts)), starts)
         hopeful = np.flatnonzero(values < self.limit)

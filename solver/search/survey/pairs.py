@@ -36,13 +36,21 @@ class Rates:
     per_copies: FloatArray
 
     def chosen(self, places: IntArray) -> Rates:
-        """Those of some subproblems."""
+        """Those of the subproblems at some places, in that order."""
         return Rates(self.per_word[:, places], self.per_copies[:, places])
 
 
 @dataclass(frozen=True)
 class Level:
-    """A level that keeps the same dataspaces in all subproblems, and the tiles that fit into it."""
+    """A level that keeps the same dataspaces in all subproblems, and the tiles that fit into it.
+
+    Parameters
+    ----------
+    place
+        0 is the outermost level, which is none of these.
+    tenants
+        Places of the dataspaces that take room.
+    """
 
     space: SearchSpace
     place: int
@@ -50,7 +58,7 @@ class Level:
 
     @cached_property
     def tiles(self) -> IntArray:
-        """Lattice indices, ascending."""
+        """Lattice indices, ascending, shape (tiles,)."""
         return self.space.feasible(self.place, self.tenants)
 
     def reuses(self, place: int, members: frozenset[int]) -> bool:
@@ -58,11 +66,17 @@ class Level:
         return place in members and self.space.reuses(place, self.place)
 
     def fewest(self, place: int) -> float:
-        """Fewest words that deliver a dataspace once to all instances, over the tiles."""
+        """Fewest words that deliver a dataspace once to all instances, over the tiles.
+
+        Raises
+        ------
+        ValueError
+            If no tile fits.
+        """
         return float(self._once(place).min())
 
     def words(self, place: int) -> FloatArray:
-        """Per tile, words of all instances without reuse, at least."""
+        """Words of all instances without reuse, at least; shape (tiles,)."""
         irrelevant = self.space.tables[place].irrelevant_tiles[self.tiles]
         return self._once(place) * irrelevant
 
@@ -101,7 +115,13 @@ class Costs:
         self.least = np.maximum(fewest.min(axis=0), self._all_once)
 
     def hopeful(self, room: FloatArray) -> BoolArray:
-        """Which tiles cost less than `room` beyond the least in any subproblem, shape (tiles,)."""
+        """Which tiles cost less than `room` beyond the least in any subproblem, shape (tiles,).
+
+        Parameters
+        ----------
+        room
+            Shape (subproblems,).
+        """
         most = self.least + room
         open_ = most > self._all_once
         hopeful = np.zeros(self._loose.shape[2], dtype=np.bool_)
@@ -112,7 +132,13 @@ class Costs:
         return hopeful
 
     def beyond_least(self, tiles: IntArray) -> FloatArray:
-        """Costs of some tiles beyond the least, shape (classes, tiles, subproblems)."""
+        """Costs of some tiles beyond the least, shape (classes, tiles, subproblems).
+
+        Parameters
+        ----------
+        tiles
+            Places of tiles in ``level.tiles``.
+        """
         loose = self._loose[:, :, tiles].transpose(0, 2, 1)
         costs = loose[:, :, self._shared] + self._once[:, None]
         beyond: FloatArray = np.maximum(costs, self._all_once) - self.least
@@ -158,6 +184,14 @@ class TilePairs:
             Prices of what is delivered to both levels.
         grid
             Spatial choices of the subproblems.
+        room
+            What costs may be more before nothing improves, shape (subproblems,).
+
+        Returns
+        -------
+        FloatArray
+            A lower bound, not rounded, shape (subproblems,): `room` if no pair of tiles is left, 0 if there
+            are too many.
         """
         outside, inside = Costs(self.outer, outer), Costs(self.inner, inner)
         roomy = self._roomy(grid)

@@ -32,6 +32,11 @@ class Portion(NamedTuple):
 
     ``boundary`` is the level below it, or the number of levels for the compute. Many keep masks have the
     same portions.
+
+    Parameters
+    ----------
+    place
+        Of the dataspace.
     """
 
     place: int
@@ -82,7 +87,18 @@ class RateTable:
         return len(self.steps)
 
     def rate(self, portion: Portion, measure: Measure) -> Rate | None:
-        """The rate of a portion; None if it takes nothing of a resource."""
+        """The rate of a portion; None if it takes nothing of a resource.
+
+        Parameters
+        ----------
+        measure
+            Energy (None) or a resource, by its place.
+
+        Returns
+        -------
+        Rate | None
+            Arrays of shape (cells,).
+        """
         if portion not in self._rates:
             self._rates[portion] = dict(self._measured(portion))
         return self._rates[portion].get(measure)
@@ -93,6 +109,11 @@ class RateTable:
         ``fewest`` words are delivered to all instances that use different ones, or one per operation (None).
         Where there are so many that blocks make no difference, it is 0: that follows from the combination
         alone, whichever others are in the table.
+
+        Returns
+        -------
+        FloatArray
+            Energy units, shape (cells,), rounded down.
         """
         grid, name = self._grid, self.space.views[portion.place].name
         above, copies = grid.above[portion.boundary], grid.unused_above[portion.place][portion.boundary]
@@ -109,7 +130,13 @@ class RateTable:
         return self._least(np.where(few, energy, 0.0)) * ROUNDED_DOWN
 
     def holds(self, level: int, tenants: frozenset[int]) -> BoolArray:
-        """Whether a level has room for what is unrolled inside it, where it keeps `tenants`."""
+        """Whether a level has room for what is unrolled inside it, where it keeps `tenants`.
+
+        Returns
+        -------
+        BoolArray
+            Shape (cells,): of a cell, whether it is so for any of its combinations.
+        """
         fits = self.space.within_capacity(level, tenants, self._grid.unrolled_inside[level])
         return fits if self._starts is None else np.logical_or.reduceat(fits, self._starts)
 
@@ -141,7 +168,15 @@ class RateTable:
 
 
 class Kept(NamedTuple):
-    """What a level keeps, and what is delivered to it; the level after the last one is the compute."""
+    """What a level keeps, and what is delivered to it; the level after the last one is the compute.
+
+    Parameters
+    ----------
+    level
+        1 is the one below the outermost.
+    tenants
+        Places of the dataspaces that take room in it.
+    """
 
     level: int
     tenants: frozenset[int]

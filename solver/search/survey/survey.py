@@ -63,7 +63,13 @@ class Survey:
 
     @cached_property
     def grid(self) -> SpatialGrid:
-        """All combinations."""
+        """All combinations.
+
+        Raises
+        ------
+        Stopped
+            Where ``stop`` answers True; so do `cells`, `kept`, `overview` and all bounds.
+        """
         return spatial_grid(self.space, self.stop)
 
     @cached_property
@@ -124,7 +130,20 @@ class Survey:
                 yield rows, part.numbers[columns], self._bounded(surveyor, rows, columns)
 
     def closer(self, mask: int, numbers: IntArray) -> Bounds:
-        """Higher bounds on some combinations: tiles of windows go together with what is unrolled above."""
+        """Higher bounds on some combinations: tiles of windows go together with what is unrolled above.
+
+        Parameters
+        ----------
+        mask
+            Its place.
+        numbers
+            Places in the grid.
+
+        Returns
+        -------
+        Bounds
+            Energy units and cycles, both of shape (len(numbers),).
+        """
         found = []
         for part in (
             numbers[start : start + SMALL_PART] for start in range(0, max(1, len(numbers)), SMALL_PART)
@@ -136,7 +155,18 @@ class Survey:
         return energies, cycles
 
     def surplus(self, masks: IntArray, numbers: IntArray) -> FloatArray:
-        """What whole blocks of words add to the bounds on energies, per pair of a mask and a combination."""
+        """What whole blocks of words add to the bounds on energies, per pair of a mask and a combination.
+
+        Parameters
+        ----------
+        masks, numbers
+            Places of the masks, and in the grid; of one shape.
+
+        Returns
+        -------
+        FloatArray
+            Energy units, 0 or more, of the same shape.
+        """
         if len(numbers) == 0:
             return np.empty(0)
         own, columns = np.unique(numbers, return_inverse=True)
@@ -301,7 +331,18 @@ def _least_product(weights: FloatArray, front: FloatArray) -> FloatArray:
 
 
 def pareto_front(points: FloatArray) -> FloatArray:
-    """Rows of `points` that no other row undercuts in every column (each value once)."""
+    """Rows of `points` that no other row undercuts in every column (each value once).
+
+    Parameters
+    ----------
+    points
+        Shape (points, columns).
+
+    Returns
+    -------
+    FloatArray
+        Shape (front, columns), by rising sums; of shape (0,) if there are no points.
+    """
     rest = points[np.argsort(points.sum(axis=1), kind="stable")]
     found = []
     while len(rest):
