@@ -14,7 +14,6 @@ import numpy as np
 
 from solver.search.arrays import IntArray
 from solver.search.bounds.boundary import Boundary
-from solver.search.bounds.leads import component_of
 from solver.search.bounds.rows import Waiting
 from solver.search.bounds.surcharges import Surcharges
 from solver.search.space.lattice import INFINITY
@@ -93,15 +92,14 @@ class Conflicts:
         The slot's loop over the lead's own dimension may go on with the lead's row. If it returns to a
         tile, a loop over a partner lies inside of it.
         """
-        slot, pairs = self.slot, self.slot.pairs
+        slot, led = self.slot, self.slot.led(own)
         view, boundary = slot.boundaries.sub.space.views[own.place], slot.boundaries.of(own)
-        _, component = component_of(view, dim)
-        apart, partners = view.apart(component), [d for d in component.dims if d != dim]
-        led, charges, surcharge = slot.led(own), slot.charges(ended), slot.waiting(own, frozenset())
-        going_on = replace(slot.returns(own), here=pairs.going_on(own.place, led))
-        straight = slot.led_surcharge(boundary, led, going_on) + charges
+        apart, partners = view.apart(led.component), [d for d in led.component.dims if d != dim]
+        charges, surcharge = slot.charges(ended), slot.waiting(own, frozenset())
+        going_on = replace(led.returns, here=led.going_on)
+        straight = slot.led_surcharge(boundary, led.lead, going_on) + charges
         inside, outside = (self._cut_short(partners, out, ended) for out in (apart, [*apart, dim]))
-        returning = surcharge + np.where(pairs.returns_around(own.place, led), inside, outside)
+        returning = surcharge + np.where(led.returns_around, inside, outside)
         more: IntArray = np.maximum(np.minimum(straight, returning) - charges - surcharge, 0)
         return np.where(slot.goes_onward(own), 0, np.minimum(more, INFINITY))
 

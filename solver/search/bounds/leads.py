@@ -10,10 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.bounds.boundary import Led
 from solver.search.space.dataspaces import Component, DataspaceView
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.windows import ALWAYS, OFTEN, Returns, Unrolling, led_words, meeting
+from solver.search.space.windows import OFTEN, Returns, Unrolling, led_words, meeting
 
 MOST_PAIRS = 1 << 20
 """Pairs of tiles that are looked at together, whether loops connect them or not."""
@@ -127,75 +126,13 @@ class SlotPairs:
             if own.sliding and own.steady
         ]
         for c, component, d in steady:
-            move = self._move(component, d)
+            move = self.move(component, d)
             only = ~self.moving(sorted(view.relevant - {d}))
-            only &= ~self._beyond(component, move, move, move < boxes[c][self.tiles - inward])
+            only &= ~self.beyond(component, move, move, move < boxes[c][self.tiles - inward])
             for count in np.unique(self.loops(d)[only & (self.loops(d) > 1)]):
                 yield d, int(count), only & (self.loops(d) == count)
 
-    def returns_to(self, place: int, led: Led) -> Returns:
-<<<<<<< HEAD
-        """Loops, here or farther out, that may return to the tiles of a lead inside of the slot."""
-        view = self.space.views[place]
-        component, lead, overlapping = self._of_lead(place, led)
-        here = self._meeting(component, lead, overlapping, led.passed * lead, component.dims)
-        passed = led.passed * lead + self._moved(component, component.dims)
-=======
-        """Loops, here or farther out, that may return to the tiles of a lead inside of the slot.
-
-        How often is bounded from above, in arrays of shape (pairs,).
-        """
-        view, dim = self.space.views[place], led.dim
-        c, component = component_of(view, dim)
-        lead = self.space.lattice.extents[led.moved, dim] * component.step(dim)
-        overlapping = lead < self.space.tables[place].boxes[c][led.tiles]
-        here = self._meeting(component, component.dims, lead, overlapping)
-        passed = lead + self._moved(component, component.dims)
->>>>>>> 680a5e6b7e9174cf18a72ba562e1384b5384148a
-        nowhere = self.moving(view.apart(component)) | self._beyond(component, passed, lead, overlapping)
-        every = math.prod(self.loops(d) for d in range(len(self.space.active)))
-        return Returns(here, np.where(nowhere, 1, OFTEN), every, led.onward)
-
-    def onward(self, place: int, led: Led) -> Iterator[tuple[int, int, BoolArray]]:
-        """Iterations of a loop over a lead's own dimension, how far it moves, and pairs with no other loop.
-
-        It goes on past the lead's tiles, neither back to them nor along their row. Its movement is a multiple
-        of the lead's.
-        """
-        if len(self.targets) > MOST_LED_PAIRS:
-            return
-        component, lead, _ = self._of_lead(place, led)
-        count, movement = self.loops(led.dim), self._move(component, led.dim) // lead
-        only = self.only_over((led.dim,)) & (count > 1) & (self.going_on(place, led) == 1)
-        for both in np.unique(np.stack([count, movement])[:, only], axis=1).T:
-            yield *map(int, both), only & (count == both[0]) & (movement == both[1])
-
-    def going_on(self, place: int, led: Led) -> IntArray:
-        """Iterations of the loop over a lead's own dimension, where it may go on with the lead's row."""
-        component, lead, overlapping = self._of_lead(place, led)
-        return self._meeting(component, lead, overlapping, led.passed * lead, (led.dim,))
-
-    def returns_around(self, place: int, led: Led) -> BoolArray:
-        """Pairs where a loop over another dimension may return around the one over a lead's own."""
-        component, lead, overlapping = self._of_lead(place, led)
-        own, dims = component.dims.index(led.dim), component.dims
-        found = meeting(
-            [self._moves(component, d) for d in dims],
-            lead,
-            overlapping,
-            led.passed * lead,
-            lambda inner, outer: inner == own != outer,
-        )
-        around: BoolArray = np.logical_or.reduce([meets for n, meets in enumerate(found) if n != own])
-        return around
-
-    def _of_lead(self, place: int, led: Led) -> tuple[Component, IntArray, BoolArray]:
-        """The component that a lead inside of the slot moves, how far, and where its tiles overlap."""
-        c, component = component_of(self.space.views[place], led.dim)
-        lead = self.space.lattice.extents[led.moved, led.dim] * component.step(led.dim)
-        return component, lead, lead < self.space.tables[place].boxes[c][led.tiles]
-
-    def _meeting(
+    def meeting(
         self,
         component: Component,
         lead: IntArray,
@@ -204,21 +141,21 @@ class SlotPairs:
         dims: Sequence[int],
     ) -> IntArray:
         """Iterations of this slot's loops over `dims` that may return to tiles of a lead, as `meeting`."""
-        found = meeting([self._moves(component, d) for d in dims], lead, overlapping, passed)
+        found = meeting([self.moves(component, d) for d in dims], lead, overlapping, passed)
         pairs = zip(dims, found, strict=True)
         return math.prod(
             (np.where(meets, self.loops(d), 1) for d, meets in pairs), start=np.ones_like(self.targets)
         )
 
-    def _moved(self, component: Component, dims: Iterable[int]) -> IntArray:
+    def moved(self, component: Component, dims: Iterable[int]) -> IntArray:
         """How far one iteration of each of this slot's loops over `dims` moves the component in all."""
-        return sum((self._moves(component, d) for d in dims), np.zeros_like(self.targets))
+        return sum((self.moves(component, d) for d in dims), np.zeros_like(self.targets))
 
-    def _moves(self, component: Component, dim: int) -> IntArray:
+    def moves(self, component: Component, dim: int) -> IntArray:
         """How far this slot's loop over `dim` moves the component per iteration, 0 if there is none."""
-        return np.where(self.loops(dim) > 1, self._move(component, dim), 0)
+        return np.where(self.loops(dim) > 1, self.move(component, dim), 0)
 
-    def _beyond(
+    def beyond(
         self, component: Component, passed: IntArray, lead: IntArray, overlapping: BoolArray
     ) -> BoolArray:
         """Pairs after which no loop farther out can move as far as those so far, or a lead farther.
@@ -325,11 +262,11 @@ class SlotPairs:
             if not component.steady:
                 yield Lead((), (), least, may_lead, least, np.zeros_like(may_lead))
                 continue
-            box, move = own.boxes[c][tiles], self._move(component, d)
+            box, move = own.boxes[c][tiles], self.move(component, d)
             apart, partners = view.apart(component), [other for other in component.dims if other != d]
             away, returns = self.moving(apart), self.moving(partners)
-            passed = self._moved(component, component.dims)
-            outside = ~(away | self._beyond(component, passed, move, move < box))
+            passed = self.moved(component, component.dims)
+            outside = ~(away | self.beyond(component, passed, move, move < box))
             some = self._led(view, component, d, plain, box, least)
             farther = Returns(farther=np.where(outside, OFTEN, 1))
             straight = led_words(plain, box, self.loops(d), move, farther, least)
@@ -369,9 +306,10 @@ class SlotPairs:
         if not component.steady:
             return least
         returns = self._returns(view, component, dim, box)
-        return led_words(plain, box, self.loops(dim), self._move(component, dim), returns, least)
+        return led_words(plain, box, self.loops(dim), self.move(component, dim), returns, least)
 
-    def _move(self, component: Component, dim: int) -> IntArray:
+    def move(self, component: Component, dim: int) -> IntArray:
+        """How far one iteration over `dim` would move the component, whether there is a loop or not."""
         extents = self.space.lattice.extents[self.sources, dim]
         move: IntArray = extents * component.step(dim)
         return move
@@ -381,41 +319,13 @@ class SlotPairs:
 
         Loops outside of the slot may, unless a loop of this slot moves the dataspace elsewhere.
         """
-        lead = self._move(component, dim)
-        passed = self._moved(component, component.dims)
-        nowhere = self.moving(view.apart(component)) | self._beyond(component, passed, lead, lead < box)
+        lead = self.move(component, dim)
+        passed = self.moved(component, component.dims)
+        nowhere = self.moving(view.apart(component)) | self.beyond(component, passed, lead, lead < box)
         others = [d for d in component.dims if d != dim]
-        here = self._meeting(component, lead, lead < box, lead, others)
+        here = self.meeting(component, lead, lead < box, lead, others)
         every = math.prod(self.loops(d) for d in others)
         return Returns(here, np.where(nowhere, 1, OFTEN), every)
-
-
-def led_twice(
-    space: SearchSpace, place: int, led: Led, unrolling: Unrolling, returns: Returns
-) -> tuple[IntArray, IntArray]:
-    """Words of all deliveries if a loop leads: the least, and as few as `returns` leave.
-
-    Parameters
-    ----------
-    place
-        Of the dataspace.
-    led
-        The lead, and the tiles that it moves.
-    unrolling
-        Above the boundary that gets the words.
-
-    Returns
-    -------
-    tuple[IntArray, IntArray]
-        Lower bounds in words of all instances, one entry per tile; the second array is no less.
-    """
-    view, own = space.views[place], space.tables[place]
-    c, component = component_of(view, led.dim)
-    plain, box = own.plain_words[led.tiles], own.boxes[c][led.tiles]
-    move = space.lattice.extents[led.moved, led.dim] * component.step(led.dim)
-    least = space.sliding_words(place, c, unrolling)[led.tiles]
-    fewest, words = (led_words(plain, box, led.count, move, often, least) for often in (ALWAYS, returns))
-    return np.minimum(fewest, plain), np.minimum(words, plain)
 
 
 def component_of(view: DataspaceView, dim: int) -> tuple[int, Component]:

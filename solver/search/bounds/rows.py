@@ -9,21 +9,17 @@ from typing import NamedTuple
 class Waiting(NamedTuple):
     """A boundary whose windows may still overlap or not, as the loops farther out have it.
 
-        Without a `lead` no loop has moved its tile so far, and the next one does. With one, only the loop
-        over that dimension has, with `times` iterations in the slot of level `slot`, and one farther out may
-    <<<<<<< HEAD
-        return to its tiles. Others over the same dimension may lie between, with `onward` iterations in all:
-        together with the lead, they move the window `passed` times as far as the lead alone.
-    =======
-        return to its tiles.
+    Without a `lead` no loop has moved its tile so far, and the next one does. With one, only the loop
+    over that dimension has, with `times` iterations in the slot of level `slot`, and one farther out may
+    return to its tiles. Others over the same dimension may lie between, with `onward` iterations in all:
+    together with the lead, they move the window `passed` times as far as the lead alone.
 
-        Parameters
-        ----------
-        place, level
-            Of the dataspace and its boundary.
-        lead
-            An active dimension, or None; `times` and `slot` mean nothing then.
-    >>>>>>> 680a5e6b7e9174cf18a72ba562e1384b5384148a
+    Parameters
+    ----------
+    place, level
+        Of the dataspace and its boundary.
+    lead
+        An active dimension, or None; what follows means nothing then.
     """
 
     place: int

@@ -10,7 +10,8 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.boundary import Boundaries, Boundary, Led
-from solver.search.bounds.leads import SlotPairs, led_twice
+from solver.search.bounds.leads import SlotPairs
+from solver.search.bounds.led import LedPairs, led_twice
 from solver.search.bounds.rows import Waiting
 from solver.search.space.lattice import INFINITY
 from solver.search.space.windows import Returns
@@ -108,15 +109,16 @@ class Surcharges:
         if own.lead is None:
             return self._led_here(boundary, members)
         # A loop inside leads, and those of this slot may return to its tiles.
-        surcharge = self.led_surcharge(boundary, self.led(own), self.returns(own))
+        led = self.led(own)
+        surcharge = self.led_surcharge(boundary, led.lead, led.returns)
         return np.where(self.goes_onward(own), 0, surcharge)
 
     def still_open(self, own: Waiting) -> BoolArray:
-        """Pairs, one entry each, whose loops leave open what a boundary costs that waits."""
+        """Pairs whose loops leave it to those farther out what a boundary costs that waits."""
         if own.lead is None:
             return ~self.moved(own.place)
         # Fanouts widen the tiles of an empty slot, which may rule returns out.
-        return self.pairs.only_over(()) & (np.asarray(self.returns(own).farther) > 1)
+        return self.pairs.only_over(()) & (np.asarray(self.led(own).returns.farther) > 1)
 
     def goes_onward(self, own: Waiting) -> BoolArray:
         """Pairs that leave it to loops farther out what a boundary costs with a lead that goes on."""
@@ -126,30 +128,25 @@ class Surcharges:
         return found
 
     def onward(self, own: Waiting) -> list[tuple[int, int, BoolArray]]:
-        """Pairs that leave it to them, by iterations and movement of the slot's only loop."""
+        """The same as of `LedPairs.onward`; outside of the outermost slot nothing is left to."""
         if own not in self._known_onward:
-            farther = np.asarray(self.returns(own).farther) > 1
-            found = self.pairs.onward(own.place, self.led(own)) if self.level else ()
-            self._known_onward[own] = [(count, moved, those & farther) for count, moved, those in found]
+            self._known_onward[own] = list(self.led(own).onward()) if self.level else []
         return self._known_onward[own]
 
     @cached_property
     def _known_onward(self) -> dict[Waiting, list[tuple[int, int, BoolArray]]]:
         return {}
 
-    def returns(self, own: Waiting) -> Returns:
-        """Loops, here or farther out, that may return to the tiles of the lead that a boundary waits with."""
-        if own not in self._known_returns:
-            self._known_returns[own] = self.pairs.returns_to(own.place, self.led(own))
-        return self._known_returns[own]
+    def led(self, own: Waiting) -> LedPairs:
+        """The pairs with the lead inside of the slot that a boundary waits with."""
+        if own not in self._known_led:
+            led = self.boundaries.led(own, self.level + 1, self.pairs.tiles)
+            self._known_led[own] = LedPairs(self.pairs, own.place, led)
+        return self._known_led[own]
 
     @cached_property
-    def _known_returns(self) -> dict[Waiting, Returns]:
+    def _known_led(self) -> dict[Waiting, LedPairs]:
         return {}
-
-    def led(self, own: Waiting) -> Led:
-        """The lead inside of the slot that a boundary waits with."""
-        return self.boundaries.led(own, self.level + 1, self.pairs.tiles)
 
     def led_surcharge(self, boundary: Boundary, led: Led, returns: Returns) -> IntArray:
         """What a boundary costs beyond its least if a loop inside of the slot leads.
