@@ -101,7 +101,7 @@ class Conflicts:
         inside, outside = (self._cut_short(partners, out, ended) for out in (apart, [*apart, dim]))
         returning = surcharge + np.where(led.returns_around, inside, outside)
         more: IntArray = np.maximum(np.minimum(straight, returning) - charges - surcharge, 0)
-        return np.where(slot.goes_onward(own), 0, np.minimum(more, INFINITY))
+        return np.where(slot.left_open(own), 0, np.minimum(more, INFINITY))
 
     def _cut_short(
         self, partners: Sequence[int], outside: Sequence[int], ended: Sequence[Boundary]

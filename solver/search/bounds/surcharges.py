@@ -111,7 +111,7 @@ class Surcharges:
         # A loop inside leads, and those of this slot may return to its tiles.
         led = self.led(own)
         surcharge = self.led_surcharge(boundary, led.lead, led.returns)
-        return np.where(self.goes_onward(own), 0, surcharge)
+        return np.where(self.left_open(own), 0, surcharge)
 
     def still_open(self, own: Waiting) -> BoolArray:
         """Pairs whose loops leave it to those farther out what a boundary costs that waits."""
@@ -120,11 +120,11 @@ class Surcharges:
         # Fanouts widen the tiles of an empty slot, which may rule returns out.
         return self.pairs.only_over(()) & (np.asarray(self.led(own).returns.farther) > 1)
 
-    def goes_onward(self, own: Waiting) -> BoolArray:
-        """Pairs that leave it to loops farther out what a boundary costs with a lead that goes on."""
-        found = np.zeros(len(self.pairs.tiles), dtype=np.bool_)
+    def left_open(self, own: Waiting) -> BoolArray:
+        """The same, and those whose loops go on past the tiles of a lead inside."""
+        found = self.still_open(own)
         for _, _, those in self.onward(own):
-            found |= those
+            found = found | those
         return found
 
     def onward(self, own: Waiting) -> list[tuple[int, int, BoolArray]]:

@@ -118,6 +118,52 @@ def _register_mapspace(random: Random) -> Mapspace:
     )
 
 
+def sliding_register_mapspaces(seed: int, count: int, max_mappings: int) -> list[Mapspace]:
+    """Mapspaces of one window over a small level after the other, so that its lead is several slots off."""
+    return _drawn(_sliding_register_mapspace, seed, count, max_mappings)
+
+
+def _sliding_register_mapspace(random: Random) -> Mapspace:
+    problem = _one_window(random)
+    names = frozenset(space.name for space in problem.dataspaces)
+    nodes: list[StorageLevel | Fanout] = [strategies._dram(random, problem)]
+    keep = [KeepRules(names)]
+    for number in range(random.choice((3, 4, 4, 5))):
+        if random.random() < 0.15:
+            nodes.append(Fanout(f"array{number}", random.choice((2, 3)), 1))
+        tenants = frozenset(random.choice(("A", "A", "W", "W", "Z", "AZ", "AW")))
+        level = strategies._storage(random, problem, f"register{number}", 1)
+        size = random.choice((1, 1, 1, 2, 3, 4, None) if len(tenants) == 1 else (2, 4, 8, None))
+        nodes.append(replace(level, size_words=size, min_utilization=Fraction(0)))
+        keep.append(KeepRules(tenants, names - tenants))
+    architecture = Architecture("registers", tuple(nodes), Compute("mac", energy=1000), units_per_pj=1000)
+    return Mapspace(
+        problem,
+        architecture,
+        tuple(strategies._temporal_rules(random, problem) for _ in architecture.levels),
+        tuple(strategies._spatial_rules(random, problem) for _ in architecture.fanouts),
+        tuple(keep),
+    )
+
+
+def _one_window(random: Random) -> Problem:
+    """A convolution in one dimension, with one or two more that leave some dataspaces alone."""
+    near, far = random.choice(((1, 1), (1, 1), (1, 1), (2, 1), (1, 2), (3, 1), (1, 3), (2, 3)))
+    bounds = {"P": random.choice((4, 6, 8, 8, 9, 12)), "R": random.choice((2, 2, 3, 3, 4))}
+    ranks: dict[str, list[tuple[Term, ...]]] = {
+        "A": [(Term("P", near), Term("R", far))],
+        "W": [(Term("R"),)],
+        "Z": [(Term("P"),)],
+    }
+    for dim, indexed in random.sample((("M", "WZ"), ("M", "WZ"), ("C", "AW"), ("Q", "AZ")), 2):
+        if dim not in bounds and random.random() < 0.6:
+            bounds[dim] = random.choice((2, 2, 3))
+            for name in indexed:
+                ranks[name].append((Term(dim),))
+    spaces = tuple(Dataspace(name, tuple(own), name == "Z") for name, own in ranks.items())
+    return Problem("one window", tuple(bounds), tuple(bounds.values()), spaces)
+
+
 def alike_mapspaces(seed: int, count: int, max_mappings: int) -> list[Mapspace]:
     """Mapspaces with dimensions that no dataspace tells apart, and fanouts that unroll different ones."""
     return _drawn(_alike_mapspace, seed, count, max_mappings)

@@ -13,6 +13,7 @@ from tests import strategies
 from tests.solver.search.holding import hold_search
 from tests.solver.search.unusual import (
     fixed_mapspaces,
+    sliding_register_mapspaces,
     unrolled_mapspaces,
     unusual_einsum,
     windows_anywhere,
@@ -64,4 +65,13 @@ def test_the_best_order_is_not_ruled_out_where_fanouts_unroll_windows(
     monkeypatch.setattr(strategies, "EINSUMS", einsums)
     monkeypatch.setattr(engine, "FIRST_NODES", 0)
     for mapspace in unrolled_mapspaces(seed, 15, 500):
+        hold_search(mapspace, monkeypatch)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_best_order_is_not_ruled_out_where_the_lead_is_far_inside(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    for mapspace in sliding_register_mapspaces(seed, 8, 20000):
         hold_search(mapspace, monkeypatch)
