@@ -57,11 +57,12 @@ def load_onnx(
     Raises
     ------
     SpecError
-        The extra is not installed, the file is no model, a shape is not known, or a node's shapes do
-        not fit each other.
+        The extra is not installed, the file is no model, a shape is not known, a node's shapes do not fit
+        each other, or a value is written twice, or read before it is written.
     """
     onnx = _library(path)
     model = _read(onnx, path, limits)
+    _check_order(model.graph, path)
     variable_names = (*_open_sizes(model.graph), BITS)
     _fix_sizes(model.graph, variables, path)
     try:
@@ -106,6 +107,22 @@ def _read(onnx: ModuleType, path: Path, limits: Limits) -> Any:
         raise
     except Exception as error:  # Protobuf's own errors share no base class with others.
         raise SpecError(f"{display_name(path)} is no ONNX model: {error}") from None
+
+
+def _check_order(graph: Any, path: Path) -> None:
+    """Check that each value is written once, before it is read, as the format has it."""
+    ever = {value for node in graph.node for value in node.output if value}
+    written = {value.name for value in (*graph.input, *graph.initializer)}
+    for place, node in enumerate(graph.node):
+        where = f"{display_name(path)}: node `{node.name or f'{node.op_type}_{place}'}`"
+        early = [value for value in node.input if value in ever and value not in written]
+        if early:
+            raise SpecError(f"{where} reads `{early[0]}` before it is written")
+        outputs = [value for value in node.output if value]
+        twice = [value for value in outputs if value in written]
+        if twice:
+            raise SpecError(f"{where} writes `{twice[0]}`, which has a value already")
+        written.update(outputs)
 
 
 def _fix_sizes(graph: Any, variables: Mapping[str, object], path: Path) -> None:

@@ -177,6 +177,28 @@ def test_what_nodes_and_values_lack(tmp_path: Path, kind: str):
         read(write(tmp_path / "m.onnx", [node], {"x": sizes}, {"w": weights}, {"y": [9, 9]}))
 
 
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([("b", "a"), ("a", "b")], "node `m0` reads `b` before it is written"),
+        ([("a", "a")], "node `m0` reads `a` before it is written"),
+        ([("a", "b"), ("x", "a")], "node `m0` reads `a` before it is written"),
+        ([("x", "a"), ("x", "a")], "node `m1` writes `a`, which has a value already"),
+        ([("x", "x")], "node `m0` writes `x`, which has a value already"),
+    ],
+)
+def test_values_are_written_once_before_they_are_read(
+    tmp_path: Path, edges: list[tuple[str, str]], message: str
+):
+    nodes = [
+        helper.make_node("MatMul", [before, "w"], [after], name=f"m{number}")
+        for number, (before, after) in enumerate(edges)
+    ]
+    path = write(tmp_path / "m.onnx", nodes, {"x": [4, 4]}, {"w": [4, 4]}, {edges[-1][1]: [4, 4]})
+    with pytest.raises(SpecError, match=message):
+        read(path)
+
+
 def test_names_stay_apart(tmp_path: Path):
     nodes = [
         helper.make_node("MatMul", [before, "w"], [after], name=name)
