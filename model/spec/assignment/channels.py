@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.network.shapes import Convolution, ShapedEdge, ShapedLayer
+from model.assignment.shapes import Convolution, ShapedEdge, ShapedLayer
 from model.spec.assignment.graph import NamedEdge
 
 MOST_NOTES = 10

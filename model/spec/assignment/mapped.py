@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
+from model.assignment.lowering import KN2ROW, lower, run_outermost
+from model.assignment.methods import Method, MethodNetwork
+from model.assignment.shapes import Convolution, ShapedLayer, ShapedNetwork, Tensor
 from model.cost.copying import leakage_of_one
 from model.mapspace import Mapspace
-from model.network.lowering import KN2ROW, lower, run_outermost
-from model.network.methods import Method, MethodNetwork
-from model.network.shapes import Convolution, ShapedLayer, ShapedNetwork, Tensor
 from model.spec.assignment.graph import NamedLayer, read_layers
 from model.spec.assignment.loader import SECTION
 from model.spec.assignment.methods import MethodFile, read_methods

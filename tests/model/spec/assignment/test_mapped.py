@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from model.assignment.methods import Copy
+from model.assignment.shapes import Convolution, ShapedEdge
 from model.mapspace import FactorRule
-from model.network.methods import Copy
-from model.network.shapes import Convolution, ShapedEdge
 from model.spec.assignment.mapped import load_method_network
 from model.spec.source import SpecError
 from tests.conftest import REPOSITORY

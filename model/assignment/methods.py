@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from model.architecture import StorageLevel
+from model.assignment.lowering import IM2COL, Copy
+from model.assignment.shapes import Convolution, ShapedEdge, ShapedLayer, ShapedNetwork
 from model.mapspace import Mapspace
-from model.network.lowering import IM2COL, Copy
-from model.network.shapes import Convolution, ShapedEdge, ShapedLayer, ShapedNetwork
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Method:
     name
         Unique among the methods.
     lowering
-        Out of `model.network.lowering.LOWERINGS`.
+        Out of `model.assignment.lowering.LOWERINGS`.
     dataflow
         The constraints that its mappings keep to, by name.
     input_layout, output_layout

@@ -23,7 +23,7 @@ LARGEST_TOTAL = 1 << 60
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class CostedLayer:
     """A layer and what each of its methods costs.
 
     Parameters
@@ -66,7 +66,7 @@ class Edge:
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class CostedNetwork:
     """A directed acyclic graph of layers.
 
     Parameters
@@ -92,7 +92,7 @@ class Network:
     name: str
     unit: str
     steps_per_unit: int
-    layers: tuple[Layer, ...]
+    layers: tuple[CostedLayer, ...]
     edges: tuple[Edge, ...]
     notes: tuple[str, ...] = ()
 
@@ -191,7 +191,7 @@ def _steps(cost: Any) -> int | None:
     return None if cost == FORBIDDEN else int(cost)
 
 
-def _check_layer(layer: Layer) -> None:
+def _check_layer(layer: CostedLayer) -> None:
     if not layer.methods or len(set(layer.methods)) < len(layer.methods):
         raise ValueError(f"layer {layer.name}: methods must be given, each once")
     if layer.costs.shape != (len(layer.methods),):
