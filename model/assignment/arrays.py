@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from model.assignment.costed import LARGEST_TOTAL, CostArray, CostedLayer, CostedNetwork, Edge
 from model.assignment.shapes import Convolution, ShapedEdge, ShapedLayer, ShapedNetwork
 from model.assignment.systolic import ArrayTime, SystolicModel, method_times, transition_ms
+from model.note import Note
 
 UNIT = "ms"
 
@@ -153,7 +154,7 @@ class PricedArrays:
             for edge, matrix in zip(shaped.edges, self.transitions, strict=True)
         ]
         rows, columns = int(self.rows[position]), int(self.columns[position])
-        note = f"systolic array of {rows} x {columns}, transitions "
-        note += "double buffered" if times == 1 else "without double buffering"
+        buffered = "double buffered" if times == 1 else "without double buffering"
+        note = Note("systolic array of {} x {}, transitions {}", (rows, columns, buffered))
         notes = (note, *shaped.notes)
         return CostedNetwork(shaped.name, UNIT, self.steps_per_ms, tuple(layers), tuple(edges), notes)

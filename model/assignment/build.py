@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from model.assignment.costed import FORBIDDEN, LARGEST_TOTAL, CostArray, CostedLayer, CostedNetwork, Edge
+from model.note import Note
 from model.source_ref import SourceRef
 
 Cost = int | Fraction | None
@@ -40,7 +41,7 @@ def build_network(
     unit: str,
     layers: Sequence[LayerCosts],
     edges: Iterable[EdgeCosts],
-    notes: tuple[str, ...] = (),
+    notes: tuple[Note, ...] = (),
 ) -> CostedNetwork:
     """Return a network with all costs as whole numbers of one common step.
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from model.note import Note
 from model.source_ref import SourceRef
 
 CostArray = NDArray[Any]
@@ -94,7 +95,7 @@ class CostedNetwork:
     steps_per_unit: int
     layers: tuple[CostedLayer, ...]
     edges: tuple[Edge, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
         """Check what the solvers rely on."""

@@ -10,6 +10,7 @@ from model.architecture import StorageLevel
 from model.assignment.lowering import IM2COL, Copy
 from model.assignment.shapes import Convolution, ShapedEdge, ShapedLayer, ShapedNetwork
 from model.mapspace import Mapspace
+from model.note import Note
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class MethodNetwork:
     level: StorageLevel
     units_per_pj: int
     copy_leakage: int
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def transition(self, edge: ShapedEdge) -> dict[tuple[str, str], Copy]:
         """Return what each pair of methods along an edge has to copy; pairs that share a layout not."""

@@ -194,13 +194,13 @@ class CompoundComponent:
 class Library:
     """The classes that components may be of: the spec's compound ones, then the primitive ones.
 
-    ``variables`` are the spec's top-level variables, visible in the classes' expressions. ``notes`` gathers
+    ``variables`` are the spec's top-level variables, visible in the classes' expressions. ``remarks`` gathers
     what was assumed of the components that were built.
     """
 
     classes: CompoundClasses
     variables: Mapping[str, object]
-    notes: dict[str, None] = field(default_factory=dict)
+    remarks: dict[str, None] = field(default_factory=dict)
 
     def instantiate(
         self,
@@ -230,8 +230,8 @@ class Library:
         primitive = find_primitive(component_class)
         if primitive is not None:
             written = Attributes(component_class, values)
-            note = assumed_unit(primitive.name, written)
-            self.notes.update({} if note is None else {note: None})
+            remark = assumed_unit(primitive.name, written)
+            self.remarks.update({} if remark is None else {remark: None})
             return PrimitiveComponent(primitive, written)
         known = tuple(dict.fromkeys((*self.classes.by_name, *known_classes())))
         suggestion = did_you_mean(component_class, known)

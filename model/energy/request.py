@@ -86,7 +86,7 @@ class Prices:
     ``compute`` per operation; those that do not apply to the component are zero. ``area_um2`` is
     of one instance, None when unknown. ``sources`` maps each action that applies to the origin of
     its figure, and those in ``given`` stand in the spec or its ERT, others are estimated or count as
-    zero; ``notes`` are remarks that a user should see.
+    zero; ``remarks`` are what a user should know.
     """
 
     read: Decimal = Decimal(0)
@@ -98,4 +98,4 @@ class Prices:
     area_source: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
     given: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()

@@ -43,12 +43,12 @@ class TensorTiling:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How all tensors of an operator are cut; `notes` are remarks for people."""
+    """How all tensors of an operator are cut; `remarks` are for people."""
 
     operator: Operator
     backend: Backend
     tensors: tuple[TensorTiling, ...]
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> TensorTiling:
         """Return the tiling of the tensor called `name`; `KeyError` if the operator has none."""

@@ -47,7 +47,7 @@ def assignment_document(result: AssignResult, array: ArrayChoice | None) -> Docu
         "decomposition": _decomposition(result.decomposition),
         "array": None if array is None else _array(array),
         "seconds": result.seconds,
-        "notes": list(network.notes),
+        "notes": list(map(str, network.notes)),
         "reasons": [reason_document(reason) for reason in result.reasons],
     }
 

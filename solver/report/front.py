@@ -15,9 +15,10 @@ from model.spec.places import Places
 from solver.pareto import Front, FrontPoint, OpenRange
 from solver.report.document import Document, energy_sources
 from solver.report.figures import count_text, counted, energy_text, percent, significant
+from solver.report.notes import print_notes
 from solver.report.reasons import reason_document, reason_lines
 from solver.report.tables import plain_table
-from solver.report.text import ENDINGS, STYLES, print_notes, work_text
+from solver.report.text import ENDINGS, STYLES, work_text
 from solver.report.timeloop_mapping import mapping_targets
 from solver.result import Status
 
@@ -105,7 +106,7 @@ def front_document(mapspace: Mapspace, front: Front) -> Document:
         "open": [_open(own, front.units_per_pj) for own in front.open_ranges],
         "statistics": asdict(front.statistics),
         "energy_sources": energy_sources(mapspace.architecture),
-        "notes": list(mapspace.notes),
+        "notes": list(map(str, mapspace.notes)),
         "reasons": [reason_document(reason) for reason in front.reasons],
     }
 

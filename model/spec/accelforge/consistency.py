@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from model.spec.accelforge.einsums import WrittenAccess, WrittenEinsum, WrittenIndex
 from model.spec.accelforge.shapes import RankSize, Shape
+from model.spec.notes import TakeNote, note_at
 from model.spec.source import Span, SpecError, did_you_mean
 from model.wording import listing
 
@@ -46,7 +47,7 @@ def _accesses(einsums: Sequence[ShapedEinsum]) -> Iterator[tuple[ShapedEinsum, W
     return ((einsum, access) for einsum in einsums for access in einsum.written.accesses)
 
 
-def note_unreached(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) -> None:
+def note_unreached(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
     """Note ranks of which a rank variable reaches a part only, as other accesses or conditions limit it."""
     indices = ((own, index) for own, access in _accesses(einsums) for index in access.indices)
     for einsum, index in indices:
@@ -54,11 +55,12 @@ def note_unreached(einsums: Sequence[ShapedEinsum], note: Callable[[str], None])
         if size is None or values is None or len(values) == size.size:
             continue
         name = next(iter(index.affine.coefficients))
-        reached = f"`{name}` of Einsum `{einsum.written.name}` takes {_shown(values)} only"
-        note(f"{size.span}: rank `{index.rank}` has {size.size} values, but {reached}")
+        sentence = "rank `{}` has {} values, but `{}` of Einsum `{}` takes {} only"
+        shown = index.rank, size.size, name, einsum.written.name, _shown(values)
+        note(note_at(size.span, sentence, *shown))
 
 
-def check_tensors(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) -> None:
+def check_tensors(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
     """Check that all accesses of a tensor agree on its ranks and their sizes.
 
     Ranks are compared by name, or by position where the names differ. Sizes are those given in
@@ -77,7 +79,7 @@ def check_tensors(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) 
 
 
 def _paired(
-    access: WrittenAccess, reference: WrittenAccess, note: Callable[[str], None]
+    access: WrittenAccess, reference: WrittenAccess, note: TakeNote
 ) -> Iterator[tuple[WrittenIndex, WrittenIndex]]:
     own = {index.rank: index for index in access.indices}
     known = {index.rank: index for index in reference.indices}
@@ -86,10 +88,8 @@ def _paired(
         raise SpecError(message, access.span, ((reference.span, f"with {listing(known)}"),))
     if own.keys() == known.keys():
         return ((own[rank], known[rank]) for rank in own)
-    note(
-        f"{access.span}: tensor `{access.tensor}` has ranks {listing(own)} here, but {listing(known)} at "
-        f"{reference.span}; they are taken for each other in this order"
-    )
+    sentence = "tensor `{}` has ranks {} here, but {} at {}; they are taken for each other in this order"
+    note(note_at(access.span, sentence, access.tensor, listing(own), listing(known), str(reference.span)))
     return zip(access.indices, reference.indices, strict=True)
 
 

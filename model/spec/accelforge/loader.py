@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 from pathlib import Path
 from typing import TypeVar
 
+from model.note import Note
 from model.problem import Term
 from model.spec.accelforge.cascade import Cascade
 from model.spec.accelforge.consistency import (
@@ -51,6 +52,7 @@ from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, c
 from model.spec.files import is_fragment
 from model.spec.limits import Limits
 from model.spec.merging import join_specs
+from model.spec.notes import TakeNote, note_at
 from model.spec.reader import read_each
 from model.spec.scalars import plain_value
 from model.spec.source import MappingNode, Node, SequenceNode, Span, SpecError, did_you_mean
@@ -82,7 +84,7 @@ class LoadedWorkload:
     """A workload, and what the user should know about the reading."""
 
     workload: Workload
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
     """
     sections = (entry for entry in text.top.entries if entry[0].text in SECTIONS)
     top = MappingNode(tuple((key, _settled(value)) for key, value in sections), text.top.span)
-    notes: list[str] = []
+    notes: list[Note] = []
     section = _read_section(top, notes.append)
     workload = as_mapping(top.require("workload"), "`workload`")
     check_densities(workload, section.cascade.einsums, ignore_sparse, notes.append)
@@ -228,7 +230,8 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
     notes += version_notes(workload, given(top, "renames"))
     for name, span in section.cascade.tensors.items():
         if name in RESERVED:
-            notes.append(f"{span}: in set expressions `{name}` means the set, not the tensor of that name")
+            sentence = "in set expressions `{}` means the set, not the tensor of that name"
+            notes.append(note_at(span, sentence, name))
     notes += partial_notes(einsums)
     return LoadedWorkload(Workload(text.name, einsums), tuple(dict.fromkeys(notes)))
 
@@ -251,7 +254,7 @@ def _settled(node: Node) -> Node:
     return replace(node, value=value, quoted=False) if isinstance(value, (bool, int, float)) else node
 
 
-def _read_section(top: MappingNode, note: Callable[[str], None]) -> _Section:
+def _read_section(top: MappingNode, note: TakeNote) -> _Section:
     if "workload" not in top:
         what = f"{listing(top.keys())} without a `workload`" if top.entries else "no `workload` is given"
         hint = "give this file together with one that has `workload:`"
@@ -277,7 +280,7 @@ def _instances(node: Node | None, variables: Names) -> int:
     return 1 if node is None else as_int(node, "`n_instances`", variables, 1, MOST_INSTANCES)
 
 
-def _shaped(einsum: WrittenEinsum, section: _Section, note: Callable[[str], None]) -> ShapedEinsum:
+def _shaped(einsum: WrittenEinsum, section: _Section, note: TakeNote) -> ShapedEinsum:
     sizes, own_sizes = section.sizes, einsum.get("rank_sizes")
     if own_sizes is not None:
         sizes, _ = read_rank_sizes(own_sizes, section.inherited_sizes, section.variables)

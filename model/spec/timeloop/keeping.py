@@ -8,6 +8,7 @@ from itertools import takewhile
 
 from model.mapspace import KeepRules, ParallelGroup
 from model.spec.fields import check_keys, given, means_all, name_list, source_ref
+from model.spec.notes import note_at
 from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, of
 from model.spec.timeloop.context import Context
@@ -182,10 +183,11 @@ def _group(
 def settle_outermost(outermost: Keeping, context: Context) -> None:
     """Make the outermost level keep what it does not bypass, as the backing store of all data."""
     for name, span in outermost.bypass.items():
-        context.note(
-            f"{span}: `{outermost.leaf.name}` is the outermost level and bypasses `{name}`: "
+        sentence = (
+            "`{}` is the outermost level and bypasses `{}`: "
             "bringing it to the first level that keeps it costs nothing"
         )
+        context.note(note_at(span, sentence, outermost.leaf.name, name))
     for name in context.dataspaces:
         if name not in outermost.bypass:
             outermost.keep.setdefault(name, outermost.leaf.span)
@@ -195,7 +197,8 @@ def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
     """Note a level that keeps nothing; raise a SpecError for a dataspace that no level keeps."""
     for keeping in () if context.idle_levels else keepings:
         if set(keeping.bypass) == set(context.dataspaces):
-            context.note(f"{keeping.leaf.span}: `{keeping.leaf.name}` keeps nothing: all data passes by")
+            sentence = "`{}` keeps nothing: all data passes by"
+            context.note(note_at(keeping.leaf.span, sentence, keeping.leaf.name))
     for name in context.dataspaces:
         if any(keeping.may_hold(name) for keeping in keepings):
             continue
@@ -211,10 +214,8 @@ def note_outermost_passing(keepings: Sequence[Keeping], context: Context) -> Non
     """Note the levels that count as bypassing, as nothing above them keeps what they only pass on."""
     for name in context.dataspaces:
         for keeping in _passing_on(name, keepings):
-            context.note(
-                f"{keeping.no_coalesce[name]}: no level above `{keeping.leaf.name}` keeps `{name}`: "
-                "with no_coalesce it counts as bypassing it"
-            )
+            sentence = "no level above `{}` keeps `{}`: with no_coalesce it counts as bypassing it"
+            context.note(note_at(keeping.no_coalesce[name], sentence, keeping.leaf.name, name))
 
 
 def _passing_on(name: str, keepings: Iterable[Keeping]) -> Iterator[Keeping]:

@@ -131,7 +131,7 @@ def test_a_tensor_named_like_a_set_is_noted(load: Load):
     text = CASCADE.replace("RENAMES", "{x: Inputs}").replace("B[k, n]", "Inputs[k, n]")
     loaded = load(text.replace("persistent_tensors: B\n", "\n"))
     assert dict(loaded.workload.einsums[0].tensor_renames)["x"] == ("A", "Inputs")
-    (note,) = loaded.notes
+    (note,) = map(str, loaded.notes)
     assert note.endswith("in set expressions `Inputs` means the set, not the tensor of that name")
 
 

@@ -22,7 +22,7 @@ LAYERS = (
 def notes_of(text: str, directory: Path) -> list[str]:
     path = directory / "n.yaml"
     path.write_text(HEAD + text, encoding="utf-8")
-    return [note.removeprefix(f"{path}:") for note in load_assignment([path]).shaped.notes]
+    return [str(note).removeprefix(f"{path}:") for note in load_assignment([path]).shaped.notes]
 
 
 @pytest.mark.parametrize(

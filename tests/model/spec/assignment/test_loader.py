@@ -59,7 +59,7 @@ def test_variables_that_no_template_names_are_noted(text, tmp_path):
     path.write_text(text)
     loaded = load_assignment([path], {"rows": 9})
     network = loaded.network or loaded.shaped
-    assert network.notes == ("no template uses the variable `rows`",)
+    assert [*map(str, network.notes)] == ["no template uses the variable `rows`"]
 
 
 def test_decimals_are_read_exactly(load):
