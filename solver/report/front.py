@@ -48,9 +48,7 @@ def print_front(console: Console, mapspace: Mapspace, front: Front, places: Plac
 def front_table(front: Front) -> Table:
     """Return a row per point, by rising cycles, with the distances from both ends of what is listed."""
     table = plain_table()
-    unit = "pJ" if front.units_per_pj == 1 else f"1/{front.units_per_pj:,} pJ"
-    headings = ("Cycles", "of fastest", "Energy", f"in {unit}", "of least", "EDP", "Utilization")
-    for heading in headings:
+    for heading in ("Cycles", "of fastest", "Energy", "of least", "EDP (pJ*cycles)", "Utilization"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     fastest, thriftiest = front.points[0].evaluation, front.points[-1].evaluation
@@ -62,7 +60,6 @@ def front_table(front: Front) -> Table:
             count_text(cost.cycles),
             _excess(cost.cycles, fastest.cycles),
             energy_text(cost.energy_pj),
-            count_text(cost.energy),
             _excess(cost.energy, thriftiest.energy),
             significant(cost.edp_pj_cycles),
             percent(cost.utilization),
