@@ -20,6 +20,8 @@ from solver.report.tables import NOTHING, plain_table
 from solver.result import Result, Status
 
 LONGEST_TEXT = 70
+FREE = "none"
+"""The cost of what could stay as well: exactly nothing."""
 
 
 def print_costs(console: Console, report: CostReport) -> None:
@@ -81,8 +83,13 @@ def _figures(result: Result) -> Iterator[str]:
 
 def _cost_text(cost: ClauseCost) -> str:
     if cost.proven:
-        return percent(cost.share)
-    return f"{percent(cost.share)} to {'?' if cost.most is None else percent(cost.most)}"
+        return _share_text(cost.share)
+    return f"{_share_text(cost.share)} to {'?' if cost.most is None else _share_text(cost.most)}"
+
+
+def _share_text(share: float) -> str:
+    """Return a share; what is nothing at all does not read like what is rounded to it."""
+    return percent(share) if share else FREE
 
 
 def _shortened(text: str) -> str:
