@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from model.spec.accelforge.einsums import WrittenAccess, WrittenEinsum, WrittenIndex
+from model.spec.accelforge.einsums import BareWord, WrittenAccess, WrittenEinsum, WrittenIndex
+from model.spec.accelforge.errors import within
 from model.spec.accelforge.shapes import RankSize, Shape
 from model.spec.notes import TakeNote, note_at
 from model.spec.source import Span, SpecError, did_you_mean
@@ -31,6 +32,9 @@ class ShapedEinsum:
         return next(index.span for index in indices if rank_variable in index.affine.coefficients)
 
 
+_Accessed = tuple[ShapedEinsum, WrittenAccess]
+
+
 def check_rank_variables(einsums: Sequence[ShapedEinsum]) -> None:
     """Raise SpecError where a rank variable has other values in one Einsum than in another."""
     first: dict[str, tuple[range, ShapedEinsum]] = {}
@@ -43,7 +47,7 @@ def check_rank_variables(einsums: Sequence[ShapedEinsum]) -> None:
             raise SpecError(f"inconsistent rank sizes: {what}", einsum.place_of(name), related)
 
 
-def _accesses(einsums: Sequence[ShapedEinsum]) -> Iterator[tuple[ShapedEinsum, WrittenAccess]]:
+def _accesses(einsums: Sequence[ShapedEinsum]) -> Iterator[_Accessed]:
     return ((einsum, access) for einsum in einsums for access in einsum.written.accesses)
 
 
@@ -71,11 +75,16 @@ def check_tensors(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
     SpecError
         Another number of ranks, or sizes that contradict each other.
     """
-    first: dict[str, tuple[ShapedEinsum, WrittenAccess]] = {}
+    first: dict[str, _Accessed] = {}
     for einsum, access in _accesses(einsums):
-        other, reference = first.setdefault(access.tensor, (einsum, access))
-        for own, known in _paired(access, reference, note):
-            _check_sizes(access.tensor, (einsum, own), (other, known))
+        with within(einsum.written.name):
+            _check_access((einsum, access), first.setdefault(access.tensor, (einsum, access)), note)
+
+
+def _check_access(here: _Accessed, there: _Accessed, note: TakeNote) -> None:
+    (einsum, access), (other, reference) = here, there
+    for own, known in _paired(access, reference, note):
+        _check_sizes(access.tensor, (einsum, own), (other, known))
 
 
 def _paired(
@@ -155,7 +164,13 @@ def check_words(einsums: Sequence[WrittenEinsum], constants: Collection[str]) ->
         A tensor's name without indices; a name in upper case that is no constant and is not called.
     """
     tensors = {access.tensor: access.span for einsum in einsums for access in einsum.accesses}
-    for word in (word for einsum in einsums for word in einsum.words):
+    for einsum in einsums:
+        with within(einsum.name):
+            _check_words(einsum.words, tensors, constants)
+
+
+def _check_words(words: Iterable[BareWord], tensors: Mapping[str, Span], constants: Collection[str]) -> None:
+    for word in words:
         if word.name in tensors:
             hint = f"give it indices, as in `{word.name}[m, k]`; a single value is written `{word.name}[]`"
             message = f"tensor `{word.name}` has no indices here"

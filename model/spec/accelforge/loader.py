@@ -29,6 +29,7 @@ from model.spec.accelforge.einsums import (
     WrittenIndex,
     read_einsums,
 )
+from model.spec.accelforge.errors import within
 from model.spec.accelforge.names import RESERVED, EinsumNames, TensorRules, names_of_part
 from model.spec.accelforge.remarks import (
     copy_notes,
@@ -213,14 +214,13 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
     note_unreached(shaped, notes.append)
     facts = _Facts()
     sets = []
-    for einsum in shaped:
-        written = einsum.written
-        renames = effective_renames(read_renames(written.get("renames")), top_renames, written.name)
-        for rename in renames.values():
-            _check_shadowing(rename, section.cascade)
-        known = written, section.cascade, renames, section.rules
-        own = names_of_part(*known, notes.append) if text.is_fragment else EinsumNames(*known)
-        _collect(own, facts)
+    for written in section.cascade.einsums:
+        with within(written.name):
+            renames = effective_renames(read_renames(written.get("renames")), top_renames, written.name)
+            _check_shadowing(renames.values(), section.cascade)
+            known = written, section.cascade, renames, section.rules
+            own = names_of_part(*known, notes.append) if text.is_fragment else EinsumNames(*known)
+            _collect(own, facts)
         sets.append(own)
     einsums = tuple(_einsum(einsum, own, facts, section) for einsum, own in zip(shaped, sets, strict=True))
     notes += unused_notes(section.sizes, section.conditions, shaped)
@@ -282,22 +282,24 @@ def _instances(node: Node | None, variables: Names) -> int:
 
 def _shaped(einsum: WrittenEinsum, section: _Section, note: TakeNote) -> ShapedEinsum:
     sizes, own_sizes = section.sizes, einsum.get("rank_sizes")
-    if own_sizes is not None:
-        sizes, _ = read_rank_sizes(own_sizes, section.inherited_sizes, section.variables)
     own = frozenset(einsum.rank_variables)
     inherited = (condition for condition in section.conditions if condition.variables <= own)
-    shape = read_conditions(einsum.node, section.cascade.rank_variables, note)
-    return ShapedEinsum(einsum, find_shape(einsum, sizes, (*shape, *inherited)), sizes)
+    with within(einsum.name):
+        if own_sizes is not None:
+            sizes, _ = read_rank_sizes(own_sizes, section.inherited_sizes, section.variables)
+        shape = read_conditions(einsum.node, section.cascade.rank_variables, note)
+        return ShapedEinsum(einsum, find_shape(einsum, sizes, (*shape, *inherited)), sizes)
 
 
-def _check_shadowing(rename: Rename, cascade: Cascade) -> None:
-    if rename.name in cascade.tensors:
-        related = ((cascade.tensors[rename.name], "the tensor"),)
-        raise SpecError(f"rename `{rename.name}` shadows the tensor of that name", rename.span, related)
-    if rename.name in cascade.rank_variables:
-        raise SpecError(f"rename `{rename.name}` shadows a rank variable", rename.span)
-    if rename.name in RESERVED:
-        raise SpecError(f"`{rename.name}` has a meaning of its own and cannot be a rename", rename.span)
+def _check_shadowing(renames: Iterable[Rename], cascade: Cascade) -> None:
+    for rename in renames:
+        if rename.name in cascade.tensors:
+            related = ((cascade.tensors[rename.name], "the tensor"),)
+            raise SpecError(f"rename `{rename.name}` shadows the tensor of that name", rename.span, related)
+        if rename.name in cascade.rank_variables:
+            raise SpecError(f"rename `{rename.name}` shadows a rank variable", rename.span)
+        if rename.name in RESERVED:
+            raise SpecError(f"`{rename.name}` has a meaning of its own and cannot be a rename", rename.span)
 
 
 def _collect(names: EinsumNames, facts: _Facts) -> None:
@@ -323,6 +325,11 @@ def _agree(known: dict[str, tuple[_Fact, Span]], access: WrittenAccess, value: _
 
 
 def _einsum(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: _Section) -> Einsum:
+    with within(shaped.written.name):
+        return _resolved(shaped, names, facts, section)
+
+
+def _resolved(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: _Section) -> Einsum:
     written = shaped.written
     renamed = {rename: names.rename(rule) for rename, rule in names.renames.items()}
     copy = written.get(COPY_KEY)

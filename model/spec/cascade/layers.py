@@ -13,6 +13,7 @@ from model.cascade import Layer, Network, Overfull
 from model.cost.copying import backing_levels
 from model.mapspace import Mapspace
 from model.note import Note
+from model.spec.accelforge.errors import within
 from model.spec.cascade.constraints import Resolver
 from model.spec.cascade.copies import read_transfer, stray_notes
 from model.spec.cascade.homes import stored_as_a_whole
@@ -58,7 +59,11 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
     if len(workload.einsums) > MOST_EINSUMS:
         message = f"{len(workload.einsums):,} Einsums; at most {MOST_EINSUMS:,} are mapped"
         raise SpecError(message, place_of(workload.einsums[MOST_EINSUMS]))
-    read = [_read(Naming(einsum, workload), top, files, options, notes) for einsum in workload.einsums]
+    read: list[_Read] = []
+    for einsum in workload.einsums:
+        # What the first one meets may be an error of the architecture alone.
+        with within(einsum.name if read else None):
+            read.append(_read(Naming(einsum, workload), top, files, options, notes))
     reserved = persistent_bits(workload)
     homes: dict[str, int] = {}
     for own in reversed(read):

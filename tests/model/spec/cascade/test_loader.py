@@ -185,6 +185,14 @@ def test_a_name_of_several_rank_variables_takes_no_factor_above_one(load: Load):
     assert "a.yaml:18" in caught.value.render()
 
 
+def test_what_only_a_later_einsum_runs_into_names_it(load: Load):
+    text = WORKLOAD.replace("all: m | n", "all: m")
+    text = text.replace('V[K: k, n]"', 'V[K: k, n]", renames: {all: m | n}')
+    with pytest.raises(SpecError, match="only factors of 1 and -1") as caught:
+        load(spatial="{spatial: {factors: [all=2]}}", workload=text)
+    assert caught.value.message.startswith("Einsum `Z`: `all` means")
+
+
 def test_a_name_of_several_rank_variables_may_be_left_free(load: Load):
     network = load(spatial="{spatial: {factors_only: [all=-1]}}")
     rules = network.layers[0].mapspace.spatial[0].factors
