@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from model.cost.copying import Transfer
 from model.mapspace import Mapspace
+from model.note import Note
 from model.source_ref import SourceRef
 
 
@@ -78,8 +79,8 @@ class Network:
 
     name: str
     layers: tuple[Layer, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
-    def noted(self, further: Iterable[str]) -> Network:
+    def noted(self, further: Iterable[Note]) -> Network:
         """Return the network with `further` notes after its own."""
         return replace(self, notes=(*self.notes, *further))

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from model.architecture import Architecture
+from model.note import Note
 from model.problem import Problem
 from model.source_ref import SourceRef
 
@@ -184,5 +185,5 @@ class Mapspace:
     parallel: tuple[ParallelGroup, ...] = ()
     min_parallelism: Fraction = Fraction(0)
     objectives: tuple[str, ...] = ("edp",)
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     min_parallelism_source: SourceRef | None = field(default=None, compare=False)

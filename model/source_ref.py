@@ -27,3 +27,6 @@ class SourceRef:
     line: int
     column: int
     origin: Origin = "file"
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"

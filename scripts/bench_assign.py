@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from model.network import Edge, Layer, Network
+from model.assignment import CostedLayer, CostedNetwork, Edge
 from solver.assignment import AssignResult, assign
 from solver.result import Status
 
@@ -91,18 +91,18 @@ GRAPHS: dict[str, Callable[[int, random.Random], list[tuple[int, int]]]] = {
 }
 
 
-def network(case: Case) -> Network:
+def network(case: Case) -> CostedNetwork:
     """Random costs on the case's graph."""
     costs = np.random.default_rng(0)
     edges = GRAPHS[case.graph](case.layers, random.Random(0))
     names = tuple(f"method{k}" for k in range(case.methods))
     vectors = costs.integers(0, LARGEST_COST, (case.layers, case.methods))
     matrices = costs.integers(0, LARGEST_COST, (len(edges), case.methods, case.methods))
-    return Network(
+    return CostedNetwork(
         case.graph,
         "steps",
         1,
-        tuple(Layer(f"layer{number}", names, vector) for number, vector in enumerate(vectors)),
+        tuple(CostedLayer(f"layer{number}", names, vector) for number, vector in enumerate(vectors)),
         tuple(Edge(*ends, matrix) for ends, matrix in zip(edges, matrices, strict=True)),
     )
 

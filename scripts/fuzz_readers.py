@@ -10,14 +10,14 @@ from pathlib import Path
 from rich.console import Console
 from spec_mutation import SPECS, architecture_seeds
 
+from model.assignment.arrays import price
 from model.cost import evaluate
 from model.mapspace import Mapspace
-from model.network.arrays import price
 from model.spec.accelforge import load_workload
-from model.spec.assignment import load_network
+from model.spec.assignment import load_assignment
 from model.spec.assignment.mapped import load_method_network
 from model.spec.backends import load_backend
-from model.spec.cascade import load_network as load_cascade
+from model.spec.cascade import load_network
 from model.spec.timeloop import load_timeloop
 from model.tiling.operators import Convolution
 from solver import Options, map_einsum
@@ -125,13 +125,13 @@ def use_architecture(path: Path, search: bool) -> str:
 def use_workload(path: Path, search: bool) -> str:
     """Read a workload alone and on an architecture, and search the mapspace of its first Einsum."""
     load_workload([path])
-    network = load_cascade([path, ARCHITECTURE])
+    network = load_network([path, ARCHITECTURE])
     return _searched(network.layers[0].mapspace) if search else "loaded"
 
 
 def use_network(path: Path, search: bool) -> str:
     """Read a network, price its shapes, and assign its methods."""
-    loaded = load_network([path])
+    loaded = load_assignment([path])
     network = loaded.network
     if loaded.shaped is not None and loaded.hardware is not None and loaded.hardware.array is not None:
         network = price(loaded.shaped, loaded.hardware.model, *loaded.hardware.array)

@@ -31,6 +31,7 @@ FORMAT = "tilewright certificate 4"
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 MOST_ENTRIES, MOST_NESTS = 1 << 28, 1 << 20
+ENERGY_UNITS = (10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ")
 Query = namedtuple("Query", "energy latency edp", defaults=(inf,) * 3)  # asks for a mapping within all
 Point = namedtuple("Point", "i left state paid ended nest loops")  # of a nest that is built outwards
 Ended = namedtuple("Ended", "tile extent loose since")  # a tile whose reuse ended at a place in the nest
@@ -298,7 +299,8 @@ def check(doc, seconds=inf):
     need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
     need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash is that of the problem")
-    space = Space(doc["problem"], seconds)
+    space, units = Space(doc["problem"], seconds), doc["problem"]["units_per_pj"]
+    need(type(units) is int and units > 0, "energies have a unit")
     status, names, bounds = doc["status"], doc["objectives"], doc["bounds"]
     need(names and {*names} <= {*Query._fields} and len({*names}) == len(names), "objectives are known")
     need(type(bounds) is list and natural(bounds), "bounds are natural")
@@ -317,10 +319,20 @@ def check(doc, seconds=inf):
     limits = {}
     for name, bound in zip(names, bounds):
         better = refute(space, Query(**{**limits, name: bound - 1})) if bound else None
-        shown = f": one has {better[name]}" if better else ""
-        need(better is None, f"no mapping has {name} below {bound}{shown}")
+        found = f": one has {better[name]:,}" if better else ""
+        need(better is None, f"no mapping has {name} below {bound:,}{found}")
         limits[name] = bound
-    return "no mapping is below " + ", then ".join(f"{name} {bound}" for name, bound in zip(names, bounds))
+    return "no mapping is below " + ", then ".join(shown(*bound, units) for bound in zip(names, bounds))
+
+
+def shown(name, value, units_per_pj):
+    """A value of an objective for people, to five digits: the certificate has it exactly."""
+    if name == "latency":
+        return f"{name} {value:,} cycles"
+    size, unit = 1, "pJ*cycles"
+    if name == "energy":
+        size, unit = next((own for own in ENERGY_UNITS if value >= own[0] * units_per_pj), (1, "pJ"))
+    return f"{name} {value / (size * units_per_pj):#.5g} {unit}".replace("e+", "e")
 
 
 def distinct(pairs):

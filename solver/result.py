@@ -256,8 +256,6 @@ class Result:
         The best mapping found, and what the cost model says about it; None if there is none.
     statistics
         How much work it was.
-    notes
-        Lines for people, such as an assumption about the spec.
     reasons
         For INFEASIBLE, why.
     evidence
@@ -279,7 +277,6 @@ class Result:
     mapping: Mapping | None = None
     evaluation: Evaluation | None = None
     statistics: Statistics = field(default_factory=Statistics)
-    notes: tuple[str, ...] = ()
     reasons: tuple[Reason, ...] = ()
     evidence: tuple[Evidence, ...] = ()
 

@@ -18,6 +18,7 @@ EXAMPLES = [
         re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     )
 ]
+LONGEST_ROW = 110
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -68,3 +69,8 @@ def test_the_map_of_the_house_names_every_room(package):
     assert rooms
     unnamed = [path.name for path in rooms if not re.search(rf"\b{path.stem}(\.py\b|[`/])", text)]
     assert [name for name in unnamed if not name.startswith(("fuzz_", "generate_networks"))] == []
+
+
+def test_rows_of_the_map_are_short():
+    text = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert [row for row in text.splitlines() if row.startswith("|") and len(row) > LONGEST_ROW] == []

@@ -237,13 +237,13 @@ class Library:
         The spec's own.
     variables
         The spec's top-level variables, visible in the classes' expressions.
-    notes
+    remarks
         What was assumed of the components that were built; `instantiate` adds to it.
     """
 
     classes: CompoundClasses
     variables: Mapping[str, object]
-    notes: dict[str, None] = field(default_factory=dict)
+    remarks: dict[str, None] = field(default_factory=dict)
 
     def instantiate(
         self,
@@ -286,8 +286,8 @@ class Library:
         primitive = find_primitive(component_class)
         if primitive is not None:
             written = Attributes(component_class, values)
-            note = assumed_unit(primitive.name, written)
-            self.notes.update({} if note is None else {note: None})
+            remark = assumed_unit(primitive.name, written)
+            self.remarks.update({} if remark is None else {remark: None})
             return PrimitiveComponent(primitive, written)
         known = tuple(dict.fromkeys((*self.classes.by_name, *known_classes())))
         suggestion = did_you_mean(component_class, known)

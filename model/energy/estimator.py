@@ -270,7 +270,7 @@ def _counter_model(attributes: Attributes) -> Estimate:
 
 
 def assumed_unit(name: str, attributes: Attributes) -> str | None:
-    """Return a note on the length of a wire that has no unit.
+    """Return a remark on the length of a wire that has no unit.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def assumed_unit(name: str, attributes: Attributes) -> str | None:
     Returns
     -------
     str or None
-        None where there is nothing to note.
+        None where there is none to make.
     """
     length = attributes.lookup("length")
     if name != "wire" or attributes.lookup("length_mm") is not None or not isinstance(length, (int, float)):

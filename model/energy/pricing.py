@@ -59,7 +59,7 @@ class _Found:
 
     figures: Mapping[str, Figure]
     given: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     area: Figure | None = None
 
 
@@ -157,7 +157,7 @@ def _price(request: EnergyRequest, tables: EnergyTables, library: Library) -> Pr
         area_source="" if area is None else area[1],
         sources={action: figures[action][1] for action in energies},
         given=given.given | rest.given,
-        notes=(*given.notes, *rest.notes),
+        remarks=(*given.remarks, *rest.remarks),
     )
 
 
@@ -172,8 +172,8 @@ def _rest(request: EnergyRequest, missing: tuple[str, ...], tables: EnergyTables
 
 
 def _no_leak(request: EnergyRequest, why: str) -> _Found:
-    note = f"`{request.name}`: {why}; its leakage counts as zero"
-    return _Found({"leak": (Decimal(0), f"none ({why})")}, notes=(note,))
+    remark = f"`{request.name}`: {why}; its leakage counts as zero"
+    return _Found({"leak": (Decimal(0), f"none ({why})")}, remarks=(remark,))
 
 
 def _from_user(request: EnergyRequest, library: Library) -> _Found:
@@ -216,16 +216,16 @@ def _from_table(request: EnergyRequest, missing: tuple[str, ...], tables: Energy
             hint=did_you_mean(request.name, tables.energies) or "complete the ERT, or give the energies",
         )
     figures: dict[str, Figure] = {}
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     if "energy_scale" in request.attributes:
-        notes = (f"`{request.name}`: its `energy_scale` does not apply to the ERT's energies",)
+        remarks = (f"`{request.name}`: its `energy_scale` does not apply to the ERT's energies",)
     given: frozenset[str] = frozenset()
     for action in missing:
         found = _table_figure(request, action, table)
         figures.update(found.figures)
         given |= found.given
-        notes += found.notes
-    return _Found(figures, given, notes)
+        remarks += found.remarks
+    return _Found(figures, given, remarks)
 
 
 def _table_figure(request: EnergyRequest, action: str, table: EnergyTable) -> _Found:
@@ -253,17 +253,17 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
     component = library.instantiate(request.model_class, request.attributes)
     source = f"estimator: {_description(request, component, library)}"
     figures: dict[str, Figure] = {}
-    notes = _assumed_type(request, component) + _placeholders(request, component)
+    remarks = _assumed_type(request, component) + _placeholders(request, component)
     for action in missing:
         found = _estimated_figure(request, action, component, source)
         figures.update(found.figures)
-        notes += found.notes
+        remarks += found.remarks
     if "leak" in figures and figures["leak"][0]:
         figures["leak"] = (figures["leak"][0], figures["leak"][1] + assumption)
     scaled = {action: _scaled(figure, action, request, library) for action, figure in figures.items()}
     area = _scaled((rounded(component.area_um2()), source), "area", request, library)
-    notes += tuple(f"`{request.name}`: {note}" for note in library.notes)
-    return _Found(scaled, notes=notes, area=area)
+    remarks += tuple(f"`{request.name}`: {remark}" for remark in library.remarks)
+    return _Found(scaled, remarks=remarks, area=area)
 
 
 def _assumed_type(request: EnergyRequest, component: Component) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ class Prices:
         Where the figure of each action that applies comes from.
     given
         Actions whose figures stand in the spec or its ERT; others are estimated or count as zero.
-    notes
+    remarks
         Remarks that a user should see.
     """
 
@@ -111,4 +111,4 @@ class Prices:
     area_source: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
     given: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from pathlib import Path
 
+from model.note import Note
 from model.spec.composer import INCLUDE_DIRECTORY_TAG, INCLUDE_TAG, INCLUDED_TAG, Resolver, compose, extent_of
 from model.spec.documents import Document
 from model.spec.files import SPEC_SUFFIXES, display_name, files_of, include_roots
 from model.spec.limits import Limits
 from model.spec.merging import join_included, join_specs
+from model.spec.notes import note_at
 from model.spec.scalars import plain_value
 from model.spec.session import Scope, Session
 from model.spec.source import MappingNode, Node, ScalarNode, SpecError, did_you_mean
@@ -91,7 +93,7 @@ def read_each(
     return found
 
 
-def unused_notes(variables: Iterable[str], names: Iterable[str]) -> list[str]:
+def unused_notes(variables: Iterable[str], names: Iterable[str]) -> list[Note]:
     """Return a note for every variable that no template uses.
 
     Parameters
@@ -105,9 +107,10 @@ def unused_notes(variables: Iterable[str], names: Iterable[str]) -> list[str]:
     return [_unused(name, known) for name in variables if name not in known]
 
 
-def _unused(name: str, known: Iterable[str]) -> str:
+def _unused(name: str, known: Iterable[str]) -> Note:
     similar = did_you_mean(name, known)
-    return f"no template uses the variable `{name}`" + ("" if similar is None else f"; {similar}")
+    hint = "" if similar is None else f"; {similar}"
+    return note_at(None, "no template uses the variable `{}`{}", name, hint)
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from model.spec.notes import TakeNote, note_at
 from model.spec.source import MappingNode, Node, ScalarNode, SpecError
 
 
-def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: Callable[[str], None]) -> None:
+def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: TakeNote) -> None:
     """Check that what stands under `key` says that all data is dense.
 
     Parameters
@@ -17,7 +16,7 @@ def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: Calla
     ignore_sparse
         Note other data instead of refusing it.
     note
-        Is called with the note.
+        Takes the note.
 
     Raises
     ------
@@ -29,7 +28,7 @@ def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: Calla
     if not ignore_sparse:
         hint = "--ignore-sparse maps the problem as if all data were dense"
         raise SpecError(f"`{key.text}`: sparse data is not modelled", key.span, hint=hint)
-    note(f"{key.span}: `{key.text}` is ignored; all data is taken as dense")
+    note(note_at(key.span, "`{}` is ignored; all data is taken as dense", key.text))
 
 
 def _is_dense(value: Node) -> bool:

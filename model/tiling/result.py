@@ -51,14 +51,14 @@ class Tiling:
         What is tiled, and for what.
     tensors
         One entry per tensor that the operator has.
-    notes
+    remarks
         Remarks for people.
     """
 
     operator: Operator
     backend: Backend
     tensors: tuple[TensorTiling, ...]
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> TensorTiling:
         """Return the tiling of the tensor called `name`; `KeyError` if the operator has none."""

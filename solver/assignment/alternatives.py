@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from model.network import CostArray
+from model.assignment import CostArray
 from solver.assignment.assigner import take_apart
 from solver.assignment.elimination import Elimination, least_total, restore
 from solver.assignment.instance import Instance

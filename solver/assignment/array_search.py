@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from model.network import (
+from model.assignment import (
     CostArray,
+    CostedNetwork,
     Hardware,
-    Network,
     PricedArrays,
     ShapedNetwork,
     SystolicModel,
@@ -54,7 +54,7 @@ class ArrayChoice:
 
 
 def assign_costed(
-    network: Network | ShapedNetwork,
+    network: CostedNetwork | ShapedNetwork,
     hardware: Hardware | None = None,
     criterion: str = TOTAL,
     options: AssignOptions = AssignOptions(),
@@ -83,7 +83,7 @@ def assign_costed(
     ValueError
         There are shapes, and no array or budget.
     """
-    if isinstance(network, Network):
+    if isinstance(network, CostedNetwork):
         return assign(network, options, should_stop), None
     if hardware is not None and hardware.array is not None:
         return assign(price(network, hardware.model, *hardware.array), options, should_stop), None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from model.network import Network
+from model.assignment import CostedNetwork
 from solver.assignment.answer import CP_SAT, Answer, Request
 from solver.assignment.chain import find_paths, relax_path
 from solver.assignment.conflicts import find_conflicts
@@ -23,7 +23,7 @@ REDUCTIONS, BUCKET_ELIMINATION = "reductions", "bucket-elimination"
 
 
 def assign(
-    network: Network,
+    network: CostedNetwork,
     options: AssignOptions = AssignOptions(),
     should_stop: StopCallback | None = None,
 ) -> AssignResult:
@@ -182,7 +182,7 @@ def _status(best: Assignment | None, bound: int | None) -> Status:
     return Status.OPTIMAL if best.total == bound else Status.FEASIBLE
 
 
-def _assignment(network: Network, choice: Sequence[int]) -> Assignment:
+def _assignment(network: CostedNetwork, choice: Sequence[int]) -> Assignment:
     """Price an assignment by the network's own costs."""
     execution, transition = network.execution(choice), network.transitions(choice)
     allowed = [steps for steps in (*execution, *transition) if steps is not None]
@@ -191,7 +191,7 @@ def _assignment(network: Network, choice: Sequence[int]) -> Assignment:
     return Assignment(tuple(choice), tuple(allowed[: len(execution)]), tuple(allowed[len(execution) :]))
 
 
-def _decomposition(network: Network, reduced: Reduced, structure: str) -> Decomposition:
+def _decomposition(network: CostedNetwork, reduced: Reduced, structure: str) -> Decomposition:
     names = [layer.name for layer in network.layers]
     steps: list[tuple[str, ...]] = [(RULES[0], names[i], names[j]) for i, j in reduced.splits]
     steps += [

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 import numpy as np
 
-from model.network import CostArray
+from model.assignment import CostArray
 from solver.assignment.elimination import Elimination, Scope
 from solver.assignment.instance import Instance
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.network import FORBIDDEN, CostArray, Edge, Layer, Network
+from model.assignment import FORBIDDEN, CostArray, CostedLayer, CostedNetwork, Edge
 from model.source_ref import SourceRef
 from solver.assignment.answer import Request
 from solver.assignment.elimination import least_total
@@ -45,7 +45,7 @@ class _Conflict:
     irreducible: bool
 
 
-def find_conflicts(network: Network, should_stop: StopCallback | None = None) -> tuple[Reason, ...]:
+def find_conflicts(network: CostedNetwork, should_stop: StopCallback | None = None) -> tuple[Reason, ...]:
     """Return layers and edges that leave no assignment together, and would without any one of them.
 
     Conflicts share none, and there are `MOST_CONFLICTS` at most. The levers of one are those of its layers
@@ -155,14 +155,14 @@ def _is_infeasible(rules: Sequence[_Rule], clock: Clock) -> bool:
     return any(solve_kernel(part, Request(), clock).bound is None for part in parts)
 
 
-def _layer_rules(network: Network) -> Iterator[_Rule]:
+def _layer_rules(network: CostedNetwork) -> Iterator[_Rule]:
     for variable, layer in enumerate(network.layers):
         forbidden = (layer.costs == FORBIDDEN).astype(np.int64)
         if forbidden.any():
             yield _Rule((variable,), forbidden, Statement(_layer_text(layer), _places(layer.place)))
 
 
-def _edge_rules(network: Network) -> Iterator[_Rule]:
+def _edge_rules(network: CostedNetwork) -> Iterator[_Rule]:
     for edge in network.edges:
         if edge.transition is None:
             continue
@@ -175,14 +175,14 @@ def _edge_rules(network: Network) -> Iterator[_Rule]:
         yield _Rule(ends, table, Statement(_edge_text(network, edge), _places(edge.place)))
 
 
-def _layer_text(layer: Layer) -> str:
+def _layer_text(layer: CostedLayer) -> str:
     allowed = [name for name, cost in zip(layer.methods, layer.costs, strict=True) if cost != FORBIDDEN]
     if not allowed:
         return f"layer {layer.name} forbids all of its methods"
     return f"layer {layer.name} allows only {', '.join(allowed)}"
 
 
-def _edge_text(network: Network, edge: Edge) -> str:
+def _edge_text(network: CostedNetwork, edge: Edge) -> str:
     assert edge.transition is not None  # only edges that forbid something are named
     sources, targets = (network.layers[end].methods for end in (edge.source, edge.target))
     allowed = [f"{sources[k]} to {targets[m]}" for k, m in np.argwhere(edge.transition != FORBIDDEN)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from model.network import CostArray
+from model.assignment import CostArray
 
 Scope = tuple[int, ...]
 """Variables, as the axes of a table."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.network import FORBIDDEN, LARGEST_TOTAL, CostArray, Network
+from model.assignment import FORBIDDEN, LARGEST_TOTAL, CostArray, CostedNetwork
 
 Pair = tuple[int, int]
 
@@ -35,7 +35,7 @@ class Instance:
     infinity: int
 
     @classmethod
-    def of(cls, network: Network) -> Instance:
+    def of(cls, network: CostedNetwork) -> Instance:
         """Return the instance of a network.
 
         Returns

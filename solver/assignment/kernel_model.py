@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from model.network import CostArray
+from model.assignment import CostArray
 from solver.assignment.answer import CP_SAT, Answer, Request
 from solver.assignment.exact_sum import ExactSum
 from solver.assignment.instance import Choice, Instance, Pair, price

@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from model.cascade import Layer as SearchLayer
-from model.network import FORBIDDEN, Cost, EdgeCosts, Layer, LayerCosts, Network, build_network
-from model.network.lowering import Copy
-from model.network.methods import MethodNetwork
-from model.network.shapes import Convolution, ShapedLayer
+from model.assignment import FORBIDDEN, Cost, CostedLayer, CostedNetwork, EdgeCosts, LayerCosts, build_network
+from model.assignment.lowering import Copy
+from model.assignment.methods import MethodNetwork
+from model.assignment.shapes import Convolution, ShapedLayer
+from model.cascade import Layer
 from model.objective import ADDITIVE, ENERGY, LATENCY, UNITS
 from solver.assignment.assigner import assign
 from solver.assignment.policies import CHEAPEST
@@ -99,7 +99,7 @@ class MappedAssignment:
         return sum(own.status not in PROVEN for own in self.costs.values())
 
 
-def searches_of(problem: MethodNetwork) -> dict[Pair, SearchLayer]:
+def searches_of(problem: MethodNetwork) -> dict[Pair, Layer]:
     """Return what is to be mapped, named by the first layer of each shape and the method.
 
     Returns
@@ -109,7 +109,7 @@ def searches_of(problem: MethodNetwork) -> dict[Pair, SearchLayer]:
     """
     first = {own.shape: own.name for own in reversed(problem.shaped.layers)}
     return {
-        (shape, method): SearchLayer(f"{first[shape]} by {method}", mapspace)
+        (shape, method): Layer(f"{first[shape]} by {method}", mapspace)
         for (shape, method), mapspace in problem.mapspaces.items()
     }
 
@@ -158,7 +158,7 @@ def assign_mapped(
 
 
 def _compared(
-    mapped: MappedAssignment, network: Network, solve: Callable[[Network], AssignResult]
+    mapped: MappedAssignment, network: CostedNetwork, solve: Callable[[CostedNetwork], AssignResult]
 ) -> MappedAssignment:
     """Add what networks of a single kind of method cost, and what the assignment saves against the best."""
     problem, found = mapped.problem, mapped.result
@@ -201,7 +201,7 @@ def _cost(result: Result | None, objective: str) -> MethodCost:
     return MethodCost(result.status, value, bound)
 
 
-def _network(problem: MethodNetwork, objective: str, costs: Mapping[Pair, Cost]) -> Network:
+def _network(problem: MethodNetwork, objective: str, costs: Mapping[Pair, Cost]) -> CostedNetwork:
     """Return the network with the costs of the methods, and of the copies between their layouts."""
     shaped = problem.shaped
     layers = [LayerCosts(own.name, _layer_costs(own, costs), own.place) for own in shaped.layers]
@@ -259,9 +259,9 @@ def _with_bound(found: AssignResult, least: AssignResult, ended: Termination) ->
 
 def _single_kinds(
     problem: MethodNetwork,
-    network: Network,
+    network: CostedNetwork,
     kinds: Mapping[str, frozenset[str]],
-    solve: Callable[[Network], AssignResult],
+    solve: Callable[[CostedNetwork], AssignResult],
 ) -> tuple[Policy, ...]:
     """Return what the best assignment costs whose layers all take methods of one kind.
 
@@ -287,7 +287,7 @@ def _named(policies: Sequence[Policy], kind: str) -> tuple[Policy, ...]:
     return tuple(replace(policy, name=f"{kind} {policy.name} everywhere") for policy in policies)
 
 
-def _only(layer: Layer, methods: frozenset[str]) -> Layer | None:
+def _only(layer: CostedLayer, methods: frozenset[str]) -> CostedLayer | None:
     """Return a layer that is left some methods, None if none of those is allowed."""
     kept = np.array([method in methods for method in layer.methods])
     if not (layer.costs[kept] != FORBIDDEN).any():

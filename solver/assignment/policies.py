@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from model.network import FORBIDDEN, Layer, Network
+from model.assignment import FORBIDDEN, CostedLayer, CostedNetwork
 from solver.assignment.result import Policy
 
 CHEAPEST = "best method per layer, transitions ignored"
 
 
-def naive_policies(network: Network) -> tuple[Policy, ...]:
+def naive_policies(network: CostedNetwork) -> tuple[Policy, ...]:
     """Return what naive rules cost: each layer's cheapest method, and each single method everywhere.
 
     A layer that does not offer the single method takes its cheapest one; a method that no layer has to
@@ -41,7 +41,7 @@ def _offered(methods: Sequence[str], singles: Sequence[str]) -> NDArray[np.int64
     return np.array([-1, *(methods.index(method) if method in methods else -1 for method in singles)])
 
 
-def _picks(layer: Layer, offered: NDArray[np.int64]) -> NDArray[np.int64]:
+def _picks(layer: CostedLayer, offered: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the position of the method that each rule takes."""
     costs = layer.costs.tolist()
     allowed = [k for k, cost in enumerate(costs) if cost != FORBIDDEN]
@@ -49,7 +49,7 @@ def _picks(layer: Layer, offered: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(offered < 0, cheapest, offered)
 
 
-def _totals(network: Network, picks: Sequence[NDArray[np.int64]]) -> list[int | None]:
+def _totals(network: CostedNetwork, picks: Sequence[NDArray[np.int64]]) -> list[int | None]:
     """Return the total of each rule in steps, None where it takes something forbidden."""
     parts = [layer.costs[own] for layer, own in zip(network.layers, picks, strict=True)]
     parts += [

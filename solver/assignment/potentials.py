@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from model.network import LARGEST_TOTAL, CostArray
+from model.assignment import LARGEST_TOTAL, CostArray
 from solver.assignment.instance import Instance, Pair
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from model.network import CostArray
+from model.assignment import CostArray
 from solver.assignment.buckets import MOST_ENTRIES, eliminate, plan_order
 from solver.assignment.elimination import Elimination
 from solver.assignment.instance import Instance, Pair

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from model.network import Network
+from model.assignment import CostedNetwork
 from solver.reasons import Reason
 from solver.result import Status, Termination, relative_gap
 
@@ -67,11 +67,11 @@ class Assignment:
         """All costs together, in steps."""
         return sum(self.execution) + sum(self.transition)
 
-    def methods(self, network: Network) -> tuple[str, ...]:
+    def methods(self, network: CostedNetwork) -> tuple[str, ...]:
         """Return the name of each layer's method."""
         return tuple(layer.methods[k] for layer, k in zip(network.layers, self.choice, strict=True))
 
-    def incoming(self, network: Network) -> list[int]:
+    def incoming(self, network: CostedNetwork) -> list[int]:
         """Return per layer the transitions on the edges that lead to it, in steps."""
         sums = [0] * len(network.layers)
         for edge, steps in zip(network.edges, self.transition, strict=True):
@@ -165,7 +165,7 @@ class AssignResult:
     status: Status
     termination: Termination
     method_used: str
-    network: Network
+    network: CostedNetwork
     decomposition: Decomposition
     best: Assignment | None = None
     bound: int | None = None

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.cascade import Network as Searches
+from model.cascade import Network
 from model.objective import ADDITIVE
 from model.spec.reader import parse_assignments
 from model.spec.source import SpecError
@@ -31,8 +31,8 @@ from solver.cli.running import load_options
 from solver.criteria import TOTAL
 
 if TYPE_CHECKING:
-    from model.network import Hardware, Network, ShapedNetwork
-    from model.spec.assignment import LoadedNetwork
+    from model.assignment import CostedNetwork, Hardware, ShapedNetwork
+    from model.spec.assignment import LoadedAssignment
     from solver.assignment.array_search import ArrayChoice
     from solver.assignment.mapped import MappedAssignment
     from solver.assignment.result import AssignOptions, AssignResult
@@ -84,11 +84,11 @@ class _Solved:
 def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solved:
     """Assign by the costs of the specs, or of their cost model on the array that is given or chosen."""
     _refuse_mapper_options(arguments)
-    from model.spec.assignment import load_network
+    from model.spec.assignment import load_assignment
 
     limits = load_options(arguments).limits
     variables = parse_assignments(arguments.variables)
-    loaded = load_network(arguments.specs, variables, arguments.include_roots, limits)
+    loaded = load_assignment(arguments.specs, variables, arguments.include_roots, limits)
     network = loaded.network or loaded.shaped
     assert network is not None  # the loader returns one or the other
     _check_sizes(network, pictures)
@@ -120,7 +120,7 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
     from solver.network import map_network
 
     searches = searches_of(problem)
-    network = Searches(problem.shaped.name, tuple(searches.values()))
+    network = Network(problem.shaped.name, tuple(searches.values()))
     answers = run_searches(
         arguments,
         lambda options, how: map_network(network, replace(options, objectives=(objective,)), how),
@@ -145,7 +145,7 @@ def _refuse_mapper_options(arguments: argparse.Namespace) -> None:
             raise SpecError(f"--{name} needs --methods: without, nothing is mapped")
 
 
-def _hardware(loaded: LoadedNetwork, arguments: argparse.Namespace) -> Hardware | None:
+def _hardware(loaded: LoadedAssignment, arguments: argparse.Namespace) -> Hardware | None:
     """Return what prices a network with shapes: that of the specs, or with the budget of the arguments."""
     from model.spec.assignment.shapes import LARGEST_BUDGET
 
@@ -189,7 +189,7 @@ def _check_matplotlib(pictures: Sequence[Path]) -> None:
         )
 
 
-def _check_sizes(network: Network | ShapedNetwork, pictures: Sequence[Path]) -> None:
+def _check_sizes(network: CostedNetwork | ShapedNetwork, pictures: Sequence[Path]) -> None:
     """Raise `OutputError` before the work where a picture would show nothing."""
     from solver.report.layered_graph import most_arcs
     from solver.report.layered_plot import LARGEST_PICTURE
@@ -204,7 +204,7 @@ def _is_picture(path: Path) -> bool:
     return path.suffix.lower() in PICTURES
 
 
-def _write_graph(network: Network, choice: Sequence[int] | None, path: Path) -> None:
+def _write_graph(network: CostedNetwork, choice: Sequence[int] | None, path: Path) -> None:
     from solver.report.layered_graph import LayeredGraph, dot_text
 
     graph = LayeredGraph(network, choice)

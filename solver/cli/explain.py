@@ -56,8 +56,8 @@ def _document(mapspace: Mapspace, reasons: tuple[Reason, ...], report: CostRepor
 def _print(loaded: LoadedSpec, reasons: tuple[Reason, ...], report: CostReport | None) -> None:
     from solver.cli.console import report_console
     from solver.report.constraint_costs import print_costs
+    from solver.report.notes import print_notes
     from solver.report.reasons import reason_lines
-    from solver.report.text import print_notes
 
     with report_console() as console:
         print_notes(console, loaded.notes)

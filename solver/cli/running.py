@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
+from model.note import Note
 from model.spec.limits import DEFAULT_LIMITS
 from model.spec.reader import parse_assignments
 from model.spec.timeloop import LoadedSpec, LoadOptions, load_timeloop
@@ -61,7 +62,7 @@ def load_checked(arguments: argparse.Namespace) -> Mapspace:
 
 def _noted(loaded: LoadedSpec) -> LoadedSpec:
     """Note that a mapping is not followed; one that says nothing needs no note."""
-    return loaded.noted([MAPPING_NOTE]) if loaded.has_mapping else loaded
+    return loaded.noted([Note(MAPPING_NOTE)]) if loaded.has_mapping else loaded
 
 
 def load_empty(arguments: argparse.Namespace) -> Mapspace:

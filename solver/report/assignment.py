@@ -14,6 +14,7 @@ from solver.assignment.result import RULES, Assignment, AssignResult, Decomposit
 from solver.criteria import LAYERS, METHODS, TOTAL
 from solver.reasons import Reason
 from solver.report.figures import cost_text, count_text, counted, percent, seconds_text
+from solver.report.notes import print_notes
 from solver.report.reasons import INDENT, change_lines, others_left, placed_text, titled
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import ENDINGS, STYLES
@@ -66,8 +67,7 @@ def print_assignment(
     console.print(Text.assemble("\n", ("Decomposition", "bold")))
     for line in _decomposition_lines(result.decomposition, all_steps):
         console.print(line)
-    for note in network.notes:
-        console.print(f"note: {note}")
+    print_notes(console, network.notes)
     if array is not None:
         tried = f"{counted(array.arrays, 'array')}, {counted(array.assigned, 'assignment')} solved"
         console.print(f"note: array chosen by the {CRITERIA_TEXT[array.criterion]}: {tried}")

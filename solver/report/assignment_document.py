@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from importlib.metadata import version
 
-from model.network import Layer
+from model.assignment import CostedLayer
 from solver.assignment.alternatives import Alternative, alternatives
 from solver.assignment.array_search import ArrayChoice
 from solver.assignment.result import RULES, Assignment, AssignResult, Decomposition
@@ -58,7 +58,7 @@ def assignment_document(result: AssignResult, array: ArrayChoice | None) -> Docu
         "decomposition": _decomposition(result.decomposition),
         "array": None if array is None else _array(array),
         "seconds": result.seconds,
-        "notes": list(network.notes),
+        "notes": list(map(str, network.notes)),
         "reasons": [reason_document(reason) for reason in result.reasons],
     }
 
@@ -122,7 +122,7 @@ def _layers(result: AssignResult, best: Assignment) -> list[Document]:
     ]
 
 
-def _alternative(result: AssignResult, layer: Layer, own: Alternative | None) -> Document | None:
+def _alternative(result: AssignResult, layer: CostedLayer, own: Alternative | None) -> Document | None:
     if own is None:
         return None
     return {"method": layer.methods[own.method], "margin": _number(result, own.margin)}

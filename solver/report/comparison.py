@@ -11,6 +11,7 @@ from rich.text import Text
 from solver.comparison import MILESTONES_PERCENT, Comparison, Outcome, Point, geometric_mean
 from solver.report.comparison_document import EXACT, exact_outcome, milestones
 from solver.report.figures import count_text, objective_text, percent, seconds_text
+from solver.report.notes import print_notes
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import STYLES, status_parts
 
@@ -24,8 +25,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
             console.print(f"{outcome.mapper}: {outcome.remark}")
     if comparison.left_out:
         console.print(f"interrupted before {', '.join(comparison.left_out)}")
-    for note in comparison.mapspace.notes:
-        console.print(f"note: {note}")
+    print_notes(console, comparison.mapspace.notes)
     if comparison.reference is not None and not comparison.proven:
         console.print("note: the optimum is not proven; ratios and times refer to its bound")
     console.print(

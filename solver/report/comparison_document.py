@@ -63,7 +63,7 @@ def comparison_document(comparison: Comparison) -> Document:
         "seed": comparison.seed,
         "mappers": [_outcome(comparison, outcome) for outcome in comparison.outcomes],
         "left_out": list(comparison.left_out),
-        "notes": list(comparison.mapspace.notes),
+        "notes": list(map(str, comparison.mapspace.notes)),
         "reasons": [reason_document(reason) for reason in result.reasons],
     }
 

@@ -15,11 +15,13 @@ from solver.explain.costs import ClauseCost
 from solver.reasons import Reason
 from solver.report.document import Document
 from solver.report.figures import count_text, energy_text, percent, significant
-from solver.report.reasons import place_text, reason_document
+from solver.report.reasons import reason_document
 from solver.report.tables import NOTHING, plain_table
 from solver.result import Result, Status
 
 LONGEST_TEXT = 70
+FREE = "none"
+"""The cost of what could stay as well: exactly nothing."""
 
 
 def print_costs(console: Console, report: CostReport) -> None:
@@ -45,7 +47,7 @@ def costs_table(report: CostReport) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_row("(with all constraints)", "", *_figures(report.baseline), NOTHING)
     for cost in report.clauses:
-        places = ", ".join(place_text(source) for source in cost.statement.sources) or NOTHING
+        places = ", ".join(map(str, cost.statement.sources)) or NOTHING
         table.add_row(_shortened(cost.statement.text), places, *_figures(cost.result), _cost_text(cost))
     return table
 
@@ -73,7 +75,7 @@ def explanation_document(
         "without": [] if report is None else [_clause(cost) for cost in report.clauses],
         "left_out": [] if report is None else [statement.text for statement in report.left_out],
         "reasons": [reason_document(reason) for reason in reasons],
-        "notes": list(mapspace.notes),
+        "notes": list(map(str, mapspace.notes)),
     }
 
 
@@ -89,8 +91,13 @@ def _figures(result: Result) -> Iterator[str]:
 
 def _cost_text(cost: ClauseCost) -> str:
     if cost.proven:
-        return percent(cost.share)
-    return f"{percent(cost.share)} to {'?' if cost.most is None else percent(cost.most)}"
+        return _share_text(cost.share)
+    return f"{_share_text(cost.share)} to {'?' if cost.most is None else _share_text(cost.most)}"
+
+
+def _share_text(share: float) -> str:
+    """Return a share; what is nothing at all does not read like what is rounded to it."""
+    return percent(share) if share else FREE
 
 
 def _shortened(text: str) -> str:
@@ -100,7 +107,7 @@ def _shortened(text: str) -> str:
 def _clause(cost: ClauseCost) -> Document:
     return {
         "text": cost.statement.text,
-        "sources": [place_text(source) for source in cost.statement.sources],
+        "sources": list(map(str, cost.statement.sources)),
         "share": cost.share,
         "most": cost.most,
         "proven": cost.proven,

@@ -66,7 +66,7 @@ def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect
         "statistics": asdict(result.statistics),
         "energy_sources": energy_sources(mapspace.architecture),
         "areas": areas(mapspace.architecture),
-        "notes": all_notes(mapspace, result),
+        "notes": list(map(str, mapspace.notes)),
         "reasons": [reason_document(reason) for reason in result.reasons],
         "sensitivity": None if effects is None else [effect_document(effect) for effect in effects],
     }
@@ -88,7 +88,7 @@ def evaluation_document(mapspace: Mapspace, mapping: Mapping, evaluation: Evalua
         **_cost(mapspace, mapping, evaluation),
         "energy_sources": energy_sources(mapspace.architecture),
         "areas": areas(mapspace.architecture),
-        "notes": list(mapspace.notes),
+        "notes": list(map(str, mapspace.notes)),
         "reasons": [],
     }
 
@@ -103,7 +103,7 @@ def refused_document(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
         **dict.fromkeys(COST_KEYS),
         "energy_sources": energy_sources(mapspace.architecture),
         "areas": areas(mapspace.architecture),
-        "notes": list(mapspace.notes),
+        "notes": list(map(str, mapspace.notes)),
         "reasons": [reason_document(reason) for reason in reasons],
     }
 
@@ -111,11 +111,6 @@ def refused_document(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
 def violation_document(found: Violation) -> Document:
     """Return a limit of the hardware that is broken."""
     return {"node": found.node, "kind": found.kind, "demand": found.demand, "limit": float(found.limit)}
-
-
-def all_notes(mapspace: Mapspace, result: Result) -> list[str]:
-    """Return the notes of the spec and of the search, each once."""
-    return list(dict.fromkeys((*mapspace.notes, *result.notes)))
 
 
 def json_text(document: Document) -> str:

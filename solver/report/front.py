@@ -15,9 +15,10 @@ from model.spec.places import Places
 from solver.pareto import Front, FrontPoint, OpenRange
 from solver.report.document import Document, energy_sources
 from solver.report.figures import count_text, counted, energy_text, percent, significant
+from solver.report.notes import print_notes
 from solver.report.reasons import reason_document, reason_lines
 from solver.report.tables import plain_table
-from solver.report.text import ENDINGS, STYLES, print_notes, work_text
+from solver.report.text import ENDINGS, STYLES, work_text
 from solver.report.timeloop_mapping import mapping_targets
 from solver.result import Status
 
@@ -56,9 +57,7 @@ def front_table(front: Front) -> Table:
         With one point at least.
     """
     table = plain_table()
-    unit = "pJ" if front.units_per_pj == 1 else f"1/{front.units_per_pj:,} pJ"
-    headings = ("Cycles", "of fastest", "Energy", f"in {unit}", "of least", "EDP", "Utilization")
-    for heading in headings:
+    for heading in ("Cycles", "of fastest", "Energy", "of least", "EDP (pJ*cycles)", "Utilization"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     fastest, thriftiest = front.points[0].evaluation, front.points[-1].evaluation
@@ -70,7 +69,6 @@ def front_table(front: Front) -> Table:
             count_text(cost.cycles),
             _excess(cost.cycles, fastest.cycles),
             energy_text(cost.energy_pj),
-            count_text(cost.energy),
             _excess(cost.energy, thriftiest.energy),
             significant(cost.edp_pj_cycles),
             percent(cost.utilization),
@@ -120,7 +118,7 @@ def front_document(mapspace: Mapspace, front: Front) -> Document:
         "open": [_open(own, front.units_per_pj) for own in front.open_ranges],
         "statistics": asdict(front.statistics),
         "energy_sources": energy_sources(mapspace.architecture),
-        "notes": list(mapspace.notes),
+        "notes": list(map(str, mapspace.notes)),
         "reasons": [reason_document(reason) for reason in front.reasons],
     }
 

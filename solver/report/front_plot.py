@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING
 from solver.pareto import Front
 from solver.report.figures import energy_unit
 from solver.report.front import LEAST_EDP, NOT_PROVEN, PROVEN, least_edp
-from solver.report.picture import blank_figure, save_figure, verbatim
+from solver.report.picture import blank_figure, save_figure, verbatim, write_numbers_out
 from solver.result import Status
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-MOST_STEPS = 4
-"""Steps between the ticks of an axis, which leave room for long cycle counts."""
 
 
 def draw_front(front: Front, title: str, path: Path) -> None:
@@ -50,7 +47,7 @@ def draw_front(front: Front, title: str, path: Path) -> None:
     axes.set_xlabel("latency (cycles)")
     axes.set_ylabel(f"energy ({unit})")
     axes.set_title(f"Energy-latency front of {verbatim(title)}")
-    _write_numbers_out(axes)
+    write_numbers_out(axes)
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
     save_figure(figure, path)
@@ -71,14 +68,3 @@ def _draw_staircase(axes: Axes, front: Front, places: Sequence[tuple[float, floa
         axes.axvspan(own.least_cycles, most, color="tab:red", alpha=0.1, label=label)
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, top)
-
-
-def _write_numbers_out(axes: Axes) -> None:
-    """Label ticks as tables do: whole cycles, with commas, and energies without powers or offsets."""
-    from matplotlib.ticker import MaxNLocator, ScalarFormatter, StrMethodFormatter  # noqa: PLC0415 (an extra)
-
-    axes.xaxis.set_major_locator(MaxNLocator(MOST_STEPS, integer=True))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    plain = ScalarFormatter(useOffset=False)
-    plain.set_scientific(False)
-    axes.yaxis.set_major_formatter(plain)

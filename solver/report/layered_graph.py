@@ -9,7 +9,7 @@ from graphlib import TopologicalSorter
 
 import numpy as np
 
-from model.network import FORBIDDEN, Edge, Network, ShapedNetwork
+from model.assignment import FORBIDDEN, CostedNetwork, Edge, ShapedNetwork
 from solver.report.figures import cost_text
 
 SOURCE, SINK = "source", "sink"
@@ -44,7 +44,7 @@ class LayeredGraph:
         The assignment to mark, None for none.
     """
 
-    network: Network
+    network: CostedNetwork
     choice: Sequence[int] | None = None
 
     def nodes(self) -> Iterator[Place]:
@@ -105,7 +105,7 @@ class LayeredGraph:
         return [depths[layer] for layer in before]
 
 
-def most_arcs(network: Network | ShapedNetwork) -> int:
+def most_arcs(network: CostedNetwork | ShapedNetwork) -> int:
     """Return the number of arcs if nothing is forbidden, without listing them."""
     sizes = [len(layer.methods) for layer in network.layers]
     return sum(sizes[edge.source] * sizes[edge.target] for edge in network.edges)

@@ -27,7 +27,7 @@ from solver.report.failures import (
     more_line,
 )
 from solver.report.figures import count_text, energy_text, objective_text, percent, seconds_text, significant
-from solver.report.notes import brief_notes
+from solver.report.notes import brief_notes, print_notes
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import ENDINGS, STYLES
 from solver.result import Result, Status, Termination
@@ -47,8 +47,7 @@ def print_network(console: Console, result: NetworkResult, places: Places | None
     console.print(layers_table(result))
     console.print(Text.assemble("\n", ("Totals", "bold")))
     console.print(totals_table(result))
-    for note in brief_notes(result.network.notes):
-        console.print(f"note: {note}")
+    print_notes(console, brief_notes(result.network.notes))
     if result.status is Status.INFEASIBLE:
         console.print()
     for line in why_lines(result, places or {}):
@@ -204,7 +203,7 @@ def network_document(result: NetworkResult) -> Document:
         "einsums": len(result.network.layers),
         "seconds": result.seconds,
         "layers": [_layer_document(own) for own in result.layers],
-        "notes": list(result.network.notes),
+        "notes": list(map(str, result.network.notes)),
     }
 
 

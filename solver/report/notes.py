@@ -1,20 +1,23 @@
-"""Notes of networks for the terminal: what one line of the specs says of every Einsum is told once."""
+"""Notes for the terminal: of networks, what one line of the specs says of every Einsum is told once."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 
-PLACE = re.compile(r".+?:\d+:\d+: ")
-"""What a note about one place begins with."""
+from rich.console import Console
 
-_NAMES = re.compile(r"`[^`]*`(?:(?:, | and )`[^`]*`)*")
-_FIGURES = re.compile(r"\w+=\d+(?:, \w+=\d+)*|\d[\d,.]*")
+from model.note import Note
 
 
-def brief_notes(notes: Iterable[str]) -> Iterator[str]:
-    """Yield notes; of those about one place that differ in names and figures only, the first with a count."""
-    kinds: dict[str, list[str]] = {}
+def print_notes(console: Console, notes: Iterable[Note | str]) -> None:
+    """Print what the reader of the specs has to say."""
+    for note in notes:
+        console.print(f"note: {note}")
+
+
+def brief_notes(notes: Iterable[Note]) -> Iterator[str]:
+    """Yield notes; of those on one place that differ in their values only, the first with a count."""
+    kinds: dict[Hashable, list[Note]] = {}
     for note in notes:
         kinds.setdefault(_kind(note), []).append(note)
     for first, *others in kinds.values():
@@ -22,10 +25,6 @@ def brief_notes(notes: Iterable[str]) -> Iterator[str]:
         yield f"{first}{more}"
 
 
-def _kind(note: str) -> str:
-    """Return a note without its names and figures, if it is about one place; else as it is."""
-    place = PLACE.match(note)
-    if place is None:
-        return note
-    rest = _NAMES.sub("`_`", note[place.end() :])
-    return place.group() + _FIGURES.sub("_", rest)
+def _kind(note: Note) -> Hashable:
+    """Return what is said and where, without names and figures; the note itself if it is on no one place."""
+    return note if note.place is None else (note.place, note.sentence)

@@ -17,6 +17,9 @@ FORMATS = (".png", ".svg", ".pdf")
 SIZE_INCHES = (8.0, 5.0)
 DOTS_PER_INCH = 150
 
+MOST_STEPS = 4
+"""Steps between the ticks of an axis, which leave room for long cycle counts."""
+
 
 class PlotError(Exception):
     """A picture cannot be drawn; the message says why."""
@@ -70,6 +73,30 @@ def verbatim(name: str) -> str:
     What is no text in it, as in names of files, is escaped.
     """
     return name.encode("utf-8", "backslashreplace").decode("utf-8").replace("$", r"\$")
+
+
+def write_numbers_out(axes: Axes, whole_across: bool = True) -> None:
+    """Label ticks as tables do: counts with commas, figures without powers or offsets.
+
+    Logarithmic axes have ticks of their own.
+
+    Parameters
+    ----------
+    axes
+        Figures go up.
+    whole_across
+        Whether counts go across.
+    """
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter, StrMethodFormatter  # noqa: PLC0415 (an extra)
+
+    linear = [axis for axis in (axes.xaxis, axes.yaxis) if axis.get_scale() == "linear"]
+    for axis in linear:
+        plain = ScalarFormatter(useOffset=False)
+        plain.set_scientific(False)
+        axis.set_major_formatter(plain)
+    if axes.xaxis in linear and whole_across:
+        axes.xaxis.set_major_locator(MaxNLocator(MOST_STEPS, integer=True))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
 def save_figure(figure: Figure, path: Path, dots_per_inch: int = DOTS_PER_INCH) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from model.source_ref import SourceRef
 from model.spec.places import Places
 from model.spec.source import excerpts
 from solver.reasons import Lever, Reason, Shortfall, Statement
@@ -49,7 +48,7 @@ def _statements(statements: Sequence[Statement], places: Places) -> Iterator[str
     for sources, group in groupby(statements, key=lambda statement: statement.sources):
         yield from (f"{INDENT}{statement.text}" for statement in group)
         for source in sources:
-            yield from (f"{INDENT}{line}" for line in texts.get(source, [f" --> {place_text(source)}"]))
+            yield from (f"{INDENT}{line}" for line in texts.get(source, [f" --> {source}"]))
 
 
 def _levers(reason: Reason, remaining: str) -> Iterator[str]:
@@ -73,19 +72,14 @@ def change_lines(levers: Iterable[Lever], remaining: str) -> Iterator[str]:
 
 def placed_text(written: Statement | Lever) -> str:
     """Return a constraint or a change with its places behind it."""
-    return written.text + "".join(f"  ({place_text(source)})" for source in written.sources)
-
-
-def place_text(source: SourceRef) -> str:
-    """Return a place as messages name it."""
-    return f"{source.file}:{source.line}:{source.column}"
+    return written.text + "".join(f"  ({source})" for source in written.sources)
 
 
 def reason_document(reason: Reason) -> dict[str, object]:
     """Return a reason as JSON; docs/json.md lists the keys."""
     return {
         "text": reason.text,
-        "sources": [place_text(source) for source in reason.sources],
+        "sources": list(map(str, reason.sources)),
         "irreducible": reason.irreducible,
         "complete": reason.complete,
         "constraints": [_statement(statement) for statement in reason.constraints],
@@ -95,7 +89,7 @@ def reason_document(reason: Reason) -> dict[str, object]:
 
 
 def _statement(statement: Statement) -> dict[str, object]:
-    return {"text": statement.text, "sources": [place_text(source) for source in statement.sources]}
+    return {"text": statement.text, "sources": list(map(str, statement.sources))}
 
 
 def _shortfall(found: Shortfall) -> dict[str, object]:
@@ -113,5 +107,5 @@ def _lever(lever: Lever) -> dict[str, object]:
         "text": lever.text,
         "current": lever.current,
         "needed": lever.needed,
-        "sources": [place_text(source) for source in lever.sources],
+        "sources": list(map(str, lever.sources)),
     }

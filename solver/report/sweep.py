@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from model.note import Note
 from model.objective import UNITS
 from model.wording import listing
 from solver.network.sweep import SweepPoint, SweepResult
@@ -17,7 +18,7 @@ from solver.network.swept_energies import energy_remarks
 from solver.report.document import Document
 from solver.report.failures import failure_document, failures
 from solver.report.figures import count_text, counted, energy_text, seconds_text, significant
-from solver.report.notes import brief_notes
+from solver.report.notes import brief_notes, print_notes
 from solver.report.sweep_failures import PlacesOf, why_lines
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import STYLES
@@ -43,10 +44,8 @@ def print_sweep(console: Console, result: SweepResult, places: PlacesOf) -> None
     console.print(points_table(result))
     if result.front:
         console.print(FRONT_NOTE)
-    for remark in energy_remarks([point.variant for point in result.points]):
-        console.print(f"note: {remark}")
-    for note in brief_notes(spec_notes(result)):
-        console.print(f"note: {note}")
+    print_notes(console, energy_remarks([point.variant for point in result.points]))
+    print_notes(console, brief_notes(spec_notes(result)))
     lines = list(why_lines(result, places))
     for line in ["", *lines] if lines else []:
         console.print(line)
@@ -86,7 +85,7 @@ def _figures(point: SweepPoint) -> tuple[str, str, str, str]:
     return energy_text(energy_pj), count_text(cycles), significant(point.edp_pj_cycles), area
 
 
-def spec_notes(result: SweepResult) -> list[str]:
+def spec_notes(result: SweepResult) -> list[Note]:
     """Return what the user should know about the reading of the specs, each note once."""
     return list(dict.fromkeys(note for point in result.points for note in point.variant.network.notes))
 
@@ -116,7 +115,7 @@ def sweep_document(result: SweepResult) -> Document:
         "searches": result.searched,
         "points": _rows(result),
         "remarks": list(energy_remarks([point.variant for point in result.points])),
-        "notes": spec_notes(result),
+        "notes": list(map(str, spec_notes(result))),
     }
 
 

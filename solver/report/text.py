@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from rich.console import Console
@@ -14,10 +14,10 @@ from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.problem import Problem
 from model.spec.places import Places
-from solver.report.document import all_notes
 from solver.report.figures import count_text, counted, objective_text, percent, seconds_text
 from solver.report.hierarchy import hierarchy_table, problem_table, size_table
 from solver.report.loopnest import einsum_text, loop_nest
+from solver.report.notes import print_notes
 from solver.report.reasons import reason_lines
 from solver.report.slack import sensitivity_table, slack_table
 from solver.report.tables import areas_table, levels_table, prices_table, totals_table
@@ -59,7 +59,7 @@ def print_result(
         _print_cost(console, mapspace, result.mapping, result.evaluation)
     if effects:
         _print_sensitivity(console, mapspace, result, effects)
-    print_notes(console, all_notes(mapspace, result))
+    print_notes(console, mapspace.notes)
     for line in reason_lines(result.reasons, places or {}):
         console.print(line)
     console.print(
@@ -185,12 +185,6 @@ def _later_values(result: Result, evaluation: Evaluation) -> Iterator[str]:
 
 def _shown(result: Result, objective: str, quantity: int | None) -> str:
     return "-" if quantity is None else objective_text(objective, quantity, result.units_per_pj)
-
-
-def print_notes(console: Console, notes: Iterable[str]) -> None:
-    """Print what the reader of the specs has to say."""
-    for note in notes:
-        console.print(f"note: {note}")
 
 
 def _heading(problem: Problem, what: str) -> Text:

@@ -81,8 +81,8 @@ def print_tiling(console: Console, report: TilingReport) -> None:
         f"{percent(tiling.total_elements / (tensors * capacity))} of {tensors} scratchpads "
         f"of {count_text(capacity)} elements"
     )
-    for note in tiling.notes:
-        console.print(f"note: {note}")
+    for remark in tiling.remarks:
+        console.print(f"note: {remark}")
     if report.mapped is not None:
         console.print()
         _print_mapped(console, report.mapped)
@@ -111,11 +111,11 @@ def tiling_document(report: TilingReport) -> Document:
         "strategies": {tensor.name: _strategy(tensor) for tensor in tiling.tensors},
         "tiles": {tensor.name: _tiles(tensor) for tensor in tiling.tensors},
         "total_elements": tiling.total_elements,
-        "notes": list(tiling.notes),
+        "notes": list(tiling.remarks),
     }
     if mapped is None:
         return document
-    notes = [*tiling.notes, *mapped.mapspace.notes, *mapped.remarks, *_refusal(mapped)]
+    notes = [*tiling.remarks, *map(str, mapped.mapspace.notes), *mapped.remarks, *_refusal(mapped)]
     return {**document, "notes": notes, "mapping": mapped.targets}
 
 

@@ -14,6 +14,7 @@ from model.mapspace import (
     SpatialRules,
     TemporalRules,
 )
+from model.note import Note
 from model.problem import Dataspace, Problem, Term
 from model.source_ref import SourceRef
 from solver.reasons import Lever, Reason, Shortfall, Statement
@@ -75,7 +76,7 @@ MAPSPACE = Mapspace(
         KeepRules(frozenset({"Outputs"}), frozenset({"Inputs", "Weights"})),
     ),
     parallel=(ParallelGroup((2, 3), may_skip=True),),
-    notes=("mapper.timeout is not needed: the search is exact",),
+    notes=(Note("mapper.timeout is not needed: the search is exact"),),
 )
 
 MAPPING = Mapping(
@@ -101,7 +102,6 @@ OPTIMAL = Result(
     mapping=MAPPING,
     evaluation=EVALUATION,
     statistics=Statistics(seconds=1.25, states=12_345, mappings_priced=67),
-    notes=("2 dimensions of the same role were merged",),
 )
 FEASIBLE = replace(
     OPTIMAL,

@@ -2,8 +2,8 @@
 
 import pytest
 
+from model.assignment.lowering import LOWERINGS
 from model.cascade import Network
-from model.network.lowering import LOWERINGS
 from model.spec.assignment.mapped import load_method_network
 from solver.assignment.mapped import assign_mapped, searches_of
 from solver.network import map_network

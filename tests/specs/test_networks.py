@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from model.network import Convolution, price
-from model.spec.assignment import load_network
+from model.assignment import Convolution, price
+from model.spec.assignment import load_assignment
 from solver.assignment import assign
 from solver.result import Status
 from tests.conftest import REPOSITORY
@@ -22,7 +22,7 @@ def test_shipped_files_are_what_the_generator_writes():
 
 
 def load(name):
-    return load_network([NETWORKS / f"{name}.yaml"])
+    return load_assignment([NETWORKS / f"{name}.yaml"])
 
 
 # GoogLeNet: 1.5 billion multiply-adds, and 6.99 million weights (Szegedy et al. 2015 round up their tables

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from model.spec.accelforge.einsums import WrittenAccess, WrittenEinsum, WrittenIndex
+from model.spec.accelforge.einsums import BareWord, WrittenAccess, WrittenEinsum, WrittenIndex
+from model.spec.accelforge.errors import within
 from model.spec.accelforge.shapes import RankSize, Shape
+from model.spec.notes import TakeNote, note_at
 from model.spec.source import Span, SpecError, did_you_mean
 from model.wording import listing
 
@@ -40,6 +42,9 @@ class ShapedEinsum:
         return next(index.span for index in indices if rank_variable in index.affine.coefficients)
 
 
+_Accessed = tuple[ShapedEinsum, WrittenAccess]
+
+
 def check_rank_variables(einsums: Sequence[ShapedEinsum]) -> None:
     """Check that each rank variable has the same values in all Einsums.
 
@@ -58,11 +63,11 @@ def check_rank_variables(einsums: Sequence[ShapedEinsum]) -> None:
             raise SpecError(f"inconsistent rank sizes: {what}", einsum.place_of(name), related)
 
 
-def _accesses(einsums: Sequence[ShapedEinsum]) -> Iterator[tuple[ShapedEinsum, WrittenAccess]]:
+def _accesses(einsums: Sequence[ShapedEinsum]) -> Iterator[_Accessed]:
     return ((einsum, access) for einsum in einsums for access in einsum.written.accesses)
 
 
-def note_unreached(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) -> None:
+def note_unreached(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
     """Note ranks of which a rank variable reaches a part only, as other accesses or conditions limit it.
 
     Parameters
@@ -78,11 +83,12 @@ def note_unreached(einsums: Sequence[ShapedEinsum], note: Callable[[str], None])
         if size is None or values is None or len(values) == size.size:
             continue
         name = next(iter(index.affine.coefficients))
-        reached = f"`{name}` of Einsum `{einsum.written.name}` takes {_shown(values)} only"
-        note(f"{size.span}: rank `{index.rank}` has {size.size} values, but {reached}")
+        sentence = "rank `{}` has {} values, but `{}` of Einsum `{}` takes {} only"
+        shown = index.rank, size.size, name, einsum.written.name, _shown(values)
+        note(note_at(size.span, sentence, *shown))
 
 
-def check_tensors(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) -> None:
+def check_tensors(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
     """Check that all accesses of a tensor agree on its ranks and their sizes.
 
     Ranks are compared by name, or by position where the names differ. Sizes are those given in
@@ -100,15 +106,20 @@ def check_tensors(einsums: Sequence[ShapedEinsum], note: Callable[[str], None]) 
     SpecError
         Another number of ranks, or sizes that contradict each other.
     """
-    first: dict[str, tuple[ShapedEinsum, WrittenAccess]] = {}
+    first: dict[str, _Accessed] = {}
     for einsum, access in _accesses(einsums):
-        other, reference = first.setdefault(access.tensor, (einsum, access))
-        for own, known in _paired(access, reference, note):
-            _check_sizes(access.tensor, (einsum, own), (other, known))
+        with within(einsum.written.name):
+            _check_access((einsum, access), first.setdefault(access.tensor, (einsum, access)), note)
+
+
+def _check_access(here: _Accessed, there: _Accessed, note: TakeNote) -> None:
+    (einsum, access), (other, reference) = here, there
+    for own, known in _paired(access, reference, note):
+        _check_sizes(access.tensor, (einsum, own), (other, known))
 
 
 def _paired(
-    access: WrittenAccess, reference: WrittenAccess, note: Callable[[str], None]
+    access: WrittenAccess, reference: WrittenAccess, note: TakeNote
 ) -> Iterator[tuple[WrittenIndex, WrittenIndex]]:
     own = {index.rank: index for index in access.indices}
     known = {index.rank: index for index in reference.indices}
@@ -117,10 +128,8 @@ def _paired(
         raise SpecError(message, access.span, ((reference.span, f"with {listing(known)}"),))
     if own.keys() == known.keys():
         return ((own[rank], known[rank]) for rank in own)
-    note(
-        f"{access.span}: tensor `{access.tensor}` has ranks {listing(own)} here, but {listing(known)} at "
-        f"{reference.span}; they are taken for each other in this order"
-    )
+    sentence = "tensor `{}` has ranks {} here, but {} at {}; they are taken for each other in this order"
+    note(note_at(access.span, sentence, access.tensor, listing(own), listing(known), str(reference.span)))
     return zip(access.indices, reference.indices, strict=True)
 
 
@@ -186,7 +195,13 @@ def check_words(einsums: Sequence[WrittenEinsum], constants: Collection[str]) ->
         A tensor's name without indices; a name in upper case that is no constant and is not called.
     """
     tensors = {access.tensor: access.span for einsum in einsums for access in einsum.accesses}
-    for word in (word for einsum in einsums for word in einsum.words):
+    for einsum in einsums:
+        with within(einsum.name):
+            _check_words(einsum.words, tensors, constants)
+
+
+def _check_words(words: Iterable[BareWord], tensors: Mapping[str, Span], constants: Collection[str]) -> None:
+    for word in words:
         if word.name in tensors:
             hint = f"give it indices, as in `{word.name}[m, k]`; a single value is written `{word.name}[]`"
             message = f"tensor `{word.name}` has no indices here"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from model.spec.accelforge.einsums import ACCESS_DENSITY_KEYS, WrittenEinsum
 from model.spec.fields import as_mapping, as_name
+from model.spec.notes import TakeNote, note_at
 from model.spec.source import MappingNode, Node, ScalarNode
 from model.spec.sparsity import check_density
 
@@ -13,7 +14,7 @@ WORKLOAD_DENSITY_KEYS = ("densities", "density_distributions")
 
 
 def check_densities(
-    workload: MappingNode, einsums: Sequence[WrittenEinsum], ignore_sparse: bool, note: Callable[[str], None]
+    workload: MappingNode, einsums: Sequence[WrittenEinsum], ignore_sparse: bool, note: TakeNote
 ) -> None:
     """Check that a workload's tensors are dense.
 
@@ -35,7 +36,7 @@ def check_densities(
         if key.text in ("density", "densities"):
             check_density(key, value, ignore_sparse, note)
         else:
-            note(f"{key.span}: `{key.text}` has no effect: all data is dense, or taken as dense")
+            note(note_at(key.span, "`{}` has no effect: all data is dense, or taken as dense", key.text))
 
 
 def _entries(workload: MappingNode, einsums: Sequence[WrittenEinsum]) -> Iterator[tuple[ScalarNode, Node]]:

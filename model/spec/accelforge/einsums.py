@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from model.spec.accelforge.affine import Affine, read_affine
+from model.spec.accelforge.errors import within
 from model.spec.fields import (
     IDENTIFIER_HINT,
     as_bool,
@@ -172,7 +173,9 @@ def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
     """
     found: dict[str, WrittenEinsum] = {}
     for item in flat_items(as_sequence(node, "`einsums`").items):
-        einsum = _read_einsum(item)
+        label = _label(item)
+        with within(label):
+            einsum = _read_einsum(item, "an Einsum" if label is None else f"Einsum `{label}`")
         if einsum.name in found:
             related = ((found[einsum.name].span, "the first"),)
             raise SpecError(f"two Einsums are named `{einsum.name}`", einsum.span, related)
@@ -182,14 +185,24 @@ def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
     return tuple(found.values())
 
 
-def _read_einsum(node: Node) -> WrittenEinsum:
+def _label(node: Node) -> str | None:
+    """Return the name that an Einsum seems to have, before anything of it is checked."""
+    name = given(node, "name") if isinstance(node, MappingNode) else None
+    text = given(node, "einsum") if isinstance(node, MappingNode) else node
+    if isinstance(name, ScalarNode):
+        return name.text
+    output = _TENSOR.match(text.text.lstrip()) if isinstance(text, ScalarNode) else None
+    return None if output is None else output.group(1)
+
+
+def _read_einsum(node: Node, what: str) -> WrittenEinsum:
     if isinstance(node, ScalarNode):
         accesses, bare = _read_text(node)
         output = accesses[-1]
         _check_accesses(output.tensor, output.span, accesses)
         return WrittenEinsum(output.tensor, output.span, accesses, words=bare)
     entry = as_mapping(node, "an Einsum")
-    check_keys(entry, EINSUM_KEYS, "an Einsum")
+    check_keys(entry, EINSUM_KEYS, what)
     listed, text, name = (given(entry, key) for key in ("tensor_accesses", "einsum", "name"))
     words: tuple[BareWord, ...] = ()
     if text is not None:

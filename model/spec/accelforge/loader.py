@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 from pathlib import Path
 from typing import TypeVar
 
+from model.note import Note
 from model.problem import Term
 from model.spec.accelforge.cascade import Cascade
 from model.spec.accelforge.consistency import (
@@ -28,6 +29,7 @@ from model.spec.accelforge.einsums import (
     WrittenIndex,
     read_einsums,
 )
+from model.spec.accelforge.errors import within
 from model.spec.accelforge.names import RESERVED, EinsumNames, TensorRules, names_of_part
 from model.spec.accelforge.remarks import (
     copy_notes,
@@ -51,6 +53,7 @@ from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, c
 from model.spec.files import is_fragment
 from model.spec.limits import Limits
 from model.spec.merging import join_specs
+from model.spec.notes import TakeNote, note_at
 from model.spec.reader import read_each
 from model.spec.scalars import plain_value
 from model.spec.source import MappingNode, Node, SequenceNode, Span, SpecError, did_you_mean
@@ -82,7 +85,7 @@ class LoadedWorkload:
     """A workload, and what the user should know about the reading."""
 
     workload: Workload
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,7 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
     """
     sections = (entry for entry in text.top.entries if entry[0].text in SECTIONS)
     top = MappingNode(tuple((key, _settled(value)) for key, value in sections), text.top.span)
-    notes: list[str] = []
+    notes: list[Note] = []
     section = _read_section(top, notes.append)
     workload = as_mapping(top.require("workload"), "`workload`")
     check_densities(workload, section.cascade.einsums, ignore_sparse, notes.append)
@@ -216,14 +219,13 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
     note_unreached(shaped, notes.append)
     facts = _Facts()
     sets = []
-    for einsum in shaped:
-        written = einsum.written
-        renames = effective_renames(read_renames(written.get("renames")), top_renames, written.name)
-        for rename in renames.values():
-            _check_shadowing(rename, section.cascade)
-        known = written, section.cascade, renames, section.rules
-        own = names_of_part(*known, notes.append) if text.is_fragment else EinsumNames(*known)
-        _collect(own, facts)
+    for written in section.cascade.einsums:
+        with within(written.name):
+            renames = effective_renames(read_renames(written.get("renames")), top_renames, written.name)
+            _check_shadowing(renames.values(), section.cascade)
+            known = written, section.cascade, renames, section.rules
+            own = names_of_part(*known, notes.append) if text.is_fragment else EinsumNames(*known)
+            _collect(own, facts)
         sets.append(own)
     einsums = tuple(_einsum(einsum, own, facts, section) for einsum, own in zip(shaped, sets, strict=True))
     notes += unused_notes(section.sizes, section.conditions, shaped)
@@ -233,7 +235,8 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
     notes += version_notes(workload, given(top, "renames"))
     for name, span in section.cascade.tensors.items():
         if name in RESERVED:
-            notes.append(f"{span}: in set expressions `{name}` means the set, not the tensor of that name")
+            sentence = "in set expressions `{}` means the set, not the tensor of that name"
+            notes.append(note_at(span, sentence, name))
     notes += partial_notes(einsums)
     return LoadedWorkload(Workload(text.name, einsums), tuple(dict.fromkeys(notes)))
 
@@ -256,7 +259,7 @@ def _settled(node: Node) -> Node:
     return replace(node, value=value, quoted=False) if isinstance(value, (bool, int, float)) else node
 
 
-def _read_section(top: MappingNode, note: Callable[[str], None]) -> _Section:
+def _read_section(top: MappingNode, note: TakeNote) -> _Section:
     if "workload" not in top:
         what = f"{listing(top.keys())} without a `workload`" if top.entries else "no `workload` is given"
         hint = "give this file together with one that has `workload:`"
@@ -282,24 +285,26 @@ def _instances(node: Node | None, variables: Names) -> int:
     return 1 if node is None else as_int(node, "`n_instances`", variables, 1, MOST_INSTANCES)
 
 
-def _shaped(einsum: WrittenEinsum, section: _Section, note: Callable[[str], None]) -> ShapedEinsum:
+def _shaped(einsum: WrittenEinsum, section: _Section, note: TakeNote) -> ShapedEinsum:
     sizes, own_sizes = section.sizes, einsum.get("rank_sizes")
-    if own_sizes is not None:
-        sizes, _ = read_rank_sizes(own_sizes, section.inherited_sizes, section.variables)
     own = frozenset(einsum.rank_variables)
     inherited = (condition for condition in section.conditions if condition.variables <= own)
-    shape = read_conditions(einsum.node, section.cascade.rank_variables, note)
-    return ShapedEinsum(einsum, find_shape(einsum, sizes, (*shape, *inherited)), sizes)
+    with within(einsum.name):
+        if own_sizes is not None:
+            sizes, _ = read_rank_sizes(own_sizes, section.inherited_sizes, section.variables)
+        shape = read_conditions(einsum.node, section.cascade.rank_variables, note)
+        return ShapedEinsum(einsum, find_shape(einsum, sizes, (*shape, *inherited)), sizes)
 
 
-def _check_shadowing(rename: Rename, cascade: Cascade) -> None:
-    if rename.name in cascade.tensors:
-        related = ((cascade.tensors[rename.name], "the tensor"),)
-        raise SpecError(f"rename `{rename.name}` shadows the tensor of that name", rename.span, related)
-    if rename.name in cascade.rank_variables:
-        raise SpecError(f"rename `{rename.name}` shadows a rank variable", rename.span)
-    if rename.name in RESERVED:
-        raise SpecError(f"`{rename.name}` has a meaning of its own and cannot be a rename", rename.span)
+def _check_shadowing(renames: Iterable[Rename], cascade: Cascade) -> None:
+    for rename in renames:
+        if rename.name in cascade.tensors:
+            related = ((cascade.tensors[rename.name], "the tensor"),)
+            raise SpecError(f"rename `{rename.name}` shadows the tensor of that name", rename.span, related)
+        if rename.name in cascade.rank_variables:
+            raise SpecError(f"rename `{rename.name}` shadows a rank variable", rename.span)
+        if rename.name in RESERVED:
+            raise SpecError(f"`{rename.name}` has a meaning of its own and cannot be a rename", rename.span)
 
 
 def _collect(names: EinsumNames, facts: _Facts) -> None:
@@ -325,6 +330,11 @@ def _agree(known: dict[str, tuple[_Fact, Span]], access: WrittenAccess, value: _
 
 
 def _einsum(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: _Section) -> Einsum:
+    with within(shaped.written.name):
+        return _resolved(shaped, names, facts, section)
+
+
+def _resolved(shaped: ShapedEinsum, names: EinsumNames, facts: _Facts, section: _Section) -> Einsum:
     written = shaped.written
     renamed = {rename: names.rename(rule) for rename, rule in names.renames.items()}
     copy = written.get(COPY_KEY)

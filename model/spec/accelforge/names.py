@@ -13,6 +13,7 @@ from model.spec.accelforge.einsums import WrittenEinsum
 from model.spec.accelforge.renames import Rename, Renames
 from model.spec.accelforge.sets import NOTHING, Kind, SetValue, evaluate_number, evaluate_set, set_of
 from model.spec.fields import Names, as_bool, as_int, as_mapping
+from model.spec.notes import TakeNote, note_at
 from model.spec.source import Node, ScalarNode, Span, SpecError
 from model.wording import listing
 
@@ -76,7 +77,7 @@ class EinsumNames:
     renames: Renames
     rules: TensorRules
     fed: frozenset[str] = frozenset()
-    on_unmet: Callable[[str], None] | None = None
+    on_unmet: TakeNote | None = None
     _known: dict[str, object] = field(default_factory=dict)
     _unmet: set[str] = field(default_factory=set)
     _open: list[str] = field(default_factory=list)
@@ -221,13 +222,15 @@ class EinsumNames:
             return value
         if self.on_unmet is None or (len(value) > count and rename.name not in self._unmet):
             raise self._miscounted(rename, expected, count, value)
-        what = f"{rename.source.span}: {self._matches(rename, value)}, but expected_count is {count}"
+        place, shown = rename.source.span, (self._matches(rename, value), count)
         if len(value) < count:
             self._unmet.add(rename.name)
-            self.on_unmet(f"{what}: what feeds the Einsum is not in this file")
+            sentence = "{}, but expected_count is {}: what feeds the Einsum is not in this file"
+            self.on_unmet(note_at(place, sentence, *shown))
             return value
         # Which of them is meant, only the tensors that are missing elsewhere would tell.
-        self.on_unmet(f"{what}: it names nothing, as what it leaves out is not in this file")
+        sentence = "{}, but expected_count is {}: it names nothing, as what it leaves out is not in this file"
+        self.on_unmet(note_at(place, sentence, *shown))
         return NOTHING
 
     def _matches(self, rename: Rename, value: SetValue) -> str:
@@ -341,7 +344,7 @@ def names_of_part(
     cascade: Cascade,
     renames: Renames,
     rules: TensorRules,
-    note: Callable[[str], None],
+    note: TakeNote,
 ) -> EinsumNames:
     """Return the sets of an Einsum in a file that is a part of a larger workload.
 
@@ -367,9 +370,11 @@ def names_of_part(
             continue
         own = sorted(fed & {access.tensor for access in einsum.accesses})
         if own:
-            what = f"{listing(own)} counts as an intermediate in Einsum `{einsum.name}`"
-            why = "nothing in this fragment writes it, but it has a rank that all has that is written here"
-            note(f"{einsum.span}: {what}: {why}")
+            sentence = (
+                "{} counts as an intermediate in Einsum `{}`: nothing in this fragment writes it, but it has "
+                "a rank that all has that is written here"
+            )
+            note(note_at(einsum.span, sentence, listing(own), einsum.name))
         return names
     return EinsumNames(einsum, cascade, renames, rules, on_unmet=note)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from model.note import Note
 from model.spec.accelforge.affine import Constraint
 from model.spec.accelforge.consistency import ShapedEinsum, variable_of
 from model.spec.accelforge.einsums import COPY_KEY, OPERATION_KEYS
 from model.spec.accelforge.shapes import Condition, RankSize
 from model.spec.fields import as_name
+from model.spec.notes import note_at
 from model.spec.source import MappingNode, Node, Span
 from model.wording import listing
 from model.workload import Einsum
@@ -16,7 +18,7 @@ from model.workload import Einsum
 
 def unused_notes(
     sizes: Mapping[str, RankSize], conditions: Iterable[Condition], shaped: Sequence[ShapedEinsum]
-) -> Iterator[str]:
+) -> Iterator[Note]:
     """Say of each size and condition that speaks of nothing in the workload that it has no effect.
 
     Parameters
@@ -32,36 +34,35 @@ def unused_notes(
     used = {index.rank for index in indices}
     for name, size in sizes.items():
         if name not in used:
-            yield f"{size.span}: no tensor has a rank `{name}`; its size has no effect"
+            yield note_at(size.span, "no tensor has a rank `{}`; its size has no effect", name)
     for einsum in shaped:
         own_sizes, own = einsum.written.get("rank_sizes"), einsum.written
         ranks = {index.rank for access in own.accesses for index in access.indices}
         names = own_sizes.keys() if isinstance(own_sizes, MappingNode) else ()
         for name in (name for name in names if name not in ranks):
-            what = f"no tensor of Einsum `{own.name}` has a rank `{name}`"
-            yield f"{einsum.sizes[name].span}: {what}; its size here has no effect"
+            sentence = "no tensor of Einsum `{}` has a rank `{}`; its size here has no effect"
+            yield note_at(einsum.sizes[name].span, sentence, own.name, name)
     variables = {frozenset(einsum.written.rank_variables) for einsum in shaped}
     for part in conditions:
         if not any(part.variables <= own for own in variables):
-            yield f"{part.span}: no Einsum has these rank variables; `{part.text}` has no effect"
+            yield note_at(part.span, "no Einsum has these rank variables; `{}` has no effect", part.text)
 
 
-def cut_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
+def cut_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
     """Say of each condition that goes on beyond the size of a rank that the size ends it."""
     for einsum in shaped:
         yield from _cuts_of(einsum)
 
 
-def _cuts_of(einsum: ShapedEinsum) -> Iterator[str]:
+def _cuts_of(einsum: ShapedEinsum) -> Iterator[Note]:
     ends = _ends(einsum.shape.constraints)
     for index in (index for access in einsum.written.accesses for index in access.indices):
         size, name = einsum.sizes.get(index.rank), variable_of(index)
         if size is None or name not in ends or ends[name][0] < size.size:
             continue
         end, span = ends[name]
-        rank = f"rank `{index.rank}` has {size.size} values ({size.span})"
-        cut = f"`{name}` ends at {size.size - 1}, as {rank}"
-        yield f"{span}: {cut}; this condition would let it go on to {end}"
+        sentence = "`{}` ends at {}, as rank `{}` has {} values ({}); this condition would let it go on to {}"
+        yield note_at(span, sentence, name, size.size - 1, index.rank, size.size, str(size.span), end)
 
 
 def _ends(constraints: Iterable[Constraint]) -> dict[str, tuple[int, Span]]:
@@ -78,7 +79,7 @@ def _ends(constraints: Iterable[Constraint]) -> dict[str, tuple[int, Span]]:
     return ends
 
 
-def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
+def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
     """Say of each operation that is named that it changes no cost.
 
     Raises
@@ -88,30 +89,34 @@ def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
     """
     for key, node in ((key, einsum.written.get(key)) for einsum in shaped for key in OPERATION_KEYS):
         if node is not None:
-            shown = f"`{key}: {as_name(node, f'`{key}`')}`"
-            yield f"{node.span}: {shown} changes nothing: all operations cost the same"
+            operation = as_name(node, f"`{key}`")
+            yield note_at(node.span, "`{}: {}` changes nothing: all operations cost the same", key, operation)
 
 
-def copy_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[str]:
+def copy_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
     """Say of each function `copy` that it is none of the copies that cost no arithmetic."""
     computed = (own.written for own in shaped if own.written.get(COPY_KEY) is None)
     for word in (word for einsum in computed for word in einsum.words):
         if word.is_called and word.name == "copy":
-            yield f"{word.span}: `copy` is computed like any function; `{COPY_KEY}: true` moves"
+            yield note_at(word.span, "`copy` is computed like any function; `{}: true` moves", COPY_KEY)
 
 
-def version_notes(*sections: Node | None) -> Iterator[str]:
+def version_notes(*sections: Node | None) -> Iterator[Note]:
     """Say of each version of a section that it changes nothing."""
     for section in sections:
         version = section.get("version") if isinstance(section, MappingNode) else None
         if version is not None:
-            yield f"{version.span}: `version` changes nothing: sections of all versions are read alike"
+            sentence = "`version` changes nothing: sections of all versions are read alike"
+            yield note_at(version.span, sentence)
 
 
-def partial_notes(einsums: Iterable[Einsum]) -> list[str]:
+def partial_notes(einsums: Iterable[Einsum]) -> list[Note]:
     """Say which Einsums skip some combinations of their rank variables."""
     partial = [einsum.name for einsum in einsums if not einsum.is_box]
     if not partial:
         return []
-    what = "some combinations of their rank variables are skipped, such as padding beyond a rank's size"
-    return [f"{listing(partial)}: {what}; they are mapped on the box of all combinations"]
+    sentence = (
+        "{}: some combinations of their rank variables are skipped, such as padding beyond a rank's size; "
+        "they are mapped on the box of all combinations"
+    )
+    return [note_at(None, sentence, listing(partial))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from model.spec.accelforge.affine import Affine, Constraint, NotAffineError, read_constraints
@@ -12,6 +12,7 @@ from model.spec.accelforge.einsums import SHAPE_KEYS, WrittenEinsum, WrittenInde
 from model.spec.accelforge.isl import bounding_box
 from model.spec.fields import Names, as_int, as_mapping, as_scalar, one_of
 from model.spec.limits import DEFAULT_LIMITS
+from model.spec.notes import TakeNote, note_at
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.attributes import NO_ATTRIBUTES, Attributes, read_attributes
 from model.spec.timeloop.problem import MAX_BOUND
@@ -110,7 +111,7 @@ NO_SIZES = NO_ATTRIBUTES
 
 
 def read_conditions(
-    section: MappingNode | None, known: frozenset[str], note: Callable[[str], None]
+    section: MappingNode | None, known: frozenset[str], note: TakeNote
 ) -> tuple[Condition, ...]:
     """Read ``iteration_space_shape``: a list of texts, or a mapping of rank variables to texts.
 
@@ -133,7 +134,7 @@ def read_conditions(
         return ()
     key, node = found
     if key.text != SHAPE_KEYS[0]:
-        note(f"{key.span}: `{key.text}` is read as `{SHAPE_KEYS[0]}`, as it is called today")
+        note(note_at(key.span, "`{}` is read as `{}`, as it is called today", key.text, SHAPE_KEYS[0]))
     if isinstance(node, MappingNode):
         return tuple(_condition(value, known, key) for key, value in node.entries)
     if isinstance(node, SequenceNode):

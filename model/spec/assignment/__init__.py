@@ -1,5 +1,5 @@
 """Networks for the assignment of methods: YAML to the canonical types."""
 
-from model.spec.assignment.loader import LoadedNetwork, load_network
+from model.spec.assignment.loader import LoadedAssignment, load_assignment
 
-__all__ = ["LoadedNetwork", "load_network"]
+__all__ = ["LoadedAssignment", "load_assignment"]

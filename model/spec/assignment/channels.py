@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.network.shapes import Convolution, ShapedEdge, ShapedLayer
+from model.assignment.shapes import Convolution, ShapedEdge, ShapedLayer
+from model.note import Note
 from model.spec.assignment.graph import NamedEdge
+from model.spec.notes import note_at
+from model.spec.source import Span
 
 MOST_NOTES = 10
 """Networks have thousands of edges; what is wrong with all of them is seen by a few."""
@@ -13,7 +16,7 @@ MOST_NOTES = 10
 
 def channel_notes(
     named: Sequence[NamedEdge], edges: Sequence[ShapedEdge], layers: Sequence[ShapedLayer]
-) -> list[str]:
+) -> list[Note]:
     """Return a note for each edge that takes all channels of the next layer, which the one before lacks.
 
     An edge with ``channels`` says what it carries, and is believed.
@@ -31,13 +34,13 @@ def channel_notes(
         `MOST_NOTES` at most, and one more that counts the rest.
     """
     notes = [
-        f"{own.span}: {_text(layers[edge.source], layers[edge.target])}"
+        _note(own.span, layers[edge.source], layers[edge.target])
         for own, edge in zip(named, edges, strict=True)
         if edge.channels is None and not _agree(layers[edge.source], layers[edge.target])
     ]
     if len(notes) <= MOST_NOTES:
         return notes
-    return [*notes[:MOST_NOTES], f"{len(notes) - MOST_NOTES:,} more edges like these"]
+    return [*notes[:MOST_NOTES], note_at(None, "{:,} more edges like these", len(notes) - MOST_NOTES)]
 
 
 def _agree(source: ShapedLayer, target: ShapedLayer) -> bool:
@@ -50,7 +53,9 @@ def _agree(source: ShapedLayer, target: ShapedLayer) -> bool:
     return is_dense and not rest and 1 <= positions <= source.shape.height * source.shape.width
 
 
-def _text(source: ShapedLayer, target: ShapedLayer) -> str:
-    taken = f"all {target.channels:,} channels that layer `{target.name}` takes in"
-    made = f"layer `{source.name}` puts out {source.out_channels:,}"
-    return f"without `channels` the edge carries {taken}, but {made}"
+def _note(span: Span, source: ShapedLayer, target: ShapedLayer) -> Note:
+    sentence = (
+        "without `channels` the edge carries all {:,} channels that layer `{}` takes in, "
+        "but layer `{}` puts out {:,}"
+    )
+    return note_at(span, sentence, target.channels, target.name, source.name, source.out_channels)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-from model.network import Cost
+from model.assignment import Cost
 from model.spec.fields import as_fraction, as_mapping, kind_of
 from model.spec.source import MappingNode, Node, ScalarNode, SpecError, did_you_mean
 

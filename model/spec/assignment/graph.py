@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from model.network.network import find_cycle
+from model.assignment.costed import find_cycle
 from model.spec.fields import as_mapping, as_name, as_sequence, check_keys, known_name
 from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
 

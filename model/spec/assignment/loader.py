@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from model.network import Hardware, Network, ShapedNetwork
+from model.assignment import CostedNetwork, Hardware, ShapedNetwork
 from model.spec.assignment.shapes import read_shapes
 from model.spec.assignment.tables import read_tables
 from model.spec.fields import as_mapping, check_keys
@@ -18,7 +18,7 @@ SECTION, ARCHITECTURE = "network", "architecture"
 
 
 @dataclass(frozen=True)
-class LoadedNetwork:
+class LoadedAssignment:
     """What network files say: either a network with its costs, or shapes and the hardware.
 
     Parameters
@@ -29,17 +29,17 @@ class LoadedNetwork:
         Layers by their shapes, and what prices them; None where costs are explicit.
     """
 
-    network: Network | None = None
+    network: CostedNetwork | None = None
     shaped: ShapedNetwork | None = None
     hardware: Hardware | None = None
 
 
-def load_network(
+def load_assignment(
     paths: Iterable[str | Path],
     variables: Mapping[str, object] | None = None,
     allow_include: Iterable[str | Path] = (),
     limits: Limits = DEFAULT_LIMITS,
-) -> LoadedNetwork:
+) -> LoadedAssignment:
     """Read network files.
 
     Parameters
@@ -71,6 +71,6 @@ def load_network(
     section = as_mapping(top.require(SECTION, "the file"), f"`{SECTION}`")
     if "cost_model" not in section:
         network = read_tables(section)
-        return LoadedNetwork(network=replace(network, notes=(*network.notes, *unused)))
+        return LoadedAssignment(network=replace(network, notes=(*network.notes, *unused)))
     shaped, hardware = read_shapes(section)
-    return LoadedNetwork(shaped=replace(shaped, notes=(*shaped.notes, *unused)), hardware=hardware)
+    return LoadedAssignment(shaped=replace(shaped, notes=(*shaped.notes, *unused)), hardware=hardware)

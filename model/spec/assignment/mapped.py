@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
+from model.assignment.lowering import KN2ROW, lower, run_outermost
+from model.assignment.methods import Method, MethodNetwork
+from model.assignment.shapes import Convolution, ShapedLayer, ShapedNetwork, Tensor
 from model.cost.copying import leakage_of_one
 from model.mapspace import Mapspace
-from model.network.lowering import KN2ROW, lower, run_outermost
-from model.network.methods import Method, MethodNetwork
-from model.network.shapes import Convolution, ShapedLayer, ShapedNetwork, Tensor
+from model.note import Note
 from model.spec.assignment.graph import NamedLayer, read_layers
 from model.spec.assignment.loader import SECTION
 from model.spec.assignment.methods import MethodFile, read_methods
@@ -19,6 +20,7 @@ from model.spec.assignment.shapes import LAYER_KEYS, NETWORK_KEYS, read_shape, s
 from model.spec.cascade.loader import without_mapping
 from model.spec.fields import as_mapping, check_keys, name_list, source_ref
 from model.spec.merging import join_specs
+from model.spec.notes import note_at
 from model.spec.reader import read_files, unused_notes
 from model.spec.sizes import check_problem
 from model.spec.source import MappingNode, ScalarNode, Span, SpecError
@@ -76,7 +78,8 @@ def load_method_network(
             "the layers come from `network`, so `problem` has no place", hardware.key(PROBLEM).span
         )
     if MAPPER in hardware:
-        notes.append(f"{hardware.key(MAPPER).span}: `mapper` does not choose the objective of an assignment")
+        sentence = "`mapper` does not choose the objective of an assignment"
+        notes.append(note_at(hardware.key(MAPPER).span, sentence))
     places = {layer.name: layer.node.span for layer in named}
     loader = _Loader(without_mapping(hardware, notes), architectures, options, offered, places, notes)
     return loader.network(shaped)
@@ -89,12 +92,13 @@ def _read(
 
 
 def _shaped(
-    section: MappingNode, named: Sequence[NamedLayer], offered: MethodFile, notes: list[str]
+    section: MappingNode, named: Sequence[NamedLayer], offered: MethodFile, notes: list[Note]
 ) -> ShapedNetwork:
     check_keys(section, NETWORK_KEYS, f"`{SECTION}`")
     for key in ("cost_model", "unit"):
         if key in section:
-            notes.append(f"{section.key(key).span}: `{key}` is not used; the mapper finds the costs")
+            sentence = "`{}` is not used; the mapper finds the costs"
+            notes.append(note_at(section.key(key).span, sentence, key))
     layers = tuple(_layer(layer, offered) for layer in named)
     shaped = shaped_network(section, named, layers)
     notes.extend(shaped.notes)
@@ -138,7 +142,7 @@ class _Loader:
     options: LoadOptions
     offered: MethodFile
     places: Mapping[str, Span]
-    notes: list[str]
+    notes: list[Note]
 
     def network(self, shaped: ShapedNetwork) -> MethodNetwork:
         """Return the network with the mapspace of each shape by each of its methods."""

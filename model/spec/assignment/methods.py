@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from model.network.lowering import LOWERINGS
-from model.network.methods import Method
+from model.assignment.lowering import LOWERINGS
+from model.assignment.methods import Method
 from model.spec.fields import as_mapping, as_name, as_sequence, check_keys, kind_of, known_name
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from model.network.shapes import (
+from model.assignment.shapes import (
     METHODS,
     TENSOR,
     WINOGRAD,
@@ -16,7 +16,7 @@ from model.network.shapes import (
     ShapedNetwork,
     Tensor,
 )
-from model.network.systolic import DATAFLOWS, Hardware, SystolicModel
+from model.assignment.systolic import DATAFLOWS, Hardware, SystolicModel
 from model.spec.assignment.channels import channel_notes
 from model.spec.assignment.costs import read_figure
 from model.spec.assignment.graph import NamedEdge, NamedLayer, read_edges, read_layers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from model.network import Cost, EdgeCosts, LayerCosts, Network, build_network
+from model.assignment import Cost, CostedNetwork, EdgeCosts, LayerCosts, build_network
 from model.spec.assignment.costs import read_cost, read_transition
 from model.spec.assignment.graph import NamedEdge, NamedLayer, read_edges, read_layers
 from model.spec.fields import as_mapping, as_name, check_keys, source_ref
@@ -16,7 +16,7 @@ LAYER_KEYS = ("name", "methods")
 EDGE_KEYS = ("from", "to", "transition")
 
 
-def read_tables(section: MappingNode) -> Network:
+def read_tables(section: MappingNode) -> CostedNetwork:
     """Read a network whose costs are all given.
 
     Parameters

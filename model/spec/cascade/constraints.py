@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from model.note import Note
 from model.spec.cascade.naming import CONVENTIONAL, Naming
 from model.spec.fields import as_mapping, as_scalar
+from model.spec.notes import note_at
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.factors import factor_texts, split_factor
 from model.wording import listing
@@ -74,7 +76,7 @@ class Resolver:
             return MappingNode(entries, node.span, node.tag)
         return node
 
-    def unknown_note(self) -> str | None:
+    def unknown_note(self) -> Note | None:
         """Return a note on the dimensions that no Einsum of the workload has, None if there are none.
 
         Raises
@@ -93,7 +95,8 @@ class Resolver:
             raise _misspelt(others, place)
         alike = ", ".join(f"`{name}` is not `{other}`" for name, other in others.items())
         case = f" (case matters: {alike})" if alike else ""
-        return f"{place.span}: {listing(unknown)}: no rank variable has this name{case}; its bound is 1"
+        sentence = "{}: no rank variable has this name{}; its bound is 1"
+        return note_at(place.span, sentence, listing(unknown), case)
 
     def explained(self, error: SpecError) -> SpecError:
         """Return an error on what was resolved with a hint on what ``Inputs`` means at its places.

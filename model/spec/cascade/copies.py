@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from model.cascade import Layer
 from model.cost.copying import Transfer, backing_levels, transfer_of
 from model.mapspace import Mapspace
+from model.note import Note
 from model.spec.cascade.naming import dataspace_names, place_of
+from model.spec.notes import note_at
 from model.spec.source import SpecError
 from model.workload import Einsum, Workload
 
@@ -44,7 +46,7 @@ def read_transfer(mapspace: Mapspace, einsum: Einsum) -> Transfer | None:
     return transfer_of(mapspace)
 
 
-def stray_notes(workload: Workload, layers: Sequence[Layer]) -> Iterator[str]:
+def stray_notes(workload: Workload, layers: Sequence[Layer]) -> Iterator[Note]:
     """Yield notes on tensors that a copy moves to or from another level than an Einsum has them at.
 
     Parameters
@@ -66,13 +68,11 @@ def stray_notes(workload: Workload, layers: Sequence[Layer]) -> Iterator[str]:
             yield from _notes_of_copy(einsum, stored)
 
 
-def _notes_of_copy(copy: Einsum, stored: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+def _notes_of_copy(copy: Einsum, stored: Mapping[str, Mapping[str, str]]) -> Iterator[Note]:
     """Yield notes on the tensors of a copy, given the level of each tensor by the Einsums that have it."""
     for tensor in copy.tensors:
         own = stored[tensor][copy.name]
         other = next((name for name, level in stored[tensor].items() if level != own), None)
         if other is not None:
-            yield (
-                f"{place_of(copy)}: for the copy `{copy.name}`, `{tensor}` is stored at `{own}`, but "
-                f"at `{stored[tensor][other]}` for Einsum `{other}`"
-            )
+            sentence = "for the copy `{}`, `{}` is stored at `{}`, but at `{}` for Einsum `{}`"
+            yield note_at(place_of(copy), sentence, copy.name, tensor, own, stored[tensor][other], other)

@@ -12,6 +12,8 @@ from model.architecture import StorageLevel
 from model.cascade import Layer, Network, Overfull
 from model.cost.copying import backing_levels
 from model.mapspace import Mapspace
+from model.note import Note
+from model.spec.accelforge.errors import within
 from model.spec.cascade.constraints import Resolver
 from model.spec.cascade.copies import read_transfer, stray_notes
 from model.spec.cascade.homes import stored_as_a_whole
@@ -19,6 +21,7 @@ from model.spec.cascade.naming import Naming, dataspace_names, place_of, problem
 from model.spec.cascade.reservations import Stored, persistent_bits, reserved_bits
 from model.spec.cascade.waiting import Waiting, waiting_tensors
 from model.spec.cascade.words import fit, in_values, word_rows
+from model.spec.notes import note_at
 from model.spec.sizes import check_problem
 from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.loader import LoadOptions, load_node
@@ -58,11 +61,15 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
         For an architecture that cannot be used, for names that no Einsum knows, and for more Einsums than
         `MOST_EINSUMS`.
     """
-    notes: list[str] = []
+    notes: list[Note] = []
     if len(workload.einsums) > MOST_EINSUMS:
         message = f"{len(workload.einsums):,} Einsums; at most {MOST_EINSUMS:,} are mapped"
         raise SpecError(message, place_of(workload.einsums[MOST_EINSUMS]))
-    read = [_read(Naming(einsum, workload), top, files, options, notes) for einsum in workload.einsums]
+    read: list[_Read] = []
+    for einsum in workload.einsums:
+        # What the first one meets may be an error of the architecture alone.
+        with within(einsum.name if read else None):
+            read.append(_read(Naming(einsum, workload), top, files, options, notes))
     reserved = persistent_bits(workload)
     homes: dict[str, int] = {}
     for own in reversed(read):
@@ -103,7 +110,7 @@ def _read(
     top: MappingNode,
     files: Sequence[Path],
     options: LoadOptions,
-    notes: list[str],
+    notes: list[Note],
 ) -> _Read:
     einsum = naming.einsum
     resolver = Resolver(naming)
@@ -124,16 +131,17 @@ def _read(
     return _Read(einsum, _in_values(loaded.mapspace, einsum, notes), written, tuple(resolver.all_inputs))
 
 
-def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[str]:
+def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[Note]:
     """Yield a note on the Einsums of which ``Inputs`` means weights as well."""
     found = [own for own in read if own.all_inputs]
     if found:
         names = listing(own.einsum.name for own in found)
         place = found[0].all_inputs[0]
-        yield f"{place}: `Inputs` means all inputs of {names}, without a rename `input`; weights, too"
+        sentence = "`Inputs` means all inputs of {}, without a rename `input`; weights, too"
+        yield note_at(place, sentence, names)
 
 
-def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) -> Iterator[str]:
+def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) -> Iterator[Note]:
     """Yield a note on each tensor that waits in a level of limited size."""
     meanwhile: dict[tuple[str, str], list[str]] = {}
     for own, waits in zip(read, waiting, strict=True):
@@ -142,7 +150,8 @@ def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) 
             meanwhile.setdefault((wait.tensor, levels[wait.level].name), []).append(own.einsum.name)
     for (tensor, level), names in meanwhile.items():
         verb = "runs" if len(names) == 1 else "run"
-        yield f"{tensor} waits at `{level}`, and takes room there, while {listing(names)} {verb}"
+        sentence = "{} waits at `{}`, and takes room there, while {} {}"
+        yield note_at(None, sentence, tensor, level, listing(names), verb)
 
 
 @dataclass(frozen=True)
@@ -197,7 +206,7 @@ def _layer(read: _Read, room: _Room) -> Layer:
     return replace(layer, mapspace=stored_as_a_whole(layer.mapspace))
 
 
-def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[str]) -> Mapspace:
+def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspace:
     """Return the mapspace with levels that count in the Einsum's values."""
     bits = _bits(einsum)
     architecture = in_values(mapspace.architecture, bits)
@@ -207,7 +216,7 @@ def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[str]) -> Mapspace
         kept = {name: own for name, own in bits.items() if name not in rules.bypass}
         unfit = [own for name, own in kept.items() if not _holds_one(level, name)]
         if unfit:
-            notes.append(f"`{level.name}` is too small for a value of {min(unfit)} bits")
+            notes.append(note_at(None, "`{}` is too small for a value of {} bits", level.name, min(unfit)))
     return replace(mapspace, architecture=architecture)
 
 

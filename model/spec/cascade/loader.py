@@ -9,12 +9,14 @@ from itertools import repeat
 from pathlib import Path
 
 from model.cascade import Layer, Network
+from model.note import Note
 from model.spec.accelforge.loader import FOREIGN_SECTIONS, LEVELS_ABOVE, read_workload, read_workload_text
 from model.spec.cascade.layers import network_of
 from model.spec.cascade.onnx_model import SUFFIX as ONNX_SUFFIX
 from model.spec.cascade.onnx_model import load_onnx
 from model.spec.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.spec.merging import join_specs
+from model.spec.notes import note_at
 from model.spec.reader import read_files, unused_notes
 from model.spec.source import MappingNode, SequenceNode, SpecError, did_you_mean
 from model.spec.timeloop.editing import with_entry, without
@@ -166,7 +168,7 @@ def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOption
     text = read_workload_text(given.workloads, variables, options.limits, options.allow_include)
     loaded, top = read_workload(text, options.ignore_sparse), text.top
     own = without(top, NETWORK_SECTIONS)
-    notes: list[str] = []
+    notes: list[Note] = []
     files = (*given.workloads, *given.architectures)
     spec = without_mapping(_on_architecture(own, given, variables, options), notes)
     network = network_of(loaded.workload, spec, files, replace(options, refuse_infeasible=False))
@@ -181,7 +183,7 @@ def _model(
     path = given.models[0]
     workload, skips, sizes = load_onnx(path, variables, options.limits)
     names.update(sizes)
-    notes: list[str] = []
+    notes: list[Note] = []
     spec = without_mapping(_on_architecture(None, given, variables, options), notes)
     network = network_of(workload, spec, given.architectures, replace(options, refuse_infeasible=False))
     return LoadedNetwork(replace(network, notes=(*skips, *notes, *network.notes)), (spec,))
@@ -189,7 +191,7 @@ def _model(
 
 def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read each layer with the architecture."""
-    notes: list[str] = []
+    notes: list[Note] = []
     layers, documents = [], []
     for name, path, top in _named_layers(given):
         spec = without_mapping(_on_architecture(top, given, variables, options), notes)
@@ -252,7 +254,7 @@ def _check_keys(top: MappingNode) -> None:
         raise SpecError("one network at a time: this file has a `problem` as well", place, others)
 
 
-def without_mapping(top: MappingNode, notes: list[str]) -> MappingNode:
+def without_mapping(top: MappingNode, notes: list[Note]) -> MappingNode:
     """Return a spec without its `mapping`.
 
     Parameters
@@ -264,7 +266,7 @@ def without_mapping(top: MappingNode, notes: list[str]) -> MappingNode:
     """
     if "mapping" not in top:
         return top
-    notes.append(f"{top.key('mapping').span}: {MAPPING_NOTE}")
+    notes.append(note_at(top.key("mapping").span, MAPPING_NOTE))
     return without(top, ("mapping",))
 
 

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from model.note import Note
 from model.spec.cascade.onnx_nodes import READERS, Node, Values
 from model.spec.files import display_name
 from model.spec.limits import Limits
+from model.spec.notes import note_at
 from model.spec.source import SpecError
 from model.workload import Einsum, Workload
 
@@ -29,7 +31,7 @@ _BITS = {"FLOAT": 32, "DOUBLE": 64, "BOOL": 8}
 
 def load_onnx(
     path: Path, variables: Mapping[str, object], limits: Limits
-) -> tuple[Workload, tuple[str, ...], tuple[str, ...]]:
+) -> tuple[Workload, tuple[Note, ...], tuple[str, ...]]:
     """Read a model's ``Conv``, ``Gemm`` and ``MatMul`` nodes as Einsums.
 
     Rank variables have the names of Timeloop's usual dimensions: N batch, K and C output and input
@@ -187,11 +189,11 @@ def _bits_of(onnx: ModuleType, kind: int) -> int | None:
     return int(digits[0]) if digits else _BITS.get(name)
 
 
-def _skips(skipped: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _skips(skipped: Mapping[str, Sequence[str]]) -> Iterator[Note]:
     for kind, names in skipped.items():
         shown = ", ".join(names[:_NAMED_SKIPS])
         more = f" and {len(names) - _NAMED_SKIPS} more" if len(names) > _NAMED_SKIPS else ""
-        yield f"skipped: {len(names)} {kind} ({shown}{more})"
+        yield note_at(None, "skipped: {} {} ({}{})", len(names), kind, shown, more)
 
 
 def _node(onnx: ModuleType, node: Any, name: str, values: Values) -> Node:

@@ -10,8 +10,10 @@ from itertools import product
 from pathlib import Path
 
 from model.cascade import Network
+from model.note import Note
 from model.spec.cascade.loader import read_network
 from model.spec.files import display_name
+from model.spec.notes import note_at
 from model.spec.reader import unused_notes
 from model.spec.source import Node, SpecError
 from model.spec.timeloop import LoadOptions
@@ -69,7 +71,7 @@ def load_variants(
     twice = next((values[0] for place, values in enumerate(settings) if names[place] in names[:place]), None)
     if twice is not None:
         raise SpecError(f"`{twice.name}` is set twice", twice.span, hint="give all values in one list")
-    notes: list[str] = []
+    notes: list[Note] = []
     workloads = _once(workloads, "workload", notes)
     architectures = _once(architectures, "architecture", notes)
     alternatives = (max(1, len(workloads)), max(1, len(architectures)), *map(len, settings))
@@ -94,13 +96,14 @@ def load_variants(
 _Alternative = tuple[str | None, tuple[Path, ...]]
 
 
-def _once(paths: Sequence[str | Path], what: str, notes: list[str]) -> list[str | Path]:
+def _once(paths: Sequence[str | Path], what: str, notes: list[Note]) -> list[str | Path]:
     """Return the paths, each place once, and note those that are named again."""
     found: dict[str, str | Path] = {}
     for path in paths:
         place = os.path.abspath(path)  # noqa: PTH100 (a link is a name of its own)
         if place in found:
-            notes.append(f"the {what} {display_name(Path(path))} is named more than once, and counts once")
+            sentence = "the {} {} is named more than once, and counts once"
+            notes.append(note_at(None, sentence, what, display_name(Path(path))))
         found.setdefault(place, path)
     return list(found.values())
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from model.architecture import Fanout, StorageLevel
 from model.mapspace import ParallelGroup
 from model.spec.fields import as_fraction, check_keys, source_ref
+from model.spec.notes import note_at
 from model.spec.source import Node, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause
 from model.spec.timeloop.context import Context
@@ -158,7 +159,8 @@ def _note_idle(flags: dict[str, Span], what: str, keeping: Keeping, context: Con
     """Note flags on dataspaces that their level bypasses."""
     for name, span in flags.items():
         if name in keeping.bypass:
-            context.note(f"{span}: {what} has no effect: `{keeping.leaf.name}` bypasses `{name}`")
+            sentence = what + " has no effect: `{}` bypasses `{}`"
+            context.note(note_at(span, sentence, keeping.leaf.name, name))
 
 
 def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]:
@@ -287,7 +289,7 @@ def note_overbooking(clauses: Sequence[Clause], context: Context) -> None:
     for clause in clauses:
         if clause.kind == "overbooked":
             check_keys(clause.node, ("proportion", *ADDRESS_KEYS), "`max_overbooked_proportion`")
-            context.note(
-                f"{clause.node.span}: max_overbooked_proportion changes nothing: "
-                "tiles of dense data always have their full size"
+            sentence = (
+                "max_overbooked_proportion changes nothing: tiles of dense data always have their full size"
             )
+            context.note(note_at(clause.node.span, sentence))

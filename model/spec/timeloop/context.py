@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 from model.problem import Problem
 from model.spec.fields import Names
 from model.spec.limits import DEFAULT_LIMITS, Limits
+from model.spec.notes import TakeNote
 from model.spec.timeloop.attributes import values_of
 from model.spec.timeloop.factors import Bounds
 from model.spec.timeloop.problem import LoadedProblem
@@ -20,7 +20,7 @@ INSTANCE = "spec.problem.instance"
 
 @dataclass(frozen=True)
 class Context:
-    """A problem on a flattened architecture, and where remarks go.
+    """A problem on a flattened architecture, and where notes go.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Context:
     variables
         Top-level variables, for expressions.
     note
-        Called with each remark that the user should see.
+        Takes what the user should know.
     timeloop_padding
         Whether an incomplete spatial permutation is completed as Timeloop's front end does.
     limits
@@ -43,7 +43,7 @@ class Context:
     loaded: LoadedProblem
     tree: Tree
     variables: Names
-    note: Callable[[str], None]
+    note: TakeNote
     timeloop_padding: bool = False
     limits: Limits = DEFAULT_LIMITS
     idle_levels: bool = False

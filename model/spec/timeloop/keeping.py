@@ -8,6 +8,7 @@ from itertools import takewhile
 
 from model.mapspace import KeepRules, ParallelGroup
 from model.spec.fields import check_keys, given, means_all, name_list, source_ref
+from model.spec.notes import note_at
 from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, of
 from model.spec.timeloop.context import Context
@@ -218,10 +219,11 @@ def settle_outermost(outermost: Keeping, context: Context) -> None:
         Gets a note on each dataspace that is bypassed.
     """
     for name, span in outermost.bypass.items():
-        context.note(
-            f"{span}: `{outermost.leaf.name}` is the outermost level and bypasses `{name}`: "
+        sentence = (
+            "`{}` is the outermost level and bypasses `{}`: "
             "bringing it to the first level that keeps it costs nothing"
         )
+        context.note(note_at(span, sentence, outermost.leaf.name, name))
     for name in context.dataspaces:
         if name not in outermost.bypass:
             outermost.keep.setdefault(name, outermost.leaf.span)
@@ -244,7 +246,8 @@ def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
     """
     for keeping in () if context.idle_levels else keepings:
         if set(keeping.bypass) == set(context.dataspaces):
-            context.note(f"{keeping.leaf.span}: `{keeping.leaf.name}` keeps nothing: all data passes by")
+            sentence = "`{}` keeps nothing: all data passes by"
+            context.note(note_at(keeping.leaf.span, sentence, keeping.leaf.name))
     for name in context.dataspaces:
         if any(keeping.may_hold(name) for keeping in keepings):
             continue
@@ -268,10 +271,8 @@ def note_outermost_passing(keepings: Sequence[Keeping], context: Context) -> Non
     """
     for name in context.dataspaces:
         for keeping in _passing_on(name, keepings):
-            context.note(
-                f"{keeping.no_coalesce[name]}: no level above `{keeping.leaf.name}` keeps `{name}`: "
-                "with no_coalesce it counts as bypassing it"
-            )
+            sentence = "no level above `{}` keeps `{}`: with no_coalesce it counts as bypassing it"
+            context.note(note_at(keeping.no_coalesce[name], sentence, keeping.leaf.name, name))
 
 
 def _passing_on(name: str, keepings: Iterable[Keeping]) -> Iterator[Keeping]:

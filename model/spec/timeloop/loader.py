@@ -10,12 +10,14 @@ from pathlib import Path
 
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
+from model.note import Note
 from model.spec.fields import as_mapping, source_ref
 from model.spec.files import display_name
 from model.spec.limits import Limits
 from model.spec.merging import join_specs
+from model.spec.notes import note_at
 from model.spec.reader import read_each, unused_notes
-from model.spec.source import MappingNode, Node, SequenceNode, Span, SpecError, printable
+from model.spec.source import MappingNode, Node, SequenceNode, Span, SpecError
 from model.spec.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
 from model.spec.timeloop.attributes import read_variables
 from model.spec.timeloop.clauses import Clause, node_clauses, target_clauses
@@ -105,7 +107,7 @@ class LoadedSpec:
 
     mapspace: Mapspace
     mapping: LoopNest | None
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     files: tuple[Path, ...]
     document: MappingNode
     problem: MappingNode | None
@@ -115,9 +117,9 @@ class LoadedSpec:
         """Whether there is a mapping under the key ``mapping``, skipped or not."""
         return section_of(self.document, "mapping") is not None
 
-    def noted(self, further: Iterable[str]) -> LoadedSpec:
-        """Return the spec with further notes after its own, made safe for a terminal."""
-        notes = (*self.notes, *map(printable, further))
+    def noted(self, further: Iterable[Note]) -> LoadedSpec:
+        """Return the spec with further notes after its own."""
+        notes = (*self.notes, *further)
         return replace(self, notes=notes, mapspace=replace(self.mapspace, notes=notes))
 
 
@@ -163,11 +165,11 @@ def load_timeloop(
     return load_node(top, files, options).noted(notes)
 
 
-def _unpriced(others: Iterable[MappingNode], last: MappingNode) -> Iterator[str]:
+def _unpriced(others: Iterable[MappingNode], last: MappingNode) -> Iterator[Note]:
     """Note the mappings that give way to that of the last file."""
     for top in others:
         if "mapping" in top and top.get("mapping") != last.get("mapping"):
-            yield f"{top.key('mapping').span}: this `mapping` gives way to that of {last.span.file}"
+            yield note_at(top.key("mapping").span, "this `mapping` gives way to that of {}", last.span.file)
 
 
 def load_node(
@@ -192,7 +194,7 @@ def load_node(
     SpecError
         For every kind of bad input, with its place; a ConflictError where constraints conflict plainly.
     """
-    notes: list[str] = []
+    notes: list[Note] = []
     top = with_settings(top, options.settings)
     check_sections(top, problem is not None, options.ignore_sparse, notes.append)
     context = _context(top, files, options, notes, problem)
@@ -218,7 +220,7 @@ def load_node(
         check_coalescing(assembly.storages, settled.storages)
         mapping = read_mapping(targets, settled, given.span, context)
         check_parallelism(mapping, *parallelism, given.span)
-    loaded_notes = tuple(dict.fromkeys(map(printable, notes)))
+    loaded_notes = tuple(dict.fromkeys(notes))
     return LoadedSpec(
         mapspace=replace(mapspace, notes=loaded_notes),
         mapping=mapping,
@@ -233,7 +235,7 @@ def _context(
     top: MappingNode,
     files: Sequence[Path],
     options: LoadOptions,
-    notes: list[str],
+    notes: list[Note],
     problem: LoadedProblem | None,
 ) -> Context:
     variables = _variables(top, options.limits)
@@ -254,7 +256,7 @@ def _context(
         idle_levels=problem is not None,
     )
     for name, place in tree.disabled:
-        context.note(f"{place}: `{name}` is not enabled: the architecture is one without it")
+        context.note(note_at(place, "`{}` is not enabled: the architecture is one without it", name))
     for leaf in tree.leaves:
         check_no_sparsity(leaf.node, options.ignore_sparse, notes.append)
         refuse_networks(leaf)

@@ -9,6 +9,7 @@ from itertools import product
 
 from model.mapping import Axis
 from model.numbers import divisors
+from model.spec.notes import note_at
 from model.spec.source import SpecError
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor
@@ -78,7 +79,8 @@ def _maximized(
         own = replace(own, factors=(*own.factors, *added))
     fixed = ", ".join(str(factor) for factor in own.factors if factor.span == macro.span)
     remark = ROUNDED if any(_rounds_up(group, own, left, capacity) for group in macro.groups) else ""
-    context.note(f"{macro.span}: maximize_dims of `{own.leaf.name}` comes to {fixed}{remark}")
+    sentence = "maximize_dims of `{}` comes to {}" + remark
+    context.note(note_at(macro.span, sentence, own.leaf.name, fixed))
     return own
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from model.spec.fields import as_int, as_mapping, as_name, check_keys, given, one_of
+from model.spec.notes import note_at
 from model.spec.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.version import check_version
@@ -77,7 +78,8 @@ def read_mapper(node: Node | None, context: Context) -> tuple[str, ...]:
     _refuse_most_loops(section, context)
     search = [key for key in section.keys() if key in _SEARCH_KEYS]  # noqa: SIM118 (a node, not a dict)
     if search:
-        context.note(f"{section.span}: only sampling searches use {listing(search)}, a proof does not")
+        sentence = "only sampling searches use {}, a proof does not"
+        context.note(note_at(section.span, sentence, listing(search)))
     metrics = one_of(section, _METRIC_KEYS, "`mapper`")
     if metrics is None:
         return DEFAULT_OBJECTIVES

@@ -26,8 +26,10 @@ from model.energy import (
     read_given,
 )
 from model.energy.request import CLASS, Kind
+from model.note import Note
 from model.spec.fields import Names, as_fraction, one_of
-from model.spec.source import MappingNode, Node, Span, SpecError
+from model.spec.notes import note_at
+from model.spec.source import MappingNode, Node, Span, SpecError, printable
 from model.spec.timeloop.attributes import values_of
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.storage_attributes import SYNONYMS
@@ -121,7 +123,7 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel 
     names = context.names_at(leaf)
     required = leaf.node.get("required_actions")
     if required is not None:
-        context.note(f"{required.span}: required_actions is not needed: all actions are priced")
+        context.note(note_at(required.span, "required_actions is not needed: all actions are priced"))
     attributes = {**values_of(leaf.attributes), **_scales(leaf, names)}
     own = leaf.node.get("attributes")
     kind: Kind = "storage" if leaf.role == "storage" else "compute"
@@ -140,8 +142,8 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel 
     if level is not None:
         request = replace(request, attributes={**_rows(level, request, lists.classes), **attributes})
     prices = price(request, lists.tables, lists.classes, context.variables)
-    for note in prices.notes:
-        context.note(note)
+    for remark in prices.remarks:
+        context.note(Note(printable(remark)))
     return prices
 
 

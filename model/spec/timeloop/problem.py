@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from model.note import Note
 from model.problem import Dataspace, Problem, Term
 from model.spec.fields import (
     IDENTIFIER_HINT,
@@ -23,6 +24,7 @@ from model.spec.fields import (
     one_of,
 )
 from model.spec.limits import DEFAULT_LIMITS, Limits
+from model.spec.notes import note_at
 from model.spec.sizes import check_count, check_problem
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.sparsity import check_density
@@ -72,7 +74,7 @@ class LoadedProblem:
 
     problem: Problem
     bound_spans: dict[str, Span]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     instance_keys: tuple[str, ...] = ()
     section: MappingNode | None = None
 
@@ -123,7 +125,7 @@ def read_problem(
     instance = _instance(section)
     check_version(instance)
     notes = [
-        f"{section.key(key).span}: `{key}` describes the problem; nothing here reads it"
+        note_at(section.key(key).span, "`{}` describes the problem; nothing here reads it", key)
         for key in DESCRIPTIVE_KEYS
         if key in section
     ]
@@ -141,7 +143,8 @@ def read_problem(
     used = frozenset[str]().union(*(space.dims for space in dataspaces))
     idle = [dim for dim in shape.dims if dim not in used and bounds[dim] > 1]
     if idle:
-        notes.append(f"no dataspace is indexed by dimension {listing(idle)}: its loops only repeat the work")
+        sentence = "no dataspace is indexed by dimension {}: its loops only repeat the work"
+        notes.append(note_at(None, sentence, listing(idle)))
     name = _problem_name(section, instance, shape)
     problem = Problem(name, tuple(shape.dims), tuple(bounds.values()), dataspaces)
     check_problem(problem, limits, instance.span)
@@ -237,7 +240,7 @@ def _bounds(section: MappingNode) -> dict[str, str]:
 
 
 def _instance_fields(
-    instance: MappingNode, shape: _Shape, ignore_sparse: bool, notes: list[str]
+    instance: MappingNode, shape: _Shape, ignore_sparse: bool, notes: list[Note]
 ) -> dict[str, Node]:
     """Return the instance's values by dimension or coefficient, spelling mended where that is safe."""
     known = (*shape.dims, *shape.coefficients)
@@ -258,7 +261,8 @@ def _instance_fields(
         respelt[name] = key
         fields[name] = value
     if derived:
-        notes.append(f"instance {_keys(derived)} not part of the shape: they follow from the others, unused")
+        sentence = "instance {} not part of the shape: they follow from the others, unused"
+        notes.append(note_at(None, sentence, _keys(derived)))
     return fields
 
 
@@ -269,12 +273,13 @@ def _respelt_instance(instance: MappingNode, fields: dict[str, Node]) -> Mapping
     return MappingNode(tuple(entries), instance.span, instance.tag)
 
 
-def _respelling_note(key: ScalarNode, name: str, default: Node) -> str:
+def _respelling_note(key: ScalarNode, name: str, default: Node) -> Note:
     value = as_scalar(default, f"`{name}`").text
-    return (
-        f"{key.span}: `{key.text}` is read as `{name}`, in place of the default {value} that was merged in; "
-        f"Timeloop reads no `{key.text}` and evaluates {name} {value}"
+    sentence = (
+        "`{0}` is read as `{1}`, in place of the default {2} that was merged in; "
+        "Timeloop reads no `{0}` and evaluates {1} {2}"
     )
+    return note_at(key.span, sentence, key.text, name, value)
 
 
 def _keys(names: list[str]) -> str:

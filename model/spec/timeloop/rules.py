@@ -5,6 +5,7 @@ from __future__ import annotations
 from model.mapping import Axis
 from model.mapspace import SpatialRules, TemporalRules
 from model.spec.fields import source_ref
+from model.spec.notes import note_at
 from model.spec.source import Span, SpecError
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.loops import LoopConstraints
@@ -111,13 +112,14 @@ def note_split(loops: LoopConstraints, rules: SpatialRules, context: Context) ->
     if counted == 0:  # not the split leaves both axes unused
         return
     if written > counted:
-        context.note(f"{span}: split {written} of `{leaf.name}` means that all dimensions lie along X")
+        sentence = "split {} of `{}` means that all dimensions lie along X"
+        context.note(note_at(span, sentence, written, leaf.name))
     if rules.split == 0 and leaf.mesh_x > 1:
-        context.note(f"{span}: split 0 of `{leaf.name}` leaves its X axis (meshX {leaf.mesh_x}) unused")
+        sentence = "split 0 of `{}` leaves its X axis (meshX {}) unused"
+        context.note(note_at(span, sentence, leaf.name, leaf.mesh_x))
     if rules.split == counted and leaf.mesh_y > 1:
-        context.note(
-            f"{span}: split {written} of `{leaf.name}` leaves its Y axis (meshY {leaf.mesh_y}) unused"
-        )
+        sentence = "split {} of `{}` leaves its Y axis (meshY {}) unused"
+        context.note(note_at(span, sentence, written, leaf.name, leaf.mesh_y))
     _note_padding(loops, rules, context)
 
 
@@ -132,13 +134,13 @@ def _note_padding(loops: LoopConstraints, rules: SpatialRules, context: Context)
     if padded == min(rules.split, others):
         return
     shown = listing(dim for dim in context.problem.dims if dim in first)
-    reading = f", fixed to 1; split {written} counts the other dimensions only"
-    reading = reading if rules.uncounted.issuperset(first) else ", for which a rule says 1"
-    context.note(
-        f"{span}: the permutation of `{loops.leaf.name}` leaves out {shown}{reading}. "
-        "Timeloop's front end puts those it leaves "
-        f"out first, so that {padded} of the others would lie along X (--timeloop-padding does so)"
+    counts = ", fixed to 1; split {2} counts the other dimensions only"
+    reading = counts if rules.uncounted.issuperset(first) else ", for which a rule says 1"
+    sentence = (
+        "the permutation of `{0}` leaves out {1}" + reading + ". Timeloop's front end puts those it leaves "
+        "out first, so that {3} of the others would lie along X (--timeloop-padding does so)"
     )
+    context.note(note_at(span, sentence, loops.leaf.name, shown, written, padded))
 
 
 def axis_of(rules: SpatialRules, dim: str, context: Context) -> Axis | None:
@@ -192,9 +194,8 @@ def note_no_fanout(loops: LoopConstraints, context: Context) -> None:
     """
     leaf = loops.leaf
     if leaf.node.get("constraints") is not None and _says_something(loops):
-        context.note(
-            f"{leaf.span}: the mesh of `{leaf.name}` is 1 x 1, its spatial constraints have no effect"
-        )
+        sentence = "the mesh of `{}` is 1 x 1, its spatial constraints have no effect"
+        context.note(note_at(leaf.span, sentence, leaf.name))
 
 
 def _says_something(loops: LoopConstraints) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from model.spec.fields import as_mapping, as_name, belongs, check_keys
+from model.spec.notes import TakeNote, note_at
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
 from model.spec.timeloop.tags import check_tags
 from model.spec.timeloop.version import check_version
@@ -77,9 +76,7 @@ def section_of(top: MappingNode, name: str) -> Node | None:
     return None if value is None or is_empty(value) else value
 
 
-def check_sections(
-    top: MappingNode, has_problem: bool, ignore_sparse: bool, note: Callable[[str], None]
-) -> None:
+def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, note: TakeNote) -> None:
     """Check the keys of a joined spec, and the sections that nothing else reads.
 
     Parameters
@@ -91,7 +88,7 @@ def check_sections(
     ignore_sparse
         Leave out sparse features instead of refusing them.
     note
-        Is called with each note.
+        Takes the notes.
 
     Raises
     ------
@@ -112,12 +109,13 @@ def check_sections(
         hint = f"give a file with `{missing[0]}:` as well"
         raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
     if "globals" in top:
-        note(f"{top.key('globals').span}: `globals` steers Timeloop's own programs; nothing here reads it")
+        sentence = "`globals` steers Timeloop's own programs; nothing here reads it"
+        note(note_at(top.key("globals").span, sentence))
         _note_counting(top.require("globals", "the spec"), note)
     _check_template(top)
 
 
-def _note_counting(section: Node, note: Callable[[str], None]) -> None:
+def _note_counting(section: Node, note: TakeNote) -> None:
     """Note the variables of Timeloop's environment that make it count in another way than is done here."""
     environment = section.get("environment_variables") if isinstance(section, MappingNode) else None
     for key, value in environment.entries if isinstance(environment, MappingNode) else ():
@@ -126,7 +124,7 @@ def _note_counting(section: Node, note: Callable[[str], None]) -> None:
             hint = (
                 "; `temporal: {rmw_first_update: ['*']}` on each storage does" if key.text == _ELISION else ""
             )
-            note(f"{key.span}: `{key.text}` changes what Timeloop counts, and nothing here{hint}")
+            note(note_at(key.span, "`{}` changes what Timeloop counts, and nothing here{}", key.text, hint))
 
 
 def _check_key(key: ScalarNode, lacking: str) -> None:
@@ -142,7 +140,7 @@ def _check_key(key: ScalarNode, lacking: str) -> None:
     raise SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
 
 
-def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: Callable[[str], None]) -> None:
+def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: TakeNote) -> None:
     """Refuse the ``sparse_optimizations`` of a spec or of a component, or note that they are ignored.
 
     Parameters
@@ -165,7 +163,7 @@ def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: Callable[[st
     if not ignore_sparse:
         hint = "--ignore-sparse maps the problem as if all data were dense"
         raise SpecError("`sparse_optimizations` are not modelled", key.span, hint=hint)
-    note(f"{key.span}: `sparse_optimizations` are ignored; all data is taken as dense")
+    note(note_at(key.span, "`sparse_optimizations` are ignored; all data is taken as dense"))
 
 
 def _check_template(top: MappingNode) -> None:

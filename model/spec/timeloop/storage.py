@@ -8,6 +8,7 @@ from fractions import Fraction
 from model.architecture import StorageLevel
 from model.source_ref import SourceRef
 from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name, source_ref
+from model.spec.notes import note_at
 from model.spec.source import Node, Span, SpecError
 from model.spec.timeloop.attributes import Attribute
 from model.spec.timeloop.context import Context
@@ -104,15 +105,15 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
     if cluster_size > 1 and _is_dram(leaf):
         raise SpecError("a DRAM has a `cluster_size` of 1", reader.place("cluster_size"))
     if reader.flag("allow_overbooking"):
-        context.note(
-            f"{reader.place('allow_overbooking')}: allow_overbooking of `{leaf.name}` changes nothing: "
-            "tiles of dense data always have their full size"
+        sentence = (
+            "allow_overbooking of `{}` changes nothing: tiles of dense data always have their full size"
         )
+        context.note(note_at(reader.place("allow_overbooking"), sentence, leaf.name))
     if reader.find("reduction_supported") and not reader.flag("reduction_supported"):
-        context.note(
-            f"{reader.place('reduction_supported')}: reduction_supported of `{leaf.name}` changes nothing: "
-            "it prices networks only, which are not modelled"
+        sentence = (
+            "reduction_supported of `{}` changes nothing: it prices networks only, which are not modelled"
         )
+        context.note(note_at(reader.place("reduction_supported"), sentence, leaf.name))
     capacity = _capacity(reader, word_bits, block_size)
     if capacity is None:
         _note_no_limit(reader, context)
@@ -142,9 +143,8 @@ def _note_no_limit(reader: _Reader, context: Context) -> None:
     """Note attributes that say how a capacity is used, where there is none."""
     for name in ("multiple_buffering", "min_utilization"):
         if reader.find(name) is not None:
-            context.note(
-                f"{reader.place(name)}: {name} of `{reader.leaf.name}` changes nothing: it has no limit"
-            )
+            sentence = name + " of `{}` changes nothing: it has no limit"
+            context.note(note_at(reader.place(name), sentence, reader.leaf.name))
 
 
 def _source(reader: _Reader, *names: str) -> SourceRef | None:
@@ -175,10 +175,8 @@ def _block(reader: _Reader, word_bits: int, context: Context) -> tuple[int, int]
     if width is None:
         if block is None:
             _check_no_width(reader.leaf, word_bits)
-            context.note(
-                f"{reader.leaf.span}: storage `{reader.leaf.name}` gives neither `width` nor `block_size`: "
-                "an access moves one word"
-            )
+            sentence = "storage `{}` gives neither `width` nor `block_size`: an access moves one word"
+            context.note(note_at(reader.leaf.span, sentence, reader.leaf.name))
         return cluster, block or 1
     if block is not None and width != block * cluster * word_bits:
         raise _contradiction(reader, width, block, cluster, word_bits)
@@ -257,10 +255,11 @@ def _port_bandwidth(reader: _Reader, name: str) -> Fraction | None:
 def _note_bandwidth(reader: _Reader, context: Context) -> None:
     if reader.node("bandwidth") is None:
         return
-    context.note(
-        f"{reader.place('bandwidth')}: `bandwidth` of `{reader.leaf.name}` counts half for reads and half "
-        "for writes, as in Timeloop; `read_bandwidth` and `write_bandwidth` go before it"
+    sentence = (
+        "`bandwidth` of `{}` counts half for reads and half for writes, as in Timeloop; "
+        "`read_bandwidth` and `write_bandwidth` go before it"
     )
+    context.note(note_at(reader.place("bandwidth"), sentence, reader.leaf.name))
 
 
 def _within(

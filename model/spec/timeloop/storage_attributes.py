@@ -6,6 +6,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 from model.energy import ESTIMATED_ATTRIBUTES
+from model.spec.notes import note_at
 from model.spec.source import Span, SpecError, fold_name
 from model.spec.timeloop.clauses import UPPER_UTILIZATION, no_upper_utilization
 from model.spec.timeloop.context import Context
@@ -113,10 +114,8 @@ def _note_sparse(leaf: Leaf, context: Context) -> None:
     names = [name for name in present if leaf.attributes[name].value not in (None, False)]
     if names:
         verb = "changes" if len(names) == 1 else "change"
-        context.note(
-            f"{leaf.attributes[names[0]].key}: {listing(names)} of `{leaf.name}` {verb} nothing: "
-            "nothing is compressed without sparse optimizations"
-        )
+        sentence = "{} of `{}` " + verb + " nothing: nothing is compressed without sparse optimizations"
+        context.note(note_at(leaf.attributes[names[0]].key, sentence, listing(names), leaf.name))
 
 
 def unknown_attributes(leaf: Leaf) -> dict[str, Span]:

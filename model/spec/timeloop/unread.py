@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, CompoundClasses
+from model.spec.notes import note_at
 from model.spec.source import Node, ScalarNode, Span, values_in
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.storage_attributes import NETWORK_ENERGIES, SHAPE_ATTRIBUTES, STORAGE_ATTRIBUTES
@@ -43,7 +44,7 @@ def note_unread(top: Node, classes: CompoundClasses, context: Context) -> None:
     for span, name in names.items():
         if name not in words:
             forms = _GIVEN_FORMS if "energy" in name and name not in _OF_STORAGES else ""
-            context.note(f"{span}: nothing reads `{name}` of {listing(owners[span])}{forms}")
+            context.note(note_at(span, "nothing reads `{}` of {}{}", name, listing(owners[span]), forms))
 
 
 def _unread_attributes(leaf: Leaf, classes: CompoundClasses, context: Context) -> Iterator[tuple[str, Span]]:

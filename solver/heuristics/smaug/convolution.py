@@ -44,8 +44,8 @@ def tile_convolution(operator: Convolution, backend: Backend) -> Tiling:
         by_features,
         tensor_tiling(OUTPUTS, shapes[OUTPUTS], chosen.outputs, best.outputs, output_grid, output_list),
     )
-    notes = (*missing(INPUTS, input_list, input_grid), *missing(OUTPUTS, output_list, output_grid))
-    return Tiling(operator, backend, tensors, notes)
+    remarks = (*missing(INPUTS, input_list, input_grid), *missing(OUTPUTS, output_list, output_grid))
+    return Tiling(operator, backend, tensors, remarks)
 
 
 def _strategies(

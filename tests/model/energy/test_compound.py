@@ -307,5 +307,5 @@ components:
     request = EnergyRequest("link", "link", None, {"width": 16}, "compute")
     prices = price(request, EnergyTables(), classes_of(parse(text)), PROCESS)
     assert prices.compute == Decimal("2.56")
-    assert prices.notes[: len(notes)] == notes
-    assert not [note for note in prices.notes[len(notes) :] if "wire" in note]
+    assert prices.remarks[: len(notes)] == notes
+    assert not [note for note in prices.remarks[len(notes) :] if "wire" in note]

@@ -61,7 +61,7 @@ def test_given_figures_come_first_then_the_ert_action_by_action(load):
         "leak": "ERT.yaml:7",
     }
     assert (prices.area_um2, prices.area_source) == (7, "given at arch.yaml:7")
-    assert prices.notes == ()
+    assert prices.remarks == ()
 
 
 def test_the_ert_comes_before_the_estimator(load):
@@ -150,15 +150,15 @@ def test_a_table_without_leakage_is_noted(load):
     prices = prices_of(ask(), load(ERT.replace("{name: leak,", "{name: other,")))
     assert prices.leak == 0
     assert prices.sources["leak"] == "none (no leak at ERT.yaml:3)"
-    assert prices.notes == ("`glb`: no leak at ERT.yaml:3; its leakage counts as zero",)
+    assert prices.remarks == ("`glb`: no leak at ERT.yaml:3; its leakage counts as zero",)
 
 
 def test_leakage_is_not_estimated_beside_given_energies():
     given = {"read": figure("1"), "write": figure("2")}
     prices = prices_of(ask("storage", {}, given=given))
     assert (prices.read, prices.fill, prices.update, prices.leak) == (1, 2, 2, 0)
-    assert "its leakage counts as zero" in prices.notes[0]
-    assert prices_of(ask("storage", {}, given={**given, "leak": figure("3")})).notes == ()
+    assert "its leakage counts as zero" in prices.remarks[0]
+    assert prices_of(ask("storage", {}, given={**given, "leak": figure("3")})).remarks == ()
 
 
 def test_the_tables_leakage_completes_given_energies(load):
@@ -185,7 +185,7 @@ def test_energy_and_area_scales_apply_to_given_and_estimated_figures_only(load):
     assert prices_of(ask(attributes=scaled, given={"read": figure("3")})).read == 6
     as_it_stands = prices_of(ask(attributes=scaled), load())
     assert as_it_stands.read == Decimal("1.5")
-    assert "does not apply to the ERT" in as_it_stands.notes[0]
+    assert "does not apply to the ERT" in as_it_stands.remarks[0]
 
 
 def test_estimates_have_six_significant_digits():
@@ -213,14 +213,14 @@ def test_dram_says_its_type():
     assert prices.read == Decimal("249.6")
     assert (prices.leak, prices.area_um2) == (0, 0)
     assert prices.sources["read"] == "estimator: DRAM HBM2"
-    assert prices.notes == ()
+    assert prices.remarks == ()
 
 
 def test_a_dram_of_no_type_is_an_lpddr4():
     prices, written = (prices_of(ask("DRAM", {"width": 64, **more})) for more in ({}, {"type": "LPDDR4"}))
     assert prices.read == written.read
     assert prices.sources["read"] == "estimator: DRAM LPDDR4, assumed"
-    assert prices.notes == ("`glb` has no `type`: it is priced as LPDDR4",)
+    assert prices.remarks == ("`glb` has no `type`: it is priced as LPDDR4",)
 
 
 @pytest.mark.parametrize(
@@ -253,14 +253,14 @@ def test_technology_minus_one_asks_for_placeholders(component_class):
     prices = prices_of(ask(component_class, {"technology": -1}))
     assert (prices.read, prices.fill, prices.update, prices.leak, prices.area_um2) == (1, 1, 1, 0, 1)
     assert prices.sources["read"] == f"estimator: {component_class}, placeholder"
-    (note,) = prices.notes
-    assert "`glb` has figures of `technology: -1`, which are placeholders" in note
+    (remark,) = prices.remarks
+    assert "`glb` has figures of `technology: -1`, which are placeholders" in remark
 
 
 def test_given_energies_come_before_placeholders():
     given = {action: figure("3") for action in ("read", "write", "leak")}
     prices = prices_of(ask("flux", {}, given=given), variables={"technology": -1})
-    assert (prices.read, prices.notes) == (3, ())
+    assert (prices.read, prices.remarks) == (3, ())
 
 
 @pytest.mark.parametrize("value", [-1, "two", True, float("inf")])

@@ -162,7 +162,7 @@ class TestTerminal:
         assert "\x1b" not in caught.value.render()
         loaded = load_timeloop([write("\x1b[32m.yaml", spec("mapper: {timeout: 5}\n"))])
         assert loaded.notes
-        assert all(note.isprintable() for note in loaded.notes)
+        assert all(str(note).isprintable() for note in loaded.notes)
 
     def test_long_messages_are_cut(self, write: Write):
         with pytest.raises(SpecError) as caught:

@@ -5,7 +5,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from model.network import EdgeCosts, LayerCosts, build_network
+from model.assignment import EdgeCosts, LayerCosts, build_network
 from tests.conftest import REPOSITORY
 
 DATA = REPOSITORY / "tests" / "solver" / "cli" / "data"

@@ -4,7 +4,7 @@ from itertools import product
 
 from hypothesis import given, settings
 
-from model.network import EdgeCosts, LayerCosts, build_network
+from model.assignment import EdgeCosts, LayerCosts, build_network
 from solver.assignment import assign
 from solver.assignment.alternatives import MOST_SOLVED_AGAIN, Alternative, alternatives
 from solver.result import Status

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.network import (
+from model.assignment import (
     Convolution,
     ShapedEdge,
     ShapedLayer,
@@ -16,16 +16,16 @@ from model.network import (
     arrays_within,
     price,
 )
-from model.spec.assignment import load_network
+from model.spec.assignment import load_assignment
 from solver.assignment import AssignOptions, array_search, assign
 from solver.assignment.array_search import assign_costed, choose_array
 from solver.criteria import CRITERIA, LAYERS, METHODS, TOTAL
 from solver.result import Status, Termination
 from tests.conftest import REPOSITORY
-from tests.model.network.dynamap import NOTEBOOK, notebook_network, reference
+from tests.model.assignment.dynamap import NOTEBOOK, notebook_network, reference
 
 GOOGLENET, INCEPTION = (
-    load_network([REPOSITORY / "specs" / "networks" / f"{name}.yaml"])
+    load_assignment([REPOSITORY / "specs" / "networks" / f"{name}.yaml"])
     for name in ("googlenet", "inception_3a")
 )
 

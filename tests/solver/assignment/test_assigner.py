@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from model.network import Edge, EdgeCosts, Layer, LayerCosts, Network, build_network
+from model.assignment import CostedLayer, CostedNetwork, Edge, EdgeCosts, LayerCosts, build_network
 from solver.assignment import AssignOptions, assign, assigner, kernel, reductions
 from solver.assignment.reductions import reduce_instance
 from solver.result import Status, Termination
-from tests.model.network.dynamap import reference
+from tests.model.assignment.dynamap import reference
 from tests.solver.assignment.networks import GENERAL, SERIES_PARALLEL, networks, totals
 
 
@@ -81,9 +81,9 @@ def test_rests_left_to_cp_sat_agree_with_enumeration(network, cp_sat_only):
 )
 def test_structures_are_recognised(edges, structure, method):
     costs = np.random.default_rng(1)
-    layers = tuple(Layer(str(i), ("a", "b"), costs.integers(0, 9, 2)) for i in range(4))
+    layers = tuple(CostedLayer(str(i), ("a", "b"), costs.integers(0, 9, 2)) for i in range(4))
     arcs = tuple(Edge(*ends, costs.integers(0, 99, (2, 2))) for ends in edges)
-    result = assign(Network("n", "ms", 1, layers, arcs))
+    result = assign(CostedNetwork("n", "ms", 1, layers, arcs))
     assert (result.decomposition.structure, result.method_used) == (structure, method)
     assert result.total == totals(result.network)[0]
 
@@ -118,11 +118,11 @@ def test_published_instance():
 def dense(count, methods, seed=0, largest=10**6):
     costs = np.random.default_rng(seed)
     names = tuple(f"m{k}" for k in range(methods))
-    return Network(
+    return CostedNetwork(
         "dense",
         "ms",
         1,
-        tuple(Layer(f"l{i}", names, costs.integers(0, largest, methods)) for i in range(count)),
+        tuple(CostedLayer(f"l{i}", names, costs.integers(0, largest, methods)) for i in range(count)),
         tuple(
             Edge(i, j, costs.integers(0, largest, (methods, methods)))
             for i in range(count)
@@ -140,10 +140,12 @@ def test_dense_graphs_are_proven():
 
 def test_narrow_graphs_are_eliminated_however_long():
     costs = np.random.default_rng(0)
-    layers = tuple(Layer(str(i), ("a", "b", "c"), costs.integers(0, 99, 3)) for i in range(400))
+    layers = tuple(CostedLayer(str(i), ("a", "b", "c"), costs.integers(0, 99, 3)) for i in range(400))
     pairs = [(i, j) for j in range(400) for i in range(max(0, j - 4), j)]
     result = assign(
-        Network("n", "ms", 1, layers, tuple(Edge(*pair, costs.integers(0, 99, (3, 3))) for pair in pairs))
+        CostedNetwork(
+            "n", "ms", 1, layers, tuple(Edge(*pair, costs.integers(0, 99, (3, 3))) for pair in pairs)
+        )
     )
     assert (result.status, result.method_used) == (Status.OPTIMAL, "bucket-elimination")
     assert result.decomposition.count("bucket") > 390
@@ -187,9 +189,9 @@ def test_ties_are_told():
 def test_a_long_chain_needs_no_recursion():
     costs = np.random.default_rng(0)
     names = ("a", "b", "c")
-    layers = tuple(Layer(str(i), names, costs.integers(0, 99, 3)) for i in range(3000))
+    layers = tuple(CostedLayer(str(i), names, costs.integers(0, 99, 3)) for i in range(3000))
     edges = tuple(Edge(i, i + 1, costs.integers(0, 99, (3, 3))) for i in range(2999))
-    network = Network("n", "ms", 1, layers, edges)
+    network = CostedNetwork("n", "ms", 1, layers, edges)
     result = assign(network)
     distances = layers[0].costs
     for layer, edge in zip(layers[1:], edges, strict=True):
@@ -210,7 +212,7 @@ def test_the_second_best_may_leave_a_kernel_or_what_was_eliminated(solvers, seed
     request.getfixturevalue(solvers)
     costs = np.random.default_rng(seed)
     names = ("a", "b", "c")
-    layers = tuple(Layer(str(i), names, costs.integers(0, 99, 3)) for i in range(6))
+    layers = tuple(CostedLayer(str(i), names, costs.integers(0, 99, 3)) for i in range(6))
     pairs = [*((i, j) for j in range(4) for i in range(j)), (0, 4), (3, 4), (2, 5)]
     edges = tuple(Edge(*pair, costs.integers(0, 40, (3, 3))) for pair in pairs)
-    assert_agrees_with_enumeration(Network("n", "ms", 1, layers, edges))
+    assert_agrees_with_enumeration(CostedNetwork("n", "ms", 1, layers, edges))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from model.network import FORBIDDEN, EdgeCosts, LayerCosts, build_network
+from model.assignment import FORBIDDEN, EdgeCosts, LayerCosts, build_network
 from solver.assignment import AssignOptions, assign, conflicts, kernel
 from solver.assignment.answer import Request
 from solver.assignment.chain import find_paths

@@ -148,6 +148,20 @@ def test_brute_force_solver_and_checker_agree(mapspace):
         assert prove.check(document)
 
 
+@pytest.mark.parametrize(
+    ("objective", "value", "text"),
+    [
+        ("latency", 1_555_200, "latency 1,555,200 cycles"),
+        ("energy", 125_027_328_224, "energy 1.2503 mJ"),
+        ("energy", 84_700_000, "energy 847.00 nJ"),
+        ("energy", 12, "energy 0.12000 pJ"),
+        ("edp", 194_440_000_000_000, "edp 1.9444e12 pJ*cycles"),
+    ],
+)
+def test_bounds_are_for_people(objective, value, text):
+    assert prove.shown(objective, value, 100) == text
+
+
 @pytest.mark.parametrize("index", range(len(FEASIBLE)))
 @pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
 def test_the_second_best_mapping_is_invalid(index, objective, tmp_path):
@@ -171,7 +185,7 @@ def test_the_second_best_mapping_is_invalid(index, objective, tmp_path):
         own["survey_bound"] = None
     result, reason = verdict(digested(document), tmp_path)
     assert result == "INVALID"
-    assert f"no mapping has {objective} below {others[0]}" in reason
+    assert f"no mapping has {objective} below {others[0]:,}" in reason
 
 
 @pytest.mark.parametrize(

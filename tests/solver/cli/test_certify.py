@@ -31,7 +31,10 @@ def test_prove_maps_certifies_and_checks(tmp_path, capfd):
     assert main(["prove", *FILES, *words]) == 0
     output = capfd.readouterr().out
     assert re.match(r"OPTIMAL by the optimizer in [\d.]+ s: energy [\d.]+ .J, bound ", output)
-    assert f"VALID: {path}: no mapping is below energy " in output
+    found = re.search(r"bound ([\d.]+ .J), .*\(bound ([\d,]+ cycles)\)", output)
+    assert found is not None
+    energy, latency = found.groups()
+    assert f"VALID: {path}: no mapping is below energy {energy}, then latency {latency} (" in output
     document = json.loads(path.read_text())
     assert document["command"][3:] == ["map", *FILES, "--objective", "energy,latency", "--seed", "0"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.spec.assignment import load_network
+from model.spec.assignment import load_assignment
 from solver.assignment import assign
 from solver.assignment.array_search import choose_array
 from solver.report.assignment_document import assignment_document, exact_text
@@ -18,14 +18,14 @@ from tests.conftest import REPOSITORY
 from tests.solver.assignment.networks import CONFLICT, TINY
 
 DOCS = (REPOSITORY / "docs" / "assignment.md").read_text(encoding="utf-8")
-INCEPTION = load_network([REPOSITORY / "specs" / "networks" / "inception_3a.yaml"])
+INCEPTION = load_assignment([REPOSITORY / "specs" / "networks" / "inception_3a.yaml"])
 
 
 def documents():
     array = choose_array(INCEPTION.shaped, INCEPTION.hardware.model, 100)
     yield assignment_document(array.result, array)
     for path in (TINY, CONFLICT):
-        yield assignment_document(assign(load_network([path]).network), None)
+        yield assignment_document(assign(load_assignment([path]).network), None)
 
 
 def test_keys_of_the_document_are_documented():
@@ -64,7 +64,7 @@ def test_exact_text(number, text):
 
 
 def test_dot_leaves_out_what_is_forbidden_and_marks_the_choice():
-    network = load_network([TINY]).network
+    network = load_assignment([TINY]).network
     plain, marked = dot_text(LayeredGraph(network)), dot_text(LayeredGraph(network, (1, 0)))
     assert "l0m0 -> l1m1" in plain
     assert "l0m1 -> l1m1" not in plain
@@ -76,4 +76,4 @@ def test_dot_leaves_out_what_is_forbidden_and_marks_the_choice():
 def test_names_are_quoted_in_dot(tmp_path):
     path = tmp_path / "net.yaml"
     path.write_text('network: {layers: [{name: "a\\"b\\\\", methods: {"x\\ny": 1}}]}')
-    assert r'label="a\"b\\ x\ny\n1 units"' in dot_text(LayeredGraph(load_network([path]).network))
+    assert r'label="a\"b\\ x\ny\n1 units"' in dot_text(LayeredGraph(load_assignment([path]).network))

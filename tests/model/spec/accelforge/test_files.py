@@ -86,7 +86,7 @@ def test_a_fragment_alone_has_the_sets_of_the_whole(name: str):
         (weight,) = (tensor for tensor in einsum.inputs if tensor != "Z")
         assert dict(einsum.tensor_renames) == {"input": ("Z",), "weight": (weight,), "output": einsum.outputs}
         assert {access.tensor for access in einsum.accesses if access.persistent} == {weight}
-    notes = [note for note in loaded.notes if "`Z` counts as an intermediate" in note]
+    notes = [note for note in loaded.notes if "`Z` counts as an intermediate" in note.text]
     assert [name for name in expected if any(f"`{name}`" in note for note in notes)] == expected
 
 

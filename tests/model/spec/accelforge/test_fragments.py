@@ -44,7 +44,7 @@ def test_what_feeds_a_fragment_counts_as_an_intermediate(load_at: LoadAt, path: 
     assert dict(first.tensor_renames) == {"input": ("X",), "weight": ("W",)}
     assert dict(second.tensor_renames) == {"input": ("Y",), "weight": ("V",)}
     assert [(a.bits_per_value, a.persistent) for a in first.accesses] == [(8, False), (4, True), (8, False)]
-    (note,) = loaded.notes
+    (note,) = map(str, loaded.notes)
     assert note.startswith(f"{path}:13:6: `X` counts as an intermediate in Einsum `Y`")
 
 
@@ -58,7 +58,7 @@ def test_where_nothing_tells_what_feeds_a_fragment_its_renames_are_left_out(load
     loaded = load_at("_w.yaml", ALONE)
     assert dict(loaded.workload.einsums[0].tensor_renames) == {"input": (), "weight": ()}
     assert [access.bits_per_value for access in loaded.workload.einsums[0].accesses] == [8, 8, 8]
-    short, over = loaded.notes[:2]
+    short, over = map(str, loaded.notes[:2])
     assert "_w.yaml:6:29: rename `input` of Einsum `Y` matches none, but expected_count is 1" in short
     assert "_w.yaml:7:30: rename `weight` of Einsum `Y` matches 2 (`A` and `B`)" in over
     assert "it names nothing" in over

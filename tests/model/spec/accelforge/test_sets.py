@@ -107,7 +107,7 @@ def test_what_is_wrong_with_them(load: Load, refuse: Refuse, source: str, messag
 def test_the_caret_stands_under_the_unknown_name(refuse: Refuse):
     error = refuse(CASCADE.replace("RENAMES", "{x: A | Bb}"))
     assert error.render() == (
-        "error: `Bb` is no tensor, rank variable, rename or set\n"
+        "error: Einsum `T`: `Bb` is no tensor, rank variable, rename or set\n"
         " --> w.yaml:9:22\n"
         "  |\n"
         "9 |     renames: {x: A | Bb}\n"
@@ -123,7 +123,7 @@ def test_the_caret_stands_under_the_unknown_name(refuse: Refuse):
 def test_a_rename_that_one_einsum_lacks(refuse: Refuse, renames: str, hint: str):
     text = CASCADE.replace("RENAMES", "{weight: B}").replace("tensors: B", "tensors: weight")
     error = refuse(text.replace('C[n, j]"', f'C[n, j]"{renames}'))
-    assert error.message == "`weight` is no tensor, rank variable, rename or set"
+    assert error.message == "Einsum `Z`: `weight` is no tensor, rank variable, rename or set"
     assert error.hint == f"this is worked out for Einsum `Z`, which {hint}"
 
 
@@ -131,7 +131,7 @@ def test_a_tensor_named_like_a_set_is_noted(load: Load):
     text = CASCADE.replace("RENAMES", "{x: Inputs}").replace("B[k, n]", "Inputs[k, n]")
     loaded = load(text.replace("persistent_tensors: B\n", "\n"))
     assert dict(loaded.workload.einsums[0].tensor_renames)["x"] == ("A", "Inputs")
-    (note,) = loaded.notes
+    (note,) = map(str, loaded.notes)
     assert note.endswith("in set expressions `Inputs` means the set, not the tensor of that name")
 
 

@@ -60,32 +60,32 @@ def test_densities_are_refused_or_ignored(load: Load, refuse: Refuse):
         assert "--ignore-sparse" in (error.hint or "")
         ignored = load(text, ignore_sparse=True)
         assert ignored.workload == plain.workload
-        assert f"`{key}` is ignored; all data is taken as dense" in ignored.notes[0]
-    assert "`density_distribution` has no effect" in load(of_access, ignore_sparse=True).notes[1]
+        assert f"`{key}` is ignored; all data is taken as dense" in ignored.notes[0].text
+    assert "`density_distribution` has no effect" in load(of_access, ignore_sparse=True).notes[1].text
     dense = load(of_workload.replace("0.5", "1.0"))
     assert (dense.workload, dense.notes) == (plain.workload, plain.notes)
 
 
 def test_a_function_named_copy_is_noted(load: Load):
     text = MATMUL + '  - {einsum: "Z[m, n] = copy(A[m, n])"}\n'
-    (note,) = (note for note in load(text).notes if "copy" in note)
+    (note,) = (note for note in map(str, load(text).notes) if "copy" in note)
     assert note.endswith("`copy` is computed like any function; `is_copy_operation: true` moves")
     moved = load(text.replace('])"', '])", is_copy_operation: true'))
-    assert not any("copy" in note for note in moved.notes)
+    assert not any("copy" in note.text for note in moved.notes)
 
 
 def test_versions_of_older_files_are_noted(load: Load):
     text = MATMUL + '  - {einsum: "Z[m, n] = A[m, k] * B[k, n]"}\n'
     loaded = load(text + '  version: "0.5"\nrenames: {version: 0.5}\n')
     assert loaded.workload == load(text).workload
-    assert ["`version` changes nothing" in note for note in loaded.notes] == [True, True]
+    assert ["`version` changes nothing" in note.text for note in loaded.notes] == [True, True]
 
 
 def test_named_operations_change_no_cost(load: Load):
     plain = load(MATMUL + '  - {einsum: "Z[m, n] = A[m, k] * B[k, n]"}\n')
     named = load(MATMUL + '  - {einsum: "Z[m, n] = A[m, k] * B[k, n]", map_op: add, reduce_op: max}\n')
     assert named.workload == plain.workload
-    assert ["`map_op: add`" in named.notes[0], "`reduce_op: max`" in named.notes[1]] == [True, True]
+    assert ["`map_op: add`" in named.notes[0].text, "`reduce_op: max`" in named.notes[1].text] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_sizes_are_expressions_over_other_sizes_and_variables(load: Load):
     )
     loaded = load(text + '  - {einsum: "Z[m, n] = A[m, n]", rank_sizes: {N: N * 2}}\n')
     assert loaded.workload.einsums[0].bounds == {"m": 8, "n": 18}
-    assert any("`X`; its size has no effect" in note for note in loaded.notes)
+    assert any("`X`; its size has no effect" in note.text for note in loaded.notes)
 
 
 def test_quoted_numbers_are_numbers(load: Load):
@@ -348,4 +348,4 @@ def test_top_level_keys(refuse: Refuse, top: str, message: str):
 
 def test_ranks_of_other_names_are_compared_by_position_and_noted(load: Load):
     loaded = load(MATMUL + '  - "Y[m, n] = A[m, n]"\n  - "Z[m, n] = Y[P: m, Q: n]"\n')
-    assert any("ranks `P` and `Q` here, but `M` and `N`" in note for note in loaded.notes)
+    assert any("ranks `P` and `Q` here, but `M` and `N`" in note.text for note in loaded.notes)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from model.spec.assignment import load_network
+from model.spec.assignment import load_assignment
 from model.spec.assignment.channels import MOST_NOTES
 from tests.conftest import REPOSITORY
 
@@ -22,7 +22,7 @@ LAYERS = (
 def notes_of(text: str, directory: Path) -> list[str]:
     path = directory / "n.yaml"
     path.write_text(HEAD + text, encoding="utf-8")
-    return [note.removeprefix(f"{path}:") for note in load_network([path]).shaped.notes]
+    return [str(note).removeprefix(f"{path}:") for note in load_assignment([path]).shaped.notes]
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_a_chain_of_mistakes_is_cut_short(tmp_path: Path):
     "path", sorted((REPOSITORY / "specs" / "networks").glob("*.yaml")), ids=lambda own: own.stem
 )
 def test_shipped_networks_have_none(path: Path):
-    assert load_network([path]).shaped.notes == ()
+    assert load_assignment([path]).shaped.notes == ()

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from model.network import FORBIDDEN, Convolution, SystolicModel, Tensor
-from model.spec.assignment import load_network
+from model.assignment import FORBIDDEN, Convolution, SystolicModel, Tensor
+from model.spec.assignment import load_assignment
 from model.spec.source import SpecError
 
 TINY = """\
@@ -34,7 +34,7 @@ def load(tmp_path):
     def load_text(text):
         path = tmp_path / "net.yaml"
         path.write_text(text)
-        return load_network([path])
+        return load_assignment([path])
 
     return load_text
 
@@ -57,9 +57,9 @@ def test_explicit_costs(load):
 def test_variables_that_no_template_names_are_noted(text, tmp_path):
     path = tmp_path / "net.yaml"
     path.write_text(text)
-    loaded = load_network([path], {"rows": 9})
+    loaded = load_assignment([path], {"rows": 9})
     network = loaded.network or loaded.shaped
-    assert network.notes == ("no template uses the variable `rows`",)
+    assert [*map(str, network.notes)] == ["no template uses the variable `rows`"]
 
 
 def test_decimals_are_read_exactly(load):

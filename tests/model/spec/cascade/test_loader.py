@@ -76,7 +76,7 @@ def test_densities_of_a_workload_are_left_out_where_asked(load: Load):
     with pytest.raises(SpecError, match="sparse data is not modelled"):
         load(workload=text)
     network = load_network(["w.yaml", "a.yaml"], options=LoadOptions(ignore_sparse=True))
-    assert [note for note in network.notes if "`densities` is ignored" in note]
+    assert [note for note in network.notes if "`densities` is ignored" in note.text]
     assert len(network.layers) == 4
 
 
@@ -116,7 +116,7 @@ def test_rank_variables_in_constraints(load: Load, given: str, expected: set[tup
     network = load(spatial=f"{{spatial: {{factors: {given}}}}}")
     assert factors(network) == expected
     assert network.layers[0].mapspace.problem.bound.get("R", 1) == 1
-    assert any("`R`" in note for note in network.notes) is ("R" in given)
+    assert any("`R`" in note.text for note in network.notes) is ("R" in given)
 
 
 @pytest.mark.parametrize("given", ["[R, rows, k]", "'R,rows,k'", "R rows k"])
@@ -167,14 +167,14 @@ def test_the_key_of_a_factor_is_marked(load: Load):
 def test_constraints_of_another_kind_of_problem_are_noted(load: Load):
     network = load(spatial="{spatial: {factors: [R=1, M=1], permutation: [R, S, M]}}")
     assert network.layers[0].mapspace.problem.bound["M"] == 1
-    (note,) = (note for note in network.notes if "no rank variable" in note)
+    (note,) = (note for note in map(str, network.notes) if "no rank variable" in note)
     assert "`R`, `M` and `S`: no rank variable has this name (case matters: `M` is not `m`)" in note
 
 
 def test_variables_that_no_file_uses_are_noted(tmp_path: Path):
     (tmp_path / "w.yaml").write_text(WORKLOAD.replace("M: 8", "M: {{ rows }}"), encoding="utf-8")
     network = load_network([tmp_path / "w.yaml", EYERISS], {"rows": 4, "row": 8})
-    assert [note for note in network.notes if "variable `" in note] == [
+    assert [note.text for note in network.notes if "variable `" in note.text] == [
         "no template uses the variable `row`; did you mean `rows`?"
     ]
 
@@ -183,6 +183,14 @@ def test_a_name_of_several_rank_variables_takes_no_factor_above_one(load: Load):
     with pytest.raises(SpecError, match="only factors of 1 and -1") as caught:
         load(spatial="{spatial: {factors: [all=2]}}")
     assert "a.yaml:18" in caught.value.render()
+
+
+def test_what_only_a_later_einsum_runs_into_names_it(load: Load):
+    text = WORKLOAD.replace("all: m | n", "all: m")
+    text = text.replace('V[K: k, n]"', 'V[K: k, n]", renames: {all: m | n}')
+    with pytest.raises(SpecError, match="only factors of 1 and -1") as caught:
+        load(spatial="{spatial: {factors: [all=2]}}", workload=text)
+    assert caught.value.message.startswith("Einsum `Z`: `all` means")
 
 
 def test_a_name_of_several_rank_variables_may_be_left_free(load: Load):
@@ -209,9 +217,9 @@ def test_bits_per_value_set_the_words(load: Load):
     network = load(workload=WORKLOAD.replace("{All: 8}", "{All: 16}"))
     buffer = network.layers[0].mapspace.architecture.levels[1]
     assert (buffer.size_words, buffer.block_size, buffer.word_bits) == (256, 4, 16)
-    assert any("`register`" not in note for note in network.notes) is False
+    assert any("`register`" not in note.text for note in network.notes) is False
     wide = load(workload=WORKLOAD.replace("{All: 8}", "{All: 200}"))
-    assert any("`register` is too small" in note for note in wide.notes)
+    assert any("`register` is too small" in note.text for note in wide.notes)
 
 
 def test_values_of_several_sizes_are_packed(load: Load):
@@ -344,7 +352,7 @@ def test_a_mapping_of_the_architecture_is_left_out(load: Load, tmp_path: Path):
     load()
     (tmp_path / "m.yaml").write_text("mapping: []\n", encoding="utf-8")
     network = load_network(["w.yaml", "a.yaml", "m.yaml"])
-    assert any("`mapping`" in note for note in network.notes)
+    assert any("`mapping`" in note.text for note in network.notes)
 
 
 def test_more_einsums_than_can_be_read_in_time_are_refused(load: Load, monkeypatch: pytest.MonkeyPatch):

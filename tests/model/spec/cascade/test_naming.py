@@ -40,7 +40,7 @@ def load(working_directory: Path):
 
 
 def notes(network: Network) -> list[str]:
-    return [note.partition(": ")[2] for note in network.notes if "all inputs" in note]
+    return [note.text for note in network.notes if "all inputs" in note.text]
 
 
 @pytest.mark.parametrize("renames", ["{weight: W}", "{}"])

@@ -56,7 +56,7 @@ def test_variables_that_no_alternative_uses_are_noted_once(files: Path):
     (files / "w.yaml").write_text(text, encoding="utf-8")
     workloads = [files / "w.yaml", files / "v.yaml"]
     own = load_variants([files / "a.yaml"], workloads, variables={"long": 2, "lang": 2})
-    notes = [note for variant in own for note in variant.network.notes if "variable" in note]
+    notes = [note.text for variant in own for note in variant.network.notes if "variable" in note.text]
     assert notes == ["no template uses the variable `lang`; did you mean `long`?"]
 
 

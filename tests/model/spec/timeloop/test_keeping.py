@@ -59,7 +59,7 @@ def test_the_outermost_level_keeps_what_it_does_not_bypass():
     assert load(spec()).mapspace.keep[0].keep == ALL
     dram = constrained(DRAM, "{dataspace: {bypass: [Weights]}}")
     loaded = load(spec(arch=architecture(dram, BUFFER, MAC)))
-    assert "bypasses `Weights`" in loaded.notes[0]
+    assert "bypasses `Weights`" in loaded.notes[0].text
     rules = loaded.mapspace.keep[0]
     assert (rules.keep, rules.bypass) == ({"Inputs", "Outputs"}, {"Weights"})
 
@@ -144,7 +144,7 @@ def test_keeping_and_bypassing_names_both_places():
 def test_a_level_that_keeps_nothing_is_noted(bypass):
     loaded = load(spec(arch=architecture(DRAM, constrained(BUFFER, f"{{dataspace: {bypass}}}"), MAC)))
     assert loaded.mapspace.keep[1].bypass == ALL
-    assert any("`buffer` keeps nothing" in note for note in loaded.notes)
+    assert any("`buffer` keeps nothing" in note.text for note in loaded.notes)
 
 
 def test_a_dataspace_that_no_level_keeps_is_an_error():
@@ -206,7 +206,7 @@ def test_no_coalesce():
     outermost = constrained(DRAM, "{dataspace: {no_coalesce: [Inputs]}}")
     assert "outermost level" in error_of(outermost, MAC).message
     idle = constrained(SPAD, "{dataspace: {no_coalesce: [Inputs], bypass: [Inputs]}}")
-    assert "no_coalesce has no effect" in load(spec(arch=architecture(DRAM, idle, MAC))).notes[0]
+    assert "no_coalesce has no effect" in load(spec(arch=architecture(DRAM, idle, MAC))).notes[0].text
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_flags_of_all_dataspaces_mean_those_that_the_level_has(flags):
     assert load(spec(arch=architecture(DRAM, node, MAC))).notes == ()
     named = flags.replace("'*'", "[Weights]").replace("[[Weights]]", "[Weights]")
     named = named.replace("rmw_first_update: [Weights]", "rmw_first_update: [Outputs]")
-    notes = load(spec(arch=architecture(DRAM, constrained(SPAD, f"{{{named}}}"), MAC))).notes
+    notes = [*map(str, load(spec(arch=architecture(DRAM, constrained(SPAD, f"{{{named}}}"), MAC))).notes)]
     assert notes
     assert all("has no effect: `spad` bypasses" in note for note in notes)
 
@@ -234,7 +234,7 @@ def test_a_level_that_passes_on_needs_one_that_keeps():
     assert error.message == "no level keeps `Inputs`"
     assert marked(error) == "Inputs"
     assert [text for _, text in error.related] == ["`DRAM` bypasses it"]
-    notes = load(spec(arch=architecture(dram, passing, ARRAY, SPAD, MAC))).notes
+    notes = [*map(str, load(spec(arch=architecture(dram, passing, ARRAY, SPAD, MAC))).notes)]
     assert sum("no level above `buffer` keeps `Inputs`" in note for note in notes) == 1
     assert load(spec(arch=architecture(DRAM, passing, MAC))).notes == ()
 
@@ -273,7 +273,7 @@ def test_targets_may_stand_in_a_plain_list_and_name_the_level_above_a_fanout():
 
 def test_overbooking_is_noted():
     targets = "constraints: [{target: buffer, type: max_overbooked_proportion, proportion: 0.1}]\n"
-    assert "max_overbooked_proportion changes nothing" in load(spec(targets)).notes[0]
+    assert "max_overbooked_proportion changes nothing" in load(spec(targets)).notes[0].text
 
 
 def test_two_different_orders_or_splits_of_one_node_are_an_error():

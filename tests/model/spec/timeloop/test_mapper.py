@@ -20,13 +20,15 @@ def test_metrics_are_the_objectives(mapper, objectives):
 
 def test_keys_of_a_sampling_search_are_noted_once():
     loaded = load(spec("mapper: {timeout: 10, victory_condition: 5, algorithm: random, num_threads: 8}\n"))
-    (note,) = loaded.notes
+    (note,) = map(str, loaded.notes)
     assert note.startswith("spec.yaml:38:9: only sampling searches use `timeout`, `victory_condition`, `alg")
     assert loaded.mapspace.notes == loaded.notes
 
 
 def test_keys_for_logs_are_noted():
-    (note,) = load(spec("mapper: {log_oave_mappings: true, log_mappings_yaml: true, log_all: true}\n")).notes
+    (note,) = map(
+        str, load(spec("mapper: {log_oave_mappings: true, log_mappings_yaml: true, log_all: true}\n")).notes
+    )
     assert "`log_oave_mappings`, `log_mappings_yaml` and `log_all`" in note
 
 

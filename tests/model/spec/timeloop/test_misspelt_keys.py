@@ -109,7 +109,7 @@ def test_what_may_be_the_width_is_refused_where_there_is_none():
     assert_fails(text, "storage `buffer` lacks `width`, and no storage has an attribute `zzqx`", "zzqx")
     for changed in ("n_banks: 2", "zzqx: 15", "zzqx: true", "zzqx: wide"):
         nodes = architecture(DRAM, BUFFER.replace("width: 64", changed), MAC)
-        assert any("an access moves one word" in note for note in load(spec(arch=nodes)).notes)
+        assert any("an access moves one word" in note.text for note in load(spec(arch=nodes)).notes)
 
 
 def rendered(text: str) -> str:

@@ -52,7 +52,7 @@ def test_a_shape_may_have_an_empty_name():
 
 
 def test_descriptions_of_a_layer_are_noted():
-    notes = load(changed("  shape:", "  dnn_name: net\n  notes: first layer\n  shape:")).notes
+    notes = [*map(str, load(changed("  shape:", "  dnn_name: net\n  notes: first layer\n  shape:")).notes)]
     assert [note.split("`")[1] for note in notes] == ["dnn_name", "notes"]
 
 
@@ -74,12 +74,12 @@ def test_a_shape_by_name_that_is_shipped():
 
 def test_derived_instance_keys_are_noted():
     loaded = load(changed("K: 8}", "K: 8, H: 18, Wpad: 1}"))
-    assert any("`H` and `Wpad`" in note for note in loaded.notes)
+    assert any("`H` and `Wpad`" in note.text for note in loaded.notes)
 
 
 def test_a_dimension_that_nothing_is_indexed_by_is_noted():
     text = changed("[R, P, C, K]", "[R, P, C, K, Z]").replace("K: 8}", "K: 8, Z: 5}")
-    assert any("`Z`" in note for note in load(text).notes)
+    assert any("`Z`" in note.text for note in load(text).notes)
 
 
 MERGED = """\
@@ -94,7 +94,7 @@ def test_a_key_of_another_case_means_the_default_that_was_merged_in():
     text = MERGED + PROBLEM.replace("  instance: {R: 3, P: 16, C: 4, K: 8}\n", "  <<<: *base\n" + instance)
     loaded = load(spec(problem=text))
     assert loaded.mapspace.problem.dataspace("Inputs").ranks[1] == (Term("R", 1), Term("P", 2))
-    assert any(note.startswith("spec.yaml:16:") and "STRIDE" in note for note in loaded.notes)
+    assert any(str(note).startswith("spec.yaml:16:") and "STRIDE" in note.text for note in loaded.notes)
 
 
 def test_a_second_spelling_of_a_merged_default_is_an_error():
@@ -154,7 +154,7 @@ def test_a_network_of_methods_belongs_to_assign():
 def test_densities_need_a_flag():
     text = changed("K: 8}", "K: 8, densities: {Weights: 0.5}}")
     assert "--ignore-sparse" in (failure(text).hint or "")
-    assert any("densities" in note for note in load(text, ignore_sparse=True).notes)
+    assert any("densities" in note.text for note in load(text, ignore_sparse=True).notes)
 
 
 @pytest.mark.parametrize(

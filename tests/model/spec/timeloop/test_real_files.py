@@ -51,7 +51,7 @@ def test_an_output_stationary_design():
     assert mapspace.spatial[0].split == 1
     assert mapspace.spatial[0].uncounted == {"R", "S", "P", "Q", "N"}
     assert len(mapspace.parallel) == 1
-    assert any("--timeloop-padding" in note for note in mapspace.notes)
+    assert any("--timeloop-padding" in note.text for note in mapspace.notes)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -60,7 +60,7 @@ def test_all_layers_load(architecture):
         loaded = load_design(architecture, layer)
         assert loaded.mapspace.objectives == ("edp",)
         strided = layer is not None and "HStride" in layer.read_text(encoding="utf-8")
-        assert any("is read as `Hstride`" in note for note in loaded.notes) == strided
+        assert any("is read as `Hstride`" in note.text for note in loaded.notes) == strided
 
 
 def test_the_stride_is_the_one_that_the_author_meant():
@@ -75,7 +75,7 @@ def test_one_file_says_the_same(architecture, tmp_path):
     path = tmp_path / "design.yaml"
     path.write_text(spec_text(settled_spec(loaded)), encoding="utf-8")
     again = load_timeloop([path])
-    assert not any("is read as" in note for note in again.notes)
+    assert not any("is read as" in note.text for note in again.notes)
     # A shape without a name is called as its file is.
     assert replace(again.mapspace.problem, name="") == replace(loaded.mapspace.problem, name="")
     first, second = loaded.mapspace.architecture, again.mapspace.architecture

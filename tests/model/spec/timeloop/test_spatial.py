@@ -43,7 +43,7 @@ def test_dimensions_fixed_to_one_take_no_place():
 
 def test_a_note_says_what_the_front_end_reads_otherwise():
     text = text_with("{permutation: [C, K], split: 1, factors: [R=1, P=1]}")
-    (note,) = load(text).notes
+    (note,) = map(str, load(text).notes)
     assert "split 1 counts the other dimensions only" in note
     assert "0 of the others would lie along X" in note
     assert load(text, timeloop_padding=True).notes == ()
@@ -67,7 +67,7 @@ def test_timeloop_padding_takes_any_rule_that_names_one():
     text = text_with("{permutation: [C, P], split: 1, factors: ['K>=1', 'R<=1']}")
     found = load(text)
     assert (found.mapspace.spatial[0].inner, found.mapspace.spatial[0].uncounted) == (("C", "P"), {"R"})
-    (note,) = found.notes
+    (note,) = map(str, found.notes)
     assert "leaves out `R` and `K`, for which a rule says 1. Timeloop's front end puts those" in note
     assert "so that 0 of the others would lie along X" in note
     padded = load(text, timeloop_padding=True).mapspace.spatial[0]
@@ -96,12 +96,12 @@ def test_a_split_beyond_the_permutation_is_an_error_where_there_is_a_y_axis():
 def test_a_split_beyond_the_permutation_means_x_where_there_is_no_y_axis():
     loaded = load(text_with("{permutation: [C, K, R, P], split: 999}", ROW))
     assert loaded.mapspace.spatial[0].split == 4
-    assert "all dimensions lie along X" in loaded.notes[0]
+    assert "all dimensions lie along X" in loaded.notes[0].text
 
 
 @pytest.mark.parametrize(("split", "axis"), [(0, "X"), (4, "Y")])
 def test_an_axis_that_is_left_unused_is_noted(split, axis):
-    assert f"leaves its {axis} axis" in load(text_with(f"{{split: {split}}}")).notes[0]
+    assert f"leaves its {axis} axis" in load(text_with(f"{{split: {split}}}")).notes[0].text
 
 
 def test_a_split_of_nothing_leaves_no_axis_unused():
@@ -141,14 +141,14 @@ def test_flags_go_to_the_fanout():
 def test_spatial_constraints_need_a_fanout():
     node = constrained(BUFFER, "{spatial: {factors: [K=2]}}")
     assert "has no `spatial`" in failure(spec(arch=architecture(DRAM, node, MAC))).message
-    assert "have no effect" in load(text_with("{factors: [K=1]}", ONE)).notes[0]
+    assert "have no effect" in load(text_with("{factors: [K=1]}", ONE)).notes[0].text
 
 
 def test_a_container_without_a_mesh_may_have_the_defaults_of_those_with_one():
     group = constrained("  - !Container\n    name: chip\n", "{spatial: {split: 9, no_reuse: ['*']}}")
     loaded = load(spec(arch=architecture(DRAM, group, SPAD, MAC)))
     assert loaded.mapspace.spatial == ()
-    assert ["the mesh of `chip` is 1 x 1" in note for note in loaded.notes] == [True]
+    assert ["the mesh of `chip` is 1 x 1" in note.text for note in loaded.notes] == [True]
     wide = group.replace("split: 9", "factors: [K=2]")
     with pytest.raises(ConflictError, match="K=2 exceed the single instance of `chip`: 1 too few"):
         load(spec(arch=architecture(DRAM, wide, SPAD, MAC)))
@@ -209,7 +209,7 @@ def test_maximize_dims(spatial, expected):
     loaded = load(text_with(spatial))
     found = {rule.dim: rule.value for rule in loaded.mapspace.spatial[0].factors}
     assert found == expected
-    assert any("maximize_dims of `PE` comes to" in note for note in loaded.notes)
+    assert any("maximize_dims of `PE` comes to" in note.text for note in loaded.notes)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_maximize_dims_says_where_timeloop_may_round_up(spatial, rounds):
     """Of a bound of 17 on 16 children Timeloop makes 9, and a remainder."""
     loaded = load(text_with(spatial).replace("P: 16", "P: 17"))
     assert loaded.mapspace.problem.bound["P"] == 17
-    assert any("leave a remainder" in note for note in loaded.notes) is rounds
+    assert any("leave a remainder" in note.text for note in loaded.notes) is rounds
 
 
 def test_maximize_dims_of_temporal_loops_gets_what_is_left():
@@ -283,7 +283,7 @@ def test_a_split_may_ask_for_the_keys_of_the_instance():
         text_with("{permutation: [C, K], split: len(spec.problem.instance), factors: [R=1, P=1]}", ROW)
     )
     assert loaded.mapspace.spatial[0].split == 2
-    assert any("split 4 of `PE` means that all dimensions lie along X" in note for note in loaded.notes)
+    assert any("split 4 of `PE` means that all dimensions lie along X" in note.text for note in loaded.notes)
     error = failure(text_with("{split: len(spec.problem.shape)}", ROW))
     assert (error.message, marked(error)) == (
         "`spec.problem.shape` is not defined here",

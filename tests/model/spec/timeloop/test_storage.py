@@ -61,7 +61,7 @@ def test_a_dram_without_depth_is_unlimited():
 
 @pytest.mark.parametrize("attribute", ["multiple_buffering: 2", "min_utilization: 0.5"])
 def test_how_an_unlimited_capacity_is_used_changes_nothing(attribute):
-    (note,) = load(text_with(f"{{width: 64, datawidth: 16, {attribute}}}", "DRAM")).notes
+    (note,) = map(str, load(text_with(f"{{width: 64, datawidth: 16, {attribute}}}", "DRAM")).notes)
     assert f"{attribute.split(':')[0]} of `buffer` changes nothing: it has no limit" in note
     assert load(text_with(f"{{width: 64, datawidth: 16, depth: 4, {attribute}}}", "DRAM")).notes == ()
 
@@ -120,24 +120,24 @@ def test_other_attributes_go_to_the_estimator():
 def test_attributes_without_effect_are_noted(flag):
     loaded = load(text_with(USUAL.replace("}", f", {flag}}}")))
     assert len(loaded.notes) == 1
-    assert flag.split(":")[0] in loaded.notes[0]
+    assert flag.split(":")[0] in loaded.notes[0].text
 
 
 @pytest.mark.parametrize("name", SPARSE_ATTRIBUTES)
 def test_a_place_for_metadata_changes_nothing_for_dense_data(name):
-    (note,) = load(text_with(USUAL.replace("}", f", {name}: 4}}"))).notes
+    (note,) = map(str, load(text_with(USUAL.replace("}", f", {name}: 4}}"))).notes)
     assert f"`{name}` of `buffer` changes nothing: nothing is compressed" in note
     assert load(text_with(USUAL.replace("}", f", {name}: false}}"))).notes == ()
 
 
 def test_all_that_describes_metadata_is_noted_at_once():
     attributes = USUAL.replace("}", ", metadata_storage_width: 8, metadata_storage_depth: 4}")
-    (note,) = load(text_with(attributes)).notes
+    (note,) = map(str, load(text_with(attributes)).notes)
     assert "`metadata_storage_depth` and `metadata_storage_width` of `buffer` change nothing" in note
 
 
 def test_a_row_of_no_width_holds_one_word():
-    (note,) = load(text_with("{depth: 256, datawidth: 16}")).notes
+    (note,) = map(str, load(text_with("{depth: 256, datawidth: 16}")).notes)
     assert "neither `width` nor `block_size`: an access moves one word" in note
 
 
@@ -146,7 +146,7 @@ def test_the_old_bandwidth_is_halved_between_reads_and_writes():
     loaded = load(text)
     found = loaded.mapspace.architecture.levels[-1]
     assert (found.read_bandwidth, found.write_bandwidth) == (Fraction(5, 2), 4)
-    assert "`bandwidth` of `buffer` counts half for reads" in loaded.notes[0]
+    assert "`bandwidth` of `buffer` counts half for reads" in loaded.notes[0].text
 
 
 @pytest.mark.parametrize(

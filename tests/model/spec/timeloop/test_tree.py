@@ -46,7 +46,7 @@ def test_a_mesh_of_one_is_no_fanout():
 def test_disabled_nodes_are_left_out():
     found = load(spec(arch=architecture(DRAM, BUFFER + "    enabled: false\n", MAC)))
     assert [node.name for node in found.mapspace.architecture.nodes] == ["DRAM"]
-    (note,) = (note for note in found.notes if "enabled" in note)
+    (note,) = (note for note in map(str, found.notes) if "enabled" in note)
     assert note.endswith("`buffer` is not enabled: the architecture is one without it")
 
 
@@ -123,7 +123,7 @@ def test_a_fanout_stands_in_attributes_meshes_and_constraints():
 
 def test_names_of_nodes_stay_texts_where_nothing_is_asked_of_them():
     buffer = BUFFER.replace("depth: 256", "depth: 256, action_name: DRAM")
-    notes = load(spec(arch=architecture(DRAM, buffer, MAC))).notes
+    notes = [*map(str, load(spec(arch=architecture(DRAM, buffer, MAC))).notes)]
     assert any("action_name" in note for note in notes)
 
 
@@ -269,7 +269,9 @@ def test_sections_that_only_hold_anchors_or_say_nothing_are_read_over():
     ],
 )
 def test_environments_that_make_timeloop_count_otherwise_are_noted(variables, counting):
-    general, *notes = load(spec(f"globals: {{version: 0.4, environment_variables: {variables}}}\n")).notes
+    general, *notes = map(
+        str, load(spec(f"globals: {{version: 0.4, environment_variables: {variables}}}\n")).notes
+    )
     assert "`globals` steers Timeloop's own programs" in general
     assert len(notes) == len(counting)
     assert all(
@@ -365,7 +367,7 @@ def test_nothing_has_no_mesh_and_no_price(keys, mark):
 
 def test_attributes_of_nothing_are_noted():
     nothing = "  - !Component {name: gap, class: nothing, spatial: {meshX: 1}, attributes: {width: 8}}\n"
-    (note,) = load(spec(arch=architecture(DRAM, nothing, MAC))).notes
+    (note,) = map(str, load(spec(arch=architecture(DRAM, nothing, MAC))).notes)
     assert "nothing reads `width` of `gap`" in note
 
 

@@ -30,7 +30,7 @@ components:
 
 
 def unread(*nodes: str, sections: str = "") -> list[str]:
-    notes = load(spec(sections, arch=architecture(*nodes))).notes
+    notes = [*map(str, load(spec(sections, arch=architecture(*nodes))).notes)]
     return [note.partition(": ")[2] for note in notes if "nothing reads" in note]
 
 
@@ -123,7 +123,7 @@ def test_one_attribute_of_several_nodes_is_noted_once():
     common = "ignore: {zzqx: &common {zzqx: 5}}\n"
     merged = [node.replace("attributes: {", "attributes: {<<: *common, ") for node in (BUFFER, SPAD)]
     text = common + spec(arch=architecture(DRAM, merged[0], ARRAY, merged[1], MAC))
-    (note,) = [note for note in load(text).notes if "nothing reads" in note]
+    (note,) = [note for note in map(str, load(text).notes) if "nothing reads" in note]
     assert note == "spec.yaml:1:25: nothing reads `zzqx` of `buffer` and `spad`"
 
 

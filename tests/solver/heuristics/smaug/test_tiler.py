@@ -72,9 +72,10 @@ def test_smaug_lists_one_image_of_a_batch_but_all_are_scheduled():
     outputs = tile(operator, SMV)["outputs"]
     assert outputs.grid.count == 2 * outputs.listed.count == 64
     assert (
-        "outputs: count, first and last are those of SMAUG's list of 32 tiles" in tile(operator, SMV).notes[0]
+        "outputs: count, first and last are those of SMAUG's list of 32 tiles"
+        in tile(operator, SMV).remarks[0]
     )
-    assert tile(replace(operator, input=(1, 8, 8, 192)), SMV).notes == ()
+    assert tile(replace(operator, input=(1, 8, 8, 192)), SMV).remarks == ()
 
 
 def test_tiles_fit_however_wide_a_processing_element_is():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.network import (
+from model.assignment import (
     Convolution,
     PricedArrays,
     ShapedEdge,
@@ -20,9 +20,9 @@ from model.network import (
     price,
     transition_ms,
 )
-from model.network.shapes import IM2COL, KN2ROW, METHODS, TENSOR, WINOGRAD
-from model.network.systolic import DATAFLOWS
-from tests.model.network.dynamap import MODULES, module_sum, notebook_sum, reference
+from model.assignment.shapes import IM2COL, KN2ROW, METHODS, TENSOR, WINOGRAD
+from model.assignment.systolic import DATAFLOWS
+from tests.model.assignment.dynamap import MODULES, module_sum, notebook_sum, reference
 
 MODEL = SystolicModel()
 

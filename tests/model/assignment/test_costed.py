@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.network import FORBIDDEN, Edge, EdgeCosts, Layer, LayerCosts, Network, build_network
-from model.network.network import find_cycle
+from model.assignment import FORBIDDEN, CostedLayer, CostedNetwork, Edge, EdgeCosts, LayerCosts, build_network
+from model.assignment.costed import find_cycle
 
 
 def layer(name, *costs):
-    return Layer(name, tuple(f"m{k}" for k in range(len(costs))), np.array(costs, dtype=np.int64))
+    return CostedLayer(name, tuple(f"m{k}" for k in range(len(costs))), np.array(costs, dtype=np.int64))
 
 
 def network(*edges, layers=(("a", 1, 2), ("b", 3, 4))):
-    return Network("n", "ms", 1, tuple(layer(*own) for own in layers), edges)
+    return CostedNetwork("n", "ms", 1, tuple(layer(*own) for own in layers), edges)
 
 
 def test_total_adds_execution_and_transitions():

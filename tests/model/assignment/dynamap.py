@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 import yaml
 
-from model.network import Convolution, ShapedLayer, ShapedNetwork, SystolicModel, method_times
-from model.network.shapes import IM2COL, KN2ROW, WINOGRAD
+from model.assignment import Convolution, ShapedLayer, ShapedNetwork, SystolicModel, method_times
+from model.assignment.shapes import IM2COL, KN2ROW, WINOGRAD
 from tests.conftest import SHARED
 
 PATH = SHARED / "reference" / "dynamap" / "reference.yaml"

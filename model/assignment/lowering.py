@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from model.architecture import StorageLevel
+from model.assignment.shapes import Convolution
 from model.cost.prices import transfer_cycles
 from model.mapspace import FactorRule, Mapspace
-from model.network.shapes import Convolution
 from model.problem import Dataspace, Problem, Term
 
 DIRECT, IM2COL, KN2ROW = LOWERINGS = ("direct", "im2col", "kn2row")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from model.note import Note
 from model.source_ref import SourceRef
 
 CostArray = NDArray[Any]
@@ -23,7 +24,7 @@ LARGEST_TOTAL = 1 << 60
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class CostedLayer:
     """A layer and what each of its methods costs.
 
     Parameters
@@ -66,7 +67,7 @@ class Edge:
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class CostedNetwork:
     """A directed acyclic graph of layers.
 
     Parameters
@@ -92,9 +93,9 @@ class Network:
     name: str
     unit: str
     steps_per_unit: int
-    layers: tuple[Layer, ...]
+    layers: tuple[CostedLayer, ...]
     edges: tuple[Edge, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
         """Check what the solvers rely on."""
@@ -191,7 +192,7 @@ def _steps(cost: Any) -> int | None:
     return None if cost == FORBIDDEN else int(cost)
 
 
-def _check_layer(layer: Layer) -> None:
+def _check_layer(layer: CostedLayer) -> None:
     if not layer.methods or len(set(layer.methods)) < len(layer.methods):
         raise ValueError(f"layer {layer.name}: methods must be given, each once")
     if layer.costs.shape != (len(layer.methods),):

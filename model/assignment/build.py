@@ -9,7 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from model.network.network import FORBIDDEN, LARGEST_TOTAL, CostArray, Edge, Layer, Network
+from model.assignment.costed import FORBIDDEN, LARGEST_TOTAL, CostArray, CostedLayer, CostedNetwork, Edge
+from model.note import Note
 from model.source_ref import SourceRef
 
 Cost = int | Fraction | None
@@ -40,18 +41,18 @@ def build_network(
     unit: str,
     layers: Sequence[LayerCosts],
     edges: Iterable[EdgeCosts],
-    notes: tuple[str, ...] = (),
-) -> Network:
+    notes: tuple[Note, ...] = (),
+) -> CostedNetwork:
     """Return a network with all costs as whole numbers of one common step.
 
     Parameters
     ----------
     name, unit
-        As in `Network`.
+        As in `CostedNetwork`.
     layers, edges
         The graph, with costs in `unit`.
     notes
-        As in `Network`.
+        As in `CostedNetwork`.
 
     Raises
     ------
@@ -68,11 +69,11 @@ def build_network(
     scale = _Scale(steps_per_unit, sum(costs, Fraction(0)) * steps_per_unit > LARGEST_TOTAL)
     positions = {layer.name: position for position, layer in enumerate(layers)}
     methods = {layer.name: tuple(layer.costs) for layer in layers}
-    return Network(
+    return CostedNetwork(
         name,
         unit,
         steps_per_unit,
-        tuple(Layer(own.name, tuple(own.costs), scale.vector(own.costs), own.place) for own in layers),
+        tuple(CostedLayer(own.name, tuple(own.costs), scale.vector(own.costs), own.place) for own in layers),
         tuple(_edge(edge, positions, methods, scale) for edge in edges),
         notes,
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from model.network.shapes import IM2COL, KN2ROW, TENSOR, WINOGRAD, Convolution, ShapedEdge, ShapedLayer
+from model.assignment.shapes import IM2COL, KN2ROW, TENSOR, WINOGRAD, Convolution, ShapedEdge, ShapedLayer
 
 NON_STATIONARY, WEIGHT_STATIONARY, INPUT_STATIONARY = DATAFLOWS = (
     "non_stationary",

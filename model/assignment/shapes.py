@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from model.note import Note
 from model.source_ref import SourceRef
 
 IM2COL, KN2ROW, WINOGRAD = METHODS = ("im2col", "kn2row", "winograd")
@@ -112,4 +113,4 @@ class ShapedNetwork:
     name: str
     layers: tuple[ShapedLayer, ...]
     edges: tuple[ShapedEdge, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()

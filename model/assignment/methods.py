@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import product
 
 from model.architecture import StorageLevel
+from model.assignment.lowering import IM2COL, Copy
+from model.assignment.shapes import Convolution, ShapedEdge, ShapedLayer, ShapedNetwork
 from model.mapspace import Mapspace
-from model.network.lowering import IM2COL, Copy
-from model.network.shapes import Convolution, ShapedEdge, ShapedLayer, ShapedNetwork
+from model.note import Note
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Method:
     name
         Unique among the methods.
     lowering
-        Out of `model.network.lowering.LOWERINGS`.
+        Out of `model.assignment.lowering.LOWERINGS`.
     dataflow
         The constraints that its mappings keep to, by name.
     input_layout, output_layout
@@ -67,7 +68,7 @@ class MethodNetwork:
     level: StorageLevel
     units_per_pj: int
     copy_leakage: int
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def transition(self, edge: ShapedEdge) -> dict[tuple[str, str], Copy]:
         """Return what each pair of methods along an edge has to copy; pairs that share a layout not."""

@@ -10,9 +10,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from model.network.network import LARGEST_TOTAL, CostArray, Edge, Layer, Network
-from model.network.shapes import Convolution, ShapedEdge, ShapedLayer, ShapedNetwork
-from model.network.systolic import ArrayTime, SystolicModel, method_times, transition_ms
+from model.assignment.costed import LARGEST_TOTAL, CostArray, CostedLayer, CostedNetwork, Edge
+from model.assignment.shapes import Convolution, ShapedEdge, ShapedLayer, ShapedNetwork
+from model.assignment.systolic import ArrayTime, SystolicModel, method_times, transition_ms
+from model.note import Note
 
 UNIT = "ms"
 
@@ -27,7 +28,7 @@ def arrays_within(budget: int) -> tuple[Sizes, Sizes]:
     return rows, columns
 
 
-def price(shaped: ShapedNetwork, model: SystolicModel, rows: int, columns: int) -> Network:
+def price(shaped: ShapedNetwork, model: SystolicModel, rows: int, columns: int) -> CostedNetwork:
     """Return the network with its costs on an array of `rows` x `columns`, in ms."""
     return PricedArrays(shaped, model, np.array([rows]), np.array([columns])).network(0)
 
@@ -140,12 +141,12 @@ class PricedArrays:
             for matrix in self.transitions_ms
         ]
 
-    def network(self, position: int) -> Network:
+    def network(self, position: int) -> CostedNetwork:
         """Return the network with its costs on one of the arrays, in ms."""
         times = int(self.buffering[position])
         shaped = self.shaped
         layers = [
-            Layer(layer.name, layer.methods, costs[position], layer.place)
+            CostedLayer(layer.name, layer.methods, costs[position], layer.place)
             for layer, costs in zip(shaped.layers, self.costs, strict=True)
         ]
         edges = [
@@ -153,7 +154,7 @@ class PricedArrays:
             for edge, matrix in zip(shaped.edges, self.transitions, strict=True)
         ]
         rows, columns = int(self.rows[position]), int(self.columns[position])
-        note = f"systolic array of {rows} x {columns}, transitions "
-        note += "double buffered" if times == 1 else "without double buffering"
+        buffered = "double buffered" if times == 1 else "without double buffering"
+        note = Note("systolic array of {} x {}, transitions {}", (rows, columns, buffered))
         notes = (note, *shaped.notes)
-        return Network(shaped.name, UNIT, self.steps_per_ms, tuple(layers), tuple(edges), notes)
+        return CostedNetwork(shaped.name, UNIT, self.steps_per_ms, tuple(layers), tuple(edges), notes)

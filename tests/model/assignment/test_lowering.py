@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.architecture import AccessEnergy, StorageLevel
-from model.network.lowering import DIRECT, IM2COL, KN2ROW, LOWERINGS, Copy, lower
-from model.network.shapes import Convolution
+from model.assignment.lowering import DIRECT, IM2COL, KN2ROW, LOWERINGS, Copy, lower
+from model.assignment.shapes import Convolution
 
 shapes = st.builds(
     Convolution,
