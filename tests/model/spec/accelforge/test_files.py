@@ -87,7 +87,7 @@ def test_a_fragment_alone_has_the_sets_of_the_whole(name: str):
         assert dict(einsum.tensor_renames) == {"input": ("Z",), "weight": (weight,), "output": einsum.outputs}
         assert {access.tensor for access in einsum.accesses if access.persistent} == {weight}
     notes = [note for note in loaded.notes if "`Z` counts as an intermediate" in note.text]
-    assert [name for name in expected if any(f"`{name}`" in note for note in notes)] == expected
+    assert [name for name in expected if any(f"`{name}`" in note.text for note in notes)] == expected
 
 
 @pytest.mark.parametrize("name", WITHOUT_A_WORKLOAD)

@@ -68,7 +68,7 @@ def test_the_best_order_is_not_ruled_out_where_fanouts_unroll_windows(
         hold_search(mapspace, monkeypatch)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 1, 25])
 def test_the_best_order_is_not_ruled_out_where_the_lead_is_far_inside(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ):
