@@ -83,6 +83,9 @@ FIRST_AROUND = 8
 FIRST_HINT = 24
 """Rounds before a heuristic is asked for a better incumbent; after four times as many it is asked again."""
 
+MANY = 1 << 18
+"""Subproblems from which on it is asked at once: a mapping spares more of the survey than that takes."""
+
 FIRST_HINTED = 1 << 13
 """Mappings that the heuristic may try then, twice as many each time."""
 
@@ -159,7 +162,11 @@ class Search:
             In units of the objective; None if it is proven that no mapping is within the goal's limits.
         """
         judged = self.goal.incumbent
-        self.counters.masks += len(self.space.keep_masks)
+        masks = len(self.space.keep_masks)
+        self.counters.masks += masks
+        if self.goal.incumbent is None and masks * len(self.survey.grid) >= MANY:
+            self._take_hint()
+            self.report(Phase.SURVEY, self.goal, None)
         self._advance()
         if self.stop():
             return self.agenda.least

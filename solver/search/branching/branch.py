@@ -12,6 +12,7 @@ from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.lattice_bounds import LatticeBounds, StageTables
 from solver.search.bounds.rows import CLOSED
 from solver.search.branching.family import Family, best_first
+from solver.search.branching.handed_out import HandedOut
 from solver.search.branching.load_bounds import LoadBounds
 from solver.search.branching.node import Delivered, Node, NodeState
 from solver.search.branching.skeleton import Skeleton
@@ -21,7 +22,7 @@ from solver.search.space.lattice import INFINITY
 from solver.search.space.orders import OrderClass, SlotOrders
 from solver.search.space.spatial import StageChoice
 from solver.search.stopping import Stop
-from solver.search.subproblems.loads import Searchable
+from solver.search.subproblems.loads import LoadSubproblem, Searchable
 
 
 class Branching:
@@ -66,6 +67,8 @@ class Branching:
         # Leaves that only the cost model's doubles ruled out: equal loads may be rounded otherwise. They rule
         # out no other nodes than those to which the same words are delivered.
         self._ties = 0
+        # Nodes that only what is handed out ruled out: no state tells of it.
+        self._dearer = 0
         self._refuted_alike: set[tuple[NodeState, Delivered]] = set()
 
     def skeletons(self) -> Iterator[Skeleton]:
@@ -114,6 +117,10 @@ class Branching:
         """Cycles that every mapping takes at least, without latencies."""
         return float(self.bounds.model_cycles - self.space.latency)
 
+    @cached_property
+    def _handed_out(self) -> HandedOut:
+        return HandedOut(self.sub.origin if isinstance(self.sub, LoadSubproblem) else self.sub)
+
     def _limit(self) -> int:
         return self.bounds.room(self.sub.limit(self.goal))
 
@@ -123,33 +130,53 @@ class Branching:
         if not self._may_improve(node, self.sub.cycles(np.array(node.busiest))):
             return
         state = node.state(self.space.views)
-        alike = state, node.delivered
-        if alike in self._refuted_alike:
-            return
-        if any(self._no_better(node, other) for other in self._refuted.get(state, ())):
+        if self._ruled_out(node, state):
             return
         self.expanded += 1
         if self.exhausted_budget:
             return
-        found, ties = False, self._ties
+        found, ties, dearer = False, self._ties, self._dearer
         for skeleton in self._inside(node):
             found = True
             yield skeleton
-        if found or self.exhausted_budget or self.stop():
+        if found or self._dearer > dearer or self.exhausted_budget or self.stop():
             return
         if self._ties == ties:
             self._refuted.setdefault(state, []).append(node)
         else:
-            self._refuted_alike.add(alike)
+            self._refuted_alike.add((state, node.delivered))
+
+    def _ruled_out(self, node: Node, state: NodeState) -> bool:
+        """Whether other nodes or exact prices tell that nothing inside of a node improves."""
+        if (state, node.delivered) in self._refuted_alike:
+            return True
+        if any(self._no_better(node, other) for other in self._refuted.get(state, ())):
+            return True
+        if self._may_improve_exactly(node):
+            return False
+        self._dearer += 1
+        return True
+
+    def _may_improve_exactly(self, node: Node) -> bool:
+        """Whether mappings of `node` may improve once it is known what its fanouts hand out."""
+        spent, loads = self._handed_out.beyond(node)
+        if not spent and not loads.any():
+            return True
+        inside = self.bounds.loads_inside[node.level]
+        busiest = (node.loads + loads + inside).max(initial=node.busiest)
+        if isinstance(self.sub, LoadSubproblem):
+            spent = 0
+        return self._may_improve(node, self.sub.cycles(np.array(busiest)), spent)
 
     def _no_better(self, node: Node, other: Node) -> bool:
         """Whether `other`, in the same state, spent no more on anything."""
         no_dearer = self._unrounded_cost(other) <= self._unrounded_cost(node)
         return no_dearer and bool((other.loads <= node.loads).all())
 
-    def _may_improve(self, node: Node, cycles: int) -> bool:
-        """Whether mappings of `node` may improve that take `cycles` or more."""
-        return self.sub.improves(self.goal, self.bounds.constant + node.least * self.sub.quantum, cycles)
+    def _may_improve(self, node: Node, cycles: int, beyond: int = 0) -> bool:
+        """Whether mappings of `node` may improve that take `cycles`, and `beyond` quanta above its bound."""
+        least = self.bounds.constant + (node.least + beyond) * self.sub.quantum
+        return self.sub.improves(self.goal, least, cycles)
 
     @cached_property
     def _unrounded(self) -> Searchable:

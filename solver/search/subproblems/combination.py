@@ -107,10 +107,10 @@ class Combination(Subproblem):
             partition.append(partition[-1] // shared)
         return Spread(tuple(stage.distinct[place] for stage in self.spatial), tuple(partition))
 
-    def actions(self, place: int) -> Iterator[Action]:
-        """All accesses to a dataspace."""
+    def actions(self, place: int, spread: Spread | None = None) -> Iterator[Action]:
+        """All accesses to a dataspace, whose words spread so (None: as `spread` has it)."""
         accesses = self.space.accesses(place, self.space.chain(self.mask, place))
-        return map(self.spread(place).action, accesses)
+        return map((spread or self.spread(place)).action, accesses)
 
     @cached_property
     def base_loads(self) -> FloatArray:

@@ -13,7 +13,7 @@ from model.architecture import StorageLevel
 from model.cost.prices import paying_instances
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK, Goal
-from solver.search.space.prices import LARGEST_TOTAL, BoundaryPrice, PriceList
+from solver.search.space.prices import LARGEST_TOTAL, BoundaryPrice, PriceList, Spread
 from solver.search.subproblems.combination import Combination
 
 
@@ -30,13 +30,20 @@ class EnergySubproblem(Combination):
         tuple
             By dataspace and boundary, in quanta; rounded down where the quantum does not divide them.
         """
+        return tuple(self.priced(view.place, self.spread(view.place)) for view in self.space.views)
+
+    def priced(self, place: int, spread: Spread) -> dict[int, BoundaryPrice]:
+        """The prices of a dataspace's boundaries if its words spread so."""
+        return self._price_list.boundaries(self.space.views[place].name, self.actions(place, spread))
+
+    @cached_property
+    def _price_list(self) -> PriceList:
         space = self.space
         paying = tuple(
             paying_instances(level, total, used)
             for used, total, level in zip(self.above, space.instances, space.levels, strict=False)
         )
-        table = PriceList(space.levels, paying, space.resources, self.quantum)
-        return tuple(table.boundaries(view.name, self.actions(view.place)) for view in space.views)
+        return PriceList(space.levels, paying, space.resources, self.quantum)
 
     @cached_property
     def leak_per_cycle(self) -> int:
