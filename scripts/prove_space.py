@@ -16,7 +16,7 @@ import numpy as np
 EXACT = 1 << 53  # sums of whole doubles compare rightly with numbers up to here
 SLACK = 1e-9  # relative; doubles, here and in the definition of cycles, err far less
 MOST_DIMS, MOST_BOUND, MOST_STATES = 20, 1 << 30, 1 << 21
-MOST_CHOICES, MOST_CHILDREN, MOST_MASKS, MOST_PAIRS = 1 << 18, 1 << 20, 1 << 18, 1 << 28
+MOST_CHOICES, MOST_CHILDREN, MOST_MASKS, MOST_PAIRS = 1 << 21, 1 << 20, 1 << 18, 1 << 28
 NAMES = {"name", "kind", "dims", "objective", "ranks"}
 
 
@@ -204,12 +204,14 @@ class Space:
         rows = np.ones((1, len(self.fans), len(self.bounds)), dtype=np.int64)
         for i, p in enumerate(self.fans):
             mesh_x, mesh_y = self.nodes[p]["mesh_x"], self.nodes[p]["mesh_y"]
-            for d, own in enumerate(self.factors[p]):
-                need(len(rows) * len(own) < MOST_CHOICES, "too many spatial choices", CannotCheckError)
-                rows = np.repeat(rows, len(own), axis=0)
-                rows[:, i, d] = np.tile(own, len(rows) // max(1, len(own)))
-                divides = self.bounds[d] % rows[:, :, d].prod(axis=1) == 0
-                rows = rows[divides & (rows[:, i].prod(axis=1) <= mesh_x * mesh_y)]
+            for d, bound in enumerate(self.bounds):
+                own = np.array([n for n in self.factors[p][d] if bound % n == 0], dtype=np.int64)
+                fits = bound % np.outer(rows[:, :, d].prod(axis=1), own) == 0
+                fits &= np.outer(rows[:, i].prod(axis=1), own) <= mesh_x * mesh_y
+                row, factor = np.nonzero(fits)
+                need(len(row) <= MOST_CHOICES, "too many spatial choices", CannotCheckError)
+                rows = rows[row]
+                rows[:, i, d] = own[factor]
             wide = [rows[:, i, x].prod(axis=1) for x in self.nodes[p]["along_x"]]
             fits = [(n <= mesh_x) & (rows[:, i].prod(axis=1) // n <= mesh_y) for n in wide]
             rows = rows[np.any(fits, axis=0)]
