@@ -6,7 +6,7 @@ mapping anew, then asks for a better one under every choice of keeping levels an
 exclude most choices, tables over what temporal loops may iterate bound the others, and a walk through the
 nests that the tables leave open decides. docs/certificates.md has the argument.
 
-Exit codes: 0 all certificates are VALID, 1 one is INVALID or cannot be checked, 2 one cannot be read.
+Exit codes: 2 one certificate cannot be read, else 1 one is INVALID, else 6 one cannot be checked, else 0.
 """
 
 import argparse
@@ -31,6 +31,7 @@ FORMAT = "tilewright certificate 4"
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 MOST_ENTRIES, MOST_NESTS = 1 << 28, 1 << 20
+EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first
 ENERGY_UNITS = (10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ")
 Query = namedtuple("Query", "energy latency edp", defaults=(inf,) * 3)  # asks for a mapping within all
 Point = namedtuple("Point", "i left state paid ended nest loops")  # of a nest that is built outwards
@@ -364,18 +365,20 @@ def main():
     parser.add_argument("--time-limit", type=float, default=inf, metavar="S", help="seconds per certificate")
     parser.add_argument("--only", default="", metavar="TEXT", help="of the suite, cases with this name")
     options = parser.parse_args()
+    found = set()
     if options.suite:
         from prove_suite import run_suite  # noqa: PLC0415 (rich is for tables only)
 
-        return run_suite(options.only, lambda path: verdict(path, options.time_limit))
-    found = set()
+        found = run_suite(options.only, lambda path: verdict(path, options.time_limit))
+    elif not options.certificates:
+        parser.error("name a certificate, or --suite")
     sys.stdout.reconfigure(errors="backslashreplace")  # file names may be any bytes
-    for path in options.certificates or parser.error("name a certificate, or --suite"):
+    for path in options.certificates:
         start = time.perf_counter()
         result, reason = verdict(path, options.time_limit)
         print(f"{result}: {path}: {reason} ({time.perf_counter() - start:.2f} s)")
         found.add(result)
-    return 2 if "UNREADABLE" in found else int(found != {"VALID"})
+    return next((code for result, code in EXITS.items() if result in found), 0)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ class Outcome:
     seconds, evaluations, valid
         Time it took, mappings it had priced, and how many of them are allowed.
     trace
-        The incumbents, each better than the one before.
+        The incumbents, each better than the one before: of equals in the first objective, in a later one.
     best
         The last of them, None without one, and for the exact search, whose result has it.
     remark
@@ -267,7 +267,8 @@ def _check(outcome: Outcome, result: Result) -> None:
         return
     if result.status is Status.INFEASIBLE:
         raise ContradictionError(f"{outcome.mapper} found a mapping where none was proven to exist")
-    if result.bound is not None and outcome.best.values[0] < result.bound:
+    bounds = () if result.bound is None else (result.bound, *result.later_bounds)
+    if outcome.best.values[: len(bounds)] < bounds:
         raise ContradictionError(f"{outcome.mapper} found a mapping below the bound of the exact search")
     if result.status is Status.OPTIMAL and result.evaluation is not None:
         values = tuple(map(result.evaluation.value, result.objectives))

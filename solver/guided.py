@@ -199,8 +199,13 @@ class _Patience:
 def _advised(search: Search[Answer], question: _Question, first: Answer) -> Answer:
     """Ask whether anything fits, and search again in the time that is left."""
     start = time.monotonic()
-    opinion = _opinion(question, first)
-    spent = replace(first.statistics, seconds=first.statistics.seconds + time.monotonic() - start)
+    late = _found(first)
+    opinion = late or _opinion(question, first)
+    spent = replace(
+        first.statistics,
+        seconds=first.statistics.seconds + time.monotonic() - start,
+        mappings_priced=first.statistics.mappings_priced + (late is None and isinstance(opinion, Priced)),
+    )
     if isinstance(opinion, tuple):
         return replace(_nothing_fits(first), reasons=opinion, statistics=spent)
 
@@ -223,13 +228,17 @@ def _bounded(answer: Answer, first: Answer) -> Answer:
     return replace(answer, bound=max(first.bound, answer.bound or 0))
 
 
-def _opinion(question: _Question, first: Result | Front) -> Priced | tuple[Reason, ...] | None:
-    """Return a mapping, or the reasons why there is none, if asked for; None if nobody knows."""
+def _found(first: Result | Front) -> Priced | None:
+    """Return a mapping that was found at the last moment, before the search heard that it must end."""
     found = first.points if isinstance(first, Front) else (first,)
     for own in found:
         if own.mapping is not None and own.evaluation is not None:
-            # Found at the last moment, before the search heard that it must end.
             return Priced(own.mapping, own.evaluation)
+    return None
+
+
+def _opinion(question: _Question, first: Result | Front) -> Priced | tuple[Reason, ...] | None:
+    """Return a mapping, or the reasons why there is none, if asked for; None if nobody knows."""
     from solver.explain import Verdict, diagnose  # noqa: PLC0415 (most searches end otherwise)
 
     left_s = _time_left(question.options, first.statistics.seconds).time_limit_s

@@ -116,7 +116,7 @@ class Statistics:
     core_variables, core_calls
         Variables of the largest CP-SAT core, and the number of times CP-SAT was called.
     mappings_priced
-        Mappings that the cost model evaluated.
+        Mappings that the cost model evaluated; of those that a heuristic tries, the best one.
     """
 
     seconds: float = 0.0

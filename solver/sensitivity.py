@@ -54,6 +54,8 @@ class Effect:
     searched
         False where no search was needed: the limit was tightened, and the best mapping still holds at
         the same value.
+    later_ratios
+        The same as `ratio` for the second and later objectives, in order.
     """
 
     variation: Variation
@@ -61,6 +63,7 @@ class Effect:
     result: Result
     ratio: Fraction | None
     searched: bool = True
+    later_ratios: tuple[Fraction | None, ...] = ()
 
 
 def variations(architecture: Architecture) -> Iterator[Variation]:
@@ -156,7 +159,8 @@ def sensitivity(
         level = next(level for level in changed.architecture.levels if level.name == variation.level)
         limit = limit_of(level, variation.resource)
         assert limit is not None
-        effects.append(Effect(variation, limit, result, _ratio(result, base), searched=kept is None))
+        ratio, *later = (_ratio(name, result, base) for name in base.objectives)
+        effects.append(Effect(variation, limit, result, ratio, kept is None, tuple(later)))
     return tuple(effects)
 
 
@@ -190,7 +194,8 @@ def _values(evaluation: Evaluation, base: Result) -> tuple[int, ...]:
     return tuple(map(evaluation.value, base.objectives))
 
 
-def _ratio(result: Result, base: Result) -> Fraction | None:
-    if result.value is None or not base.value:
+def _ratio(objective: str, result: Result, base: Result) -> Fraction | None:
+    if result.evaluation is None or base.evaluation is None:
         return None
-    return Fraction(result.value, base.value)
+    before = base.evaluation.value(objective)
+    return Fraction(result.evaluation.value(objective), before) if before else None

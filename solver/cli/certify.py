@@ -19,7 +19,7 @@ from solver.cli.interrupt import interruptible
 from solver.cli.options import DEFAULTS, EXIT_OF_STATUS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
 from solver.cli.running import load_unmapped, search
-from solver.exit_codes import EXIT_UNPROVEN
+from solver.exit_codes import EXIT_UNCHECKED
 from solver.result import Result, Status
 
 POLL_S = 0.1
@@ -40,7 +40,8 @@ def prove_command(arguments: argparse.Namespace) -> int:
     Returns
     -------
     int
-        That of `map`, but `EXIT_UNPROVEN` if the certificate is not VALID.
+        That of `map` if the certificate is VALID; else that of the checker, such as `EXIT_UNPROVEN` if
+        it is INVALID, and `EXIT_UNCHECKED` if it cannot be checked.
 
     Raises
     ------
@@ -70,7 +71,7 @@ def prove_command(arguments: argparse.Namespace) -> int:
     # Nobody can look at a file that is gone.
     named = f"{printable(str(path))}: " if arguments.certificate else ""
     write_stdout(verdict.replace(f"{path}: ", named))
-    return EXIT_UNPROVEN if code else EXIT_OF_STATUS[result.status]
+    return code or EXIT_OF_STATUS[result.status]
 
 
 def _check_certificate(path: Path | None) -> None:
@@ -105,9 +106,11 @@ def _checked(path: Path, time_limit_s: float | None) -> tuple[int, str]:
             printed = _printed(checker, stop)
         finally:
             checker.kill()
-    if checker.returncode < 0:
-        printed += f"CANNOT CHECK: {path}: the checker was ended by signal {-checker.returncode}\n"
-    return checker.returncode, printed
+    if printed and checker.returncode >= 0:
+        return checker.returncode, printed
+    killed = checker.returncode < 0
+    ended = f"was ended by signal {-checker.returncode}" if killed else "ended without a verdict"
+    return EXIT_UNCHECKED, f"{printed}CANNOT CHECK: {path}: the checker {ended}\n"
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -57,17 +58,23 @@ class ClauseCost:
     result
         The best mapping known without it; with a bound on all mappings without it.
     share
-        By which share the objective of that mapping lies below that of the mapping with all
-        constraints.
+        By which share an objective of that mapping lies below that of the mapping with all constraints:
+        the first one that does, or may.
     most
         No mapping lies further below; None if the optimum with all constraints is not proven, or
         nothing is known.
+    objective
+        The name of that objective, the first of all if none falls.
+    unproven
+        The objectives that may be less without the clause, as a search was stopped.
     """
 
     statement: Statement
     result: Result
     share: float
     most: float | None
+    objective: str
+    unproven: tuple[str, ...] = ()
 
     @property
     def proven(self) -> bool:
@@ -141,7 +148,9 @@ def constraint_costs(
             improve = beginning_with(_best(baseline, results), search, search_from)
             results.append(improve(space, options, report, should_stop))
         found.append(_cost(_statement(clause, mapspace), baseline, results))
-    return CostReport(baseline, tuple(sorted(found, key=lambda cost: -cost.share)), tuple(left_out))
+    names = baseline.objectives
+    found.sort(key=lambda cost: [-cost.share if name == cost.objective else 0.0 for name in names])
+    return CostReport(baseline, tuple(found), tuple(left_out))
 
 
 def _best(baseline: Result, results: Iterable[Result]) -> Priced:
@@ -150,7 +159,7 @@ def _best(baseline: Result, results: Iterable[Result]) -> Priced:
     Where several mapspaces make up what is allowed, it need not be in the one that is searched next; it
     bounds the best of all of them. Its costs do not depend on the limits that are lifted.
     """
-    best = min((baseline, *results), key=_value)
+    best = min((baseline, *results), key=_values)
     assert best.mapping is not None
     assert best.evaluation is not None
     return Priced(best.mapping, best.evaluation)
@@ -195,20 +204,54 @@ def _cost(statement: Statement, baseline: Result, results: list[Result]) -> Clau
     Today's mapping is still allowed, so the optimum is no worse, and a search that stopped early has
     found at least that one.
     """
+    names, today = baseline.objectives, _values(baseline)
     if not results:
-        return ClauseCost(statement, baseline, 0.0, 0.0)
-    best = min((baseline, *results), key=_value)
-    value = _value(baseline)
-    bounds = [result.bound for result in results if result.status is not Status.INFEASIBLE]
-    known = [bound for bound in bounds if bound is not None]
-    if all(bound > value for bound in known) and len(known) == len(bounds):
+        return ClauseCost(statement, baseline, 0.0, 0.0, names[0])
+    left = [result for result in results if result.status is not Status.INFEASIBLE]
+    if all(_bounds(result) > today[: len(_bounds(result))] for result in left):
         raise ContradictionError(f"without {statement.text}, the search proves today's mapping impossible")
-    share = (value - _value(best)) / value if value else 0.0
-    if baseline.status is not Status.OPTIMAL or len(known) < len(bounds):
-        return ClauseCost(statement, best, share, None)
-    bound = min(*known, _value(best))
-    return ClauseCost(statement, best, share, (value - bound) / value if value else 0.0)
+    best = min((baseline, *results), key=_values)
+    values = _values(best)
+    floors = [_floor(left, values[:place]) for place in range(len(names))]
+    pairs = enumerate(zip(floors, values, strict=True))
+    settled = next((place for place, (floor, own) in pairs if floor is None or floor < own), len(names))
+    # The first objective that is less, or may be.
+    place = next((place for place, own in enumerate(values) if own < today[place] or place == settled), 0)
+    floor = floors[place] if baseline.status is Status.OPTIMAL else None
+    return ClauseCost(
+        statement,
+        best,
+        share=_share(today[place], values[place]),
+        most=None if floor is None else _share(today[place], min(floor, values[place])),
+        objective=names[place],
+        unproven=names[settled:],
+    )
 
 
-def _value(result: Result) -> float:
-    return float("inf") if result.value is None else result.value
+def _floor(results: Iterable[Result], best: tuple[float, ...]) -> float | None:
+    """Return a bound on the next objective of mappings that are `best` in those before, None if unknown."""
+    floor = math.inf
+    for result in results:
+        bounds = _bounds(result)
+        if bounds[: len(best)] > best[: len(bounds)]:
+            continue  # none of its mappings is that good
+        if len(bounds) <= len(best):
+            return None
+        floor = min(floor, bounds[len(best)])
+    return floor
+
+
+def _share(value: float, least: float) -> float:
+    return (value - least) / value if value else 0.0
+
+
+def _bounds(result: Result) -> tuple[float, ...]:
+    """Return the bounds on objectives, each on mappings that are best in those before, as far as known."""
+    return () if result.bound is None else (result.bound, *result.later_bounds)
+
+
+def _values(result: Result) -> tuple[float, ...]:
+    """Return the objectives in order, infinite without a mapping."""
+    if result.evaluation is None:
+        return (math.inf,) * len(result.objectives)
+    return tuple(map(result.evaluation.value, result.objectives))

@@ -21,8 +21,8 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     result = comparison.result
     console.print(comparison_table(comparison))
     for outcome in comparison.outcomes:
-        if outcome.remark:
-            console.print(f"{outcome.mapper}: {outcome.remark}")
+        for remark in filter(None, (_later_remark(comparison, outcome), outcome.remark)):
+            console.print(f"{outcome.mapper}: {remark}")
     if comparison.left_out:
         console.print(f"interrupted before {', '.join(comparison.left_out)}")
     print_notes(console, comparison.mapspace.notes)
@@ -31,6 +31,19 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     console.print(
         Text.assemble((result.status.value, STYLES[result.status]), " ", "; ".join(status_parts(result)))
     )
+
+
+def _later_remark(comparison: Comparison, outcome: Outcome) -> str:
+    """Return what a mapper is behind in that has the proven optimum of the first objective; else nothing."""
+    result = comparison.result
+    if not comparison.proven or result.evaluation is None or outcome.best is None:
+        return ""
+    pairs = zip(result.objectives, outcome.best.values, strict=True)
+    name, value = next((own for own in pairs if own[1] != result.evaluation.value(own[0])), ("", 0))
+    if name in ("", result.objective):
+        return ""
+    least = objective_text(name, result.evaluation.value(name), result.units_per_pj)
+    return f"{name} {objective_text(name, value, result.units_per_pj)}, where the least is {least}"
 
 
 def comparison_table(comparison: Comparison) -> Table:

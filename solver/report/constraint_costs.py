@@ -26,16 +26,19 @@ FREE = "none"
 
 def print_costs(console: Console, report: CostReport) -> None:
     """Print the table of what each clause costs."""
-    objective = report.baseline.objective
     console.print(costs_table(report))
     if report.baseline.mapping is None:
         console.print("\nUNKNOWN no mapping was found before the search was stopped")
         return
-    console.print(f"\nCost: by which share the best {objective} falls without the constraint alone.")
+    first, *later = report.baseline.objectives
+    otherwise = f"; where it does not, {', then '.join(later)}" if later else ""
+    console.print(f"\nCost: by which share the best {first} falls without the constraint alone{otherwise}.")
     if report.baseline.status is not Status.OPTIMAL:
         console.print("The mapping with all constraints is not proven optimal, so no cost is exact.")
     elif not all(cost.proven for cost in report.clauses):
         console.print("Where a search was stopped, the cost lies between the two figures.")
+    if any(map(_open_besides, report.clauses)):
+        console.print("What is not proven is that of the best mapping found: it may be less.")
     if report.left_out:
         console.print(f"Interrupted before {len(report.left_out):,} more constraints were looked into.")
 
@@ -70,6 +73,7 @@ def explanation_document(
         "problem": mapspace.problem.name,
         "status": Status.INFEASIBLE.value if baseline is None else baseline.status.value,
         "objective": None if baseline is None else baseline.objective,
+        "objectives": None if baseline is None else list(baseline.objectives),
         "units": None if baseline is None else UNITS[baseline.objective],
         "with_all": None if baseline is None else _outcome(baseline),
         "without": [] if report is None else [_clause(cost) for cost in report.clauses],
@@ -90,9 +94,18 @@ def _figures(result: Result) -> Iterator[str]:
 
 
 def _cost_text(cost: ClauseCost) -> str:
-    if cost.proven:
-        return _share_text(cost.share)
-    return f"{_share_text(cost.share)} to {'?' if cost.most is None else _share_text(cost.most)}"
+    text = _share_text(cost.share)
+    if not cost.proven:
+        text += f" to {'?' if cost.most is None else _share_text(cost.most)}"
+    if len(cost.result.objectives) > 1 and text != FREE:
+        text += f" of {cost.objective}"
+    besides = _open_besides(cost)
+    return f"{text}; {' and '.join(besides)} not proven" if besides else text
+
+
+def _open_besides(cost: ClauseCost) -> tuple[str, ...]:
+    """Return the objectives whose figures are not proven, but for the one that the cost is a range of."""
+    return tuple(name for name in cost.unproven if cost.proven or name != cost.objective)
 
 
 def _share_text(share: float) -> str:
@@ -111,6 +124,8 @@ def _clause(cost: ClauseCost) -> Document:
         "share": cost.share,
         "most": cost.most,
         "proven": cost.proven,
+        "objective": cost.objective,
+        "unproven": list(cost.unproven),
         **_outcome(cost.result),
     }
 

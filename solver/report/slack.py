@@ -94,7 +94,10 @@ def effect_document(effect: Effect) -> dict[str, object]:
         "termination": result.termination.value,
         "value": result.reported_value,
         "bound": result.reported_bound,
+        "energy_pj": None if result.evaluation is None else result.evaluation.energy_pj,
+        "cycles": None if result.evaluation is None else result.evaluation.cycles,
         "ratio": None if effect.ratio is None else float(effect.ratio),
+        "later_ratios": [None if ratio is None else float(ratio) for ratio in effect.later_ratios],
         "searched": effect.searched,
     }
 
@@ -132,7 +135,15 @@ def _effect_cells(effect: Effect | None, base: Result) -> tuple[str, str, str]:
         return limit, result.status.value, NOTHING
     value = objective_text(base.objective, result.value, base.units_per_pj)
     suffix = "" if result.status is Status.OPTIMAL else f" ({result.status.value})"
-    return limit, value + suffix, change_text(effect.ratio)
+    return limit, value + suffix, _change(effect)
+
+
+def _change(effect: Effect) -> str:
+    """Return by how much the first objective moved; if it did not, the next one that did, with its name."""
+    for name, ratio in zip(effect.result.objectives[1:], effect.later_ratios, strict=False):
+        if effect.ratio == 1 and ratio not in (1, None):
+            return f"{change_text(ratio)} {name}"
+    return change_text(effect.ratio)
 
 
 def _level_table(*figures: str) -> Table:

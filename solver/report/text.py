@@ -70,7 +70,7 @@ def print_result(
 def _print_sensitivity(
     console: Console, mapspace: Mapspace, result: Result, effects: Sequence[Effect]
 ) -> None:
-    heading = f"of {result.objective} to one limit at a time, at the same prices"
+    heading = f"of {', then '.join(result.objectives)} to one limit at a time, at the same prices"
     if any(level.size_words and level.multiple_buffering != 1 for level in mapspace.architecture.levels):
         heading += "; capacities before multiple buffering"  # as slack has them after it
     console.print(_title("Sensitivity"), heading)

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,8 @@ from solver.heuristics.pricing import Pricing
 from solver.heuristics.random_search import RandomSearch
 from solver.report.comparison import print_comparison, summary_table
 from solver.report.comparison_document import CSV_COLUMNS, EXACT, comparison_document, comparisons_csv
-from solver.result import ContradictionError, Options, Status
+from solver.result import ContradictionError, Options, Status, Termination
+from solver.search import map_einsum
 from tests.conftest import REPOSITORY
 from tests.solver.examples import FEASIBLE, INFEASIBLE, MAPPING, MAPSPACE, OPTIMAL
 from tests.strategies import random_mapspaces
@@ -127,6 +129,22 @@ def test_a_mapping_better_than_the_proof_is_a_contradiction(result, monkeypatch)
     monkeypatch.setattr("solver.comparison.map_einsum", lambda *_: result)
     with pytest.raises(ContradictionError):
         compare(MAPSPACE, MAPPERS[:1], EDP, BUDGET)
+
+
+def test_a_mapping_below_the_bound_on_a_later_objective_is_a_contradiction(monkeypatch):
+    options = Options(objectives=("latency", "energy"))
+    best = map_einsum(MAPSPACE, options)
+
+    class Same:
+        def find_mapping(self, mapspace, pricing):
+            return best.mapping
+
+    ended = {"status": Status.FEASIBLE, "termination": Termination.TIME_LIMIT}
+    for later, agree in (((best.later_bounds[0] + 1,), False), (best.later_bounds, True), ((), True)):
+        stopped = replace(best, later_bounds=later, **ended)
+        monkeypatch.setattr("solver.comparison.map_einsum", lambda *_, stopped=stopped: stopped)
+        with nullcontext() if agree else pytest.raises(ContradictionError, match="below the bound"):
+            compare(MAPSPACE, [("same", Same())], options, BUDGET)
 
 
 def test_a_contradiction_inside_of_a_mapper_is_not_taken_for_its_failure(monkeypatch):

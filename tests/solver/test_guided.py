@@ -1,5 +1,7 @@
 """Searches with a mapping to begin with, and with a second opinion: the answers stay what they are."""
 
+from dataclasses import replace
+
 import pytest
 
 from solver import guided
@@ -137,9 +139,29 @@ def test_a_survey_without_end_leaves_a_mapping_or_reasons(mapspace, monkeypatch)
     if allows_a_mapping(mapspace):
         assert (answer.status, answer.mapping is None) == (Status.FEASIBLE, False)
         assert answer.bound == least
+        assert answer.statistics.mappings_priced == 1  # for the second opinion
     else:
         assert answer.status is Status.INFEASIBLE
         assert answer.reasons
+
+
+def test_a_mapping_found_at_the_last_moment_counts_once(monkeypatch):
+    mapspace = mapspace_of()
+    best = map_einsum(mapspace, ENERGY)
+
+    def late(space, options, on_progress, should_stop, known):
+        if known is not None:
+            return map_from(known, space, options, on_progress, lambda: True)
+        on_progress(Progress(Phase.LATTICE, 0.0, "energy"))
+        while not should_stop():
+            pass
+        return replace(best, status=Status.FEASIBLE, termination=Termination.INTERRUPTED)
+
+    monkeypatch.setattr(guided, "_best", late)
+    monkeypatch.setattr(guided, "PATIENCE_S", 0.01)
+    answer = map_or_explain(mapspace, ENERGY)
+    assert (answer.status, answer.value) == (Status.FEASIBLE, best.value)
+    assert answer.statistics.mappings_priced == best.statistics.mappings_priced > 0
 
 
 @pytest.mark.parametrize("time_limit_s", [None, 0.0])

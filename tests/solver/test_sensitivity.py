@@ -11,8 +11,9 @@ from model.cost import evaluate
 from solver import Options, Status, map_einsum
 from solver.guided import map_from
 from solver.sensitivity import Variation, limit_of, sensitivity, variations, varied
-from tests.bruteforce import enumerate_mappings
+from tests.bruteforce import enumerate_mappings, optimum
 from tests.solver.examples import ARCHITECTURE, INFEASIBLE, MAPSPACE
+from tests.solver.explain.enumeration import some_mapspaces
 from tests.strategies import mapspaces
 
 HALF, DOUBLE = Fraction(1, 2), Fraction(2)
@@ -74,6 +75,30 @@ def test_every_optimum_is_that_of_the_varied_architecture(mapspace):
             assert effect.result.status in (Status.OPTIMAL, Status.INFEASIBLE)
             if effect.ratio is not None:
                 assert effect.ratio * base.value == effect.result.value
+
+
+ORDERED = ("latency", "energy")
+
+
+@pytest.mark.parametrize("mapspace", some_mapspaces(53, 12))
+def test_every_variation_has_the_best_in_order(mapspace):
+    options = Options(objectives=ORDERED)
+    base = map_einsum(mapspace, options)
+    effects = sensitivity(mapspace, base, options, map_einsum, search_from=map_from)
+    for effect in effects if base.mapping else ():
+        changed = replace(mapspace, architecture=varied(mapspace.architecture, effect.variation))
+        found = optimum(changed, ORDERED)
+        assert found is None or values(effect.result) == found[0]
+        if found is not None:
+            ratios = (effect.ratio, *effect.later_ratios)
+            pairs = zip(values(effect.result), values(base), strict=True)
+            assert ratios == tuple(Fraction(new, old) for new, old in pairs)
+        else:
+            assert (effect.ratio, effect.later_ratios) == (None, (None,))
+
+
+def values(result):
+    return tuple(map(result.evaluation.value, result.objectives))
 
 
 def test_limits_that_are_not_reached_take_no_search():

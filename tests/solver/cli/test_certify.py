@@ -54,7 +54,7 @@ def test_prove_finds_the_checker_on_a_safe_path(capfd, monkeypatch):
 
 
 def test_prove_gives_a_check_up(capfd):
-    assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1", "--check-time-limit", "0"]) == 1
+    assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1", "--check-time-limit", "0"]) == 6
     assert "CANNOT CHECK: it is not decided within the time limit" in capfd.readouterr().out
 
 
@@ -155,8 +155,29 @@ def test_a_checker_that_is_killed_has_checked_nothing(tmp_path, monkeypatch):
     (tmp_path / "checker.py").write_text("import os; os.kill(os.getpid(), 9)", encoding="utf-8")
     monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
     code, printed = certify._checked(tmp_path / "c.json", None)
-    assert code != 0
+    assert code == 6
     assert printed == f"CANNOT CHECK: {tmp_path / 'c.json'}: the checker was ended by signal 9\n"
+
+
+def test_a_checker_without_a_verdict_has_checked_nothing(tmp_path, monkeypatch):
+    (tmp_path / "checker.py").write_text("import sys; sys.exit(1)", encoding="utf-8")
+    monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
+    code, printed = certify._checked(tmp_path / "c.json", None)
+    assert (code, printed) == (
+        6,
+        f"CANNOT CHECK: {tmp_path / 'c.json'}: the checker ended without a verdict\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("printed", "code"), [("INVALID: this claim fails", 1), ("UNREADABLE: gone", 2), ("CANNOT CHECK: it", 6)]
+)
+def test_prove_exits_as_the_checker_does(printed, code, tmp_path, monkeypatch, capfd):
+    text = f"import sys; print({printed!r}); sys.exit({code})"
+    (tmp_path / "checker.py").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
+    assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1"]) == code
+    assert printed in capfd.readouterr().out
 
 
 def test_prove_says_why_nothing_fits(tmp_path, capfd):

@@ -18,12 +18,14 @@ from solver.explain.wording import clause_text
 from solver.guided import map_from
 from solver.result import ContradictionError, Options, Status, Termination
 from solver.search import map_einsum
-from tests.bruteforce import count_mappings, optimum
+from tests.bruteforce import count_mappings, optima, optimum
 from tests.solver.explain.enumeration import allows_a_mapping, some_mapspaces
 from tests.solver.explain.row import mapspace_of
 
 LARGEST = 2_000
+FEW = 700
 FEASIBLE = [m for m in some_mapspaces(47, 14) if allows_a_mapping(m)]
+IN_ORDER = [m for m in some_mapspaces(53, 24) if allows_a_mapping(m)]
 ENERGY = Options(objectives=("energy",))
 
 
@@ -45,6 +47,79 @@ def test_enumeration_agrees(mapspace):
         if sum(count_mappings(s, LARGEST, innermost_orders=False) for s in spaces) <= LARGEST:
             assert cost.result.value == least_energy(spaces)
     assert not costs
+
+
+ORDERS = [("latency", "energy"), ("energy", "latency")]
+
+
+@pytest.mark.parametrize("mapspace", IN_ORDER)
+def test_every_figure_is_of_the_best_in_order(mapspace):
+    reports = [
+        constraint_costs(mapspace, Options(objectives=order), map_einsum, search_from=map_from)
+        for order in ORDERS
+    ]
+    assert [values(report.baseline) for report in reports] == least([mapspace])
+    for clause in clauses(mapspace):
+        text = clause_text((*clause.constraints, *clause.orders), mapspace)
+        costs = [next(c for c in report.clauses if c.statement.text == text) for report in reports]
+        for cost, report in zip(costs, reports, strict=True):
+            assert cost.proven
+            assert not cost.unproven
+            pairs = list(zip(values(report.baseline), values(cost.result), strict=True))
+            place = next((place for place, (today, best) in enumerate(pairs) if best != today), 0)
+            today, best = pairs[place]
+            assert (cost.objective, cost.share) == (report.baseline.objectives[place], (today - best) / today)
+        spaces = without(mapspace, clause.constraints, clause.orders)
+        if sum(count_mappings(s, FEW, innermost_orders=False) for s in spaces) <= FEW:
+            assert [values(cost.result) for cost in costs] == least(spaces)
+
+
+def least(spaces):
+    """The least values of each of `ORDERS`."""
+    found = [optima(space, ORDERS) for space in spaces]
+    return [min(best[0] for best in own if best is not None) for own in zip(*found, strict=True)]
+
+
+def values(result):
+    return tuple(map(result.evaluation.value, result.objectives))
+
+
+LATENCY_FIRST = Options(objectives=("latency", "energy"))
+
+
+def test_what_costs_energy_alone_stands_behind_what_costs_cycles():
+    report = constraint_costs(mapspace_of(), LATENCY_FIRST, map_einsum, search_from=map_from)
+    named = [cost.objective for cost in report.clauses if cost.share]
+    assert named == sorted(named, key=LATENCY_FIRST.objectives.index)
+    assert "energy" in named
+    assert [cost.share > 0 for cost in report.clauses] == [
+        *[True] * len(named),
+        *[False] * (len(report.clauses) - len(named)),
+    ]
+
+
+def test_a_later_objective_that_a_search_left_open_is_no_proven_cost():
+    """The first objective is proven, the bound on the second one is not met, or there is none."""
+    mapspace = mapspace_of()
+    for later in ((1,), ()):
+
+        def search(space, *rest, later=later):
+            result = map_einsum(space, *rest)
+            if space is mapspace:
+                return result
+            ended = {"status": Status.FEASIBLE, "termination": Termination.TIME_LIMIT}
+            return replace(result, later_bounds=later, **ended)
+
+        report = constraint_costs(mapspace, LATENCY_FIRST, search)
+        assert all(cost.unproven == ("energy",) for cost in report.clauses)
+        for cost in report.clauses:
+            if cost.objective == "latency":
+                assert cost.proven
+                assert cost.share > 0
+            else:
+                assert not cost.proven
+                assert (cost.most is None) == (not later)
+        assert any(cost.objective == "energy" for cost in report.clauses)
 
 
 def test_the_dearest_comes_first():

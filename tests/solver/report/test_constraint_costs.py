@@ -1,12 +1,16 @@
 """The table of what constraints cost."""
 
+from dataclasses import replace
+from io import StringIO
+
 import pytest
+from rich.console import Console
 
 from solver.explain import CostReport
 from solver.explain.costs import ClauseCost
 from solver.reasons import Statement
-from solver.report.constraint_costs import costs_table
-from tests.solver.examples import OPTIMAL
+from solver.report.constraint_costs import costs_table, explanation_document, print_costs
+from tests.solver.examples import MAPSPACE, OPTIMAL
 
 
 @pytest.mark.parametrize(
@@ -20,6 +24,42 @@ from tests.solver.examples import OPTIMAL
     ],
 )
 def test_nothing_is_told_from_next_to_nothing(share: float, most: float | None, text: str):
-    cost = ClauseCost(Statement("`buffer` holds 64 words"), OPTIMAL, share, most)
+    cost = ClauseCost(Statement("`buffer` holds 64 words"), OPTIMAL, share, most, "energy")
     table = costs_table(CostReport(OPTIMAL, (cost,), ()))
     assert [*table.columns[-1].cells] == ["-", text]
+
+
+ORDERED = replace(OPTIMAL, objectives=("latency", "edp", "energy"))
+
+
+@pytest.mark.parametrize(
+    ("share", "most", "objective", "unproven", "text"),
+    [
+        (0.0, 0.0, "latency", (), "none"),
+        (0.009, 0.009, "edp", (), "0.90 % of edp"),
+        (0.009, 0.5, "edp", ("edp", "energy"), "0.90 % to 50.00 % of edp; energy not proven"),
+        (
+            0.0,
+            None,
+            "latency",
+            ("latency", "edp", "energy"),
+            "none to ? of latency; edp and energy not proven",
+        ),
+        (0.009, 0.009, "latency", ("energy",), "0.90 % of latency; energy not proven"),
+    ],
+)
+def test_costs_name_one_of_several_objectives(share, most, objective, unproven, text):
+    cost = ClauseCost(Statement("`buffer` holds 64 words"), ORDERED, share, most, objective, unproven)
+    report = CostReport(ORDERED, (cost,), ())
+    assert [*costs_table(report).columns[-1].cells] == ["-", text]
+    stream = StringIO()
+    print_costs(Console(file=stream, width=200), report)
+    printed = stream.getvalue()
+    assert (
+        "the best latency falls without the constraint alone; where it does not, edp, then energy." in printed
+    )
+    assert ("it may be less" in printed) == ("not proven" in text)
+    document = explanation_document(MAPSPACE, (), report)
+    assert document["objectives"] == ["latency", "edp", "energy"]
+    (row,) = document["without"]
+    assert (row["objective"], row["unproven"]) == (objective, list(unproven))

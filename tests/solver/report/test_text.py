@@ -12,6 +12,7 @@ from model.problem import Dataspace, Term
 from solver.report.document import evaluation_document, json_text, result_document
 from solver.report.figures import percent
 from solver.report.loopnest import loop_nest, space_text
+from solver.report.slack import effect_document, sensitivity_table
 from solver.report.tables import joined_sources
 from solver.report.text import print_check, print_evaluation, print_result, violation_text
 from solver.sensitivity import Effect, Variation, variations
@@ -176,6 +177,28 @@ EFFECTS = (
 
 def test_report_of_other_limits():
     assert_golden("report_sensitivity.txt", printed(print_result, MAPSPACE, OPTIMAL, None, EFFECTS))
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "text"),
+    [
+        (Fraction(1), (Fraction(1), Fraction(1)), "unchanged"),
+        (Fraction(1), (Fraction(9, 10), Fraction(1)), "-10.00 % edp"),
+        (Fraction(1), (Fraction(1), Fraction(11, 10)), "+10.00 % energy"),
+        (Fraction(1), (Fraction(1), None), "unchanged"),
+        (Fraction(9, 8), (Fraction(1, 2), Fraction(1, 2)), "+12.50 %"),
+        (None, (None, None), "-"),
+    ],
+)
+def test_a_change_of_a_later_objective_has_its_name(first, later, text):
+    ordered = replace(OPTIMAL, objectives=("latency", "edp", "energy"))
+    variation = Variation("buffer", "capacity", Fraction(2))
+    effect = Effect(variation, Fraction(512), ordered, first, later_ratios=later)
+    table = sensitivity_table(ordered, [effect])
+    assert [*table.columns[-1].cells] == [text]
+    shown = printed(print_result, MAPSPACE, ordered, None, [effect])
+    assert "Sensitivity of latency, then edp, then energy to one limit at a time" in shown
+    assert effect_document(effect)["later_ratios"] == [None if own is None else float(own) for own in later]
 
 
 def test_capacities_that_are_varied_are_those_before_multiple_buffering():
