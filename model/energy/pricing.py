@@ -10,7 +10,7 @@ from model.energy.attributes import is_placeholder
 from model.energy.components import Component, CompoundComponent, Library, PrimitiveComponent
 from model.energy.compound import CompoundClasses
 from model.energy.estimator import DEFAULT_DRAM
-from model.energy.figures import place, rounded
+from model.energy.figures import LARGEST_FIGURE, calculated, place, rounded, shortened
 from model.energy.request import CLASS, EnergyError, EnergyRequest, Kind, Prices
 from model.energy.tables import EnergyTable, EnergyTables
 from model.energy.technology import asks_for_placeholders, parse_node
@@ -192,18 +192,30 @@ def _scaled(figure: Figure, what: str, request: EnergyRequest, library: Library)
     factor = _scale(what, request, library)
     if factor is None:
         return figure
-    return EXACT.multiply(figure[0], factor), f"{figure[1]}, times {factor}"
+    product = EXACT.multiply(figure[0], factor)
+    if product > LARGEST_FIGURE:
+        message = f"`{_scale_key(what)}` makes {product:.3g} of {figure[0]:.3g}, more than {LARGEST_FIGURE:g}"
+        raise EnergyError(message, about=_scale_key(what))
+    return product, f"{figure[1]}, times {factor}"
+
+
+def _shortened(figure: Figure) -> Figure:
+    return shortened(figure[0]), figure[1]
+
+
+def _scale_key(what: str) -> str:
+    return "area_scale" if what == "area" else "energy_scale"
 
 
 def _scale(what: str, request: EnergyRequest, library: Library) -> Decimal | None:
-    key = "area_scale" if what == "area" else "energy_scale"
+    key = _scale_key(what)
     value = request.attributes.get(key)
     compound = library.classes.by_name.get(request.model_class)
     if what == "leak" or value is None or (compound is not None and compound.declares(key)):
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
         raise EnergyError(f"attribute `{key}` is {value!r}, but must be a number of at least 0", about=key)
-    return Decimal(str(value))
+    return calculated(value)
 
 
 def _from_table(request: EnergyRequest, missing: tuple[str, ...], tables: EnergyTables) -> _Found:
@@ -260,7 +272,7 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
         remarks += found.remarks
     if "leak" in figures and figures["leak"][0]:
         figures["leak"] = (figures["leak"][0], figures["leak"][1] + assumption)
-    scaled = {action: _scaled(figure, action, request, library) for action, figure in figures.items()}
+    scaled = {action: _shortened(_scaled(own, action, request, library)) for action, own in figures.items()}
     area = _scaled((rounded(component.area_um2()), source), "area", request, library)
     remarks += tuple(f"`{request.name}`: {remark}" for remark in library.remarks)
     return _Found(scaled, remarks=remarks, area=area)

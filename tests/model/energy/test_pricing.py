@@ -188,6 +188,24 @@ def test_energy_and_area_scales_apply_to_given_and_estimated_figures_only(load):
     assert "does not apply to the ERT" in as_it_stands.remarks[0]
 
 
+def test_scaled_estimates_are_no_longer_than_they_are_good_for():
+    scaled = {
+        scale: prices_of(ask(attributes={**SRAM, "energy_scale": scale})) for scale in (1, 1 / 3, 1e-15)
+    }
+    third, tiny = scaled[1 / 3].read, scaled[1e-15].read
+    assert third == round(scaled[1].read / 3, 12)
+    assert tiny == scaled[1].read * Decimal("1e-15") > 0
+    assert prices_of(
+        ask(attributes={**SRAM, "energy_scale": 0.1 * 3}, given={"read": figure("7e-20")})
+    ).read == (Decimal("2.1e-20"))
+
+
+def test_a_scale_does_not_lead_beyond_what_figures_may_be():
+    request = ask(attributes={**SRAM, "energy_scale": 1e15}, given={"read": figure("2e15")})
+    with pytest.raises(EnergyError, match=r"`energy_scale` makes 2.00e\+30 of 2e\+15, more than 1e\+30"):
+        prices_of(request)
+
+
 def test_estimates_have_six_significant_digits():
     prices = prices_of(ask(attributes={**SRAM, "width": 61, "depth": 1003, "technology": "28nm"}))
     for value in (prices.read, prices.fill, prices.leak):
