@@ -75,7 +75,8 @@ def price(
     estimator's. Writes price fills, and updates where nothing else does. Where an ERT is given,
     the estimator is not asked: a component or action that the ERT lacks is an error, but for the
     leakage, which then counts as zero and a note says so. It also counts as zero, with a note,
-    when the user gave all other energies and nothing says what leaks.
+    when the user gave all other energies and nothing says what leaks. Arithmetic does not leak here:
+    where a figure of its leakage is given, a note says so.
 
     The attribute ``energy_scale`` multiplies what the user gave or the estimator says of accesses
     and operations, ``area_scale`` the area, unless the component's class declares them for itself;
@@ -157,8 +158,18 @@ def _price(request: EnergyRequest, tables: EnergyTables, library: Library) -> Pr
         area_source="" if area is None else area[1],
         sources={action: figures[action][1] for action in energies},
         given=given.given | rest.given,
-        remarks=(*given.remarks, *rest.remarks),
+        remarks=(*given.remarks, *rest.remarks, *_idle_arithmetic(request, tables)),
     )
+
+
+def _idle_arithmetic(request: EnergyRequest, tables: EnergyTables) -> tuple[str, ...]:
+    """Note that what the user says of leaking arithmetic does not count."""
+    table = tables.energies.get(request.name)
+    listed = {} if table is None else table.actions
+    energy, where = request.given.get("leak") or listed.get("leak") or (Decimal(0), "")
+    if request.kind != "compute" or not energy:
+        return ()
+    return (f"the leakage of `{request.name}` ({where}) does not count: that of arithmetic is not modelled",)
 
 
 def _rest(request: EnergyRequest, missing: tuple[str, ...], tables: EnergyTables, library: Library) -> _Found:

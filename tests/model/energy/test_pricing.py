@@ -175,6 +175,20 @@ def test_compute_has_one_price(load):
     assert prices_of(ask("compute", attributes, "compute", subclass="intmac")).compute == Decimal("0.3")
 
 
+@pytest.mark.parametrize("energy", ["0", "5"])
+def test_leaking_arithmetic_is_noted(load, energy):
+    noted = "the leakage of `mac` ({}) does not count: that of arithmetic is not modelled"
+    given = {"compute": figure("1"), "leak": figure(energy)}
+    own = prices_of(ask("intmac", {}, "compute", "mac", given=given))
+    listed = prices_of(
+        ask("intmac", {}, "compute", "mac"),
+        load(ERT.replace("energy: 0.25}]", f"energy: 0.25}}, {{name: leak, energy: {energy}}}]")),
+    )
+    assert (own.leak, listed.leak) == (0, 0)
+    expected = [("given at arch.yaml:5",), ("ERT.yaml:9",)] if energy == "5" else [(), ()]
+    assert [own.remarks, listed.remarks] == [tuple(map(noted.format, places)) for places in expected]
+
+
 def test_energy_and_area_scales_apply_to_given_and_estimated_figures_only(load):
     scaled = {**SRAM, "energy_scale": 2, "area_scale": 0.5}
     base, doubled = prices_of(ask()), prices_of(ask(attributes=scaled))
