@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from model.energy.request import EnergyError
 from model.numbers import EXACT
-from model.spec.fields import as_mapping, as_sequence, check_keys
+from model.spec.fields import as_mapping, as_sequence, check_keys, unfit
 from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
 
 SIGNIFICANT_DIGITS = 6
@@ -46,6 +46,8 @@ def exact_decimal(node: Node, what: str) -> Decimal:
     """
     value = node.value if isinstance(node, ScalarNode) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if isinstance(node, ScalarNode) and node.quoted:
+            raise unfit(node, value, f"{what} must be a number")
         raise SpecError(f"{what} must be a number", node.span)
     if math.isnan(value) or value > LARGEST_FIGURE:
         raise SpecError(f"{what} must be finite, at most {LARGEST_FIGURE:g}", node.span)

@@ -68,3 +68,9 @@ def test_other_forms_are_refused(parse, kind, text, message):
         read(parse, kind, text)
     assert message in caught.value.message
     assert caught.value.span is not None
+
+
+def test_a_number_in_quotes_is_text(parse):
+    with pytest.raises(SpecError, match="must be a number, but is the text `3`") as caught:
+        read(parse, "storage", "actions: [{name: read, energy: '3'}]\n")
+    assert caught.value.hint == "what stands in quotes is text: leave them out"
