@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal, assert_never
 
-from model.numbers import EXACT
 from model.source_ref import SourceRef
-
-MAX_ENERGY_DIGITS = 12
 
 Bandwidth = Literal["read_bandwidth", "write_bandwidth", "shared_bandwidth"]
 BANDWIDTHS: tuple[Bandwidth, ...] = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
@@ -258,7 +253,7 @@ class Architecture:
     compute
         The arithmetic units below all nodes.
     units_per_pj
-        Number of energy units in a picojoule, a power of ten, see `energy_units`.
+        Number of energy units in a picojoule, a power of ten, see `model.energy.units`.
     """
 
     name: str
@@ -309,38 +304,3 @@ class Architecture:
     def compute_instances(self) -> int:
         """Total number of arithmetic units."""
         return self.instances_above(len(self.nodes))
-
-
-def energy_units(values_pj: Iterable[Decimal]) -> int:
-    """Smallest power of ten such that every value times it is an integer.
-
-    Parameters
-    ----------
-    values_pj
-        Energies in picojoule, finite.
-
-    Returns
-    -------
-    int
-        At most ``10**MAX_ENERGY_DIGITS``: figures with more decimals are rounded by `to_units`.
-    """
-    digits = 0
-    for value in values_pj:
-        exponent = EXACT.normalize(value).as_tuple().exponent
-        if isinstance(exponent, int):
-            digits = max(digits, -exponent)
-    scale: int = 10 ** min(digits, MAX_ENERGY_DIGITS)
-    return scale
-
-
-def to_units(value_pj: Decimal, units_per_pj: int) -> int:
-    """Convert picojoules to whole energy units, rounding half to even.
-
-    Parameters
-    ----------
-    value_pj
-        Finite.
-    units_per_pj
-        Energy units in a picojoule, see `energy_units`.
-    """
-    return round(Fraction(value_pj) * units_per_pj)

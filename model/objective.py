@@ -18,6 +18,9 @@ ADDITIVE = (ENERGY, LATENCY)
 UNITS = {ENERGY: "pJ", LATENCY: "cycles", EDP: "pJ*cycles"}
 """What people read, see `in_reported_unit`."""
 
+TIMELOOP_METRICS = {"delay": LATENCY}
+"""Objectives that Timeloop has other names of."""
+
 Quantity = TypeVar("Quantity", int, "Doubles")
 """Of one mapping, exact; or of many."""
 

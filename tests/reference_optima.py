@@ -15,9 +15,8 @@ from model.architecture import (
     Fanout,
     Node,
     StorageLevel,
-    energy_units,
-    to_units,
 )
+from model.energy.units import energy_units, to_units
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from tests.conftest import SHARED

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from pathlib import PurePath
 
 from model.energy.request import EnergyError
-from model.spec.fields import as_mapping, as_sequence, check_keys
+from model.numbers import EXACT
+from model.spec.fields import as_mapping, as_sequence, check_keys, unfit
 from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
 
 SIGNIFICANT_DIGITS = 6
 LARGEST_FIGURE = 1e30
+SMALLEST_FIGURE = Decimal("1e-30")
+"""Of those above zero."""
+
+COARSEST_PJ = Decimal("1e-12")
+"""What is calculated from estimates is not rounded to more than this."""
+
+_DOUBLES = Context(prec=15)
 
 
 def place(span: Span) -> str:
@@ -33,10 +41,13 @@ def exact_decimal(node: Node, what: str) -> Decimal:
     Raises
     ------
     SpecError
-        When `node` is anything else, or the number is greater than `LARGEST_FIGURE`.
+        When `node` is anything else, or the number is above `LARGEST_FIGURE`, or below `SMALLEST_FIGURE`
+        and not zero.
     """
     value = node.value if isinstance(node, ScalarNode) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if isinstance(node, ScalarNode) and node.quoted:
+            raise unfit(node, value, f"{what} must be a number")
         raise SpecError(f"{what} must be a number", node.span)
     if math.isnan(value) or value > LARGEST_FIGURE:
         raise SpecError(f"{what} must be finite, at most {LARGEST_FIGURE:g}", node.span)
@@ -46,9 +57,25 @@ def exact_decimal(node: Node, what: str) -> Decimal:
         return Decimal(int(value))
     assert isinstance(node, ScalarNode)
     try:
-        return Decimal(node.text)
+        figure = Decimal(node.text)
     except InvalidOperation:
         raise SpecError(f"{what} must be written as a decimal number", node.span) from None
+    if figure < SMALLEST_FIGURE:
+        raise SpecError(f"{what} must be zero, or at least {SMALLEST_FIGURE:g}", node.span)
+    return figure
+
+
+def calculated(value: float) -> Decimal:
+    """Return what was calculated, without the last digits of doubles, which calculations leave wrong.
+
+    Numbers that are written with 15 digits or less come out as they were written.
+
+    Parameters
+    ----------
+    value
+        Finite.
+    """
+    return Decimal(value) if isinstance(value, int) else _DOUBLES.create_decimal(repr(value))
 
 
 def rounded(value: float, finest: Decimal | None = None) -> Decimal:
@@ -78,6 +105,21 @@ def rounded(value: float, finest: Decimal | None = None) -> Decimal:
     # Written out, large figures have more digits than decimal contexts hold, and none to drop.
     whole = finest <= 1 and figure == figure.to_integral_value()
     return figure if whole else figure.quantize(finest)
+
+
+def shortened(figure: Decimal) -> Decimal:
+    """Drop digits of what was calculated from an estimate: those below `COARSEST_PJ` where that leaves six.
+
+    Parameters
+    ----------
+    figure
+        Not negative, in picojoule or another unit. With six digits or less it is returned as it is.
+    """
+    last = min(COARSEST_PJ.adjusted(), figure.adjusted() - SIGNIFICANT_DIGITS + 1)
+    exponent = figure.as_tuple().exponent
+    if not isinstance(exponent, int) or exponent >= last:
+        return figure
+    return EXACT.quantize(figure, Decimal(1).scaleb(last))
 
 
 def keyed_mapping(

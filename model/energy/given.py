@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from model.energy.figures import exact_decimal, items_of, keyed_mapping, place
+from model.energy.figures import calculated, exact_decimal, items_of, keyed_mapping, place
 from model.energy.request import Kind
 from model.spec.expressions import evaluate
 from model.spec.fields import as_name
@@ -47,7 +48,8 @@ def read_given(
     (``leak``), areas in square micrometres. Understood are ``energy: {read: 2.5, write: 3}``; for
     a compute component also ``energy: 0.5``; ``actions: [{name: read, energy: 2.5}]``;
     ``vector_access_energy: 2.5`` for every access of a storage; ``energy_per_op: 0.5``; and
-    ``area: 1200``. A figure is a number, kept exactly, or an expression over `names`.
+    ``area: 1200``. A figure is a number, kept exactly, or an expression over `names`, see
+    `model.energy.figures.calculated`.
 
     Parameters
     ----------
@@ -156,7 +158,8 @@ class _Reader:
         value = evaluate(node, self._names)
         if isinstance(value, str):
             raise SpecError(f"{what} must be a number", node.span)
-        return exact_decimal(ScalarNode(value, repr(value), False, node.span), what)
+        figure = calculated(value) if isinstance(value, float) and math.isfinite(value) else value
+        return exact_decimal(ScalarNode(value, str(figure), False, node.span), what)
 
 
 def _source(node: Node) -> str:

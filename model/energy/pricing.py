@@ -10,7 +10,7 @@ from model.energy.attributes import is_placeholder
 from model.energy.components import Component, CompoundComponent, Library, PrimitiveComponent
 from model.energy.compound import CompoundClasses
 from model.energy.estimator import DEFAULT_DRAM
-from model.energy.figures import place, rounded
+from model.energy.figures import LARGEST_FIGURE, calculated, place, rounded, shortened
 from model.energy.request import CLASS, EnergyError, EnergyRequest, Kind, Prices
 from model.energy.tables import EnergyTable, EnergyTables
 from model.energy.technology import asks_for_placeholders, parse_node
@@ -75,7 +75,8 @@ def price(
     estimator's. Writes price fills, and updates where nothing else does. Where an ERT is given,
     the estimator is not asked: a component or action that the ERT lacks is an error, but for the
     leakage, which then counts as zero and a note says so. It also counts as zero, with a note,
-    when the user gave all other energies and nothing says what leaks.
+    when the user gave all other energies and nothing says what leaks. Arithmetic does not leak here:
+    where a figure of its leakage is given, a note says so.
 
     The attribute ``energy_scale`` multiplies what the user gave or the estimator says of accesses
     and operations, ``area_scale`` the area, unless the component's class declares them for itself;
@@ -157,8 +158,18 @@ def _price(request: EnergyRequest, tables: EnergyTables, library: Library) -> Pr
         area_source="" if area is None else area[1],
         sources={action: figures[action][1] for action in energies},
         given=given.given | rest.given,
-        remarks=(*given.remarks, *rest.remarks),
+        remarks=(*given.remarks, *rest.remarks, *_idle_arithmetic(request, tables)),
     )
+
+
+def _idle_arithmetic(request: EnergyRequest, tables: EnergyTables) -> tuple[str, ...]:
+    """Note that what the user says of leaking arithmetic does not count."""
+    table = tables.energies.get(request.name)
+    listed = {} if table is None else table.actions
+    energy, where = request.given.get("leak") or listed.get("leak") or (Decimal(0), "")
+    if request.kind != "compute" or not energy:
+        return ()
+    return (f"the leakage of `{request.name}` ({where}) does not count: that of arithmetic is not modelled",)
 
 
 def _rest(request: EnergyRequest, missing: tuple[str, ...], tables: EnergyTables, library: Library) -> _Found:
@@ -192,18 +203,30 @@ def _scaled(figure: Figure, what: str, request: EnergyRequest, library: Library)
     factor = _scale(what, request, library)
     if factor is None:
         return figure
-    return EXACT.multiply(figure[0], factor), f"{figure[1]}, times {factor}"
+    product = EXACT.multiply(figure[0], factor)
+    if product > LARGEST_FIGURE:
+        message = f"`{_scale_key(what)}` makes {product:.3g} of {figure[0]:.3g}, more than {LARGEST_FIGURE:g}"
+        raise EnergyError(message, about=_scale_key(what))
+    return product, f"{figure[1]}, times {factor}"
+
+
+def _shortened(figure: Figure) -> Figure:
+    return shortened(figure[0]), figure[1]
+
+
+def _scale_key(what: str) -> str:
+    return "area_scale" if what == "area" else "energy_scale"
 
 
 def _scale(what: str, request: EnergyRequest, library: Library) -> Decimal | None:
-    key = "area_scale" if what == "area" else "energy_scale"
+    key = _scale_key(what)
     value = request.attributes.get(key)
     compound = library.classes.by_name.get(request.model_class)
     if what == "leak" or value is None or (compound is not None and compound.declares(key)):
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
         raise EnergyError(f"attribute `{key}` is {value!r}, but must be a number of at least 0", about=key)
-    return Decimal(str(value))
+    return calculated(value)
 
 
 def _from_table(request: EnergyRequest, missing: tuple[str, ...], tables: EnergyTables) -> _Found:
@@ -260,7 +283,7 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
         remarks += found.remarks
     if "leak" in figures and figures["leak"][0]:
         figures["leak"] = (figures["leak"][0], figures["leak"][1] + assumption)
-    scaled = {action: _scaled(figure, action, request, library) for action, figure in figures.items()}
+    scaled = {action: _shortened(_scaled(own, action, request, library)) for action, own in figures.items()}
     area = _scaled((rounded(component.area_um2()), source), "area", request, library)
     remarks += tuple(f"`{request.name}`: {remark}" for remark in library.remarks)
     return _Found(scaled, remarks=remarks, area=area)

@@ -38,9 +38,11 @@ _PLAIN_COLLECTION_TAGS = frozenset({"!", CORE_TAGS + "map", CORE_TAGS + "seq"})
 _UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|\ufeff")
 _NO_BREAK_SPACE = "\xa0"
 _UNALIGNED = "keys of one mapping begin in one column, each on its line; text that holds `: ` takes quotes"
+_UNNAMED = "`*` and `&` begin aliases and anchors here: text that holds them takes quotes"
 _SYNTAX_HINTS = {
     "mapping values are not allowed in this context": _UNALIGNED,
     "did not find expected key": _UNALIGNED,
+    "did not find expected alphabetic or numeric character": _UNNAMED,
     "found unexpected ':'": "a space or the end of the line follows the `:` of a key",
 }
 _MISPLACED_INCLUDE = re.compile(re.escape(INCLUDED_TAG) + r" \d")

@@ -272,7 +272,7 @@ def as_int(
     if isinstance(value, (bool, str)) or not _is_whole(value):
         unlimited = isinstance(value, float) and math.isinf(value)
         hint = "a limit is left out where there is none" if unlimited else None
-        raise _unfit(node, value, f"{what} must be a whole number", hint)
+        raise unfit(node, value, f"{what} must be a whole number", hint)
     number = int(value)
     if minimum is not None and number < minimum:
         raise SpecError(f"{what} must be at least {minimum}, but is {_shown(node, number)}", node.span)
@@ -281,8 +281,20 @@ def as_int(
     return number
 
 
-def _unfit(node: Node, value: object, demand: str, hint: str | None = None) -> SpecError:
-    """Return the error for a value that is none of what is asked for."""
+def unfit(node: Node, value: object, demand: str, hint: str | None = None) -> SpecError:
+    """Return the error for a value that is none of what is asked for.
+
+    Parameters
+    ----------
+    node
+        Where it stands. What stands in quotes has a hint of its own.
+    value
+        What is there.
+    demand
+        What it must be, as a clause.
+    hint
+        For people, where nothing is in quotes.
+    """
     if not isinstance(node, ScalarNode) or not node.quoted:
         return SpecError(f"{demand}, but is `{_shown(node, value)}`", node.span, hint=hint)
     hint = "what stands in quotes is text: leave them out" if _starts_with(node, ("'", '"')) else None
@@ -320,7 +332,7 @@ def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
         return _exact(scalar.text, node, what)
     value = value_of(node, names, what)
     if isinstance(value, (bool, str)):
-        raise _unfit(node, value, f"{what} must be a number")
+        raise unfit(node, value, f"{what} must be a number")
     return _exact(repr(value), node, what)
 
 
@@ -338,7 +350,7 @@ def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
     is_word = isinstance(scalar.value, str) and scalar.value.isidentifier() and scalar.value not in names
     value = scalar.text if is_word else value_of(node, names, what)
     if not isinstance(value, bool) and value not in (0, 1):
-        raise _unfit(node, value, f"{what} must be true or false")
+        raise unfit(node, value, f"{what} must be true or false")
     return bool(value)
 
 

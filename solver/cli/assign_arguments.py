@@ -14,6 +14,7 @@ from solver.cli.options import (
     add_memory_limit,
     add_spec_command,
     file_path,
+    other_objective,
     positive,
 )
 from solver.criteria import CRITERIA, TOTAL
@@ -93,7 +94,8 @@ def additive(text: str) -> tuple[str, ...]:
         raise argparse.ArgumentTypeError(
             f"{text} is a product, which does not add up over layers: assign for {known}"
         )
-    raise argparse.ArgumentTypeError(f"{text!r} is not {known}; lists are for `map`")
+    hint = other_objective(text) or "; lists are for `map`"
+    raise argparse.ArgumentTypeError(f"{text!r} is not {known}{hint}")
 
 
 def picture(text: str) -> Path:

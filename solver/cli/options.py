@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.objective import OBJECTIVES
+from model.objective import OBJECTIVES, TIMELOOP_METRICS
 from model.spec.limits import Limits
 from solver.exit_codes import (
     EXIT_BROKEN_PIPE,
@@ -232,8 +233,19 @@ def objectives(text: str) -> tuple[str, ...]:
     try:
         Options(objectives=names)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        unknown = next((name for name in names if name not in OBJECTIVES), "")
+        raise argparse.ArgumentTypeError(f"{error}{other_objective(unknown)}") from None
     return names
+
+
+def other_objective(name: str) -> str:
+    """Return the end of a message that `name` is no objective: which one may be meant, if any."""
+    folded = name.lower()
+    close = difflib.get_close_matches(folded, OBJECTIVES, n=1)
+    meant = TIMELOOP_METRICS.get(folded) or "".join(close)
+    if meant:
+        return f"; did you mean {meant!r}?"
+    return "; accesses are none" if "accesses" in folded else ""
 
 
 def limit(text: str) -> tuple[str, float]:

@@ -202,6 +202,7 @@ def _read_einsum(node: Node, what: str) -> WrittenEinsum:
         _check_accesses(output.tensor, output.span, accesses)
         return WrittenEinsum(output.tensor, output.span, accesses, words=bare)
     entry = as_mapping(node, "an Einsum")
+    _refuse_split_text(entry)
     check_keys(entry, EINSUM_KEYS, what)
     listed, text, name = (given(entry, key) for key in ("tensor_accesses", "einsum", "name"))
     words: tuple[BareWord, ...] = ()
@@ -219,6 +220,14 @@ def _read_einsum(node: Node, what: str) -> WrittenEinsum:
     place = accesses[-1].span if name is None else name.span
     _check_accesses(label, place, accesses)
     return WrittenEinsum(label, place, accesses, entry, words)
+
+
+def _refuse_split_text(entry: MappingNode) -> None:
+    """Raise a SpecError for an Einsum without quotes that a colon makes a mapping for YAML."""
+    for key, _ in entry.entries:
+        if not key.quoted and "[" in key.text:
+            message = f"`{key.text}` is read as a key: the Einsum has `: ` and no quotes"
+            raise SpecError(message, key.span, hint='write the whole Einsum in quotes: "Z[m] = A[M: m]"')
 
 
 def _check_accesses(name: str, place: Span, accesses: tuple[WrittenAccess, ...]) -> None:

@@ -46,12 +46,13 @@ class LoadedNetwork:
 
 @dataclass(frozen=True)
 class _Given:
-    """The files of a network by what they hold."""
+    """The files of a network by what they hold, and what its layers are called together."""
 
     models: tuple[Path, ...]
     workloads: tuple[Path, ...]
     layers: tuple[tuple[Path, tuple[MappingNode, ...]], ...]
     architectures: tuple[Path, ...]
+    title: str
 
 
 def load_network(
@@ -138,7 +139,15 @@ def _classified(
             layers.append((path, _each_problem(top)))
         else:
             architectures.append(path)
-    return _Given(tuple(models), tuple(workloads), tuple(layers), tuple(architectures))
+    title = _title([path for path, _ in layers], paths)
+    return _Given(tuple(models), tuple(workloads), tuple(layers), tuple(architectures), title)
+
+
+def _title(layers: Sequence[Path], named: Sequence[Path]) -> str:
+    """Return the name of a single layer's file, if that was named itself, else of the layers' directories."""
+    if len(layers) == 1 and layers[0] in named:
+        return _names(layers)[0]
+    return " and ".join(dict.fromkeys(path.absolute().parent.name for path in layers))
 
 
 def _top(path: Path, variables: Mapping[str, object], options: LoadOptions, names: set[str]) -> MappingNode:
@@ -200,8 +209,7 @@ def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions
         notes += loaded.notes
         documents.append(spec)
         layers.append(Layer(name, replace(loaded.mapspace, notes=())))
-    parents = dict.fromkeys(path.absolute().parent.name for path, _ in given.layers)
-    network = Network(" and ".join(parents), tuple(layers), tuple(dict.fromkeys(notes)))
+    network = Network(given.title, tuple(layers), tuple(dict.fromkeys(notes)))
     return LoadedNetwork(network, tuple(documents))
 
 

@@ -303,7 +303,7 @@ def _mapspace(
     nodes = [node_of(slot) for slot in assembly.slots]
     return Mapspace(
         problem=context.problem,
-        architecture=build_architecture(context.tree.name, nodes, assembly.compute, prices),
+        architecture=build_architecture(nodes, assembly.compute, prices, context),
         temporal=tuple(temporal_rules(slot.loops) for slot in assembly.storages),
         spatial=tuple(slot.rules for slot in assembly.fanouts),
         keep=tuple(slot.keeping.rules() for slot in assembly.storages),

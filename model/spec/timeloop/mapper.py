@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from model.objective import EDP, ENERGY, LATENCY, TIMELOOP_METRICS
 from model.spec.fields import as_int, as_mapping, as_name, check_keys, given, one_of
 from model.spec.notes import note_at
 from model.spec.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean
@@ -12,7 +13,7 @@ from model.wording import listing
 DEFAULT_OBJECTIVES = ("edp",)
 
 _METRIC_KEYS = ("optimization_metrics", "optimization_metric", "optimization-metrics", "optimization-metric")
-_OBJECTIVES = {"delay": "latency", "latency": "latency", "energy": "energy", "edp": "edp"}
+_OBJECTIVES = {**TIMELOOP_METRICS, LATENCY: LATENCY, ENERGY: ENERGY, EDP: EDP}
 _UNSUPPORTED = ("last_level_accesses", "last-level-accesses", "ordered_accesses", "accesses")
 _SEARCH_KEYS = (
     "out_prefix",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from model.architecture import (
     AccessEnergy,
@@ -11,8 +12,6 @@ from model.architecture import (
     Compute,
     Fanout,
     StorageLevel,
-    energy_units,
-    to_units,
 )
 from model.energy import (
     AREA_SCALES,
@@ -26,6 +25,7 @@ from model.energy import (
     read_given,
 )
 from model.energy.request import CLASS, Kind
+from model.energy.units import SpreadError, energy_units, exact_units, to_units
 from model.note import Note
 from model.spec.fields import Names, as_fraction, one_of
 from model.spec.notes import note_at
@@ -175,26 +175,30 @@ def _scales(leaf: Leaf, names: Names) -> dict[str, object]:
 
 
 def build_architecture(
-    name: str, nodes: Iterable[StorageLevel | Fanout], compute: Leaf, prices: Mapping[str, Prices]
+    nodes: Iterable[StorageLevel | Fanout], compute: Leaf, prices: Mapping[str, Prices], context: Context
 ) -> Architecture:
     """Return the architecture with its energies as integers of one unit.
 
     Parameters
     ----------
-    name
-        For people.
     nodes
         Levels without energies, and fanouts, outermost first.
     compute
         The compute component.
     prices
-        Of all components, by name. The unit follows from them, see `model.architecture.energy_units`.
+        Of all components, by name. The unit follows from them, see `model.energy.units`.
+    context
+        The tree; gets a note where figures have so many digits that they are rounded.
+
+    Raises
+    ------
+    SpecError
+        Energies are too far apart to be numbers of one unit.
     """
-    figures = [(p.read, p.fill, p.update, p.leak, p.compute) for p in prices.values()]
-    units = energy_units(value for figure in figures for value in figure)
+    units = _units(prices, context)
     unit = prices[compute.name]
     return Architecture(
-        name=name,
+        name=context.tree.name,
         nodes=tuple(
             _with_energy(node, prices[node.name], units) if isinstance(node, StorageLevel) else node
             for node in nodes
@@ -209,6 +213,27 @@ def build_architecture(
         ),
         units_per_pj=units,
     )
+
+
+def _units(prices: Mapping[str, Prices], context: Context) -> int:
+    by_name = {name: (p.read, p.fill, p.update, p.leak, p.compute) for name, p in prices.items()}
+    figures = [figure for own in by_name.values() for figure in own]
+    try:
+        units = energy_units(figures)
+    except SpreadError as error:
+        most = max(by_name, key=lambda name: max(by_name[name]))
+        least = min(by_name, key=lambda name: min(filter(None, by_name[name]), default=Decimal("inf")))
+        whose = f"of `{least}`" if most == least else f"of `{least}` and `{most}`"
+        raise SpecError(
+            f"energies {whose} have no unit in common: {error}",
+            context.leaves[least].span,
+            related=() if most == least else ((context.leaves[most].span, "the largest one is here"),),
+            hint="where the small ones do not matter, write 0",
+        ) from None
+    if units < exact_units(figures):
+        sentence = "energies are rounded to 1e-{} pJ: they have more digits than exact sums have room for"
+        context.note(Note(sentence, (len(str(units)) - 1,)))
+    return units
 
 
 def _with_energy(level: StorageLevel, prices: Prices, units: int) -> StorageLevel:

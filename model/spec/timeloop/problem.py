@@ -118,7 +118,9 @@ def read_problem(
         hint = "the command `network` maps each problem of a list; all others take one"
         raise SpecError("`problem` must be a mapping, but is a list", node.span, hint=hint)
     section = as_mapping(node, "`problem`")
-    check_keys(section, _PROBLEM_KEYS, "`problem`", ("shape", "instance"), _OF_SHAPE | _bounds(section))
+    sparse = [(key, value) for key, value in section.entries if key.text in SPARSE_KEYS]
+    known = (*_PROBLEM_KEYS, *(key.text for key, _ in sparse))
+    check_keys(section, known, "`problem`", ("shape", "instance"), _OF_SHAPE | _bounds(section))
     check_version(section)
     written = _shape_node(section.require("shape", "`problem`"), find_shape)
     shape = _read_shape(written, limits)
@@ -129,6 +131,8 @@ def read_problem(
         for key in DESCRIPTIVE_KEYS
         if key in section
     ]
+    for key, value in sparse:
+        check_density(key, value, ignore_sparse, notes.append)
     fields = _instance_fields(instance, shape, ignore_sparse, notes)
     coefficients = _coefficients(shape, fields, instance, names)
     bounds: dict[str, int] = {}

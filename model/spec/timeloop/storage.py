@@ -296,6 +296,11 @@ def _gating_fanouts(reader: _Reader, fanouts: frozenset[Leaf], context: Context)
     if at is not None:
         name_node = at[1].node
         gate = known_name(name_node, context.leaves, "level")
+        if gate == leaf.name and leaf.gate in (None, gate):
+            sentence = (
+                "power_gated_at of `{}` names the level itself and changes nothing: no node above gates it"
+            )
+            context.note(note_at(reader.place("power_gated_at"), sentence, leaf.name))
     if gate is None or gate == leaf.name:
         return None
     if POWER_GATING in leaf.own and reader.flag(POWER_GATING):

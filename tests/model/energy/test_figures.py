@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from model.energy.figures import rounded
+from model.energy.figures import calculated, rounded, shortened
 
 FINEST = Decimal("1e-6")
 
@@ -20,3 +20,34 @@ FINEST = Decimal("1e-6")
 )
 def test_digits_below_the_finest_are_dropped_where_four_are_left(value, whole, dropped):
     assert (rounded(value), rounded(value, FINEST)) == (Decimal(whole), Decimal(dropped))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.1 * 3, "0.3"),
+        (100 * 1e-15, "1.00E-13"),
+        (1 / 3, "0.333333333333333"),
+        (3.6e-12, "3.6E-12"),
+        (0.123456789012345, "0.123456789012345"),
+        (10**20 + 1, "100000000000000000001"),
+    ],
+)
+def test_what_is_calculated_loses_the_noise_of_doubles(value, text):
+    assert calculated(value) == Decimal(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("0.311350666666666667", "0.311350666667"),
+        ("0.00000031135066", "3.11351E-7"),
+        ("0.0000000311350666", "3.11351E-8"),
+        ("3.11350666E-20", "3.11351E-20"),
+        ("1.18943E-15", "1.18943E-15"),
+        ("1.23457E+29", "1.23457E+29"),
+        ("0", "0"),
+    ],
+)
+def test_estimates_that_are_scaled_keep_twelve_decimals_or_six_digits(text, kept):
+    assert shortened(Decimal(text)) == Decimal(kept)

@@ -39,6 +39,8 @@ def test_expressions_are_evaluated_over_the_names(parse):
     found = read(parse, "storage", "energy: {read: width * 2, write: width / 8}\n", {"width": 4})
     assert found.energies["read"][0] == 8
     assert found.energies["write"][0] == Decimal("0.5")
+    tiny = read(parse, "storage", "energy: {read: width * 1e-15, write: width * 0.1}\n", {"width": 3})
+    assert [tiny.energies[name][0] for name in ("read", "write")] == [Decimal("3e-15"), Decimal("0.3")]
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,9 @@ def test_expressions_are_evaluated_over_the_names(parse):
         ("storage", "energy_per_op: 3\n", "is for compute components"),
         ("storage", "energy: {read: -3}\n", "must not be negative"),
         ("storage", "energy: {read: '3'}\n", "must be a number"),
+        ("storage", "energy: {read: 9.9e-31}\n", "must be zero, or at least 1e-30"),
+        ("storage", "energy: {read: 1e-20 * 1e-20}\n", "must be zero, or at least 1e-30"),
+        ("storage", "energy: {read: 1.1e30}\n", "must be finite, at most 1e+30"),
         ("storage", "actions: {read: 3}\n", "`actions` must be a list"),
         ("storage", "actions: [{name: read, enrgy: 3}]\n", "unknown key `enrgy`"),
         ("storage", "energy: {read: 3}\nactions: [{name: read, energy: 3}]\n", "`read` is given twice"),
@@ -63,3 +68,9 @@ def test_other_forms_are_refused(parse, kind, text, message):
         read(parse, kind, text)
     assert message in caught.value.message
     assert caught.value.span is not None
+
+
+def test_a_number_in_quotes_is_text(parse):
+    with pytest.raises(SpecError, match="must be a number, but is the text `3`") as caught:
+        read(parse, "storage", "actions: [{name: read, energy: '3'}]\n")
+    assert caught.value.hint == "what stands in quotes is text: leave them out"

@@ -175,6 +175,20 @@ def test_compute_has_one_price(load):
     assert prices_of(ask("compute", attributes, "compute", subclass="intmac")).compute == Decimal("0.3")
 
 
+@pytest.mark.parametrize("energy", ["0", "5"])
+def test_leaking_arithmetic_is_noted(load, energy):
+    noted = "the leakage of `mac` ({}) does not count: that of arithmetic is not modelled"
+    given = {"compute": figure("1"), "leak": figure(energy)}
+    own = prices_of(ask("intmac", {}, "compute", "mac", given=given))
+    listed = prices_of(
+        ask("intmac", {}, "compute", "mac"),
+        load(ERT.replace("energy: 0.25}]", f"energy: 0.25}}, {{name: leak, energy: {energy}}}]")),
+    )
+    assert (own.leak, listed.leak) == (0, 0)
+    expected = [("given at arch.yaml:5",), ("ERT.yaml:9",)] if energy == "5" else [(), ()]
+    assert [own.remarks, listed.remarks] == [tuple(map(noted.format, places)) for places in expected]
+
+
 def test_energy_and_area_scales_apply_to_given_and_estimated_figures_only(load):
     scaled = {**SRAM, "energy_scale": 2, "area_scale": 0.5}
     base, doubled = prices_of(ask()), prices_of(ask(attributes=scaled))
@@ -186,6 +200,24 @@ def test_energy_and_area_scales_apply_to_given_and_estimated_figures_only(load):
     as_it_stands = prices_of(ask(attributes=scaled), load())
     assert as_it_stands.read == Decimal("1.5")
     assert "does not apply to the ERT" in as_it_stands.remarks[0]
+
+
+def test_scaled_estimates_are_no_longer_than_they_are_good_for():
+    scaled = {
+        scale: prices_of(ask(attributes={**SRAM, "energy_scale": scale})) for scale in (1, 1 / 3, 1e-15)
+    }
+    third, tiny = scaled[1 / 3].read, scaled[1e-15].read
+    assert third == round(scaled[1].read / 3, 12)
+    assert tiny == scaled[1].read * Decimal("1e-15") > 0
+    assert prices_of(
+        ask(attributes={**SRAM, "energy_scale": 0.1 * 3}, given={"read": figure("7e-20")})
+    ).read == (Decimal("2.1e-20"))
+
+
+def test_a_scale_does_not_lead_beyond_what_figures_may_be():
+    request = ask(attributes={**SRAM, "energy_scale": 1e15}, given={"read": figure("2e15")})
+    with pytest.raises(EnergyError, match=r"`energy_scale` makes 2.00e\+30 of 2e\+15, more than 1e\+30"):
+        prices_of(request)
 
 
 def test_estimates_have_six_significant_digits():

@@ -90,6 +90,7 @@ def test_tabs_get_a_hint(failure: Callable[..., SpecError]):
         ("a:\n  b: 1\n    c: 2\n", "begin in one column"),
         ("a:\n  b: 1\n c: 2\n", "begin in one column"),
         ("a: b: c\n", "text that holds `: ` takes quotes"),
+        ("a: {b: c, * d}\n", "`*` and `&` begin aliases and anchors here"),
         ("a: {b:, c: 1}\n", "follows the `:` of a key"),
         ("a:\n  v: 1\n  !Component\n  nodes: 1\n", "item of a list"),
         ("nodes:\n- name: y\n!Component\n  name: x\n", "item of a list"),

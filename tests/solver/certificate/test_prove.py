@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from model.architecture import AccessEnergy, StorageLevel
 from model.cost import evaluate
+from model.energy.units import MOST_DIGITS
 from model.mapspace import KeepRules
 from model.problem import Dataspace, Problem, Term
 from model.spec.timeloop import load_timeloop
@@ -74,6 +75,24 @@ def test_random_optima_are_valid(objectives, tmp_path):
     for mapspace in random_mapspaces(seed=11, count=25, max_mappings=1000):
         document = certified(mapspace, *objectives)
         assert verdict(document, tmp_path)[0] == "VALID", document["status"]
+
+
+def test_prices_may_have_all_the_digits_that_specs_allow():
+    random = Random(17)
+    for mapspace in random_mapspaces(seed=17, count=20, max_mappings=300):
+        nodes = tuple(
+            replace(node, energy=AccessEnergy(*(10 ** random.randrange(MOST_DIGITS) for _ in range(4))))
+            if isinstance(node, StorageLevel)
+            else node
+            for node in mapspace.architecture.nodes
+        )
+        wide = replace(
+            mapspace, architecture=replace(mapspace.architecture, nodes=nodes, units_per_pj=10**30)
+        )
+        best = optima(wide, ["energy"])[0]
+        document = certified(wide, "energy")
+        assert document["bounds"] == ([] if best is None else [best[0]])
+        assert prove.check(document)
 
 
 @pytest.mark.parametrize("kind", ["usual", "unusual", "signs", "registers"])

@@ -332,6 +332,12 @@ def test_contradictions_name_both_places(refuse: Refuse, message: str, notes: in
     assert len(error.related) == notes
 
 
+def test_an_einsum_that_needs_quotes_is_told_so(refuse: Refuse):
+    error = refuse(MATMUL + "  - Z[m] = A[M: m, d] * B[d]\n")
+    assert "`Z[m] = A[M` is read as a key: the Einsum has `: ` and no quotes" in error.message
+    assert "in quotes" in (error.hint or "")
+
+
 @pytest.mark.parametrize(
     ("top", "message"),
     [

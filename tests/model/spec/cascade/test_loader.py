@@ -281,6 +281,22 @@ def test_layer_files_are_mapped_as_by_map():
     )
 
 
+def test_layers_are_named_by_their_file_or_their_directories(tmp_path: Path):
+    layers = SPECS / "layers"
+    first, second = layers / "resnet18" / "02_conv2_block1_a.yaml", layers / "alexnet" / "02_conv2.yaml"
+    alone = tmp_path / "net" / "layer.yaml"
+    alone.parent.mkdir()
+    alone.write_text(first.read_text(encoding="utf-8"), encoding="utf-8")
+    titles = {
+        "02_conv2_block1_a": [first],
+        "layer": [alone],
+        "net": [alone.parent],
+        "resnet18": [first, first],
+        "resnet18 and alexnet": [first, second],
+    }
+    assert {load_network([*named, EYERISS]).name: named for named in titles.values()} == titles
+
+
 def test_a_directory_stands_for_its_layers():
     network = load_network([SPECS / "layers" / "resnet18", EYERISS])
     assert network.name == "resnet18"

@@ -93,3 +93,38 @@ def test_a_compound_class_may_have_a_technology_of_its_own_making():
     )
     compute = load(LABELLED + spec(arch=architecture(DRAM, mac))).mapspace.architecture.compute
     assert (compute.energy, compute.energy_source) == (0, "estimator: cell_macro (compound), analog")
+
+
+def with_energies(read: str, write: str) -> str:
+    """Return a spec whose buffer has such energies."""
+    buffer = f"  - !Component {{name: buffer, {SRAM}}}, energy: {{read: {read}, write: {write}, leak: 0}}}}\n"
+    return spec(arch=architecture(DRAM, buffer, MAC))
+
+
+@pytest.mark.parametrize("energy", ["3.6e-12", "3e-30", "0.12345678901234567", "0.00010599999999999999"])
+def test_given_energies_are_exact(energy: str):
+    own = load(with_energies(energy, "1e6"))
+    level, units = own.mapspace.architecture.levels[1], own.mapspace.architecture.units_per_pj
+    assert (Fraction(level.energy.read, units), Fraction(level.energy.fill, units)) == (
+        Fraction(energy),
+        10**6,
+    )
+    assert not [note for note in own.notes if "rounded" in note.text]
+
+
+def test_energies_of_very_many_digits_are_rounded_with_a_note():
+    digits = "0." + "3" * 60
+    own = load(with_energies(digits, "1e-20"))
+    level, units = own.mapspace.architecture.levels[1], own.mapspace.architecture.units_per_pj
+    assert abs(Fraction(level.energy.read, units) - Fraction(digits)) < Fraction(1, 10**30)
+    assert Fraction(level.energy.fill, units) == Fraction(1, 10**20)
+    (note,) = [note for note in own.notes if "rounded" in note.text]
+    assert note.text.startswith("energies are rounded to 1e-40 pJ")
+
+
+def test_energies_without_a_common_unit_are_refused():
+    message = "energies of `buffer` have no unit in common: 1e-30 pJ and 1e+30 pJ are too far apart"
+    assert_fails(with_energies("1e-30", "1e30"), message, "buffer")
+    assert_fails(
+        with_energies("1e-30", "1").replace("read: 512", "read: 1e20"), "`buffer` and `DRAM`", "buffer"
+    )

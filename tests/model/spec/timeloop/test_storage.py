@@ -108,6 +108,21 @@ def test_power_gating(prefix, attributes, gating):
     assert level(attributes, prefix=prefix).gating_fanouts == gating
 
 
+@pytest.mark.parametrize(
+    ("prefix", "noted"),
+    [(ARRAY, True), (ARRAY + "    has_power_gating: true\n", False)],
+)
+def test_a_level_that_gates_itself_is_noted_where_nothing_else_gates_it(prefix: str, noted: bool):
+    loaded = load(text_with(USUAL.replace("}", ", power_gated_at: buffer}"), prefix=prefix))
+    assert loaded.mapspace.architecture.levels[-1].gating_fanouts is None
+    notes = [note.text for note in loaded.notes]
+    assert (
+        notes
+        == ["power_gated_at of `buffer` names the level itself and changes nothing: no node above gates it"]
+        * noted
+    )
+
+
 def test_other_attributes_go_to_the_estimator():
     attributes = "{width: 64, depth: 256, datawidth: 16, n_banks: 2, technology: 45nm, my_attribute: 3}"
     node = f"  - !Component {{name: buffer, class: SRAM, attributes: {attributes}}}\n"
