@@ -159,6 +159,16 @@ def test_densities_may_stand_beside_the_instance(key):
     assert load(text.replace("0.5", "1.0")).notes == ()
 
 
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [("densties", "densities"), ("densty", "density"), ("commonDensty", "commonDensity"), ("nmae", "name")],
+)
+def test_misspelt_keys_that_are_no_bounds(misspelt, meant):
+    inside = failure(changed("K: 8}", f"K: 8, {misspelt}: 1}}"))
+    beside = failure(changed("  instance:", f"  {misspelt}: {{}}\n  instance:"))
+    assert [error.hint for error in (inside, beside)] == [f"did you mean `{meant}`?"] * 2
+
+
 def test_densities_need_a_flag():
     text = changed("K: 8}", "K: 8, densities: {Weights: 0.5}}")
     assert "--ignore-sparse" in (failure(text).hint or "")
