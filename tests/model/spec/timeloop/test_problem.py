@@ -223,6 +223,23 @@ def test_an_unknown_shape_names_the_shipped_ones():
     assert "cannot name a problem shape" in error.message
 
 
+@pytest.mark.parametrize(
+    "file", ["cnn-layer.yaml", "../problem-shapes/cnn-layer.yaml", "cnn-layer.yaml.jinja2"]
+)
+def test_a_file_is_no_name_of_a_shape(file):
+    error = failure(spec(problem=f"problem:\n  shape: {file}\n  instance: {{}}\n"))
+    assert error.message == f"`{file}` is a file, not the name of a problem shape"
+    assert (error.hint or "").startswith("write `shape: cnn-layer`:")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("yes", "true"), ("On", "true"), ("NO", "false"), ("maybe", None)]
+)
+def test_words_of_yaml_1_1_are_translated(word, meant):
+    error = failure(changed("read-write: true", f"read-write: {word}"))
+    assert error.hint == (meant and f"write `{meant}`: in YAML 1.2 other words are text")
+
+
 def test_a_problem_is_needed():
     error = failure("architecture: {version: 0.4, nodes: []}\n")
     assert error.message == "the spec lacks the key `problem`"
