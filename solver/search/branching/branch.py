@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.bounds.lattice_bounds import LatticeBounds, StageTables
+from solver.search.bounds.bound_tables import StageTables
+from solver.search.bounds.lattice_bounds import LatticeBounds
 from solver.search.bounds.rows import CLOSED
 from solver.search.branching.family import Family, best_first
 from solver.search.branching.handed_out import HandedOut
