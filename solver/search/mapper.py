@@ -182,9 +182,13 @@ class SharedSearch:
 
         Raises
         ------
+        ValueError
+            No objective is named.
         KeyError
             There is no such objective.
         """
+        if not objectives:
+            raise ValueError("there is nothing to minimise: at least one objective must be named")
         best = known
         limits = caps.limits
         bounds: list[int | None] = []
