@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from model.architecture import Architecture, Fanout
+from model.cost.checks import check_loop, check_nodes
 from model.cost.delivery import Move
 from model.cost.tiles import displacement
-from model.mapping import Axis, FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
+from model.mapping import Axis, Loop, Mapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem
 
 
@@ -110,15 +111,12 @@ def build_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -
         If the mapping does not fit the architecture's nodes or the problem's dimensions, if a bound is
         below 1, or if the bounds of a dimension's loops do not multiply to the problem's bound.
     """
-    if len(mapping.nodes) != len(architecture.nodes):
-        raise ValueError(f"mapping has {len(mapping.nodes)} nodes, architecture {len(architecture.nodes)}")
+    check_nodes(architecture, mapping)
     inner = dict.fromkeys(problem.dims, 1)
     bounds = [dict(inner)]
     temporal: list[tuple[NestLoop, ...]] = []
     spatial: list[tuple[NestLoop, ...]] = []
     for node, entry in zip(reversed(architecture.nodes), reversed(mapping.nodes), strict=True):
-        if isinstance(node, Fanout) != isinstance(entry, FanoutMapping):
-            raise ValueError(f"mapping of node {node.name!r} is of the wrong kind")
         own = entry.temporal if isinstance(entry, StorageMapping) else entry.spatial
         loops = tuple(_advance(inner, own))
         temporal.append(() if isinstance(node, Fanout) else loops)
@@ -133,10 +131,7 @@ def build_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -
 def _advance(inner: dict[str, int], loops: Iterable[Loop | SpatialLoop]) -> Iterator[NestLoop]:
     """Multiply the bounds of `loops` into `inner`, yielding the loops that iterate at all."""
     for loop in loops:
-        if loop.dim not in inner:
-            raise ValueError(f"loop over {loop.dim!r}, which is no dimension of the problem")
-        if loop.bound < 1:
-            raise ValueError(f"loop over {loop.dim!r} with the bound {loop.bound}")
+        check_loop(loop, inner)
         if loop.bound > 1:
             yield NestLoop(
                 loop.dim, loop.bound, inner[loop.dim], loop.axis if isinstance(loop, SpatialLoop) else None

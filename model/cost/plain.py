@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from model.architecture import Architecture, StorageLevel
+from model.cost.checks import check_keeps
 from model.cost.limits import capacity_violations, mesh_violations
 from model.cost.links import LinkDelivery
 from model.cost.nest import Nest, build_nest
@@ -17,7 +18,7 @@ from model.cost.prices import (
 )
 from model.cost.report import DataspaceCost, Evaluation, LevelCost
 from model.cost.traffic import MulticastDelivery, Traffic, dataspace_traffic
-from model.mapping import Mapping, StorageMapping
+from model.mapping import Mapping
 from model.problem import Problem
 
 Named = tuple[str, Traffic]
@@ -47,7 +48,7 @@ def evaluate(
         dataspace.
     """
     nest = build_nest(problem, architecture, mapping)
-    _check_keeps(problem, mapping)
+    check_keeps(problem, mapping)
     deliver = LinkDelivery if link_transfers else MulticastDelivery
     at: dict[int, list[Named]] = {position: [] for position in architecture.storage_indices}
     for space in problem.dataspaces:
@@ -81,14 +82,6 @@ def evaluate(
         utilization=problem.computes / (architecture.compute_instances * cycles),
         units_per_pj=architecture.units_per_pj,
     )
-
-
-def _check_keeps(problem: Problem, mapping: Mapping) -> None:
-    known = {space.name for space in problem.dataspaces}
-    for entry in mapping.nodes:
-        unknown = entry.keep - known if isinstance(entry, StorageMapping) else frozenset()
-        if unknown:
-            raise ValueError(f"mapping keeps unknown dataspaces {sorted(unknown)}")
 
 
 def _level_cost(

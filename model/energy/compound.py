@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from model.energy.figures import items_of, keyed_mapping
-from model.spec.fields import as_name, flat_items, one_of
+from model.spec.fields import as_name, flat_items
+from model.spec.keys import one_of
 from model.spec.scalars import plain_value
 from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
 

@@ -10,7 +10,7 @@ by formula: every count is a word seen moving.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Named
 from dataclasses import dataclass
 from itertools import pairwise, product
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.loopnest.layout import Layout
 from model.loopnest.storage import AccessCounts, Link, Store, Words
-from model.mapping import FanoutMapping, Mapping, StorageMapping
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem
 
 Array = NDArray[np.int64]
@@ -123,8 +123,9 @@ def execute(
         If the mapping does not fit the problem or the architecture, an operand has the wrong shape, or a
         level keeps a dataspace without coalescing (its counts describe no movement of data).
     KeyError
-        If a loop is over no dimension of the problem, or an operand is missing.
+        If an operand is missing.
     """
+    _check_names(problem, mapping)
     loops = _nest(problem, architecture, mapping)
     chains = [
         _chain(problem, architecture, mapping, loops, space, bounding_boxes) for space in problem.dataspaces
@@ -147,6 +148,24 @@ def execute(
     return Execution(outputs, counts, math.prod(loop.bound for loop in temporal))
 
 
+def _check_names(problem: Problem, mapping: Mapping) -> None:
+    """Refuse loops over what is no dimension or without iterations, and what is kept but no dataspace."""
+    loops = [loop for part in mapping.nodes for loop in _loops(part)]
+    unknown = {loop.dim for loop in loops} - {*problem.dims}
+    if unknown:
+        raise ValueError(f"there are loops over {sorted(unknown)}, no dimensions of the problem")
+    if any(loop.bound < 1 for loop in loops):
+        raise ValueError("the bound of a loop is below 1")
+    kept = {name for part in mapping.nodes if isinstance(part, StorageMapping) for name in part.keep}
+    unknown = kept - {space.name for space in problem.dataspaces}
+    if unknown:
+        raise ValueError(f"the mapping keeps {sorted(unknown)}, no dataspaces of the problem")
+
+
+def _loops(part: NodeMapping) -> Sequence[Loop | SpatialLoop]:
+    return part.temporal if isinstance(part, StorageMapping) else part.spatial
+
+
 def _nest(problem: Problem, architecture: Architecture, mapping: Mapping) -> list[_NestLoop]:
     """Return all loops, outermost first."""
     if len(mapping.nodes) != len(architecture.nodes):
@@ -157,8 +176,7 @@ def _nest(problem: Problem, architecture: Architecture, mapping: Mapping) -> lis
         part = mapping.nodes[node]
         if isinstance(part, StorageMapping) != isinstance(architecture.nodes[node], StorageLevel):
             raise ValueError(f"entry {node} of the mapping is not of its node's kind")
-        loops = part.temporal if isinstance(part, StorageMapping) else part.spatial
-        for loop in loops:
+        for loop in _loops(part):
             nest.append(
                 _NestLoop(node, loop.dim, loop.bound, stride[loop.dim], isinstance(part, FanoutMapping))
             )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model.spec.fields import as_int, as_mapping, as_name, as_sequence, check_keys, known_name
+from model.spec.fields import as_int, as_mapping, as_name, as_sequence, known_name
 from model.spec.files import SHIPPED_SPECS
+from model.spec.keys import check_keys
 from model.spec.reader import read_files
 from model.spec.source import MappingNode, Node, SpecError, did_you_mean
 from model.tiling.backend import Backend

@@ -3,8 +3,8 @@
 A cost that all values of a neighbour share may move from the matrix into a vector, and back into another
 matrix; no assignment's total changes by it. What all values of a variable then have in common is a
 constant, below which no assignment is. Sweeps to and fro move costs such that the constant rises, as in
-sequential tree-reweighted message passing (Kolmogorov, PAMI 2015), but in whole numbers, and for many
-instances of the same graph at once.
+sequential tree-reweighted message passing (Kolmogorov, PAMI 2006; without trees: PAMI 2015), but in whole
+numbers, and for many instances of the same graph at once.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Potentials:
 
         References
         ----------
-        V. Kolmogorov, A new look at reweighted message passing, PAMI 37, 2015.
+        V. Kolmogorov, Convergent tree-reweighted message passing for energy minimization, PAMI 28, 2006: the
+        algorithm. The same, A new look at reweighted message passing, PAMI 37, 2015: the form it has here.
         """
         for variable in sorted(self.vectors, reverse=not forward):
             vector, near = self.vectors[variable], self.near[variable]

@@ -68,3 +68,8 @@ class Budget:
 
     seconds: float | None = 10.0
     evaluations: int | None = None
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether nothing but the mapper itself ends a run."""
+        return self.seconds is None and self.evaluations is None

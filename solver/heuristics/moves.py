@@ -23,6 +23,9 @@ DRAWN_TOGETHER = 1024
 PATIENCE = 25
 """Draws after which fewer starting points than wanted have to do."""
 
+MOST_VAIN = 1000
+"""Draws after which a search without a budget gives up where none has a mapping that fits."""
+
 
 def prime_steps(mapspace: Mapspace) -> tuple[tuple[int, int], ...]:
     """All pairs of a dimension (by its place) and a prime factor of its bound."""
@@ -43,7 +46,7 @@ def valid_starts(pricing: Pricing, random: np.random.Generator, count: int) -> M
     BudgetSpent
         If the budget is spent before.
     MapperError
-        If the rules leave none for certain.
+        If the rules leave none for certain, or without a budget none of very many fits.
     """
     samplers = [Sampler(pricing.rules, inward) for inward in INWARD]
     if samplers[0].empty:
@@ -51,6 +54,10 @@ def valid_starts(pricing: Pricing, random: np.random.Generator, count: int) -> M
     found: list[MappingBatch] = []
     attempt, total = 0, 0
     while total < count and (total == 0 or attempt < PATIENCE):
+        if total == 0 and attempt == MOST_VAIN and pricing.budget.unlimited:
+            raise MapperError(
+                f"none of {MOST_VAIN * DRAWN_TOGETHER} mappings drawn at random is allowed and fits"
+            )
         drawn = samplers[attempt % len(samplers)].draw(random, DRAWN_TOGETHER)
         found.append(drawn.part(np.flatnonzero(pricing.price_batch(drawn).allowed)[:count]))
         attempt, total = attempt + 1, total + len(found[-1])

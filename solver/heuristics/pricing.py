@@ -13,7 +13,7 @@ from model.cost.batch import BatchEvaluator, MappingBatch, encode
 from model.cost.batch.encoding import Booleans, Doubles
 from model.cost.batch.evaluator import CHUNK
 from model.cost.nest import build_nest
-from model.mapping import Mapping, StorageMapping
+from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.objective import objective_value
 from solver.heuristics.interface import Budget, BudgetSpent
@@ -204,12 +204,8 @@ class Pricing:
 
     def _encode(self, mappings: Sequence[Mapping]) -> MappingBatch:
         problem, architecture = self.mapspace.problem, self.mapspace.architecture
-        known = {space.name for space in problem.dataspaces}
         for mapping in mappings:
             build_nest(problem, architecture, mapping)
-            kept = {name for node in mapping.nodes if isinstance(node, StorageMapping) for name in node.keep}
-            if kept - known:
-                raise ValueError(f"mapping keeps unknown dataspaces {sorted(kept - known)}")
         return encode(problem, architecture, mappings)
 
     def _check(self, batch: MappingBatch) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count, islice
 
-from solver.result import Options, Phase
+from solver.result import Phase
 from solver.search.agenda import Agenda
 from solver.search.bounds.lattice_bounds import AnyBounds, LatticeBounds
 from solver.search.branching.branch import Branching
@@ -29,32 +28,12 @@ from solver.search.candidates import (
 from solver.search.goal import Goal
 from solver.search.hints import hint
 from solver.search.ledger import Ledger
+from solver.search.shared import Shared
 from solver.search.space.orders import slot_orders
-from solver.search.stopping import Stop, Stopped
+from solver.search.stopping import Stopped
 from solver.search.subproblems.loads import Searchable, loaded
 from solver.search.survey.survey import Survey
 from solver.search.vicinity import Place, Vicinity
-from solver.search.workers import Bounder
-
-
-@dataclass
-class Counters:
-    """Work done so far.
-
-    Parameters
-    ----------
-    masks, core_variables
-        As of `Statistics`: for each objective anew, and of the largest core.
-    """
-
-    states: int = 0
-    masks: int = 0
-    spatial_classes: int = 0
-    subproblems: int = 0
-    core_variables: int = 0
-    core_calls: int = 0
-    priced: int = 0
-
 
 ROUND = 16
 """Subproblems that are bounded at a time, against the same incumbent, however many workers there are."""
@@ -88,27 +67,6 @@ MANY = 1 << 18
 
 FIRST_HINTED = 1 << 13
 """Mappings that the heuristic may try then, twice as many each time."""
-
-Report = Callable[[Phase, Goal, int | None], None]
-
-
-@dataclass(frozen=True)
-class Shared:
-    """What all searches of one mapspace have in common.
-
-    Parameters
-    ----------
-    stop
-        Asked often; once it answers True the search ends.
-    report
-        Told how far the search is.
-    """
-
-    options: Options
-    stop: Stop
-    report: Report
-    counters: Counters
-    bounder: Bounder
 
 
 class Search:

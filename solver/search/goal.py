@@ -162,14 +162,17 @@ def _rounded_down(objective: str, energies: FloatArray, cycles: FloatArray) -> F
 
 
 def _first_energy_above(objective: str, most: int, cycles: int) -> int:
-    """Least energy at which the objective exceeds `most`, 0 if it always does."""
+    """Least energy at which the objective exceeds `most`, 0 if it always does, `UNLIMITED` if none does."""
     if objective == "latency":
         return UNLIMITED if cycles <= most else 0
     return max(0, most // (cycles if objective == "edp" else 1) + 1)
 
 
 def _first_cycles_above(objective: str, most: int, energy: int) -> int:
-    """Least number of cycles at which the objective exceeds `most`, 0 if it always does."""
+    """Least number of cycles at which the objective exceeds `most`, 0 if it always does.
+
+    `UNLIMITED` if no number of cycles does, and for an energy of 0, which as a lower bound tells nothing.
+    """
     if objective == "latency":
         return most + 1
     if energy == 0:

@@ -12,7 +12,8 @@ from solver.search.arrays import IntArray
 from solver.search.bounds.lattice_bounds import AnyBounds
 from solver.search.branching.core import Core
 from solver.search.goal import Goal
-from solver.search.space.search_space import KeepMask, SearchSpace
+from solver.search.space.keep_masks import KeepMask
+from solver.search.space.search_space import SearchSpace
 from solver.search.subproblems.combination import Combination
 from solver.search.survey.outlook import Outlook
 from solver.search.survey.survey import Survey

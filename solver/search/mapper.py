@@ -30,9 +30,10 @@ from solver.result import (
 )
 from solver.search.bounds.boundary import LARGEST_COUNT
 from solver.search.branching.skeleton import Priced
-from solver.search.engine import Counters, Search, Shared
+from solver.search.engine import Search
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.ledger import unsearched
+from solver.search.shared import Counters, Shared
 from solver.search.space.lattice import coarsened
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
@@ -181,9 +182,13 @@ class SharedSearch:
 
         Raises
         ------
+        ValueError
+            No objective is named.
         KeyError
             There is no such objective.
         """
+        if not objectives:
+            raise ValueError("there is nothing to minimise: at least one objective must be named")
         best = known
         limits = caps.limits
         bounds: list[int | None] = []

@@ -14,7 +14,8 @@ import numpy as np
 
 from model.mapping import FanoutMapping, Mapping, StorageMapping
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.space.search_space import KeepMask, SearchSpace
+from solver.search.space.keep_masks import KeepMask
+from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import Factors, StageClass
 from solver.search.survey.outlook import Outlook
 from solver.search.survey.survey import Survey

@@ -16,10 +16,12 @@ import numpy as np
 from model.mapspace import Mapspace
 from solver.processes import Workers
 from solver.search.arrays import IntArray
-from solver.search.bounds.lattice_bounds import BoundTables, LatticeBounds, Survivors
+from solver.search.bounds.bound_tables import BoundTables
+from solver.search.bounds.lattice_bounds import LatticeBounds, Survivors
 from solver.search.space.grid import SpatialGrid
+from solver.search.space.keep_masks import KeepMask
 from solver.search.space.lattice import Steps
-from solver.search.space.search_space import KeepMask, SearchSpace
+from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop, Stopped, never
 from solver.search.subproblems.energies import EnergySubproblem
 from solver.search.subproblems.groups import SubproblemGroup, together

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model.architecture import Architecture
+from model.cost.checks import check_keeps, check_loop, check_nodes
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.problem import Problem
 
@@ -69,9 +70,8 @@ def encode(problem: Problem, architecture: Architecture, mappings: Sequence[Mapp
     Raises
     ------
     ValueError
-        If a storage level has two loops over one dimension.
-    KeyError
-        If a loop is over no dimension of the problem.
+        If a mapping does not belong to the problem and the architecture, or a storage level has two loops
+        over one dimension.
     """
     size = len(mappings)
     dims = {dim: index for index, dim in enumerate(problem.dims)}
@@ -80,7 +80,10 @@ def encode(problem: Problem, architecture: Architecture, mappings: Sequence[Mapp
     keep = np.zeros((size, len(architecture.levels), len(problem.dataspaces)), dtype=np.bool_)
     columns = np.ones((size, len(architecture.fanouts)), dtype=np.int64)
     for row, mapping in enumerate(mappings):
+        check_nodes(architecture, mapping)
+        check_keeps(problem, mapping)
         for position, loop in _placed_loops(mapping):
+            check_loop(loop, dims)
             factors[row, position, dims[loop.dim]] *= loop.bound
         storage = [entry for entry in mapping.nodes if isinstance(entry, StorageMapping)]
         for level, entry in enumerate(storage):

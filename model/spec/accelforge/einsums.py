@@ -15,11 +15,11 @@ from model.spec.fields import (
     as_name,
     as_scalar,
     as_sequence,
-    check_keys,
     flat_items,
     given,
     kind_of,
 )
+from model.spec.keys import check_keys
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 from model.spec.syntax import part_of
 

@@ -49,8 +49,9 @@ from model.spec.accelforge.shapes import (
     read_conditions,
     read_rank_sizes,
 )
-from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, check_keys, given, source_ref
+from model.spec.fields import Names, as_bool, as_fraction, as_int, as_mapping, given, source_ref
 from model.spec.files import is_fragment
+from model.spec.keys import check_keys
 from model.spec.limits import Limits
 from model.spec.merging import join_specs
 from model.spec.notes import TakeNote, note_at

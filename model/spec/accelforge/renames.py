@@ -13,11 +13,11 @@ from model.spec.fields import (
     as_name,
     as_scalar,
     as_sequence,
-    check_keys,
     flat_items,
     given,
     known_name,
 )
+from model.spec.keys import check_keys
 from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
 
 DEFAULT = "default"

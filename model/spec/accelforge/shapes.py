@@ -10,7 +10,8 @@ from model.spec.accelforge.affine import Affine, Constraint, NotAffineError, rea
 from model.spec.accelforge.boxes import Box, cuts, is_attained, may_bound_together, tightened
 from model.spec.accelforge.einsums import SHAPE_KEYS, WrittenEinsum, WrittenIndex
 from model.spec.accelforge.isl import bounding_box
-from model.spec.fields import Names, as_int, as_mapping, as_scalar, one_of
+from model.spec.fields import Names, as_int, as_mapping, as_scalar
+from model.spec.keys import one_of
 from model.spec.limits import DEFAULT_LIMITS
 from model.spec.notes import TakeNote, note_at
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from model.assignment.costed import find_cycle
-from model.spec.fields import as_mapping, as_name, as_sequence, check_keys, known_name
+from model.spec.fields import as_mapping, as_name, as_sequence, known_name
+from model.spec.keys import check_keys
 from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
 
 CHAIN = "chain"

@@ -9,7 +9,8 @@ from pathlib import Path
 from model.assignment import CostedNetwork, Hardware, ShapedNetwork
 from model.spec.assignment.shapes import read_shapes
 from model.spec.assignment.tables import read_tables
-from model.spec.fields import as_mapping, check_keys
+from model.spec.fields import as_mapping
+from model.spec.keys import check_keys
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.reader import read_files, unused_notes
 from model.spec.source import SpecError

@@ -18,7 +18,8 @@ from model.spec.assignment.loader import SECTION
 from model.spec.assignment.methods import MethodFile, read_methods
 from model.spec.assignment.shapes import LAYER_KEYS, NETWORK_KEYS, read_shape, shaped_network
 from model.spec.cascade.loader import without_mapping
-from model.spec.fields import as_mapping, check_keys, name_list, source_ref
+from model.spec.fields import as_mapping, name_list, source_ref
+from model.spec.keys import check_keys
 from model.spec.merging import join_specs
 from model.spec.notes import note_at
 from model.spec.reader import read_files, unused_notes

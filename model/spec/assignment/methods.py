@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from model.assignment.lowering import LOWERINGS
 from model.assignment.methods import Method
-from model.spec.fields import as_mapping, as_name, as_sequence, check_keys, kind_of, known_name
+from model.spec.fields import as_mapping, as_name, as_sequence, kind_of, known_name
+from model.spec.keys import check_keys
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 
 SECTION = "methods"

@@ -21,16 +21,8 @@ from model.spec.assignment.channels import channel_notes
 from model.spec.assignment.costs import read_figure
 from model.spec.assignment.graph import NamedEdge, NamedLayer, read_edges, read_layers
 from model.spec.assignment.tables import network_name
-from model.spec.fields import (
-    as_bool,
-    as_int,
-    as_mapping,
-    as_name,
-    check_keys,
-    known_name,
-    name_list,
-    source_ref,
-)
+from model.spec.fields import as_bool, as_int, as_mapping, as_name, known_name, name_list, source_ref
+from model.spec.keys import check_keys
 from model.spec.source import MappingNode, Node, SequenceNode, SpecError
 
 SYSTOLIC_ARRAY = "systolic_array"

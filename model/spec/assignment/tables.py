@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from model.assignment import Cost, CostedNetwork, EdgeCosts, LayerCosts, build_network
 from model.spec.assignment.costs import read_cost, read_transition
 from model.spec.assignment.graph import NamedEdge, NamedLayer, read_edges, read_layers
-from model.spec.fields import as_mapping, as_name, check_keys, source_ref
+from model.spec.fields import as_mapping, as_name, source_ref
+from model.spec.keys import check_keys
 from model.spec.source import MappingNode, SpecError
 
 DEFAULT_UNIT = "units"

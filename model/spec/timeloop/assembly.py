@@ -8,7 +8,8 @@ from fractions import Fraction
 
 from model.architecture import Fanout, StorageLevel
 from model.mapspace import ParallelGroup
-from model.spec.fields import as_fraction, check_keys, source_ref
+from model.spec.fields import as_fraction, source_ref
+from model.spec.keys import check_keys
 from model.spec.notes import note_at
 from model.spec.source import Node, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from model.spec.fields import as_mapping, as_name, as_sequence, check_keys, given, kind_of, name_list, one_of
+from model.spec.fields import as_mapping, as_name, as_sequence, given, kind_of, name_list
+from model.spec.keys import check_keys, one_of
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import read_factors

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from model.mapspace import KeepRules, ParallelGroup
-from model.spec.fields import check_keys, given, means_all, name_list, source_ref
+from model.spec.fields import given, means_all, name_list, source_ref
+from model.spec.keys import check_keys
 from model.spec.notes import note_at
 from model.spec.source import MappingNode, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, of

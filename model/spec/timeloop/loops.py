@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from model.numbers import divisors
-from model.spec.fields import Names, as_int, as_sequence, check_keys, given, known_name, means_all, name_list
+from model.spec.fields import Names, as_int, as_sequence, given, known_name, means_all, name_list
+from model.spec.keys import check_keys
 from model.spec.sizes import check_count
 from model.spec.source import ConflictError, MappingNode, Node, SequenceNode, Span, SpecError
 from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, Kind, of

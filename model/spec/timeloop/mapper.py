@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from model.objective import EDP, ENERGY, LATENCY, TIMELOOP_METRICS
-from model.spec.fields import as_int, as_mapping, as_name, check_keys, given, one_of
+from model.spec.fields import as_int, as_mapping, as_name, given
+from model.spec.keys import check_keys, one_of
 from model.spec.notes import note_at
 from model.spec.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean
 from model.spec.timeloop.context import Context

@@ -27,7 +27,8 @@ from model.energy import (
 from model.energy.request import CLASS, Kind
 from model.energy.units import SpreadError, energy_units, exact_units, to_units
 from model.note import Note
-from model.spec.fields import Names, as_fraction, one_of
+from model.spec.fields import Names, as_fraction
+from model.spec.keys import one_of
 from model.spec.notes import note_at
 from model.spec.source import MappingNode, Node, Span, SpecError, printable
 from model.spec.timeloop.attributes import values_of

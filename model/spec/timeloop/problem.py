@@ -19,10 +19,9 @@ from model.spec.fields import (
     as_name,
     as_scalar,
     as_sequence,
-    check_keys,
     known_name,
-    one_of,
 )
+from model.spec.keys import check_keys, one_of
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.notes import note_at
 from model.spec.sizes import check_count, check_problem

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from model.spec.fields import as_mapping, as_name, belongs, check_keys
+from model.spec.fields import as_mapping, as_name
+from model.spec.keys import belongs, check_keys
 from model.spec.notes import TakeNote, note_at
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
 from model.spec.timeloop.tags import check_tags

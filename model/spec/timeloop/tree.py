@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, dram_hint
-from model.spec.fields import Names, as_bool, as_int, as_mapping, as_name, as_sequence, check_keys, given
+from model.spec.fields import Names, as_bool, as_int, as_mapping, as_name, as_sequence, given
+from model.spec.keys import check_keys
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.sizes import check_count, check_points
 from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError, did_you_mean

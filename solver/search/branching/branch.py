@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.bounds.lattice_bounds import LatticeBounds, StageTables
+from solver.search.bounds.bound_tables import StageTables
+from solver.search.bounds.lattice_bounds import LatticeBounds
 from solver.search.bounds.rows import CLOSED
 from solver.search.branching.family import Family, best_first
 from solver.search.branching.handed_out import HandedOut
@@ -64,12 +65,12 @@ class Branching:
         self.expanded = 0
         # Nodes whose inside the bounds ruled out: nodes in the same state that spent more are ruled out too.
         self._refuted: dict[NodeState, list[Node]] = {}
-        # Leaves that only the cost model's doubles ruled out: equal loads may be rounded otherwise. They rule
-        # out no other nodes than those to which the same words are delivered.
+        # Nodes that only the cost model's doubles ruled out, and so all that deliver the same words.
+        self._refuted_alike: set[tuple[NodeState, Delivered]] = set()
+        # Leaves that only these doubles ruled out: equal loads may be rounded otherwise.
         self._ties = 0
         # Nodes that only what is handed out ruled out: no state tells of it.
         self._dearer = 0
-        self._refuted_alike: set[tuple[NodeState, Delivered]] = set()
 
     def skeletons(self) -> Iterator[Skeleton]:
         """All factor choices whose lower bound can still improve, most promising first.

@@ -2,8 +2,9 @@
 
 Tiles, spatial choices and reuse classes are Booleans over the survivors, the prime exponents of the
 temporal loops are integers that tie them together, and the objective is a sum of table entries: a lower
-bound on the plain cost model for every assignment. The best assignment is priced exactly, excluded, and
-the model solved again, until nothing below the incumbent is left.
+bound on the plain cost model for every assignment. The best assignment, or the best found where a proof
+takes long, is priced exactly, excluded, and the model solved again, until nothing below the incumbent is
+left.
 """
 
 from __future__ import annotations
@@ -105,9 +106,10 @@ class Core:
         return self._checked.variables
 
     def skeletons(self, stop: Stop) -> Iterator[Skeleton | None]:
-        """All factor choices that the model leaves below the limit, as a rule the cheapest first.
+        """All factor choices that the model leaves below the limit.
 
-        Ends when there are none left; yields None last when `stop` cut it short.
+        The next one is the cheapest of those left where CP-SAT proves that in time, else the cheapest that it
+        has found. Ends when there are none left; yields None last when `stop` cut it short.
 
         Parameters
         ----------

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from model.cost import Evaluation
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from solver.search.branching.imprints import Order
+from solver.search.space.keep_masks import KeepMask
 from solver.search.space.orders import allowed_orders
-from solver.search.space.search_space import KeepMask, SearchSpace
+from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import Factors, StageChoice
 
 SkeletonKey = tuple[KeepMask, tuple[Factors, ...], tuple[tuple[Factors, ...], ...]]

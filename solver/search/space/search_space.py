@@ -16,12 +16,13 @@ from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.dataspaces import DataspaceView, Tables, tables, view
+from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of
 from solver.search.space.lattice import Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, StageClass, StageTable, fanout_choices
 from solver.search.space.stages import StageRules
 from solver.search.space.windows import Unrolling, relevant_words, sliding_words
-from solver.search.stopping import Stop, Stopped, never
+from solver.search.stopping import Stop, never
 
 EVERY_TILE = slice(None)
 
@@ -36,9 +37,6 @@ TABLES_PER_DATASPACE = 8
 
 WORKING_TABLES = 24
 """Those that are held besides, at a time."""
-
-KeepMask = tuple[frozenset[int], ...]
-"""Per storage level (outermost first), the places of the dataspaces it keeps."""
 
 
 @dataclass(frozen=True)
@@ -323,26 +321,15 @@ class SearchSpace:
         directly = [stages[-1][d] if d in self.window_dims else 1 for d in dims]
         return Unrolling(tuple(above), tuple(directly))
 
-    def chain(self, mask: KeepMask, place: int) -> tuple[int, ...]:
-        """Levels that keep a dataspace, outermost first.
-
-        A level that does not coalesce it passes its stream on, so with nothing kept farther out it
-        counts as bypassing.
-        """
+    def chain(self, mask: KeepMask, place: int) -> Chain:
+        """Levels that keep a dataspace, outermost first; `chain_of` tells which count."""
         if mask not in self._known_chains:
             self._known_chains[mask] = self.chains(mask)
         return self._known_chains[mask][place]
 
     @cached_property
-    def _known_chains(self) -> dict[KeepMask, tuple[tuple[int, ...], ...]]:
+    def _known_chains(self) -> dict[KeepMask, tuple[Chain, ...]]:
         return {}
-
-    def _chain(self, mask: KeepMask, view: DataspaceView) -> tuple[int, ...]:
-        chain: list[int] = []
-        for level, kept in enumerate(mask):
-            if view.place in kept and (chain or view.name not in self.levels[level].no_coalesce):
-                chain.append(level)
-        return tuple(chain)
 
     @cached_property
     def keep_masks(self) -> tuple[KeepMask, ...]:
@@ -355,12 +342,9 @@ class SearchSpace:
         Stopped
             As soon as ``stop`` answers True, as `stages` does.
         """
-        masks: list[KeepMask] = [()]
-        for level in range(len(self.levels)):
-            options = _level_masks(self, level)
-            masks = [longer for mask in masks for longer in self._extended(mask, options)]
-        chains = {self.chains(mask): mask for mask in reversed(masks)}
-        return tuple(mask for own, mask in reversed(chains.items()) if all(own))
+        masks = allowed_masks(self.mapspace, self.views, self.stop)
+        by_chains = {self.chains(mask): mask for mask in reversed(masks)}
+        return tuple(mask for chains, mask in reversed(by_chains.items()) if all(chains))
 
     @property
     def most_keep_masks(self) -> int:
@@ -368,34 +352,6 @@ class SearchSpace:
         rules = enumerate(self.mapspace.keep)
         return math.prod(len(keep_options(own, level, v.name)) for level, own in rules for v in self.views)
 
-    def _extended(self, mask: KeepMask, options: Sequence[frozenset[int]]) -> list[KeepMask]:
-        """What the keep masks of the levels so far may be with one more."""
-        if self.stop():
-            raise Stopped
-        longer = ((*mask, option) for option in options)
-        return [own for own in longer if _parallel_so_far(self, own)]
-
-    def chains(self, mask: KeepMask) -> tuple[tuple[int, ...], ...]:
+    def chains(self, mask: KeepMask) -> tuple[Chain, ...]:
         """The chain of each dataspace."""
-        return tuple(self._chain(mask, view) for view in self.views)
-
-
-def _level_masks(space: SearchSpace, level: int) -> list[frozenset[int]]:
-    masks: list[frozenset[int]] = [frozenset()]
-    for own in space.views:
-        options = keep_options(space.mapspace.keep[level], level, own.name)
-        masks = [mask | {own.place} if keeps else mask for keeps in options for mask in masks]
-    return masks
-
-
-def _parallel_so_far(space: SearchSpace, mask: KeepMask) -> bool:
-    for group in space.mapspace.parallel:
-        counts = [
-            sum(v.place in mask[level] for level in group.levels if level < len(mask)) for v in space.views
-        ]
-        complete = max(group.levels) < len(mask)
-        if any(count > 1 for count in counts):
-            return False
-        if complete and not group.may_skip and any(count == 0 for count in counts):
-            return False
-    return True
+        return tuple(chain_of(self.mapspace, mask, view) for view in self.views)

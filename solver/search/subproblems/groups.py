@@ -13,8 +13,8 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.space.grid import ROUNDED_DOWN, ROUNDED_UP, SpatialGrid
+from solver.search.space.keep_masks import KeepMask
 from solver.search.space.prices import Action, BoundaryPrice, LinearPrice
-from solver.search.space.search_space import KeepMask
 from solver.search.space.windows import Unrolling
 from solver.search.subproblems.energies import EnergySubproblem
 from solver.search.subproblems.subproblem import Subproblem

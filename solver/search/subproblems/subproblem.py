@@ -9,8 +9,9 @@ from dataclasses import KW_ONLY, dataclass
 
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK
+from solver.search.space.keep_masks import KeepMask
 from solver.search.space.prices import BoundaryPrice
-from solver.search.space.search_space import KeepMask, SearchSpace
+from solver.search.space.search_space import SearchSpace
 from solver.search.space.windows import Unrolling
 
 

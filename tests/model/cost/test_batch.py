@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from model.architecture import Architecture, Compute, Fanout, StorageLevel
 from model.cost import evaluate
 from model.cost.batch import BatchEvaluation, BatchEvaluator, encode
-from model.mapping import Mapping
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem, Term
 from tests.model.cost.random_mappings import random_case, random_mapping
 from tests.packing import packed
@@ -114,6 +114,24 @@ def test_wrong_arrays_are_refused() -> None:
         evaluator.evaluate(replace(batch, factors=batch.factors[:, :2]))
     with pytest.raises(ValueError, match="shapes"):
         evaluator.evaluate(replace(batch, keep=batch.keep[:, :, :2]))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ((StorageMapping(),), "1 nodes"),
+        ((FanoutMapping(), StorageMapping()), "wrong kind"),
+        ((StorageMapping((Loop("Q", 2),)), FanoutMapping()), "'Q', which is no dimension"),
+        ((StorageMapping(), FanoutMapping((SpatialLoop("Q", 2, "x"),))), "'Q', which is no dimension"),
+        ((StorageMapping((Loop("M", 0),)), FanoutMapping()), "'M' with the bound 0"),
+        ((StorageMapping(keep=frozenset("AX")), FanoutMapping()), r"unknown dataspaces \['X'\]"),
+    ],
+)
+def test_mappings_that_do_not_belong_are_refused(nodes: tuple[NodeMapping, ...], message: str) -> None:
+    problem = Problem("gemm", ("M", "N", "K"), (4, 4, 4), GEMM)
+    architecture = Architecture("small", (StorageLevel("dram"), Fanout("array", 4)), Compute("mac"))
+    with pytest.raises(ValueError, match=message):
+        encode(problem, architecture, [Mapping(nodes)])
 
 
 def test_too_large_problems_are_refused() -> None:

@@ -98,6 +98,12 @@ def test_refuses_what_it_cannot_execute():
         run(task, (DRAM, storage("M2 K3", "ABZ")), (BUFFER, across("")))
     architecture = Architecture("a", (DRAM,), Compute("mac"))
     whole = storage("M2 K3", "ABZ")
+    with pytest.raises(ValueError, match=r"loops over \['Q'\], no dimensions"):
+        run(task, (DRAM, storage("M2 K3 Q1", "ABZ")), inner)
+    with pytest.raises(ValueError, match="below 1"):
+        run(task, (DRAM, storage("M2 K3 N0", "ABZ")), inner)
+    with pytest.raises(ValueError, match=r"keeps \['X'\], no dataspaces"):
+        run(task, (DRAM, storage("M2 K3", "ABZ")), (BUFFER, storage("", "ABXZ")))
     with pytest.raises(ValueError, match="one entry per node"):
         execute(task, architecture, Mapping((whole, whole)), operands_of(task))
     wrong = operands_of(task) | {"A": np.zeros((3, 2), dtype=np.int64)}

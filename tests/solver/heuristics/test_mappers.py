@@ -185,6 +185,17 @@ def test_a_first_mapping_is_looked_for_until_it_is_found(monkeypatch):
     assert pricing.valid == 1
 
 
+def test_without_a_budget_it_is_given_up_where_nothing_fits(monkeypatch):
+    monkeypatch.setattr(moves, "MOST_VAIN", 3)
+    mapspace = free_mapspace(matmul(4, 2, 2), StorageLevel("dram"), StorageLevel("buffer", size_words=2))
+    pricing = Pricing(mapspace, ("edp",), Budget(None))
+    with pytest.raises(MapperError, match="none of 3072 mappings"):
+        valid_starts(pricing, np.random.default_rng(0), 1)
+    assert pricing.evaluations == 3 * moves.DRAWN_TOGETHER
+    with pytest.raises(BudgetSpent):
+        valid_starts(Pricing(mapspace, ("edp",), Budget(None, 10_000)), np.random.default_rng(0), 1)
+
+
 @pytest.mark.parametrize("eighths", [4, 6])
 def test_the_log_relaxation_fills_what_is_to_be_filled(eighths):
     pricing = run(LogRelaxation(), filled(eighths))

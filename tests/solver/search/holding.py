@@ -14,7 +14,8 @@ from model.mapspace import Mapspace
 from solver.result import MaskEvidence, Options, Result, Status, Termination
 from solver.search import engine, map_einsum
 from solver.search.space.grid import SpatialGrid
-from solver.search.space.search_space import KeepMask, SearchSpace
+from solver.search.space.keep_masks import KeepMask
+from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageClass
 from solver.search.survey import outlook, survey
 from tests.bruteforce import Objective, axis_choices, enumerate_mappings, objective_value, optima

@@ -14,6 +14,7 @@ from model.problem import Dataspace, Problem, Term
 from model.spec.timeloop import load_timeloop
 from solver.result import Options, Progress, Status, Termination, TooLargeError
 from solver.search import map_einsum, mapper
+from solver.search.mapper import SharedSearch
 from solver.search.space import search_space as space_module
 from solver.search.space.lattice import coarsened
 from solver.search.space.search_space import SearchSpace
@@ -374,3 +375,8 @@ def test_more_words_than_64_bits_count():
     mapspace = free_mapspace(problem, StorageLevel("dram"), StorageLevel("registers", size_words=2))
     with pytest.raises(TooLargeError, match="come to about 1e19, too many for a search"):
         map_einsum(mapspace)
+
+
+def test_nothing_to_minimise_is_refused():
+    with SharedSearch(SMALL) as search, pytest.raises(ValueError, match="at least one objective"):
+        search.minimise(())
