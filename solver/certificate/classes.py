@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import operator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 
 from model.architecture import Architecture, Fanout
 from model.choices import SideOrder, allowed_factors, keep_sets
@@ -25,33 +28,31 @@ def _keeps(architecture: Architecture, dataspace: str, kept: frozenset[int]) -> 
     return any(dataspace not in architecture.levels[level].no_coalesce for level in kept)
 
 
-def spatial_choices(mapspace: Mapspace) -> list[tuple[Factors, ...]]:
-    """Return the spatial factors per fanout that the rules, the meshes and the bounds allow.
+def count_spatial_choices(mapspace: Mapspace) -> int:
+    """Count the choices of spatial factors per fanout that the rules, the meshes and the bounds allow.
 
-    Returns
-    -------
-    list
-        Per choice and fanout, outermost first, a factor per dimension. Arrangements along X and Y that differ
-        are one choice; none of them uses fewer units than the mapspace asks for.
+    Arrangements along X and Y that differ are one choice; none uses fewer units than the mapspace asks for.
     """
-    fanouts = list(zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True))
     dims, bounds = mapspace.problem.dims, mapspace.problem.bounds
-    found: list[tuple[tuple[Factors, ...], Factors]] = [((), bounds)]
-    for fanout, rules in fanouts:
+    # Choices that leave the same bounds to the fanouts inside of them go on alike.
+    count: dict[Factors, int] = {bounds: 1}
+    for fanout, rules in zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True):
         order = SideOrder.of(rules, dims)
-        own = [
-            factors
-            for factors in _factors(dims, bounds, fanout, rules)
-            if _fits(dims, fanout, order, factors)
-        ]
-        found = [
-            ((*chosen, factors), tuple(rest // factor for rest, factor in zip(left, factors, strict=True)))
-            for chosen, left in found
-            for factors in own
-            if all(rest % factor == 0 for rest, factor in zip(left, factors, strict=True))
-        ]
-    least = mapspace.min_parallelism
-    return [chosen for chosen, _ in found if math.prod(map(math.prod, chosen)) >= least]
+        fitting = [own for own in _factors(dims, bounds, fanout, rules) if _fits(dims, fanout, order, own)]
+        count = _divided(count, fitting)
+    computes = math.prod(bounds)
+    return sum(
+        number for left, number in count.items() if computes // math.prod(left) >= mapspace.min_parallelism
+    )
+
+
+def _divided(count: Mapping[Factors, int], factors: Iterable[Factors]) -> Counter[Factors]:
+    """Count what is left after one more fanout, whose factors have to divide what was left before."""
+    divided: Counter[Factors] = Counter()
+    for left, own in product(count, factors):
+        if not any(map(operator.mod, left, own)):
+            divided[tuple(map(operator.floordiv, left, own))] += count[left]
+    return divided
 
 
 def _factors(

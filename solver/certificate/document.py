@@ -19,7 +19,7 @@ from solver.certificate.canonical import (
     canonical_sha256,
     node_places,
 )
-from solver.certificate.classes import spatial_choices
+from solver.certificate.classes import count_spatial_choices
 from solver.result import Evidence, Result, Status
 
 FORMAT = "tilewright certificate 4"
@@ -59,7 +59,7 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
         "bounds": _bounds(result),
         "mapping": None if result.mapping is None else canonical_mapping(mapspace, result.mapping),
         "cost": None if result.evaluation is None else _cost(result.evaluation),
-        "spatial_choices": len(spatial_choices(mapspace)),
+        "spatial_choices": count_spatial_choices(mapspace),
         "evidence": [_evidence(mapspace, own) for own in result.evidence],
         "versions": {
             "tilewright": version("tilewright"),
