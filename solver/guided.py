@@ -220,12 +220,18 @@ def _advised(search: Search[Answer], question: _Question, first: Answer) -> Answ
 
 
 def _bounded(answer: Answer, first: Answer) -> Answer:
-    """Return an answer with the bound of the search before it, where that is the higher one."""
+    """Return an answer with the bound of the search before it, where that is the higher one.
+
+    A mapping that meets it is proven to be the best, unless later objectives are still open.
+    """
     if not isinstance(answer, Result) or not isinstance(first, Result) or first.bound is None:
         return answer
-    if answer.status not in (Status.FEASIBLE, Status.UNKNOWN):
+    if answer.status not in (Status.FEASIBLE, Status.UNKNOWN) or first.bound <= (answer.bound or 0):
         return answer
-    return replace(answer, bound=max(first.bound, answer.bound or 0))
+    raised = replace(answer, bound=first.bound, evidence=first.evidence)
+    if first.bound != answer.value or len(answer.objectives) > 1:
+        return raised
+    return replace(raised, status=Status.OPTIMAL, termination=Termination.PROVEN)
 
 
 def _found(first: Result | Front) -> Priced | None:

@@ -1,7 +1,7 @@
 """Energy and area of components: given by the user, from an Accelergy ERT and ART, or estimated."""
 
 from model.energy.compound import AREA_SCALES, CompoundClass, CompoundClasses, load_compound_classes
-from model.energy.estimator import ESTIMATED_ATTRIBUTES
+from model.energy.estimator import ESTIMATED_ATTRIBUTES, dram_hint
 from model.energy.given import GIVEN_KEYS, Given, read_given
 from model.energy.pricing import price
 from model.energy.request import EnergyError, EnergyRequest, Prices
@@ -18,6 +18,7 @@ __all__ = [
     "EnergyTables",
     "Given",
     "Prices",
+    "dram_hint",
     "load_compound_classes",
     "load_tables",
     "price",

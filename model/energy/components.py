@@ -26,7 +26,7 @@ from model.energy.compound import (
     Subcomponent,
     as_expression,
 )
-from model.energy.estimator import Primitive, assumed_unit, find_primitive, known_classes
+from model.energy.estimator import Primitive, assumed_unit, dram_hint, find_primitive, known_classes
 from model.energy.request import CLASS, EnergyError
 from model.energy.technology import asks_for_placeholders
 from model.spec.expressions import evaluate
@@ -290,7 +290,7 @@ class Library:
             self.remarks.update({} if remark is None else {remark: None})
             return PrimitiveComponent(primitive, written)
         known = tuple(dict.fromkeys((*self.classes.by_name, *known_classes())))
-        suggestion = did_you_mean(component_class, known)
+        suggestion = dram_hint(component_class) or did_you_mean(component_class, known)
         listing = f"known classes: {', '.join(known)}; a compound one needs the file that defines it"
         raise EnergyError(
             f"unknown component class `{component_class}`",

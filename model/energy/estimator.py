@@ -49,6 +49,8 @@ DRAM_PJ_PER_BIT: Mapping[str, float] = {
     "HBM2": 3.9,
 }
 DEFAULT_DRAM = "LPDDR4"
+_DRAM_WORDS = ("DRAM", "DDR", "HBM")
+_DRAM_TYPES = ", ".join(sorted(DRAM_PJ_PER_BIT))
 _SRAM_LEAK_W_PER_BIT = 3.2e-12
 _LOGIC_LEAK_W_PER_UM2 = 0.3e-9
 _REGISTER_PJ_PER_BIT = 0.0114
@@ -208,7 +210,7 @@ def _dram_model(attributes: Attributes) -> Estimate:
     written = attributes.lookup("type")
     kind = DEFAULT_DRAM if written is None else str(written).upper()
     if kind not in DRAM_PJ_PER_BIT:
-        known = f"known types: {', '.join(sorted(DRAM_PJ_PER_BIT))}; for others give the energies, or an ERT"
+        known = f"known types: {_DRAM_TYPES}; for others give the energies, or an ERT"
         hint = " ".join(filter(None, (did_you_mean(kind, DRAM_PJ_PER_BIT), known)))
         raise EnergyError(f"unknown DRAM type `{written}`", hint=hint, about="type")
     return Estimate(_width(attributes) * DRAM_PJ_PER_BIT[kind], 0.0, 0.0)
@@ -387,6 +389,19 @@ def find_primitive(component_class: str) -> Primitive | None:
     """Return the primitive class of that name or alias, in whatever case, None without one."""
     folded = component_class.casefold()
     return _BY_NAME.get(_ALIASES.get(folded, folded))
+
+
+def dram_hint(component_class: str) -> str | None:
+    """Return how a DRAM is written, where an unknown class is named like one; None elsewhere.
+
+    Parameters
+    ----------
+    component_class
+        Such as ``LPDDR5``.
+    """
+    if not any(word in component_class.upper() for word in _DRAM_WORDS):
+        return None
+    return f"a DRAM has `class: DRAM` and a `type` ({_DRAM_TYPES}; others need energies or an ERT);"
 
 
 def known_classes() -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from decimal import Context, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from pathlib import PurePath
 
 from model.energy.request import EnergyError
@@ -20,8 +20,6 @@ SMALLEST_FIGURE = Decimal("1e-30")
 
 COARSEST_PJ = Decimal("1e-12")
 """What is calculated from estimates is not rounded to more than this."""
-
-_DOUBLES = Context(prec=15)
 
 
 def place(span: Span) -> str:
@@ -64,19 +62,6 @@ def exact_decimal(node: Node, what: str) -> Decimal:
     if figure < SMALLEST_FIGURE:
         raise SpecError(f"{what} must be zero, or at least {SMALLEST_FIGURE:g}", node.span)
     return figure
-
-
-def calculated(value: float) -> Decimal:
-    """Return what was calculated, without the last digits of doubles, which calculations leave wrong.
-
-    Numbers that are written with 15 digits or less come out as they were written.
-
-    Parameters
-    ----------
-    value
-        Finite.
-    """
-    return Decimal(value) if isinstance(value, int) else _DOUBLES.create_decimal(repr(value))
 
 
 def rounded(value: float, finest: Decimal | None = None) -> Decimal:

@@ -10,11 +10,12 @@ from model.energy.attributes import is_placeholder
 from model.energy.components import Component, CompoundComponent, Library, PrimitiveComponent
 from model.energy.compound import CompoundClasses
 from model.energy.estimator import DEFAULT_DRAM
-from model.energy.figures import LARGEST_FIGURE, calculated, place, rounded, shortened
+from model.energy.figures import LARGEST_FIGURE, place, rounded, shortened
 from model.energy.request import CLASS, EnergyError, EnergyRequest, Kind, Prices
 from model.energy.tables import EnergyTable, EnergyTables
 from model.energy.technology import asks_for_placeholders, parse_node
 from model.numbers import EXACT
+from model.spec.decimals import calculated
 from model.spec.source import Span, SpecError, did_you_mean
 from model.wording import listing
 

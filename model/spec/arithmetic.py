@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Clamped, Context, Decimal, DecimalException, Inexact
 from typing import Any, TypeVar
+
+from model.spec.decimals import DIGITS_OF_DOUBLES, LongFloat, calculated, float_of
 
 _Value = TypeVar("_Value")
 
@@ -22,9 +25,20 @@ _OPERATORS: dict[str, Callable[[float, float], float]] = {
 }
 OPERATORS = frozenset({*_OPERATORS, "**"})
 
+_EXACT = Context(prec=100, traps=[*Context().traps, Inexact, Clamped])
+_EXACT_OPERATORS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
+    "+": _EXACT.add,
+    "-": _EXACT.subtract,
+    "*": _EXACT.multiply,
+    "/": _EXACT.divide,
+}
+
 
 def calculate(symbol: str, left: object, right: object) -> object:
     """Return ``left symbol right`` for numbers; ``+`` also joins two texts, or two lists.
+
+    Where a number has more digits than a double, as a `LongFloat` has, sums, differences, products and
+    quotients are exact if that takes no more than 100 digits.
 
     Parameters
     ----------
@@ -48,7 +62,22 @@ def calculate(symbol: str, left: object, right: object) -> object:
     result = _power(left, right) if symbol == "**" else _OPERATORS[symbol](left, right)
     if _is_infinite(result) and not (_is_infinite(left) or _is_infinite(right)):
         raise OverflowError("the result is too large for a number")
+    if isinstance(result, float) and symbol in _EXACT_OPERATORS and (_is_long(left) or _is_long(right)):
+        return _exactly(symbol, left, right, result)
     return bounded(result)
+
+
+def _is_long(value: float) -> bool:
+    """Whether a number has digits that a double may lack."""
+    return isinstance(value, LongFloat) or (isinstance(value, int) and abs(value) >= 10**DIGITS_OF_DOUBLES)
+
+
+def _exactly(symbol: str, left: float, right: float, rounded: float) -> float:
+    """Return the exact result of an operation, or else what doubles give."""
+    try:
+        return float_of(str(_EXACT_OPERATORS[symbol](calculated(left), calculated(right))))
+    except DecimalException:
+        return rounded
 
 
 def _is_infinite(value: float) -> bool:

@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Mapping
 
 from model.spec.arithmetic import bounded, calculate, container, item, number, ordered, type_name
+from model.spec.decimals import float_of
 from model.spec.functions import FUNCTIONS
 from model.spec.source import ScalarNode, Span, SpecError, did_you_mean
 from model.spec.syntax import LONGEST, ExpressionText
@@ -125,7 +126,7 @@ class Evaluator:
     def _known_value(self, node: ast.expr, depth: int) -> object:  # noqa: PLR0911 (one case per kind of node)
         match node:
             case ast.Constant(value=bool() | int() | float() | str() as constant):
-                return bounded(constant)
+                return float_of(self._text.of(node)) if isinstance(constant, float) else bounded(constant)
             case ast.Name() | ast.Attribute() if path := _path(node):
                 return self._led_to(path, node, depth)
             case ast.Attribute(value=held, attr=key) if _stem(held):

@@ -245,6 +245,10 @@ def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
     return _exact(repr(value), node, what)
 
 
+_TRUTHS = {**dict.fromkeys(("yes", "y", "on"), "true"), **dict.fromkeys(("no", "n", "off"), "false")}
+_YAML_1_2 = "in YAML 1.2 other words are text"
+
+
 def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
     """Return a truth value; YAML 1.1 words such as ``yes`` are not truth values, but 0 and 1 are.
 
@@ -259,7 +263,8 @@ def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
     is_word = isinstance(scalar.value, str) and scalar.value.isidentifier() and scalar.value not in names
     value = scalar.text if is_word else value_of(node, names, what)
     if not isinstance(value, bool) and value not in (0, 1):
-        raise unfit(node, value, f"{what} must be true or false")
+        hint = _TRUTHS.get(scalar.text.lower())
+        raise unfit(node, value, f"{what} must be true or false", hint and f"write `{hint}`: {_YAML_1_2}")
     return bool(value)
 
 

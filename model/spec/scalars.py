@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from model.spec.decimals import float_of
 from model.spec.limits import Limits, raised_by
 from model.spec.source import Scalar, ScalarNode, Span, SpecError
 
@@ -88,7 +89,9 @@ def _converted(text: str, kind: str, span: Span, limits: Limits) -> ScalarNode:
     value = plain_value(text, span, limits)
     if not isinstance(value, _TAGGED_TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
         raise SpecError(f"`{text}` is tagged `!!{kind}` but is none", span)
-    return ScalarNode(float(value) if kind == "float" else value, text, False, span)  # type: ignore[arg-type]
+    return ScalarNode(
+        float(value) if kind == "float" and isinstance(value, int) else value, text, False, span
+    )
 
 
 def _number(text: str, span: Span | None, limits: Limits) -> Scalar:
@@ -107,7 +110,7 @@ def _number(text: str, span: Span | None, limits: Limits) -> Scalar:
 
 def _finite(text: str, span: Span | None, limits: Limits) -> float:
     _check_digits(text, span, limits)
-    value = float(text)
+    value = float_of(text)
     if math.isinf(value):
         raise SpecError(f"`{text}` is too large for a number", span, hint="infinity is written `.inf`")
     # The exact value of such a text is a fraction that can be too long for the memory.

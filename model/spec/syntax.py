@@ -72,6 +72,10 @@ class ExpressionText:
         upto = self.text.encode()[: node.end_col_offset].decode()
         return part_of(self.span, self.text, len(before), len(upto))
 
+    def of(self, node: ast.expr) -> str:
+        """Return the text of a part of the tree."""
+        return self.text.encode()[node.col_offset : node.end_col_offset].decode()
+
     def _slip(self) -> SpecError | None:
         """Return the error for a number with something to it; Python speaks of something else there."""
         followed = _WITH_UNIT.fullmatch(self.text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from model.spec.source import printable
 from solver.cli.interrupt import interruptible
 from solver.cli.output import OutputError, write_stderr
-from solver.cli.progress import status_text
+from solver.cli.progress import logged, status_text
 from solver.cli.running import search_options
 
 if TYPE_CHECKING:
@@ -99,11 +99,38 @@ def _unwritable(directory: Path, error: OSError) -> OutputError:
     return OutputError(f"cannot keep results in {directory}: {error.strerror}; --cache DIR names another")
 
 
+class _NetworkLine:
+    """How many searches are done, and what was last heard of one."""
+
+    def __init__(self) -> None:
+        self._latest: NetworkProgress | None = None
+
+    def update(self, progress: NetworkProgress) -> None:
+        self._latest = progress
+
+    def __str__(self) -> str:
+        latest = self._latest
+        return "starting" if latest is None else f"{latest.done}/{latest.searches}  {_layer_text(latest)}"
+
+
+def _layer_text(progress: NetworkProgress) -> str:
+    text, search = printable(progress.layer.name), progress.search
+    if search is None:
+        return text
+    units = progress.layer.mapspace.architecture.units_per_pj
+    return f"{text}  {status_text(search, search.seconds, units)}"
+
+
 @contextmanager
 def _progress_bar(quiet: bool) -> Iterator[ProgressCallback | None]:
-    """Yield what feeds a bar over the Einsums on stderr, or None where nobody would see it."""
-    if quiet or not sys.stderr.isatty():
+    """Yield what feeds a bar over the Einsums on stderr, lines of it on no terminal, or None if `quiet`."""
+    if quiet:
         yield None
+        return
+    if not sys.stderr.isatty():
+        line = _NetworkLine()
+        with logged(line.__str__):
+            yield line.update
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -113,10 +140,7 @@ def _progress_bar(quiet: bool) -> Iterator[ProgressCallback | None]:
         task = bar.add_task("", total=None)
 
         def show(progress: NetworkProgress) -> None:
-            text, search = progress.layer.name, progress.search
-            if search is not None:
-                units = progress.layer.mapspace.architecture.units_per_pj
-                text = f"{text}  {status_text(search, search.seconds, units)}"
+            text = _layer_text(progress)
             bar.update(task, completed=progress.done, total=progress.searches, description=text)
 
         yield show

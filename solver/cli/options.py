@@ -163,7 +163,10 @@ def add_memory_limit(group: Group) -> None:
 def add_effort(group: Group, sought: str) -> None:
     """Add time limit, workers and seed; `sought` is what the search returns."""
     group.add_argument(
-        "--time-limit", type=seconds, metavar="S", help=f"stop after S seconds with the best {sought} so far"
+        "--time-limit",
+        type=seconds,
+        metavar="S",
+        help=f"stop after S seconds with the best {sought} so far, as the first Ctrl-C does",
     )
     group.add_argument(
         "--jobs",

@@ -1,18 +1,23 @@
-"""Live progress of a search on stderr, for people on a terminal only."""
+"""Progress of a search on stderr: live on a terminal, elsewhere a line from time to time."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from solver.cli.output import write_stderr
 from solver.report.figures import objective_text, percent, seconds_text
 from solver.result import Progress, ProgressCallback
 
+LOG_PERIOD_S = 30.0
+"""Seconds between two lines where stderr is no terminal; shorter searches write none."""
+
 
 class StatusLine:
-    """The text beside the spinner; its seconds run on between two reports of the search."""
+    """The text beside the spinner, or of a log; its seconds run on between two reports of the search."""
 
     def __init__(self, units_per_pj: int) -> None:
         self._units_per_pj = units_per_pj
@@ -25,6 +30,9 @@ class StatusLine:
 
     def __rich__(self) -> str:
         """Return the line to show now."""
+        return str(self)
+
+    def __str__(self) -> str:
         return status_text(self._latest, time.monotonic() - self._started, self._units_per_pj)
 
 
@@ -55,19 +63,50 @@ def status_text(progress: Progress | None, seconds: float, units_per_pj: int) ->
 def live_progress(units_per_pj: int, quiet: bool) -> Iterator[ProgressCallback | None]:
     """Yield a callback that feeds a status line, or None where nobody would see it.
 
+    Where stderr is no terminal, the line is written every `LOG_PERIOD_S`.
+
     Parameters
     ----------
     units_per_pj
         The architecture's energy units in a picojoule.
     quiet
-        Whether nothing is to be shown; nor is it where stderr is no terminal.
+        Whether nothing is to be shown.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield None
+        return
+    line = StatusLine(units_per_pj)
+    if not sys.stderr.isatty():
+        with logged(line.__str__):
+            yield line.update
         return
     from rich.console import Console
 
-    line, console = StatusLine(units_per_pj), Console(stderr=True, markup=False)
+    console = Console(stderr=True, markup=False)
     spinner = "dots" if console.encoding.startswith("utf") else "line"
     with console.status(line, spinner=spinner):
         yield line.update
+
+
+@contextmanager
+def logged(line: Callable[[], str]) -> Iterator[None]:
+    """Write a line to stderr every `LOG_PERIOD_S`, also while the search reports nothing.
+
+    Parameters
+    ----------
+    line
+        Returns it; called in a thread of its own.
+    """
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.wait(LOG_PERIOD_S):
+            write_stderr(f"progress: {line()}\n")
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writer.join()

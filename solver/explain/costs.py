@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from model.mapspace import Mapspace
@@ -27,6 +27,7 @@ from solver.result import (
     Result,
     Status,
     StopCallback,
+    Termination,
 )
 from solver.search.branching.skeleton import Priced
 from solver.searches import Search, SearchFrom, beginning_with
@@ -60,9 +61,11 @@ class ClauseCost:
     share
         By which share an objective of that mapping lies below that of the mapping with all constraints:
         the first one that does, or may.
+    least
+        What is proven of the cost: by which share the optimum falls at least. This is `share` where the
+        optimum with all constraints is proven.
     most
-        No mapping lies further below; None if the optimum with all constraints is not proven, or
-        nothing is known.
+        It falls by no more than that; None if nothing is known.
     objective
         The name of that objective, the first of all if none falls.
     unproven
@@ -72,6 +75,7 @@ class ClauseCost:
     statement: Statement
     result: Result
     share: float
+    least: float
     most: float | None
     objective: str
     unproven: tuple[str, ...] = ()
@@ -79,7 +83,7 @@ class ClauseCost:
     @property
     def proven(self) -> bool:
         """Whether the cost is exact."""
-        return self.share == self.most
+        return self.least == self.most
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class CostReport:
     Parameters
     ----------
     baseline
-        The optimum with all constraints.
+        The optimum with all constraints; its bound may be of a search without one of them.
     clauses
         What each clause costs.
     left_out
@@ -134,7 +138,7 @@ def constraint_costs(
     baseline = search(mapspace, options, on_progress, should_stop)
     if baseline.mapping is None:
         return CostReport(baseline)
-    found: list[ClauseCost] = []
+    found: list[tuple[Statement, list[Result]]] = []
     left_out: list[Statement] = []
     groups = clauses(mapspace)
     for number, clause in enumerate(groups, start=1):
@@ -147,10 +151,24 @@ def constraint_costs(
         for space in spaces:
             improve = beginning_with(_best(baseline, results), search, search_from)
             results.append(improve(space, options, report, should_stop))
-        found.append(_cost(_statement(clause, mapspace), baseline, results))
+        found.append((_statement(clause, mapspace), results))
+    baseline = _bounded(baseline, [results for _, results in found])
+    costs = [_cost(statement, baseline, results) for statement, results in found]
     names = baseline.objectives
-    found.sort(key=lambda cost: [-cost.share if name == cost.objective else 0.0 for name in names])
-    return CostReport(baseline, tuple(found), tuple(left_out))
+    costs.sort(key=lambda cost: [-cost.share if name == cost.objective else 0.0 for name in names])
+    return CostReport(baseline, tuple(costs), tuple(left_out))
+
+
+def _bounded(baseline: Result, found: Iterable[Sequence[Result]]) -> Result:
+    """Return today's result with the best bound: that without a constraint holds with it as well."""
+    if baseline.status is Status.OPTIMAL or baseline.value is None:
+        return baseline
+    floors = [_floor(_feasible(results), ()) or 0 for results in found if results]
+    bound = int(min(baseline.value, max((*floors, baseline.bound or 0))))
+    bounded = replace(baseline, bound=bound)
+    if bound < baseline.value or len(baseline.objectives) > 1:
+        return bounded
+    return replace(bounded, status=Status.OPTIMAL, termination=Termination.PROVEN)
 
 
 def _best(baseline: Result, results: Iterable[Result]) -> Priced:
@@ -206,8 +224,8 @@ def _cost(statement: Statement, baseline: Result, results: list[Result]) -> Clau
     """
     names, today = baseline.objectives, _values(baseline)
     if not results:
-        return ClauseCost(statement, baseline, 0.0, 0.0, names[0])
-    left = [result for result in results if result.status is not Status.INFEASIBLE]
+        return ClauseCost(statement, baseline, 0.0, 0.0, 0.0, names[0])
+    left = _feasible(results)
     if all(_bounds(result) > today[: len(_bounds(result))] for result in left):
         raise ContradictionError(f"without {statement.text}, the search proves today's mapping impossible")
     best = min((baseline, *results), key=_values)
@@ -217,15 +235,20 @@ def _cost(statement: Statement, baseline: Result, results: list[Result]) -> Clau
     settled = next((place for place, (floor, own) in pairs if floor is None or floor < own), len(names))
     # The first objective that is less, or may be.
     place = next((place for place, own in enumerate(values) if own < today[place] or place == settled), 0)
-    floor = floors[place] if baseline.status is Status.OPTIMAL else None
+    floor, known = floors[place], _bounds(baseline)
     return ClauseCost(
         statement,
         best,
         share=_share(today[place], values[place]),
+        least=max(0.0, _share(known[place], values[place])) if place < len(known) else 0.0,
         most=None if floor is None else _share(today[place], min(floor, values[place])),
         objective=names[place],
         unproven=names[settled:],
     )
+
+
+def _feasible(results: Iterable[Result]) -> list[Result]:
+    return [result for result in results if result.status is not Status.INFEASIBLE]
 
 
 def _floor(results: Iterable[Result], best: tuple[float, ...]) -> float | None:

@@ -31,6 +31,8 @@ from solver.explain.constraints import (
     constraints_of,
 )
 from solver.explain.encoding import Encoding
+from solver.explain.oversize import Tile, least_oversize
+from solver.explain.products import Exponents
 
 Stop = Callable[[], bool]
 
@@ -127,6 +129,8 @@ class Feasibility:
         self._encoding = Encoding(mapspace, constraints_of(mapspace) if constraints is None else constraints)
         self._stop = stop
         self._seed = seed
+        self._oversize: dict[int, list[tuple[Tile, list[Literal]]]] = {}
+        self._applied: dict[Capacity, int] = {}
 
     def alone(self, constraints: Collection[Constraint]) -> Feasibility:
         """Return a model of these constraints and no others, to be solved along another path."""
@@ -156,7 +160,10 @@ class Feasibility:
         model = self._encoding.model
         model.clear_assumptions()
         model.add_assumptions([self._encoding.literal(constraint) for constraint in asked])
+        capacities = [constraint for constraint in asked if isinstance(constraint, Capacity)]
         while True:
+            for capacity in capacities:
+                self._apply_known(capacity)
             # Nothing here can check an INFEASIBLE: presolve, where the defects were, is left out.
             outcome = self._encoding.checked.solve(Settings(seed=self._seed, presolve=False), self._stop)
             if outcome.answer is None:
@@ -200,9 +207,12 @@ class Feasibility:
             raise ModelError(f"CP-SAT's answer is no mapping: {error}") from error
 
     def _factor(self, values: Values, position: int, dim: str) -> int:
+        return self._extent(self._encoding.exponents[position, dim], dim, values)
+
+    def _extent(self, exponents: Exponents, dim: str, values: Values) -> int:
+        """Return the factor of `dim` that exponents stand for in an answer."""
         primes = prime_factors(self.mapspace.problem.bound[dim])
-        own = self._encoding.exponents[position, dim]
-        return math.prod(p ** values.value(e) for (p, _), e in zip(primes, own, strict=True))
+        return math.prod(p ** values.value(e) for (p, _), e in zip(primes, exponents, strict=True))
 
     def _fanout(
         self, values: Values, position: int, live: Sequence[str], factors: dict[str, int]
@@ -221,7 +231,8 @@ class Feasibility:
         """
         match constraint:
             case Capacity():
-                escapes = self._smaller_tile(constraint.level, values)
+                self._find_oversize(constraint, values)
+                return
             case Utilization():
                 escapes = self._larger_tile(constraint.level, values)
             case Mesh():
@@ -235,18 +246,37 @@ class Feasibility:
         broken = self._encoding.literals[constraint].negated()
         self._encoding.model.add_bool_or([broken, *escapes])
 
-    def _smaller_tile(self, level: int, values: Values) -> list[Literal]:
-        tenants = self._encoding.tenant[level].values()
-        leave = [tenant.negated() for tenant in tenants if values.holds(tenant)]
-        return [
-            *leave,
-            *(self._step(own, dim, -1, values) for dim, own in self._encoding.tiles[level].items()),
+    def _find_oversize(self, constraint: Capacity, values: Values) -> None:
+        """Find what of an answer's tiles is too large for a capacity, for all that are no larger."""
+        level, encoding = constraint.level, self._encoding
+        tenants, tiles = encoding.tenant[level], encoding.tiles[level]
+        kept = [name for name, tenant in tenants.items() if values.holds(tenant)]
+        extents = {dim: self._extent(own, dim, values) for dim, own in tiles.items()}
+        tile = least_oversize(self.mapspace.problem, constraint.storage, constraint.words, kept, extents)
+        if tile.words <= constraint.words:
+            raise ModelError("CP-SAT's answer has other tiles than the mapping it stands for")
+        leave: list[Literal] = [tenants[name].negated() for name in sorted(tile.kept)]
+        shrink = [
+            self._step(own, dim, -1, tile.extents[dim]) for dim, own in tiles.items() if tile.extents[dim] > 1
         ]
+        self._oversize.setdefault(level, []).append((tile, [*leave, *shrink]))
+
+    def _apply_known(self, capacity: Capacity) -> None:
+        """Exclude the tiles that are known to be too large for a capacity, each once."""
+        known = self._oversize.get(capacity.level, [])
+        broken = self._encoding.literal(capacity).negated()
+        for tile, escapes in known[self._applied.get(capacity, 0) :]:
+            if tile.words > capacity.words:
+                self._encoding.model.add_bool_or([broken, *escapes])
+        self._applied[capacity] = len(known)
 
     def _larger_tile(self, level: int, values: Values) -> list[Literal]:
         tenants = self._encoding.tenant[level].values()
         join: list[Literal] = [tenant for tenant in tenants if not values.holds(tenant)]
-        return [*join, *(self._step(own, dim, 1, values) for dim, own in self._encoding.tiles[level].items())]
+        return [
+            *join,
+            *(self._beyond(own, dim, 1, values) for dim, own in self._encoding.tiles[level].items()),
+        ]
 
     def _fewer_children(self, mesh: Mesh, values: Values) -> list[Literal]:
         escapes: list[Literal] = []
@@ -254,23 +284,25 @@ class Feasibility:
             x = self._encoding.along_x[mesh.node][dim]
             if values.holds(x) == (mesh.axis == "x"):
                 own = self._encoding.exponents[mesh.node, dim]
-                escapes += [x.negated() if mesh.axis == "x" else x, self._step(own, dim, -1, values)]
+                escapes += [x.negated() if mesh.axis == "x" else x, self._beyond(own, dim, -1, values)]
         return escapes
 
     def _more_units(self, values: Values) -> list[Literal]:
         fanouts = self.mapspace.architecture.fanout_indices
         exponents = self._encoding.exponents
         return [
-            self._step(exponents[node, dim], dim, 1, values)
+            self._beyond(exponents[node, dim], dim, 1, values)
             for node in fanouts
             for dim in self._encoding.dims
         ]
 
-    def _step(self, exponents: tuple[Variable, ...], dim: str, direction: int, values: Values) -> Variable:
+    def _beyond(self, exponents: Exponents, dim: str, direction: int, values: Values) -> Variable:
         """Return a literal that asks for a factor below (-1) or above (1) the answer's."""
+        return self._step(exponents, dim, direction, self._extent(exponents, dim, values))
+
+    def _step(self, exponents: Exponents, dim: str, direction: int, factor: int) -> Variable:
+        """Return a literal that asks for a factor below (-1) or above (1) another one."""
         model = self._encoding.model
-        primes = prime_factors(self.mapspace.problem.bound[dim])
-        factor = math.prod(p ** values.value(e) for (p, _), e in zip(primes, exponents, strict=True))
         place = divisors(self.mapspace.problem.bound[dim]).index(factor)
         index = self._encoding.products.index(exponents, dim)
         literal = model.new_bool_var("step")

@@ -23,6 +23,9 @@ LONGEST_TEXT = 70
 FREE = "none"
 """The cost of what could stay as well: exactly nothing."""
 
+OPEN = "unproven"
+"""The cost of which nothing is known."""
+
 
 def print_costs(console: Console, report: CostReport) -> None:
     """Print the table of what each clause costs."""
@@ -34,9 +37,12 @@ def print_costs(console: Console, report: CostReport) -> None:
     otherwise = f"; where it does not, {', then '.join(later)}" if later else ""
     console.print(f"\nCost: by which share the best {first} falls without the constraint alone{otherwise}.")
     if report.baseline.status is not Status.OPTIMAL:
-        console.print("The mapping with all constraints is not proven optimal, so no cost is exact.")
+        console.print(
+            "The mapping with all constraints is not proven optimal: costs are what bounds say of them, "
+            "not how far the best mappings found lie apart."
+        )
     elif not all(cost.proven for cost in report.clauses):
-        console.print("Where a search was stopped, the cost lies between the two figures.")
+        console.print("Where a search was stopped, the cost is within what its bound leaves.")
     if any(map(_open_besides, report.clauses)):
         console.print("What is not proven is that of the best mapping found: it may be less.")
     if report.left_out:
@@ -94,10 +100,8 @@ def _figures(result: Result) -> Iterator[str]:
 
 
 def _cost_text(cost: ClauseCost) -> str:
-    text = _share_text(cost.share)
-    if not cost.proven:
-        text += f" to {'?' if cost.most is None else _share_text(cost.most)}"
-    if len(cost.result.objectives) > 1 and text != FREE:
+    text = _range_text(cost.least, cost.most)
+    if len(cost.result.objectives) > 1 and text not in (FREE, OPEN):
         text += f" of {cost.objective}"
     besides = _open_besides(cost)
     return f"{text}; {' and '.join(besides)} not proven" if besides else text
@@ -105,7 +109,18 @@ def _cost_text(cost: ClauseCost) -> str:
 
 def _open_besides(cost: ClauseCost) -> tuple[str, ...]:
     """Return the objectives whose figures are not proven, but for the one that the cost is a range of."""
+    if cost.most is None and not cost.least:
+        return ()
     return tuple(name for name in cost.unproven if cost.proven or name != cost.objective)
+
+
+def _range_text(least: float, most: float | None) -> str:
+    """Return what is proven of a cost."""
+    if least == most:
+        return _share_text(least)
+    if most is None:
+        return f"at least {_share_text(least)}" if least else OPEN
+    return f"{_share_text(least)} to {_share_text(most)}" if least else f"at most {percent(most).strip('<')}"
 
 
 def _share_text(share: float) -> str:
@@ -122,6 +137,7 @@ def _clause(cost: ClauseCost) -> Document:
         "text": cost.statement.text,
         "sources": list(map(str, cost.statement.sources)),
         "share": cost.share,
+        "least": cost.least,
         "most": cost.most,
         "proven": cost.proven,
         "objective": cost.objective,

@@ -6,6 +6,7 @@ import pytest
 
 from solver import guided
 from solver.explain import Diagnosis, Verdict, diagnose
+from solver.explain.feasibility import Witness
 from solver.guided import front_or_explain, map_from, map_or_explain
 from solver.pareto import pareto_front
 from solver.result import Options, Phase, Progress, Result, Status, Termination
@@ -137,7 +138,9 @@ def test_a_survey_without_end_leaves_a_mapping_or_reasons(mapspace, monkeypatch)
     monkeypatch.setattr(guided, "RESERVE_S", 60.0)  # half of the limit
     answer = map_or_explain(mapspace, Options(objectives=("energy",), time_limit_s=SHORT))
     if allows_a_mapping(mapspace):
-        assert (answer.status, answer.mapping is None) == (Status.FEASIBLE, False)
+        met = answer.value == least
+        assert answer.status is (Status.OPTIMAL if met else Status.FEASIBLE)
+        assert (answer.termination is Termination.PROVEN) == met
         assert answer.bound == least
         assert answer.statistics.mappings_priced == 1  # for the second opinion
     else:
@@ -155,13 +158,42 @@ def test_a_mapping_found_at_the_last_moment_counts_once(monkeypatch):
         on_progress(Progress(Phase.LATTICE, 0.0, "energy"))
         while not should_stop():
             pass
-        return replace(best, status=Status.FEASIBLE, termination=Termination.INTERRUPTED)
+        return replace(best, status=Status.FEASIBLE, termination=Termination.INTERRUPTED, bound=None)
 
     monkeypatch.setattr(guided, "_best", late)
     monkeypatch.setattr(guided, "PATIENCE_S", 0.01)
     answer = map_or_explain(mapspace, ENERGY)
     assert (answer.status, answer.value) == (Status.FEASIBLE, best.value)
     assert answer.statistics.mappings_priced == best.statistics.mappings_priced > 0
+
+
+@pytest.mark.parametrize("objectives", [("energy",), ("energy", "latency")])
+def test_a_mapping_that_meets_the_bound_of_the_search_before_is_proven(objectives, impatient, monkeypatch):
+    """The second search ends at once; what it begins with is the best, but nobody knows of cycles."""
+    mapspace = mapspace_of()
+    best = map_einsum(mapspace, Options(objectives=objectives))
+    least = replace(best, later_bounds=())
+
+    def ending(space, options, on_progress, should_stop, known):
+        if known is not None:
+            return map_from(known, space, options, on_progress, lambda: True)
+        on_progress(Progress(Phase.LATTICE, 0.0, "energy"))
+        assert should_stop()
+        stopped = (Status.UNKNOWN, Termination.INTERRUPTED)
+        return replace(
+            least, status=stopped[0], termination=stopped[1], value=None, mapping=None, evaluation=None
+        )
+
+    witness = Witness(best.mapping, best.evaluation)
+    monkeypatch.setattr(guided, "_best", ending)
+    monkeypatch.setattr("solver.explain.diagnose", lambda *_: Diagnosis(Verdict.FEASIBLE, witness=witness))
+    answer = map_or_explain(mapspace, Options(objectives=objectives))
+    assert (answer.value, answer.bound, answer.evidence) == (best.value, best.value, best.evidence)
+    proven = (Status.OPTIMAL, Termination.PROVEN)
+    alone = len(objectives) == 1
+    assert (answer.status, answer.termination) == (
+        proven if alone else (Status.FEASIBLE, Termination.INTERRUPTED)
+    )
 
 
 @pytest.mark.parametrize("time_limit_s", [None, 0.0])

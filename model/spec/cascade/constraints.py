@@ -141,11 +141,13 @@ class Resolver:
             self.all_inputs.append(scalar.span)
         if found is not None:
             return found
-        names, einsum = self.naming.tensor_names, self.naming.einsum.name
-        hint = did_you_mean(scalar.text, names) or f"Einsum `{einsum}` has {listing(names)}"
+        names = self.naming.known_tensor_names
+        hint = did_you_mean(scalar.text, names) or f"known are {listing(names)}"
         if scalar.text in CONVENTIONAL:
             rename = CONVENTIONAL[scalar.text]
-            hint = f"it means the rename `{rename}`; give Einsum `{einsum}` `renames: {{{rename}: TENSOR}}`"
+            hint = (
+                f"it means the rename `{rename}`; give each Einsum with one `renames: {{{rename}: TENSOR}}`"
+            )
         raise SpecError(f"`{scalar.text}` is no tensor or rename of the workload", scalar.span, hint=hint)
 
     def _scales(self, node: Node) -> Node:

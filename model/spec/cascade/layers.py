@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 from model.architecture import StorageLevel
@@ -13,7 +14,7 @@ from model.cascade import Layer, Network, Overfull
 from model.cost.copying import backing_levels
 from model.mapspace import Mapspace
 from model.note import Note
-from model.spec.accelforge.errors import within
+from model.spec.cascade.concerned import Reader, read_each
 from model.spec.cascade.constraints import Resolver
 from model.spec.cascade.copies import read_transfer, stray_notes
 from model.spec.cascade.homes import stored_as_a_whole
@@ -65,19 +66,25 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
     if len(workload.einsums) > MOST_EINSUMS:
         message = f"{len(workload.einsums):,} Einsums; at most {MOST_EINSUMS:,} are mapped"
         raise SpecError(message, place_of(workload.einsums[MOST_EINSUMS]))
-    read: list[_Read] = []
-    for einsum in workload.einsums:
-        # What the first one meets may be an error of the architecture alone.
-        with within(einsum.name if read else None):
-            read.append(_read(Naming(einsum, workload), top, files, options, notes))
+    readers = (
+        Reader(own.name, partial(_read, Naming(own, workload), top, files, options, notes), place_of(own))
+        for own in workload.einsums
+    )
+    read = read_each(readers, "Einsum")
     reserved = persistent_bits(workload)
     homes: dict[str, int] = {}
     for loaded in reversed(read):
         homes |= {tensor: level for tensor, level in loaded.homes.items() if tensor in reserved}
     waiting = waiting_tensors(workload.einsums, [loaded.homes for loaded in read])
-    layers = tuple(
-        _layer(loaded, _Room(reserved, homes | loaded.homes, waits))
-        for loaded, waits in zip(read, waiting, strict=True)
+    rooms = [
+        _Room(reserved, homes | loaded.homes, waits) for loaded, waits in zip(read, waiting, strict=True)
+    ]
+    layers = read_each(
+        (
+            Reader(loaded.einsum.name, partial(_layer, loaded, room), place_of(loaded.einsum))
+            for loaded, room in zip(read, rooms, strict=True)
+        ),
+        "Einsum",
     )
     notes += [*stray_notes(workload, layers), *_all_inputs_notes(read), *_waiting_notes(read, waiting)]
     return Network(workload.name, layers, tuple(dict.fromkeys(notes)))
@@ -248,7 +255,7 @@ def _with_reservation(
     if count > 1 and taken.always:
         message = f"persistent tensors are stored at `{level.name}`, which exists {count} times"
         hint = "keep them at a level of one instance; how they are spread over several is not modelled"
-        raise SpecError(f"while Einsum `{einsum.name}` runs, {message}", place_of(einsum), hint=hint)
+        raise SpecError(message, place_of(einsum), hint=hint)
     words = math.ceil(taken.rows(written, count) / word_rows(written, _bits(einsum)))
     if words > level.size_words:
         holds = f"{level.size_words:,} of {level.word_bits} bits"

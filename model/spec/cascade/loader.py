@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 
 from model.cascade import Layer, Network
 from model.note import Note
 from model.spec.accelforge.loader import FOREIGN_SECTIONS, LEVELS_ABOVE, read_workload, read_workload_text
+from model.spec.cascade.concerned import Reader, read_each
 from model.spec.cascade.layers import network_of
 from model.spec.cascade.onnx_model import SUFFIX as ONNX_SUFFIX
 from model.spec.cascade.onnx_model import load_onnx
@@ -201,16 +203,20 @@ def _model(
 def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read each layer with the architecture."""
     notes: list[Note] = []
-    layers, documents = [], []
-    for name, path, top in _named_layers(given):
+    own = replace(options, refuse_infeasible=False)
+
+    def read(name: str, path: Path, top: MappingNode) -> tuple[Layer, MappingNode]:
         spec = without_mapping(_on_architecture(top, given, variables, options), notes)
-        files = (path, *given.architectures)
-        loaded = load_node(spec, files, replace(options, refuse_infeasible=False))
-        notes += loaded.notes
-        documents.append(spec)
-        layers.append(Layer(name, replace(loaded.mapspace, notes=())))
-    network = Network(given.title, tuple(layers), tuple(dict.fromkeys(notes)))
-    return LoadedNetwork(network, tuple(documents))
+        loaded = load_node(spec, (path, *given.architectures), own)
+        notes.extend(loaded.notes)
+        return Layer(name, replace(loaded.mapspace, notes=())), spec
+
+    readers = (
+        Reader(layer[0], partial(read, *layer), file=layer[2].span.file) for layer in _named_layers(given)
+    )
+    found = read_each(readers, "layer")
+    network = Network(given.title, tuple(layer for layer, _ in found), tuple(dict.fromkeys(notes)))
+    return LoadedNetwork(network, tuple(spec for _, spec in found))
 
 
 def _each_problem(top: MappingNode) -> tuple[MappingNode, ...]:

@@ -132,9 +132,10 @@ class Naming:
         return next((known for known in self.workload.dims if known.casefold() == name.casefold()), None)
 
     @property
-    def tensor_names(self) -> tuple[str, ...]:
-        """All names of tensors that an architecture can use for this Einsum."""
-        return (*self._tensor_renames, *self.einsum.tensors, *self._sets)
+    def known_tensor_names(self) -> tuple[str, ...]:
+        """All names of tensors that an architecture can use for some Einsum of the workload."""
+        tensors = (tensor for einsum in self.workload.einsums for tensor in einsum.tensors)
+        return tuple(dict.fromkeys((*sorted(self.workload.tensor_renames), *tensors, *self._sets)))
 
     @cached_property
     def _tensor_renames(self) -> Mapping[str, tuple[str, ...]]:

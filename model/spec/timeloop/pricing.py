@@ -197,6 +197,10 @@ def build_architecture(
         Energies are too far apart to be numbers of one unit.
     """
     units = _units(prices, context)
+    if not any(figure for own in prices.values() for figure in _figures(own)):
+        context.note(
+            Note("all energies are 0: every mapping has the energy and the EDP 0, and none is better")
+        )
     unit = prices[compute.name]
     return Architecture(
         name=context.tree.name,
@@ -216,8 +220,12 @@ def build_architecture(
     )
 
 
+def _figures(prices: Prices) -> tuple[Decimal, ...]:
+    return (prices.read, prices.fill, prices.update, prices.leak, prices.compute)
+
+
 def _units(prices: Mapping[str, Prices], context: Context) -> int:
-    by_name = {name: (p.read, p.fill, p.update, p.leak, p.compute) for name, p in prices.items()}
+    by_name = {name: _figures(own) for name, own in prices.items()}
     figures = [figure for own in by_name.values() for figure in own]
     try:
         units = energy_units(figures)

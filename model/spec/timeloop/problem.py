@@ -118,8 +118,13 @@ def read_problem(
         raise SpecError("`problem` must be a mapping, but is a list", node.span, hint=hint)
     section = as_mapping(node, "`problem`")
     sparse = [(key, value) for key, value in section.entries if key.text in SPARSE_KEYS]
-    known = (*_PROBLEM_KEYS, *(key.text for key, _ in sparse))
-    check_keys(section, known, "`problem`", ("shape", "instance"), _OF_SHAPE | _bounds(section))
+    check_keys(
+        section,
+        (*_PROBLEM_KEYS, *SPARSE_KEYS),
+        "`problem`",
+        ("shape", "instance"),
+        _OF_SHAPE | _bounds(section),
+    )
     check_version(section)
     written = _shape_node(section.require("shape", "`problem`"), find_shape)
     shape = _read_shape(written, limits)
@@ -299,11 +304,11 @@ def _respelt(key: ScalarNode, shape: _Shape, instance: MappingNode) -> str:
     folded = [name for name in known if name.casefold() == key.text.casefold()]
     if len(folded) == 1 and folded[0] in instance and not _written_in(instance, folded[0]):
         return folded[0]
-    hint = did_you_mean(key.text, known) or f"the shape has {listing(known)}"
+    similar = did_you_mean(key.text, known) or did_you_mean(key.text, (*SPARSE_KEYS, "name", "version"))
     defaults = [name for name, (_, default) in shape.coefficients.items() if default is not None]
     missing = [name for name in known if name not in instance and name not in defaults]
-    missing = [] if did_you_mean(key.text, known) else missing
-    lacking = f", which lacks {listing(missing)}" if missing else ""
+    lacking = f", which lacks {listing(missing)}" if missing and not similar else ""
+    hint = similar or f"the shape has {listing(known)}"
     raise SpecError(f"unknown key `{key.text}` in `instance`{lacking}", key.span, hint=hint)
 
 

@@ -120,7 +120,31 @@ def note_split(loops: LoopConstraints, rules: SpatialRules, context: Context) ->
     if rules.split == counted and leaf.mesh_y > 1:
         sentence = "split {} of `{}` leaves its Y axis (meshY {}) unused"
         context.note(note_at(span, sentence, written, leaf.name, leaf.mesh_y))
+    if 0 < rules.split < counted:
+        _note_narrow(loops, rules, context)
     _note_padding(loops, rules, context)
+
+
+def _note_narrow(loops: LoopConstraints, rules: SpatialRules, context: Context) -> None:
+    """Note loops that the split leaves to an axis of a single child, where the rules allow other factors."""
+    assert loops.split is not None
+    assert rules.split is not None
+    if min(loops.leaf.mesh_x, loops.leaf.mesh_y) > 1:
+        return
+    axis = "x" if loops.leaf.mesh_x == 1 else "y"
+    fixed, (written, span) = _fixed_dims(loops, context), loops.split
+    placed = {dim: axis_of(rules, dim, context) for dim in context.problem.dims}
+    lost = [dim for dim, own in placed.items() if own == axis and dim not in fixed]
+    unlisted = [dim for dim, own in placed.items() if own is None and dim not in rules.uncounted]
+    places = rules.split if axis == "x" else len(placed) - len(rules.uncounted) - rules.split
+    # What is fixed to 1 may take places that the order leaves open.
+    least = places - sum(own == axis for own in placed.values()) - len(fixed.intersection(unlisted))
+    parts = [listing(lost)] if lost else []
+    if least > 0:
+        parts.append(f"{least} of {listing(dim for dim in unlisted if dim not in fixed)}")
+    if parts:
+        sentence = "split {} of `{}` leaves {} to its {} axis, of a single child: they are not unrolled here"
+        context.note(note_at(span, sentence, written, loops.leaf.name, " and ".join(parts), axis.upper()))
 
 
 def _note_padding(loops: LoopConstraints, rules: SpatialRules, context: Context) -> None:

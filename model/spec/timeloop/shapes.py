@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from model.spec.fields import as_mapping
-from model.spec.files import SHIPPED_SPECS, include_roots, is_file
+from model.spec.files import SHIPPED_SPECS, SPEC_SUFFIXES, include_roots, is_file
 from model.spec.limits import Limits
 from model.spec.reader import read_files
 from model.spec.source import MappingNode, Span, SpecError, did_you_mean
@@ -51,6 +51,10 @@ def find_shape(
         There is no such shape, its file is malformed, or a link out of the directories that may be
         included from.
     """
+    if name.endswith(SPEC_SUFFIXES):
+        stem = PurePath(name).name.partition(".")[0]
+        hint = f"write `shape: {stem}`: it is looked for as a shipped shape, and as a file beside the spec"
+        raise SpecError(f"`{name}` is a file, not the name of a problem shape", span, hint=hint)
     if not _NAME.match(name):
         hint = "the name of a shipped shape, or of a file beside the spec without its `.yaml`"
         raise SpecError(f"`{name}` cannot name a problem shape", span, hint=hint)

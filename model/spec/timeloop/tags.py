@@ -12,7 +12,10 @@ COMPONENT_TAGS = ("!Component", "!Element")
 """Tags of a component, which was an element in drafts of the format."""
 
 # Names that extensions of the format use, and what to write instead.
-OTHER_TAGS = {"!ArrayContainer": "write `!Container`, with `split: 0` for a mesh along Y"}
+OTHER_TAGS = {
+    "!ArrayContainer": "write `!Container`, with `split: 0` for a mesh along Y",
+    "!Copy": "instances of a node are its mesh, `spatial: {meshX: ...}`; an anchor repeats text",
+}
 
 
 def check_tags(section: str, value: Node) -> None:

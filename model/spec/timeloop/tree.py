@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS
+from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, dram_hint
 from model.spec.fields import Names, as_bool, as_int, as_mapping, as_name, as_sequence, given
 from model.spec.keys import check_keys
 from model.spec.limits import DEFAULT_LIMITS, Limits
@@ -337,7 +337,7 @@ def _with_class(leaf: Leaf) -> Leaf:
             f"a storage's class contains one of {', '.join(STORAGE_WORDS)}; "
             f"a compute unit's one of {', '.join(COMPUTE_WORDS)}"
         )
-        similar = did_you_mean(component_class, (*STORAGE_WORDS, *COMPUTE_WORDS))
+        similar = dram_hint(component_class) or did_you_mean(component_class, STORAGE_WORDS + COMPUTE_WORDS)
         hint = words if similar is None else f"{similar} {words}"
         message = f"class `{shown}` is neither a storage nor a compute unit"
         raise SpecError(message, class_node.span, hint=hint)

@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from model.energy.figures import calculated, rounded, shortened
+from model.energy.figures import rounded, shortened
 
 FINEST = Decimal("1e-6")
 
@@ -20,21 +20,6 @@ FINEST = Decimal("1e-6")
 )
 def test_digits_below_the_finest_are_dropped_where_four_are_left(value, whole, dropped):
     assert (rounded(value), rounded(value, FINEST)) == (Decimal(whole), Decimal(dropped))
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.1 * 3, "0.3"),
-        (100 * 1e-15, "1.00E-13"),
-        (1 / 3, "0.333333333333333"),
-        (3.6e-12, "3.6E-12"),
-        (0.123456789012345, "0.123456789012345"),
-        (10**20 + 1, "100000000000000000001"),
-    ],
-)
-def test_what_is_calculated_loses_the_noise_of_doubles(value, text):
-    assert calculated(value) == Decimal(text)
 
 
 @pytest.mark.parametrize(

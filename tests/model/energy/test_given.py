@@ -3,6 +3,7 @@ from decimal import Decimal
 import pytest
 
 from model.energy import read_given
+from model.spec.decimals import float_of
 from model.spec.source import SpecError
 
 
@@ -41,6 +42,26 @@ def test_expressions_are_evaluated_over_the_names(parse):
     assert found.energies["write"][0] == Decimal("0.5")
     tiny = read(parse, "storage", "energy: {read: width * 1e-15, write: width * 0.1}\n", {"width": 3})
     assert [tiny.energies[name][0] for name in ("read", "write")] == [Decimal("3e-15"), Decimal("0.3")]
+
+
+@pytest.mark.parametrize(
+    ("text", "figure"),
+    [
+        ("long", "1.2345678901234567891"),
+        ("long * 2", "2.4691357802469135782"),
+        ("long / 1000 + 1", "1.0012345678901234567891"),
+        ("abs(0) or long if long > 1 else 0", "1.2345678901234567891"),
+        ("1.2345678901234567891 * 10", "12.3456789012345678910"),
+        ("whole / 10", "1234567890123456.7"),
+        ("long + 3 * 0.1 - 0.3", "1.2345678901234567891"),
+        ("long / 3", "0.411522630041152"),
+        ("sqrt(long)", "1.11111110611111"),
+    ],
+)
+def test_figures_that_expressions_pass_on_keep_their_digits(parse, text, figure):
+    names = {"long": float_of("1.2345678901234567891"), "whole": 12345678901234567}
+    found = read(parse, "storage", f"energy: {{read: {text}}}\n", names)
+    assert found.energies["read"][0] == Decimal(figure)
 
 
 @pytest.mark.parametrize(

@@ -260,6 +260,12 @@ def test_a_dram_of_no_type_is_an_lpddr4():
     [
         ("smart_buffer_SRAM", None, "unknown component class `smart_buffer_SRAM`", "`smartbuffer_SRAM`"),
         ("storage", "flux", "unknown component class `flux`", "known classes: "),
+        (
+            "LPDDR5_DRAM",
+            None,
+            "unknown component class `LPDDR5_DRAM`",
+            "a DRAM has `class: DRAM` and a `type`",
+        ),
         ("storage", None, "does not say what it is made of", "subclass"),
     ],
 )

@@ -1,10 +1,14 @@
 """The status line: what it says, and that only a terminal sees it."""
 
 import io
+import time
 
-from solver.cli import progress
+from model.cascade import Layer
+from solver.cli import network_running, progress
 from solver.cli.progress import StatusLine, live_progress, status_text
+from solver.network.run import NetworkProgress
 from solver.result import Phase, Progress
+from tests.solver.examples import MAPSPACE
 
 
 class Terminal(io.StringIO):
@@ -33,10 +37,38 @@ def test_the_line_shows_the_latest_report():
     assert line.__rich__().startswith("lattice  ")
 
 
-def test_nothing_when_piped_or_quiet(monkeypatch):
-    monkeypatch.setattr(progress.sys, "stderr", io.StringIO())
-    with live_progress(1, quiet=False) as callback:
-        assert callback is None
+def test_a_pipe_gets_a_line_from_time_to_time(monkeypatch):
+    stderr = io.StringIO()
+    monkeypatch.setattr(progress.sys, "stderr", stderr)
+    with live_progress(1000, quiet=False) as callback:
+        callback(Progress(Phase.LATTICE, 0.1, "latency", bound=1200))
+    assert stderr.getvalue() == ""  # a short search
+    monkeypatch.setattr(progress, "LOG_PERIOD_S", 0.01)
+    with live_progress(1000, quiet=False) as callback:
+        callback(Progress(Phase.LATTICE, 0.1, "energy", 2_000_000, 1_500_000))
+        while stderr.getvalue().count("gap 25.00 %") < 2:
+            time.sleep(0.01)
+    first, *_ = (line for line in stderr.getvalue().splitlines() if "incumbent" in line)
+    assert first.startswith("progress: lattice  incumbent 2.0000 nJ  bound 1.5000 nJ  gap 25.00 %  ")
+
+
+def test_networks_say_how_many_searches_are_done(monkeypatch):
+    stderr = io.StringIO()
+    monkeypatch.setattr(progress.sys, "stderr", stderr)
+    monkeypatch.setattr(progress, "LOG_PERIOD_S", 0.01)
+    search = Progress(Phase.LATTICE, 0.1, "latency", bound=1200)
+    with network_running._progress_bar(quiet=False) as callback:
+        for own in (None, search):
+            callback(NetworkProgress(3, 7, Layer("conv1", MAPSPACE), own))
+            seen = "1,200 cycles" if own else "3/7  conv1"
+            while seen not in stderr.getvalue():
+                time.sleep(0.01)
+    assert (
+        "progress: 3/7  conv1  lattice  incumbent -  bound 1,200 cycles  gap -  0.10 s" in stderr.getvalue()
+    )
+
+
+def test_nothing_when_quiet(monkeypatch):
     monkeypatch.setattr(progress.sys, "stderr", Terminal())
     with live_progress(1, quiet=True) as callback:
         assert callback is None

@@ -14,17 +14,20 @@ from tests.solver.examples import MAPSPACE, OPTIMAL
 
 
 @pytest.mark.parametrize(
-    ("share", "most", "text"),
+    ("least", "most", "text"),
     [
         (0.0, 0.0, "none"),
         (1e-9, 1e-9, "<0.01 %"),
         (0.009, 0.009, "0.90 %"),
-        (0.0, 0.25, "none to 25.00 %"),
-        (0.0, None, "none to ?"),
+        (0.009, 0.25, "0.90 % to 25.00 %"),
+        (0.0, 0.25, "at most 25.00 %"),
+        (0.0, 1e-9, "at most 0.01 %"),
+        (0.009, None, "at least 0.90 %"),
+        (0.0, None, "unproven"),
     ],
 )
-def test_nothing_is_told_from_next_to_nothing(share: float, most: float | None, text: str):
-    cost = ClauseCost(Statement("`buffer` holds 64 words"), OPTIMAL, share, most, "energy")
+def test_nothing_is_told_from_next_to_nothing(least: float, most: float | None, text: str):
+    cost = ClauseCost(Statement("`buffer` holds 64 words"), OPTIMAL, 0.1, least, most, "energy")
     table = costs_table(CostReport(OPTIMAL, (cost,), ()))
     assert [*table.columns[-1].cells] == ["-", text]
 
@@ -38,18 +41,13 @@ ORDERED = replace(OPTIMAL, objectives=("latency", "edp", "energy"))
         (0.0, 0.0, "latency", (), "none"),
         (0.009, 0.009, "edp", (), "0.90 % of edp"),
         (0.009, 0.5, "edp", ("edp", "energy"), "0.90 % to 50.00 % of edp; energy not proven"),
-        (
-            0.0,
-            None,
-            "latency",
-            ("latency", "edp", "energy"),
-            "none to ? of latency; edp and energy not proven",
-        ),
+        (0.0, None, "latency", ("latency", "edp", "energy"), "unproven"),
+        (0.009, None, "edp", ("edp", "energy"), "at least 0.90 % of edp; energy not proven"),
         (0.009, 0.009, "latency", ("energy",), "0.90 % of latency; energy not proven"),
     ],
 )
 def test_costs_name_one_of_several_objectives(share, most, objective, unproven, text):
-    cost = ClauseCost(Statement("`buffer` holds 64 words"), ORDERED, share, most, objective, unproven)
+    cost = ClauseCost(Statement("`buffer` holds 64 words"), ORDERED, share, share, most, objective, unproven)
     report = CostReport(ORDERED, (cost,), ())
     assert [*costs_table(report).columns[-1].cells] == ["-", text]
     stream = StringIO()
@@ -63,3 +61,4 @@ def test_costs_name_one_of_several_objectives(share, most, objective, unproven, 
     assert document["objectives"] == ["latency", "edp", "energy"]
     (row,) = document["without"]
     assert (row["objective"], row["unproven"]) == (objective, list(unproven))
+    assert (row["least"], row["most"]) == (share, most)

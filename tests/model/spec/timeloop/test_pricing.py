@@ -112,6 +112,13 @@ def test_given_energies_are_exact(energy: str):
     assert not [note for note in own.notes if "rounded" in note.text]
 
 
+def test_energies_that_are_all_zero_are_noted():
+    nothing, free = MAC.replace("0.5", "0"), DRAM.replace("512", "0")
+    for dram, noted in ((free, True), (free.replace("read: 0", "read: 1"), False)):
+        notes = load(spec(arch=architecture(dram, nothing))).notes
+        assert any("all energies are 0" in note.text for note in notes) == noted
+
+
 def test_energies_of_very_many_digits_are_rounded_with_a_note():
     digits = "0." + "3" * 60
     own = load(with_energies(digits, "1e-20"))

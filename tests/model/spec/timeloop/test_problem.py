@@ -159,6 +159,16 @@ def test_densities_may_stand_beside_the_instance(key):
     assert load(text.replace("0.5", "1.0")).notes == ()
 
 
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [("densties", "densities"), ("densty", "density"), ("commonDensty", "commonDensity"), ("nmae", "name")],
+)
+def test_misspelt_keys_that_are_no_bounds(misspelt, meant):
+    inside = failure(changed("K: 8}", f"K: 8, {misspelt}: 1}}"))
+    beside = failure(changed("  instance:", f"  {misspelt}: {{}}\n  instance:"))
+    assert [error.hint for error in (inside, beside)] == [f"did you mean `{meant}`?"] * 2
+
+
 def test_densities_need_a_flag():
     text = changed("K: 8}", "K: 8, densities: {Weights: 0.5}}")
     assert "--ignore-sparse" in (failure(text).hint or "")
@@ -211,6 +221,23 @@ def test_an_unknown_shape_names_the_shipped_ones():
     assert (marked(error), error.hint) == ("cnn-lyer", "did you mean `cnn-layer`?")
     error = failure(spec(problem="problem:\n  shape: ../cnn\n  instance: {}\n"))
     assert "cannot name a problem shape" in error.message
+
+
+@pytest.mark.parametrize(
+    "file", ["cnn-layer.yaml", "../problem-shapes/cnn-layer.yaml", "cnn-layer.yaml.jinja2"]
+)
+def test_a_file_is_no_name_of_a_shape(file):
+    error = failure(spec(problem=f"problem:\n  shape: {file}\n  instance: {{}}\n"))
+    assert error.message == f"`{file}` is a file, not the name of a problem shape"
+    assert (error.hint or "").startswith("write `shape: cnn-layer`:")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("yes", "true"), ("On", "true"), ("NO", "false"), ("maybe", None)]
+)
+def test_words_of_yaml_1_1_are_translated(word, meant):
+    error = failure(changed("read-write: true", f"read-write: {word}"))
+    assert error.hint == (meant and f"write `{meant}`: in YAML 1.2 other words are text")
 
 
 def test_a_problem_is_needed():

@@ -104,6 +104,32 @@ def test_an_axis_that_is_left_unused_is_noted(split, axis):
     assert f"leaves its {axis} axis" in load(text_with(f"{{split: {split}}}")).notes[0].text
 
 
+COLUMN = "  - !Container\n    name: PE\n    spatial: {meshY: 4}\n"
+
+
+@pytest.mark.parametrize(
+    ("spatial", "mesh", "axis", "dims"),
+    [
+        ("{permutation: [C, K, R, P], split: 2}", COLUMN, "X", "`C` and `K`"),
+        ("{permutation: [C, K, R, P], split: 2}", ROW, "Y", "`R` and `P`"),
+        ("{permutation: [C, K, R, P], split: 2, factors: [K=1]}", COLUMN, "X", "`C`"),
+        ("{permutation: [C, K, R, P], split: 2, factors: [K=1, C<=1]}", COLUMN, None, ""),
+        ("{permutation: [C, _, K], split: 2}", COLUMN, "X", "`C` and 1 of `R` and `P`"),
+        ("{split: 3, factors: [R=1]}", ROW, None, ""),
+        ("{split: 1, factors: [R=1]}", ROW, "Y", "2 of `P`, `C` and `K`"),
+        ("{permutation: [C, K, R, P], split: 4}", ROW, None, ""),
+        ("{permutation: [C, K, R, P], split: 2}", WIDE, None, ""),
+    ],
+)
+def test_loops_along_an_axis_of_one_child_are_noted(spatial, mesh, axis, dims):
+    loaded = load(text_with(spatial, mesh))
+    found = [(note.text, note.place) for note in loaded.notes if "single child" in note.text]
+    assert bool(found) == (axis is not None)
+    for text, place in found:
+        assert f"leaves {dims} to its {axis} axis, of a single child" in text
+        assert place is not None
+
+
 def test_a_split_of_nothing_leaves_no_axis_unused():
     """Nothing lies along either axis, whatever the split: that is the factors' doing."""
     fixed = "[R=1, P=1, C=1, K=1]"

@@ -54,3 +54,5 @@ def test_elements_of_drafts_are_components():
 def test_tags_of_other_dialects_are_translated():
     arch = architecture(DRAM, "  - !ArrayContainer {name: part}\n", MAC)
     assert failure(spec(arch=arch)).hint == "write `!Container`, with `split: 0` for a mesh along Y"
+    copied = architecture(DRAM, BUFFER.replace("!Component", "!Copy"), MAC)
+    assert "`spatial: {meshX: ...}`" in (failure(spec(arch=copied)).hint or "")

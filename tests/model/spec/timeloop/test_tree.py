@@ -391,6 +391,12 @@ def test_wires_that_an_ert_prices_are_refused(name):
     assert load(spec(ERT.replace("wire", name).replace("transfer_random", "compute"), arch=own))
 
 
+@pytest.mark.parametrize("name", ["LPDDR5", "hbm3", "Dram"])
+def test_what_is_named_like_a_dram_is_told_its_class(name):
+    hint = failure(spec(arch=architecture(DRAM.replace("class: DRAM", f"class: {name}"), MAC))).hint or ""
+    assert hint.startswith("a DRAM has `class: DRAM` and a `type` (DDR3, ")
+
+
 def test_compute_classes_may_be_in_upper_case():
     loaded = load(spec(arch=architecture(DRAM, MAC.replace("intmac", "NMA_MAC"))))
     assert loaded.mapspace.architecture.compute.name == "mac"
