@@ -129,23 +129,28 @@ class Choice:
         self.tables, table = [], defaultdict(lambda: nothing)
         table[self.start] = np.where(outer[..., None] == 1, 0, nothing)
         for p in (-1, *reversed(self.way)):
-            outside, table, store = table, {}, p in self.space.stores
-            states = [[None, *(c for c in own if c > p)] for own in self.reused]
-            cost = self.boundary(p, inside, outer) if store else None
-            pairs = [] if store else [(v, c) for v, own in enumerate(states) for c in own[1:]]
-            due = {(v, c): self.due(v, c, p, inside, left, outer) for v, c in pairs}
-            free = [d for d in self.space.every if p >= 0 and max(self.space.factors[p][d], default=1) > 1]
-            for state in sorted(product(*states), key=lambda own: -own.count(None)):
-                if store:
-                    table[state] = cost + outside[self.crossed(state, p)]
-                    continue
-                table[state], held = outside[state].copy(), set()
-                for v, c in (pair for pair in enumerate(state) if pair in due):
-                    ended = table[(*state[:v], None, *state[v + 1 :])] + due[v, c]
-                    table[state], held = np.minimum(table[state], ended), held | self.spaces[v].relevant
-                for d in (d for d in free if d not in held):
-                    self.spread(table[state], d)
+            outside, states = table, [[None, *(c for c in own if c > p)] for own in self.reused]
+            if p in self.space.stores:
+                cost = self.boundary(p, inside, outer)
+                table = {state: cost + outside[self.crossed(state, p)] for state in product(*states)}
+            else:
+                table = self.looped(p, outside, states, inside, left, outer)
             self.tables.insert(0, table)
+
+    def looped(self, p, outside, states, inside, left, outer):
+        """The table inside of node `p`, whose loops may end the reuse of tiles, by the one outside of it."""
+        pairs = [(v, c) for v, own in enumerate(states) for c in own[1:]]
+        due = {(v, c): self.due(v, c, p, inside, left, outer) for v, c in pairs}
+        free = [d for d in self.space.every if p >= 0 and max(self.space.factors[p][d], default=1) > 1]
+        table = {}
+        for state in sorted(product(*states), key=lambda own: -own.count(None)):
+            table[state], held = outside[state].copy(), set()
+            for v, c in (pair for pair in enumerate(state) if pair in due):
+                ended = table[(*state[:v], None, *state[v + 1 :])] + due[v, c]
+                table[state], held = np.minimum(table[state], ended), held | self.spaces[v].relevant
+            for d in (d for d in free if d not in held):
+                self.spread(table[state], d)
+        return table
 
     def spread(self, table, d):
         """Let loops over `d` be free: every entry becomes the least over the divisors of what is left."""
@@ -205,32 +210,37 @@ class Choice:
         At first, of nests with the same future only those go on that no other undercuts in all they paid and
         all words not paid for: that decides, unless one within the limits does not satisfy the query.
         """
-        spatial = [dict(enumerate(self.spatial.get(p, ()))) for p in range(len(self.space.nodes))]
         for every in (False, True):
-            seen, missed, budget = {}, False, MOST_NESTS
-            stack = [Point(0, self.bounds, self.start, np.zeros(len(self.limits)), (), (), spatial)]
-            while stack:
-                self.space.in_time()
-                at = self.settled(stack.pop())
-                spent, cell = self.spent(at, at.ended), tuple(map(dict.get, self.place, at.left))
-                if (spent + self.tables[at.i][at.state][cell] >= self.limits).any():
-                    continue
-                if at.i == len(self.way):
-                    cost = self.space.price(at.loops, self.mask)
-                    if cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items()):
-                        return cost
-                    missed = True
-                    continue
-                # Costs to come are no sums: words come in whole blocks, and the first ones may be free.
-                known, sunk = seen.setdefault(self.future(at), []), [*at.paid, *self.words(at, at.ended)]
-                if every or not any(all(map(le, own, sunk)) for own in known):
-                    known.append(sunk)
-                    budget -= 1
-                    need(budget, "too many nests are left open by the bounds", CannotCheckError)
-                    stack += self.grown(at)
-            if not missed:
-                return None
+            cost, missed = self.walk(query, every)
+            if cost or not missed:
+                return cost
         return None
+
+    def walk(self, query, every):
+        """The cost of a mapping that satisfies the query, or None; whether one within the limits does not."""
+        spatial = [dict(enumerate(self.spatial.get(p, ()))) for p in range(len(self.space.nodes))]
+        seen, missed, budget = {}, False, MOST_NESTS
+        stack = [Point(0, self.bounds, self.start, np.zeros(len(self.limits)), (), (), spatial)]
+        while stack:
+            self.space.in_time()
+            at = self.settled(stack.pop())
+            spent, cell = self.spent(at, at.ended), tuple(map(dict.get, self.place, at.left))
+            if (spent + self.tables[at.i][at.state][cell] >= self.limits).any():
+                continue
+            cost = self.space.price(at.loops, self.mask) if at.i == len(self.way) else None
+            if cost and cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items()):
+                return cost, missed
+            if cost:
+                missed = True
+                continue
+            # Costs to come are no sums: words come in whole blocks, and the first ones may be free.
+            known, sunk = seen.setdefault(self.future(at), []), [*at.paid, *self.words(at, at.ended)]
+            if every or not any(all(map(le, own, sunk)) for own in known):
+                known.append(sunk)
+                budget -= 1
+                need(budget, "too many nests are left open by the bounds", CannotCheckError)
+                stack += self.grown(at)
+        return None, missed
 
 
 def decide(query, low, high, measures, *choice):
@@ -254,6 +264,12 @@ def decide(query, low, high, measures, *choice):
 
 def refute(space, query):
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
+    costs = (decide(query, *cycles, measures, space, *own) for cycles, measures, own in floored(space, query))
+    return next(filter(None, costs), None)
+
+
+def floored(space, query):
+    """The choices that floors do not exclude, with the cycles they may take and what may limit these."""
     kinds = [(p, kind) for p in space.stores for kind, width in space.nodes[p]["bandwidths"].items() if width]
     for mask in product(*(own.keep for own in space.spaces)):
         space.in_time()
@@ -263,15 +279,12 @@ def refute(space, query):
         cycles = np.max([space.steps, *slow], axis=0) * (1 - SLACK) + space.latency
         within = (energy <= query.energy) & (cycles <= query.latency) & (energy * cycles <= query.edp)
         for i in np.flatnonzero(within):
-            low, high = max(int(space.steps[i]) + space.latency, math.ceil(cycles[i])), query.latency
-            if query.edp < inf and energy[i] > 0:
-                high = min(high, int(query.edp / energy[i] * (1 + SLACK)) + 1)
+            low, counted = max(int(space.steps[i]) + space.latency, math.ceil(cycles[i])), query.edp < inf
+            most = int(query.edp / energy[i] * (1 + SLACK)) + 1 if counted and energy[i] > 0 else inf
+            high = min(query.latency, most, inf if kinds else low)
             loads = {kind: own[i] for kind, own in zip(kinds, slow) if min(query.latency, query.edp) < inf}
             measures = (None, *sorted(loads, key=loads.get, reverse=True))
-            found = decide(query, low, high if kinds else min(low, high), measures, space, mask, i)
-            if found:
-                return found
-    return None
+            yield (low, high), measures, (mask, i)
 
 
 def sha256(document):

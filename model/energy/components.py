@@ -26,7 +26,8 @@ from model.energy.compound import (
     Subcomponent,
     as_expression,
 )
-from model.energy.estimator import Primitive, assumed_unit, dram_hint, find_primitive, known_classes
+from model.energy.dram import dram_hint
+from model.energy.estimator import Primitive, assumed_unit, find_primitive, known_classes
 from model.energy.request import CLASS, EnergyError
 from model.energy.technology import asks_for_placeholders
 from model.spec.expressions import evaluate

@@ -16,10 +16,7 @@ Calibration, all at 45 nm (`model.energy.technology` scales to other nodes):
   wires by a quarter; areas are 0.4 square micrometres per bit, and 2 per bit along an edge of each bank.
 * Registers, register files, comparators: figures of our own, with no publication behind them. Every row
   of a register file costs selection wires, so its energy is linear in depth.
-* DRAM: energy per bit at the interface, independent of the node. DDR3 and LPDDR: K. Malladi et
-  al., ISCA 2012; GDDR5 and HBM2: M. O'Connor et al., MICRO 2017; DDR4: Micron, Hot Chips 2011
-  (309 mW per GB/s); LPDDR4: 512 pJ for 64 bits, as in the tables that Accelergy computed for Timeloop's
-  example designs. No area, no leakage.
+* DRAM: `model.energy.dram`. No area, no leakage.
 * Leakage: figures of our own for low-leakage processes, 3.2 pW per SRAM bit and 0.3 nW per square
   micrometre of logic; scaled with the node like energy, for want of a better rule.
 * Wire: 0.08 pJ per bit and millimetre, assuming 0.2 pF/mm, 0.9 V, and that half of the bits
@@ -32,25 +29,14 @@ with its length.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from model.energy.attributes import Attributes
+from model.energy.dram import dram_pj_per_bit
 from model.energy.request import EnergyError
 from model.energy.technology import area_scale, energy_scale, parse_node
-from model.spec.source import did_you_mean
 
-DRAM_PJ_PER_BIT: Mapping[str, float] = {
-    "LPDDR": 40.0,
-    "LPDDR4": 8.0,
-    "DDR3": 70.0,
-    "DDR4": 39.0,
-    "GDDR5": 14.0,
-    "HBM2": 3.9,
-}
-DEFAULT_DRAM = "LPDDR4"
-_DRAM_WORDS = ("DRAM", "DDR", "HBM")
-_DRAM_TYPES = ", ".join(sorted(DRAM_PJ_PER_BIT))
 _SRAM_LEAK_W_PER_BIT = 3.2e-12
 _LOGIC_LEAK_W_PER_UM2 = 0.3e-9
 _REGISTER_PJ_PER_BIT = 0.0114
@@ -207,13 +193,8 @@ def _register_model(attributes: Attributes) -> Estimate:
 
 
 def _dram_model(attributes: Attributes) -> Estimate:
-    written = attributes.lookup("type")
-    kind = DEFAULT_DRAM if written is None else str(written).upper()
-    if kind not in DRAM_PJ_PER_BIT:
-        known = f"known types: {_DRAM_TYPES}; for others give the energies, or an ERT"
-        hint = " ".join(filter(None, (did_you_mean(kind, DRAM_PJ_PER_BIT), known)))
-        raise EnergyError(f"unknown DRAM type `{written}`", hint=hint, about="type")
-    return Estimate(_width(attributes) * DRAM_PJ_PER_BIT[kind], 0.0, 0.0)
+    pj_per_bit = dram_pj_per_bit(attributes.lookup("type"))
+    return Estimate(_width(attributes) * pj_per_bit, 0.0, 0.0)
 
 
 def _int_adder_model(attributes: Attributes) -> Estimate:
@@ -389,19 +370,6 @@ def find_primitive(component_class: str) -> Primitive | None:
     """Return the primitive class of that name or alias, in whatever case, None without one."""
     folded = component_class.casefold()
     return _BY_NAME.get(_ALIASES.get(folded, folded))
-
-
-def dram_hint(component_class: str) -> str | None:
-    """Return how a DRAM is written, where an unknown class is named like one; None elsewhere.
-
-    Parameters
-    ----------
-    component_class
-        Such as ``LPDDR5``.
-    """
-    if not any(word in component_class.upper() for word in _DRAM_WORDS):
-        return None
-    return f"a DRAM has `class: DRAM` and a `type` ({_DRAM_TYPES}; others need energies or an ERT);"
 
 
 def known_classes() -> tuple[str, ...]:

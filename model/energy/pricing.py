@@ -9,7 +9,7 @@ from decimal import Decimal
 from model.energy.attributes import is_placeholder
 from model.energy.components import Component, CompoundComponent, Library, PrimitiveComponent
 from model.energy.compound import CompoundClasses
-from model.energy.estimator import DEFAULT_DRAM
+from model.energy.dram import DEFAULT_DRAM
 from model.energy.figures import LARGEST_FIGURE, place, rounded, shortened
 from model.energy.request import CLASS, EnergyError, EnergyRequest, Kind, Prices
 from model.energy.tables import EnergyTable, EnergyTables

@@ -96,7 +96,7 @@ class MappedAssignment:
     @property
     def unproven(self) -> int:
         """Costs that are not proven."""
-        return sum(own.status not in PROVEN for own in self.costs.values())
+        return sum(cost.status not in PROVEN for cost in self.costs.values())
 
 
 def searches_of(problem: MethodNetwork) -> dict[Pair, Layer]:
@@ -107,7 +107,7 @@ def searches_of(problem: MethodNetwork) -> dict[Pair, Layer]:
     dict
         One search for each shape and method, however many layers have the shape.
     """
-    first = {own.shape: own.name for own in reversed(problem.shaped.layers)}
+    first = {layer.shape: layer.name for layer in reversed(problem.shaped.layers)}
     return {
         (shape, method): Layer(f"{first[shape]} by {method}", mapspace)
         for (shape, method), mapspace in problem.mapspaces.items()
@@ -146,48 +146,50 @@ def assign_mapped(
     if objective not in ADDITIVE:
         raise ValueError(f"{objective} does not add up over layers; known are {', '.join(ADDITIVE)}")
     costs = {pair: _cost(results.get(pair), objective) for pair in problem.mapspaces}
-    network = _network(problem, objective, {pair: own.value for pair, own in costs.items()})
+    network = _network(problem, objective, {pair: cost.value for pair, cost in costs.items()})
     solve = partial(assign, options=options, should_stop=should_stop)
-    found = solve(network)
-    if any(own.value != own.bound for own in costs.values()):
-        least = _network(problem, objective, {pair: own.bound for pair, own in costs.items()})
-        ended = next((own.termination for own in results.values() if own.status not in PROVEN), None)
-        found = _with_bound(found, solve(least), ended or Termination.INTERRUPTED)
-    mapped = MappedAssignment(problem, objective, costs, found)
-    return mapped if found.best is None else _compared(mapped, network, solve)
+    assignment = solve(network)
+    if any(cost.value != cost.bound for cost in costs.values()):
+        least = _network(problem, objective, {pair: cost.bound for pair, cost in costs.items()})
+        ended = next((result.termination for result in results.values() if result.status not in PROVEN), None)
+        assignment = _with_bound(assignment, solve(least), ended or Termination.INTERRUPTED)
+    mapped = MappedAssignment(problem, objective, costs, assignment)
+    return mapped if assignment.best is None else _compared(mapped, network, solve)
 
 
 def _compared(
     mapped: MappedAssignment, network: CostedNetwork, solve: Callable[[CostedNetwork], AssignResult]
 ) -> MappedAssignment:
     """Add what networks of a single kind of method cost, and what the assignment saves against the best."""
-    problem, found = mapped.problem, mapped.result
+    problem, assignment = mapped.problem, mapped.result
     methods = {name: frozenset((name,)) for name in problem.methods}
     flows = {
-        flow: frozenset(name for name, own in problem.methods.items() if own.dataflow == flow)
+        flow: frozenset(name for name, method in problem.methods.items() if method.dataflow == flow)
         for flow in problem.dataflows
     }
     by_flow = _single_kinds(problem, network, flows, solve)
     by_method = _single_kinds(problem, network, methods, solve)
     every = frozenset(problem.methods)
     cheapest = tuple(
-        replace(policy, known=_known(mapped, every)) for policy in found.policies if policy.name == CHEAPEST
+        replace(policy, known=_known(mapped, every))
+        for policy in assignment.policies
+        if policy.name == CHEAPEST
     )
-    by_flow = tuple(replace(own, known=_known(mapped, flows[own.name])) for own in by_flow)
-    by_method = tuple(replace(own, known=_known(mapped, methods[own.name])) for own in by_method)
+    by_flow = tuple(replace(policy, known=_known(mapped, flows[policy.name])) for policy in by_flow)
+    by_method = tuple(replace(policy, known=_known(mapped, methods[policy.name])) for policy in by_method)
     policies = (*cheapest, *_named(by_flow, "dataflow"), *_named(by_method, "method"))
     return replace(
         mapped,
-        result=replace(found, policies=policies),
-        dataflow_gain=_gain(found, "dataflow", by_flow) if len(by_flow) == len(flows) else None,
-        method_gain=_gain(found, "method", by_method) if len(by_method) == len(methods) else None,
+        result=replace(assignment, policies=policies),
+        dataflow_gain=_gain(assignment, "dataflow", by_flow) if len(by_flow) == len(flows) else None,
+        method_gain=_gain(assignment, "method", by_method) if len(by_method) == len(methods) else None,
     )
 
 
 def _known(mapped: MappedAssignment, methods: frozenset[str]) -> bool:
     """Whether of each cost by one of these methods a mapping is known, or that there is none."""
-    own = (cost for (_, method), cost in mapped.costs.items() if method in methods)
-    return all(cost.status is not Status.UNKNOWN for cost in own)
+    costs = (cost for (_, method), cost in mapped.costs.items() if method in methods)
+    return all(cost.status is not Status.UNKNOWN for cost in costs)
 
 
 def _cost(result: Result | None, objective: str) -> MethodCost:
@@ -204,7 +206,7 @@ def _cost(result: Result | None, objective: str) -> MethodCost:
 def _network(problem: MethodNetwork, objective: str, costs: Mapping[Pair, Cost]) -> CostedNetwork:
     """Return the network with the costs of the methods, and of the copies between their layouts."""
     shaped = problem.shaped
-    layers = [LayerCosts(own.name, _layer_costs(own, costs), own.place) for own in shaped.layers]
+    layers = [LayerCosts(layer.name, _layer_costs(layer, costs), layer.place) for layer in shaped.layers]
     edges = [
         EdgeCosts(
             shaped.layers[edge.source].name,
@@ -231,14 +233,14 @@ def _price(problem: MethodNetwork, objective: str, copy: Copy) -> Cost:
     return Fraction(copy.energy(problem.level) + cycles * problem.copy_leakage, problem.units_per_pj)
 
 
-def _with_bound(found: AssignResult, least: AssignResult, ended: Termination) -> AssignResult:
+def _with_bound(assignment: AssignResult, least: AssignResult, ended: Termination) -> AssignResult:
     """Return the assignment by known mappings with the bound that unproven costs leave.
 
     No margin is proven then: other assignments may have cheaper mappings than those found.
 
     Parameters
     ----------
-    found
+    assignment
         With the values of the best mappings.
     least
         With the bounds in their place: no assignment, by whatever mappings, is below its bound.
@@ -246,15 +248,17 @@ def _with_bound(found: AssignResult, least: AssignResult, ended: Termination) ->
         Why costs are unproven.
     """
     if least.bound is None:
-        return found
+        return assignment
     # Rounded down: whole steps of the one network need not be whole steps of the other.
-    bound = int(least.network.in_unit(least.bound) * found.network.steps_per_unit)
-    if found.total is None:
-        return replace(found, status=Status.UNKNOWN, termination=ended, bound=bound, reasons=())
-    if bound >= found.total:
+    bound = int(least.network.in_unit(least.bound) * assignment.network.steps_per_unit)
+    if assignment.total is None:
+        return replace(assignment, status=Status.UNKNOWN, termination=ended, bound=bound, reasons=())
+    if bound >= assignment.total:
         proven = Termination.PROVEN
-        return replace(found, status=Status.OPTIMAL, termination=proven, bound=found.total, margin=None)
-    return replace(found, status=Status.FEASIBLE, termination=ended, bound=bound, margin=None)
+        return replace(
+            assignment, status=Status.OPTIMAL, termination=proven, bound=assignment.total, margin=None
+        )
+    return replace(assignment, status=Status.FEASIBLE, termination=ended, bound=bound, margin=None)
 
 
 def _single_kinds(
@@ -268,19 +272,19 @@ def _single_kinds(
     A layer without an allowed method of the kind may take any, and layouts of tensors are free. Kinds
     whose best assignment is not proven are left out.
     """
-    found = []
+    policies = []
     for name, methods in kinds.items():
         layers = [
-            _only(layer, methods) if isinstance(own.shape, Convolution) else layer
-            for own, layer in zip(problem.shaped.layers, network.layers, strict=True)
+            _only(layer, methods) if isinstance(shaped.shape, Convolution) else layer
+            for shaped, layer in zip(problem.shaped.layers, network.layers, strict=True)
         ]
         pairs = zip(layers, network.layers, strict=True)
         single = tuple(only or layer for only, layer in pairs)
         followed = sum(only is not None for only in layers)
         best = solve(replace(network, layers=single))
         if best.status in PROVEN:
-            found.append(Policy(name, best.total, followed))
-    return tuple(found)
+            policies.append(Policy(name, best.total, followed))
+    return tuple(policies)
 
 
 def _named(policies: Sequence[Policy], kind: str) -> tuple[Policy, ...]:
@@ -295,10 +299,12 @@ def _only(layer: CostedLayer, methods: frozenset[str]) -> CostedLayer | None:
     return replace(layer, costs=np.where(kept, layer.costs, FORBIDDEN))
 
 
-def _gain(found: AssignResult, kind: str, policies: Sequence[Policy]) -> Gain | None:
-    count, total = len(found.network.layers), found.total
+def _gain(assignment: AssignResult, kind: str, policies: Sequence[Policy]) -> Gain | None:
+    count, total = len(assignment.network.layers), assignment.total
     totals = [
-        (own.total, own.name) for own in policies if own.total is not None and own.layers_followed == count
+        (policy.total, policy.name)
+        for policy in policies
+        if policy.total is not None and policy.layers_followed == count
     ]
     if total is None or not totals:
         return None

@@ -66,22 +66,22 @@ def layers_table(result: NetworkResult) -> Table:
     for heading in ("Utilization", "Time"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("From", no_wrap=True)
-    for own in result.layers:
+    for outcome in result.layers:
         table.add_row(
-            own.layer.name,
-            shape_text(own.layer.mapspace.problem),
-            count_text(own.layer.n_instances),
-            _status(own),
-            *_figures(own),
-            _origin(own),
+            outcome.layer.name,
+            shape_text(outcome.layer.mapspace.problem),
+            count_text(outcome.layer.n_instances),
+            _status(outcome),
+            *_figures(outcome),
+            _origin(outcome),
         )
     return table
 
 
-def _status(own: LayerResult) -> str:
+def _status(outcome: LayerResult) -> str:
     """Return the status, with the gap where there is one: five digits may not show it."""
-    gap = None if own.result is None else own.result.gap
-    return f"{own.status.value}, gap {percent(gap)}" if gap else own.status.value
+    gap = None if outcome.result is None else outcome.result.gap
+    return f"{outcome.status.value}, gap {percent(gap)}" if gap else outcome.status.value
 
 
 def shape_text(problem: Problem) -> str:
@@ -90,34 +90,34 @@ def shape_text(problem: Problem) -> str:
     return ", ".join(sizes) or "1"
 
 
-def _figures(own: LayerResult) -> tuple[str, ...]:
+def _figures(outcome: LayerResult) -> tuple[str, ...]:
     """Return optimum, bound, energy, cycles, bottleneck, utilization and time."""
-    result = own.result
+    result = outcome.result
     if result is None:
-        return _copy_figures(own)
+        return _copy_figures(outcome)
     bound = _shown(result, result.bound)
-    seconds = seconds_text(result.statistics.seconds) if own.origin == "searched" else NOTHING
+    seconds = seconds_text(result.statistics.seconds) if outcome.origin == "searched" else NOTHING
     evaluation = result.evaluation
-    if evaluation is None or own.energy is None or own.cycles is None:
+    if evaluation is None or outcome.energy is None or outcome.cycles is None:
         return (NOTHING, bound, NOTHING, NOTHING, NOTHING, NOTHING, seconds)
     return (
         _shown(result, result.value),
         bound,
-        energy_text(own.energy / result.units_per_pj),
-        count_text(own.cycles),
+        energy_text(outcome.energy / result.units_per_pj),
+        count_text(outcome.cycles),
         bottleneck(evaluation),
         percent(evaluation.utilization),
         seconds,
     )
 
 
-def _copy_figures(own: LayerResult) -> tuple[str, ...]:
-    transfer, units = own.layer.transfer, own.layer.mapspace.architecture.units_per_pj
+def _copy_figures(outcome: LayerResult) -> tuple[str, ...]:
+    transfer, units = outcome.layer.transfer, outcome.layer.mapspace.architecture.units_per_pj
     if transfer is None:
         return ("0", "0", "0 pJ", "0", "nothing moves", NOTHING, NOTHING)
-    if own.energy is None or own.cycles is None:
+    if outcome.energy is None or outcome.cycles is None:
         return (NOTHING,) * 7
-    spent = energy_text(own.energy / units), count_text(own.cycles)
+    spent = energy_text(outcome.energy / units), count_text(outcome.cycles)
     return (NOTHING, NOTHING, *spent, transfer.limited_by or NOTHING, NOTHING, NOTHING)
 
 
@@ -125,8 +125,8 @@ def _shown(result: Result, quantity: int | None) -> str:
     return NOTHING if quantity is None else objective_text(result.objective, quantity, result.units_per_pj)
 
 
-def _origin(own: LayerResult) -> str:
-    return f"= {own.same_as}" if own.origin == "identical" else own.origin
+def _origin(outcome: LayerResult) -> str:
+    return f"= {outcome.same_as}" if outcome.origin == "identical" else outcome.origin
 
 
 def bottleneck(evaluation: Evaluation) -> str:
@@ -149,7 +149,10 @@ def _totals(result: NetworkResult) -> Iterator[tuple[str, str, str]]:
     yield "Energy", NOTHING if energy is None else energy_text(energy / units), ""
     yield "Cycles", NOTHING if cycles is None else count_text(cycles), ""
     yield "EDP", NOTHING if edp is None else significant(edp / units), f"{UNITS[EDP]}, of the totals"
-    layers, searched = len(result.network.layers), sum(own.origin == "searched" for own in result.layers)
+    layers, searched = (
+        len(result.network.layers),
+        sum(outcome.origin == "searched" for outcome in result.layers),
+    )
     share = percent(result.proven / layers) if layers else NOTHING
     yield "Proven", f"{result.proven}/{layers}", share
     yield "Searched", f"{searched}/{layers}", seconds_text(result.seconds)
@@ -163,7 +166,7 @@ def why_lines(result: NetworkResult, places: Places) -> Iterator[str]:
     for first, *others in list(kinds.values())[:MOST_CONFLICTS]:
         yield f"No mapping of {listing(first.names)}"
         yield from failure_lines(first, places)
-        yield from likewise_lines([(own, "") for own in others])
+        yield from likewise_lines([(failure, "") for failure in others])
     yield from more_line(len(kinds))
 
 
@@ -172,10 +175,10 @@ def status_line(result: NetworkResult) -> Text:
     parts = [f"{result.proven} of {len(result.network.layers)} Einsums proven"]
     if len(result.layers) < len(result.network.layers):
         parts.append(f"stopped after {len(result.layers)}; --resume continues")
-    infeasible = [own.layer.name for own in result.layers if own.status is Status.INFEASIBLE]
+    infeasible = [outcome.layer.name for outcome in result.layers if outcome.status is Status.INFEASIBLE]
     if infeasible:
         parts.append(f"no mapping of {listing(infeasible)} satisfies the constraints")
-    stopped = Counter(own.result.termination for own in result.layers if own.result is not None)
+    stopped = Counter(outcome.result.termination for outcome in result.layers if outcome.result is not None)
     for ending in (Termination.TIME_LIMIT, Termination.MEMORY_LIMIT):
         if stopped[ending]:
             parts.append(
@@ -202,39 +205,39 @@ def network_document(result: NetworkResult) -> Document:
         "proven": result.proven,
         "einsums": len(result.network.layers),
         "seconds": result.seconds,
-        "layers": [_layer_document(own) for own in result.layers],
+        "layers": [_layer_document(outcome) for outcome in result.layers],
         "notes": list(map(str, result.network.notes)),
     }
 
 
-def _layer_document(own: LayerResult) -> Document:
+def _layer_document(outcome: LayerResult) -> Document:
     head: Document = {
-        "name": own.layer.name,
-        "shape": own.layer.mapspace.problem.bound,
-        "n_instances": own.layer.n_instances,
-        "origin": own.origin,
-        "same_as": own.same_as or None,
-        "status": own.status.value,
+        "name": outcome.layer.name,
+        "shape": outcome.layer.mapspace.problem.bound,
+        "n_instances": outcome.layer.n_instances,
+        "origin": outcome.origin,
+        "same_as": outcome.same_as or None,
+        "status": outcome.status.value,
     }
-    if own.result is None:
-        transfer = own.layer.transfer
+    if outcome.result is None:
+        transfer = outcome.layer.transfer
         limited = None if transfer is None else transfer.limited_by
-        return {**head, "limited_by": limited, "result": None, "transfer": _transfer_document(own)}
-    evaluation = own.result.evaluation
-    document = result_document(own.layer.mapspace, own.result)
+        return {**head, "limited_by": limited, "result": None, "transfer": _transfer_document(outcome)}
+    evaluation = outcome.result.evaluation
+    document = result_document(outcome.layer.mapspace, outcome.result)
     del document["version"]
     limited = None if evaluation is None else bottleneck(evaluation)
     return {**head, "limited_by": limited, "result": document, "transfer": None}
 
 
-def _transfer_document(own: LayerResult) -> Document | None:
-    transfer = own.layer.transfer
+def _transfer_document(outcome: LayerResult) -> Document | None:
+    transfer = outcome.layer.transfer
     if transfer is None:
         return None
     return {
         "from": transfer.source,
         "to": list(transfer.targets),
-        "energy_pj": transfer.energy / own.layer.mapspace.architecture.units_per_pj,
+        "energy_pj": transfer.energy / outcome.layer.mapspace.architecture.units_per_pj,
         "cycles": transfer.cycles,
-        "violations": [violation_document(found) for found in transfer.violations],
+        "violations": [violation_document(violation) for violation in transfer.violations],
     }

@@ -79,7 +79,7 @@ class Bounded:
     @property
     def least_cycles(self) -> int:
         """Bound on the cycles by the lattices."""
-        return max(self.bounds.least_cycles, *(own.bounds.least_cycles for own in self.loads), 0)
+        return max(self.bounds.least_cycles, *(load.bounds.least_cycles for load in self.loads), 0)
 
     @property
     def pairs(self) -> int:
@@ -134,8 +134,8 @@ def decided_by(sub: EnergySubproblem, loads: Sequence[LoadBounds]) -> Bounded:
     loads
         One at the least.
     """
-    busiest = max(loads, key=lambda own: own.bounds.least_cycles)
-    others = tuple(own for own in loads if own is not busiest)
+    busiest = max(loads, key=lambda load: load.bounds.least_cycles)
+    others = tuple(load for load in loads if load is not busiest)
     return Bounded(sub, busiest.bounds, others, loads[-1].bounds.survivors)
 
 
@@ -182,19 +182,19 @@ def _load_bounds(
     """Bounds on the loads of mappings that take `energy` or more; None if none of those is left."""
     if goal.counts_energy and goal.cycles_limit(energy) >= UNLIMITED:
         return ()
-    found: list[LoadBounds] = []
+    loads: list[LoadBounds] = []
     for resource in (*range(len(sub.space.resources)), None):
-        own = loaded(sub, resource, goal, energy)
+        load = loaded(sub, resource, goal, energy)
         # Where no bandwidth decides the cycles, it is enough to know which mappings there are.
-        superfluous = bool(found) or goal.counts_energy if resource is None else own.idle(goal, energy)
+        superfluous = bool(loads) or goal.counts_energy if resource is None else load.idle(goal, energy)
         if superfluous:
             continue
-        bounds = LatticeBounds(own, own.limit(goal, energy), sharp=sharp, stop=stop, within=within)
+        bounds = LatticeBounds(load, load.limit(goal, energy), sharp=sharp, stop=stop, within=within)
         if bounds.empty:
             return None
-        found.append(LoadBounds(own, bounds, energy))
+        loads.append(LoadBounds(load, bounds, energy))
         within = bounds.survivors
-    return tuple(found)
+    return tuple(loads)
 
 
 def _narrowed(candidate: Bounded, goal: Goal, stop: Stop) -> Bounded | None:
@@ -202,12 +202,12 @@ def _narrowed(candidate: Bounded, goal: Goal, stop: Stop) -> Bounded | None:
     bounds, loads = candidate.bounds, candidate.loads
     if not loads or (bounds.sharp and candidate.pairs > MOST_PAIRS):
         return candidate
-    several = [bounds, *(own.bounds for own in loads)]
-    limits = [bounds.sub.limit(goal), *(own.limit(goal) for own in loads)]
+    several = [bounds, *(load.bounds for load in loads)]
+    limits = [bounds.sub.limit(goal), *(load.limit(goal) for load in loads)]
     if any(limit >= UNLIMITED for limit in limits):
         return candidate
-    costs = [Cost(own.sub, limit) for own, limit in zip(several, limits, strict=True)]
-    rooms = [own.least / limit for own, limit in zip(several, limits, strict=True)]
+    costs = [Cost(lattice.sub, limit) for lattice, limit in zip(several, limits, strict=True)]
+    rooms = [lattice.least / limit for lattice, limit in zip(several, limits, strict=True)]
 
     def enough(mixed: MixedSubproblem, total: int) -> bool:
         return goal.incumbent is not None and candidate.value_with(mixed, total, goal) >= goal.incumbent
@@ -218,10 +218,10 @@ def _narrowed(candidate: Bounded, goal: Goal, stop: Stop) -> Bounded | None:
     left = sifted.within
     bounds = bounds.anew(limits[0], left, stop)
     loads = tuple(
-        replace(own, bounds=own.bounds.anew(limit, left, stop))
-        for own, limit in zip(loads, limits[1:], strict=True)
+        replace(load, bounds=load.bounds.anew(limit, left, stop))
+        for load, limit in zip(loads, limits[1:], strict=True)
     )
-    if bounds.empty or any(own.bounds.empty for own in loads):
+    if bounds.empty or any(load.bounds.empty for load in loads):
         return None
     narrowed = replace(candidate, bounds=bounds, loads=loads, within=left)
     jointly = (narrowed.value_with(mixed, total, goal) for mixed, total in sifted.sums)

@@ -44,23 +44,25 @@ class Vicinity:
         """
         space, mask = self._space, _keep_mask(self._space, mapping)
         pairs = zip(space.stages, self._survey.grid.choices, _spatial_factors(space, mapping), strict=True)
-        unlike = sum(~np.isin(own, _classes_with(stage, factors)) for stage, own, factors in pairs)
+        unlike = sum(~np.isin(choices, _classes_with(stage, factors)) for stage, choices, factors in pairs)
         here, near = np.flatnonzero(unlike == 0), np.flatnonzero(unlike == 1)
         changes = (self._kept != self._row(mask)).sum(axis=1)
-        same, once, twice = ([int(own) for own in np.flatnonzero(changes == n)] for n in range(3))
-        yield from self._hopeful((own, here) for own in same)
-        yield from self._hopeful((own, here) for own in once)
-        yield from self._hopeful((*((own, near) for own in same), *((own, here) for own in twice)))
+        same, once, twice = ([int(number) for number in np.flatnonzero(changes == n)] for n in range(3))
+        yield from self._hopeful((number, here) for number in same)
+        yield from self._hopeful((number, here) for number in once)
+        yield from self._hopeful(
+            (*((number, near) for number in same), *((number, here) for number in twice))
+        )
 
     def _hopeful(self, several: Iterable[tuple[int, IntArray]]) -> list[Place]:
         """Those of several masks' combinations that are not settled, by rising bounds."""
-        found: list[tuple[float, int, int]] = []
+        hopeful: list[tuple[float, int, int]] = []
         for mask, numbers in several:
             prospects = self._outlook.prospects[mask]
             known = self._outlook.hopeful(mask, prospects.among(numbers))
             values = prospects.values(known).tolist()
-            found += [(value, mask, number) for value, number in zip(values, known.tolist(), strict=True)]
-        return [(mask, number) for _, mask, number in sorted(found)]
+            hopeful += [(value, mask, number) for value, number in zip(values, known.tolist(), strict=True)]
+        return [(mask, number) for _, mask, number in sorted(hopeful)]
 
     @cached_property
     def _kept(self) -> BoolArray:
@@ -69,12 +71,12 @@ class Vicinity:
 
     def _row(self, mask: KeepMask) -> BoolArray:
         levels = range(len(self._space.levels))
-        return np.array([level in own for own in self._space.chains(mask) for level in levels])
+        return np.array([level in chain for chain in self._space.chains(mask) for level in levels])
 
 
 def _keep_mask(space: SearchSpace, mapping: Mapping) -> KeepMask:
     nodes = (node for node in mapping.nodes if isinstance(node, StorageMapping))
-    return tuple(frozenset(view.place for view in space.views if view.name in own.keep) for own in nodes)
+    return tuple(frozenset(view.place for view in space.views if view.name in node.keep) for node in nodes)
 
 
 def _spatial_factors(space: SearchSpace, mapping: Mapping) -> list[Factors]:
@@ -91,4 +93,8 @@ def _spatial_factors(space: SearchSpace, mapping: Mapping) -> list[Factors]:
 
 def _classes_with(stage: Sequence[StageClass], factors: Factors) -> list[int]:
     """Places of the classes that some spatial choice with these factors belongs to."""
-    return [n for n, own in enumerate(stage) if any(member.factors == factors for member in own.members)]
+    return [
+        n
+        for n, spatial_class in enumerate(stage)
+        if any(member.factors == factors for member in spatial_class.members)
+    ]

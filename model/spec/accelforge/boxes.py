@@ -77,16 +77,16 @@ def _apply(constraint: Constraint, box: Box, last: dict[str, Span]) -> bool:
         rest = _largest(affine, box, skip=name)
         if rest is None:
             continue
-        own = box[name]
+        interval = box[name]
         if coefficient > 0:
             bound = -(rest // coefficient)
-            grows = own.low is None or bound > own.low
-            own.low = bound if grows else own.low
+            grows = interval.low is None or bound > interval.low
+            interval.low = bound if grows else interval.low
         else:
             bound = rest // -coefficient
-            grows = own.high is None or bound < own.high
-            own.high = bound if grows else own.high
-        if own.low is not None and own.high is not None and own.low > own.high:
+            grows = interval.high is None or bound < interval.high
+            interval.high = bound if grows else interval.high
+        if interval.low is not None and interval.high is not None and interval.low > interval.high:
             related = ((last[name], "together with this"),) if name in last else ()
             raise SpecError(f"no value of `{name}` is left", constraint.span, related)
         if grows:
@@ -128,7 +128,7 @@ def may_bound_together(box: Mapping[str, Interval], constraints: Iterable[Constr
         opposite = [(name, -coefficient) for name, coefficient in terms]
         for name, _ in terms:
             sums.setdefault(name, set()).add(tuple(max(terms, opposite)))
-    unbounded = [name for name, own in box.items() if not own.is_bounded]
+    unbounded = [name for name, interval in box.items() if not interval.is_bounded]
     return bool(unbounded) and all(len(sums.get(name, ())) > 1 for name in unbounded)
 
 
@@ -152,19 +152,19 @@ def is_attained(box: Mapping[str, Interval], constraints: Iterable[Constraint]) 
     """
     strictest: dict[frozenset[tuple[str, int]], Affine] = {}
     for constraint in constraints:
-        own = constraint.affine
-        if len(own.coefficients) < 2 or not cuts(constraint, box):
+        affine = constraint.affine
+        if len(affine.coefficients) < 2 or not cuts(constraint, box):
             continue
-        known = strictest.setdefault(frozenset(own.coefficients.items()), own)
-        if own.constant < known.constant:
-            strictest[frozenset(own.coefficients.items())] = own
+        known = strictest.setdefault(frozenset(affine.coefficients.items()), affine)
+        if affine.constant < known.constant:
+            strictest[frozenset(affine.coefficients.items())] = affine
     cutting = list(strictest.values())
     first: dict[str, Affine] = {}
     sharing = ((first.setdefault(name, affine), affine) for affine in cutting for name in affine.coefficients)
     if not any(_are_coupled(one, other) for one, other in sharing):
         return True
-    lows = {name: own.low for name, own in box.items() if own.low is not None}
-    highs = {name: own.high for name, own in box.items() if own.high is not None}
+    lows = {name: interval.low for name, interval in box.items() if interval.low is not None}
+    highs = {name: interval.high for name, interval in box.items() if interval.high is not None}
     return any(
         all(
             _holds(affine, {**corner, name: end})

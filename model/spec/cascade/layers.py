@@ -73,14 +73,16 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
     read = read_each(readers, "Einsum")
     reserved = persistent_bits(workload)
     homes: dict[str, int] = {}
-    for own in reversed(read):
-        homes |= {tensor: level for tensor, level in own.homes.items() if tensor in reserved}
-    waiting = waiting_tensors(workload.einsums, [own.homes for own in read])
-    rooms = [_Room(reserved, homes | own.homes, waits) for own, waits in zip(read, waiting, strict=True)]
+    for loaded in reversed(read):
+        homes |= {tensor: level for tensor, level in loaded.homes.items() if tensor in reserved}
+    waiting = waiting_tensors(workload.einsums, [loaded.homes for loaded in read])
+    rooms = [
+        _Room(reserved, homes | loaded.homes, waits) for loaded, waits in zip(read, waiting, strict=True)
+    ]
     layers = read_each(
         (
-            Reader(own.einsum.name, partial(_layer, own, room), place_of(own.einsum))
-            for own, room in zip(read, rooms, strict=True)
+            Reader(loaded.einsum.name, partial(_layer, loaded, room), place_of(loaded.einsum))
+            for loaded, room in zip(read, rooms, strict=True)
         ),
         "Einsum",
     )
@@ -126,9 +128,9 @@ def _read(
     problem = problem_of(einsum, resolver.absent)
     check_problem(problem, options.limits, place_of(einsum))
     spans = dict.fromkeys(problem.dims, place_of(einsum))
-    own = MappingNode(entries, top.span, top.tag)
+    resolved = MappingNode(entries, top.span, top.tag)
     try:
-        loaded = load_node(own, files, options, LoadedProblem(problem, spans, ()))
+        loaded = load_node(resolved, files, options, LoadedProblem(problem, spans, ()))
     except SpecError as error:
         raise resolver.explained(error) from None
     notes += filter(None, [*loaded.notes, unknown_note])
@@ -138,10 +140,10 @@ def _read(
 
 def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[Note]:
     """Yield a note on the Einsums of which ``Inputs`` means weights as well."""
-    found = [own for own in read if own.all_inputs]
-    if found:
-        names = listing(own.einsum.name for own in found)
-        place = found[0].all_inputs[0]
+    concerned = [loaded for loaded in read if loaded.all_inputs]
+    if concerned:
+        names = listing(loaded.einsum.name for loaded in concerned)
+        place = concerned[0].all_inputs[0]
         sentence = "`Inputs` means all inputs of {}, without a rename `input`; weights, too"
         yield note_at(place, sentence, names)
 
@@ -149,10 +151,10 @@ def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[Note]:
 def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) -> Iterator[Note]:
     """Yield a note on each tensor that waits in a level of limited size."""
     meanwhile: dict[tuple[str, str], list[str]] = {}
-    for own, waits in zip(read, waiting, strict=True):
-        levels = own.mapspace.architecture.levels
+    for loaded, waits in zip(read, waiting, strict=True):
+        levels = loaded.mapspace.architecture.levels
         for wait in (wait for wait in waits if levels[wait.level].size_words is not None):
-            meanwhile.setdefault((wait.tensor, levels[wait.level].name), []).append(own.einsum.name)
+            meanwhile.setdefault((wait.tensor, levels[wait.level].name), []).append(loaded.einsum.name)
     for (tensor, level), names in meanwhile.items():
         verb = "runs" if len(names) == 1 else "run"
         sentence = "{} waits at `{}`, and takes room there, while {} {}"
@@ -170,7 +172,7 @@ class _Room:
     def taken(self, einsum: Einsum, level: int) -> _Taken:
         """Return what is taken of a level beyond the Einsum's own tensors as they are."""
         stored = [tensor for tensor, home in self.homes.items() if home == level]
-        waiting = tuple(own for own in self.waiting if own.level == level)
+        waiting = tuple(wait for wait in self.waiting if wait.level == level)
         return _Taken(reserved_bits(einsum, self.persistent, stored), waiting)
 
 
@@ -183,14 +185,14 @@ class _Taken:
 
     def rows(self, written: StorageLevel, instances: int) -> Fraction:
         """Return the rows that are taken of each instance: of tensors that wait at least an even share."""
-        bits = [(Fraction(own), size) for size, own in self.always.items()]
-        bits += [(Fraction(own.stored.bits, instances), own.stored.bits_per_value) for own in self.waiting]
-        return sum((own / size * fit(written, size).size_rows for own, size in bits), Fraction(0))
+        bits = [(Fraction(stored), size) for size, stored in self.always.items()]
+        bits += [(Fraction(wait.stored.bits, instances), wait.stored.bits_per_value) for wait in self.waiting]
+        return sum((stored / size * fit(written, size).size_rows for stored, size in bits), Fraction(0))
 
     @property
     def what(self) -> str:
         """Return it for people."""
-        names = listing(own.tensor for own in self.waiting)
+        names = listing(wait.tensor for wait in self.waiting)
         parts = ["persistent tensors"] * bool(self.always) + [f"tensors that wait ({names})"] * bool(
             self.waiting
         )
@@ -201,10 +203,8 @@ def _layer(read: _Read, room: _Room) -> Layer:
     """Return a layer on what other tensors leave of the levels that store them."""
     einsum, mapspace, overfull = read.einsum, read.mapspace, list[Overfull]()
     for level, written in enumerate(read.written):
-        found = _with_reservation(mapspace, einsum, room.taken(einsum, level), written)
-        mapspace, overfull = (
-            (mapspace, [*overfull, found]) if isinstance(found, Overfull) else (found, overfull)
-        )
+        left = _with_reservation(mapspace, einsum, room.taken(einsum, level), written)
+        mapspace, overfull = (mapspace, [*overfull, left]) if isinstance(left, Overfull) else (left, overfull)
     layer = Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances, overfull=tuple(overfull))
     if einsum.is_copy_operation:
         return replace(layer, is_copy=True, transfer=read_transfer(mapspace, einsum))
@@ -218,8 +218,8 @@ def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspac
     for level, rules in zip(architecture.levels, mapspace.keep, strict=True):
         if level.packing and (level.size_words or 0) > MOST_WORDS:
             raise SpecError(f"`{level.name}` is too large for values of these sizes", place_of(einsum))
-        kept = {name: own for name, own in bits.items() if name not in rules.bypass}
-        unfit = [own for name, own in kept.items() if not _holds_one(level, name)]
+        kept = {name: value_bits for name, value_bits in bits.items() if name not in rules.bypass}
+        unfit = [value_bits for name, value_bits in kept.items() if not _holds_one(level, name)]
         if unfit:
             notes.append(note_at(None, "`{}` is too small for a value of {} bits", level.name, min(unfit)))
     return replace(mapspace, architecture=architecture)

@@ -194,19 +194,19 @@ def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> 
 
     A dimension that is left free is named for ``factors_only``, and has no rule.
     """
-    found = [f for key in ("factors", "factors_only") for f in _written_factors(nodes, key, names, context)]
+    factors = [f for key in ("factors", "factors_only") for f in _written_factors(nodes, key, names, context)]
     for node in nodes:
         if given(node, "factors_only") is None:
             continue
-        ruled = {factor.dim for factor in found}
+        ruled = {factor.dim for factor in factors}
         span = node.key("factors_only").span
-        found += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim not in ruled]
-    found = [factor for factor in found if not factor.free]
+        factors += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim not in ruled]
+    factors = [factor for factor in factors if not factor.free]
     for node in nodes:
-        found += _dataspace_macros(node, context)
+        factors += _dataspace_macros(node, context)
     for node in nodes:
-        found += _defaults(node, found, names, context)
-    return tuple(dict.fromkeys(found))
+        factors += _defaults(node, factors, names, context)
+    return tuple(dict.fromkeys(factors))
 
 
 def _written_factors(
@@ -235,7 +235,7 @@ def _dims_of(dataspaces: Iterable[str], context: Context) -> frozenset[str]:
     return frozenset[str]().union(*(context.problem.dataspace(name).dims for name in dataspaces))
 
 
-def _defaults(node: MappingNode, found: list[Factor], names: Names, context: Context) -> list[Factor]:
+def _defaults(node: MappingNode, factors: list[Factor], names: Names, context: Context) -> list[Factor]:
     """Apply ``default_max_factor`` and ``default_min_factor`` to the dimensions without such a rule.
 
     A minimum above a dimension's bound asks for the bound.
@@ -244,12 +244,12 @@ def _defaults(node: MappingNode, found: list[Factor], names: Names, context: Con
     highest, lowest = given(node, "default_max_factor"), given(node, "default_min_factor")
     if highest is not None:
         value = as_int(highest, "`default_max_factor`", names, minimum=1)
-        ruled = {factor.dim for factor in found if factor.relation != ">="}
+        ruled = {factor.dim for factor in factors if factor.relation != ">="}
         dims = (dim for dim in context.problem.dims if dim not in ruled)
         added += [Factor(dim, "<=", value, highest.span, default=True) for dim in dims]
     if lowest is not None:
         value = as_int(lowest, "`default_min_factor`", names, minimum=1)
-        ruled = {factor.dim for factor in found if factor.relation != "<="}
+        ruled = {factor.dim for factor in factors if factor.relation != "<="}
         added += [
             Factor(dim, ">=", min(value, bound), lowest.span, default=True)
             for dim, bound in context.problem.bound.items()
@@ -259,39 +259,39 @@ def _defaults(node: MappingNode, found: list[Factor], names: Names, context: Con
 
 
 def _permutation(nodes: tuple[MappingNode, ...], context: Context) -> Permutation | None:
-    found: Permutation | None = None
+    first: Permutation | None = None
     for value in _values(nodes, "permutation"):
         permutation = read_permutation(value, context.problem.dims)
-        if found is not None and (found.inner, found.outer) != (permutation.inner, permutation.outer):
-            related = ((found.span, "the first"),)
+        if first is not None and (first.inner, first.outer) != (permutation.inner, permutation.outer):
+            related = ((first.span, "the first"),)
             raise SpecError("two different permutations for one node", permutation.span, related)
-        found = found or permutation
-    return found
+        first = first or permutation
+    return first
 
 
 def _split(nodes: tuple[MappingNode, ...], names: Names) -> tuple[int, Span] | None:
-    found: tuple[int, Span] | None = None
+    first: tuple[int, Span] | None = None
     for value in _values(nodes, "split"):
         split = as_int(value, "`split`", names, minimum=0)
-        if found is not None and found[0] != split:
-            raise SpecError("two different splits for one node", value.span, ((found[1], "the first"),))
-        found = found or (split, value.span)
-    return found
+        if first is not None and first[0] != split:
+            raise SpecError("two different splits for one node", value.span, ((first[1], "the first"),))
+        first = first or (split, value.span)
+    return first
 
 
 def _maximize(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> Maximize | None:
-    found: Maximize | None = None
+    macro: Maximize | None = None
     for node in nodes:
         value, capacity = given(node, "maximize_dims"), given(node, "maximize_dims_capacity")
         if value is None and capacity is not None:
             raise SpecError("`maximize_dims_capacity` without `maximize_dims`", capacity.span)
         if value is None:
             continue
-        if found is not None:
-            raise SpecError("`maximize_dims` stands twice", value.span, ((found.span, "the first"),))
+        if macro is not None:
+            raise SpecError("`maximize_dims` stands twice", value.span, ((macro.span, "the first"),))
         limit = None if capacity is None else as_int(capacity, "`maximize_dims_capacity`", names, minimum=1)
-        found = Maximize(_groups(value, context), limit, value.span)
-    return found if found is not None and found.groups else None
+        macro = Maximize(_groups(value, context), limit, value.span)
+    return macro if macro is not None and macro.groups else None
 
 
 def _groups(node: Node, context: Context) -> tuple[tuple[str, ...], ...]:
@@ -309,10 +309,10 @@ def _groups(node: Node, context: Context) -> tuple[tuple[str, ...], ...]:
 
 
 def _names(nodes: tuple[MappingNode, ...], keys: tuple[str, ...], context: Context) -> dict[str, Span]:
-    found: dict[str, Span] = {}
+    spans: dict[str, Span] = {}
     for value in _values(nodes, *keys):
-        found = {**name_list(value, context.dataspaces, "dataspace"), **found}
-    return found
+        spans = {**name_list(value, context.dataspaces, "dataspace"), **spans}
+    return spans
 
 
 def _sweeping(nodes: tuple[MappingNode, ...], kind: Kind) -> frozenset[str]:
@@ -323,10 +323,10 @@ def _sweeping(nodes: tuple[MappingNode, ...], kind: Kind) -> frozenset[str]:
 
 def _rmw_first_update(nodes: tuple[MappingNode, ...], context: Context) -> dict[str, Span]:
     """Return the dataspaces of ``rmw_first_update``; ``*`` means those that are written."""
-    found: dict[str, Span] = {}
+    spans: dict[str, Span] = {}
     for value in _values(nodes, "rmw_first_update"):
         names = name_list(value, context.dataspaces, "dataspace")
         if means_all(value):
             names = {n: span for n, span in names.items() if context.problem.dataspace(n).read_write}
-        found = {**names, **found}
-    return found
+        spans = {**names, **spans}
+    return spans

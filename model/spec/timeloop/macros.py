@@ -65,34 +65,36 @@ def maximize(all_loops: Iterable[LoopConstraints], context: Context) -> list[Loo
 
 
 def _maximized(
-    own: LoopConstraints, macro: Maximize, loops: list[LoopConstraints], context: Context
+    constraints: LoopConstraints, macro: Maximize, loops: list[LoopConstraints], context: Context
 ) -> LoopConstraints:
-    if own.kind == "temporal" and macro.capacity is None:
+    if constraints.kind == "temporal" and macro.capacity is None:
         raise SpecError("a temporal `maximize_dims` needs `maximize_dims_capacity`", macro.span)
-    capacity = own.leaf.fanout if macro.capacity is None else macro.capacity
+    capacity = constraints.leaf.fanout if macro.capacity is None else macro.capacity
     left = _left_over(loops, context)
     for group in macro.groups:
         for dim in group:
-            _require_free(own, dim, macro)
-        chosen = _largest(group, left, capacity, own, context)
+            _require_free(constraints, dim, macro)
+        chosen = _largest(group, left, capacity, constraints, context)
         added = [Factor(dim, "=", value, macro.span) for dim, value in chosen.items()]
-        own = replace(own, factors=(*own.factors, *added))
-    fixed = ", ".join(str(factor) for factor in own.factors if factor.span == macro.span)
-    remark = ROUNDED if any(_rounds_up(group, own, left, capacity) for group in macro.groups) else ""
+        constraints = replace(constraints, factors=(*constraints.factors, *added))
+    fixed = ", ".join(str(factor) for factor in constraints.factors if factor.span == macro.span)
+    remark = ROUNDED if any(_rounds_up(group, constraints, left, capacity) for group in macro.groups) else ""
     sentence = "maximize_dims of `{}` comes to {}" + remark
-    context.note(note_at(macro.span, sentence, own.leaf.name, fixed))
-    return own
+    context.note(note_at(macro.span, sentence, constraints.leaf.name, fixed))
+    return constraints
 
 
-def _rounds_up(group: tuple[str, ...], own: LoopConstraints, left: dict[str, int], capacity: int) -> bool:
+def _rounds_up(
+    group: tuple[str, ...], constraints: LoopConstraints, left: dict[str, int], capacity: int
+) -> bool:
     """Whether something is left of a group and of the capacity: Timeloop then rounds a factor up."""
-    given = {factor.dim: factor.value for factor in own.factors if factor.relation == "="}
+    given = {factor.dim: factor.value for factor in constraints.factors if factor.relation == "="}
     room = capacity // math.prod(given.values())
     return room > 1 and any(given[dim] < left[dim] for dim in group)
 
 
-def _require_free(own: LoopConstraints, dim: str, macro: Maximize) -> None:
-    rules = own.rules_of(dim)
+def _require_free(constraints: LoopConstraints, dim: str, macro: Maximize) -> None:
+    rules = constraints.rules_of(dim)
     if rules:
         related = ((rules[0].span, f"`{rules[0]}` here"),)
         raise SpecError(f"`maximize_dims`: `{dim}` is constrained already", macro.span, related)
@@ -109,16 +111,20 @@ def _left_over(loops: list[LoopConstraints], context: Context) -> dict[str, int]
 
 
 def _largest(
-    group: tuple[str, ...], left: dict[str, int], capacity: int, own: LoopConstraints, context: Context
+    group: tuple[str, ...],
+    left: dict[str, int],
+    capacity: int,
+    constraints: LoopConstraints,
+    context: Context,
 ) -> dict[str, int]:
     """Return the factors of a group with the largest product that fits beside what is asked for.
 
     Reachable are pairs of products along the two axes; temporal loops have one axis of the capacity.
     """
-    spatial = own.kind == "spatial"
-    mesh = (own.leaf.mesh_x, own.leaf.mesh_y) if spatial else (capacity, 1)
-    rules = spatial_rules(own, context) if spatial else None
-    taken = {factor.dim: factor.value for factor in own.factors if factor.relation != "<="}
+    spatial = constraints.kind == "spatial"
+    mesh = (constraints.leaf.mesh_x, constraints.leaf.mesh_y) if spatial else (capacity, 1)
+    rules = spatial_rules(constraints, context) if spatial else None
+    taken = {factor.dim: factor.value for factor in constraints.factors if factor.relation != "<="}
     choices: list[tuple[str, tuple[int, ...]]] = [(dim, (value,)) for dim, value in taken.items()]
     choices += [(dim, divisors(left[dim])[::-1]) for dim in group]
     reached: _Products = {(1, 1): ()}
@@ -135,12 +141,12 @@ def _extended(
     reached: _Products, values: Sequence[int], axis: Axis | None, mesh: tuple[int, int], capacity: int
 ) -> _Products:
     """Return the products that fit after one more dimension, each with its best factors."""
-    found: _Products = {}
+    longer: _Products = {}
     for (x, y), factors in _with_another(reached, values, axis):
         fits = x <= mesh[0] and y <= mesh[1] and x * y <= capacity
-        if fits and factors > found.get((x, y), ()):
-            found[x, y] = factors
-    return found
+        if fits and factors > longer.get((x, y), ()):
+            longer[x, y] = factors
+    return longer
 
 
 def _with_another(

@@ -55,51 +55,55 @@ def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, conte
             raise SpecError(f"a {target.kind} constraint does not belong into a mapping", target.node.span)
     check_single(targets, [slot.loops.leaf for slot in settled.fanouts], context)
     written = [read_loops(targets, slot.loops.leaf, slot.loops.kind, context) for slot in settled.slots]
-    for slot, own in zip(settled.slots, written, strict=True):
-        check_flags(slot.loops, own)
-        _refuse_macro(own)
-    loops = [_completed(own, slot.loops) for slot, own in zip(settled.slots, written, strict=True)]
-    factors = [_exact_factors(own) for own in loops]
+    for slot, node_loops in zip(settled.slots, written, strict=True):
+        check_flags(slot.loops, node_loops)
+        _refuse_macro(node_loops)
+    loops = [
+        _completed(node_loops, slot.loops) for slot, node_loops in zip(settled.slots, written, strict=True)
+    ]
+    factors = [_exact_factors(node_loops) for node_loops in loops]
     _check_products(factors, loops, written, span, context)
-    for slot, own, values in zip(settled.slots, loops, factors, strict=True):
-        check_rules(slot.loops, own, values, span, context)
+    for slot, node_loops, values in zip(settled.slots, loops, factors, strict=True):
+        check_rules(slot.loops, node_loops, values, span, context)
     keeps = _kept(settled, span, context)
     nodes: list[StorageMapping | FanoutMapping] = []
-    for slot, own, values in zip(settled.slots, loops, factors, strict=True):
+    for slot, node_loops, values in zip(settled.slots, loops, factors, strict=True):
         live = {dim: value for dim, value in values.items() if value > 1}
         if isinstance(slot, FanoutSlot):
-            spatial = _spatial(own, live, slot, span, context)
+            spatial = _spatial(node_loops, live, slot, span, context)
             check_axes(slot.loops, slot.rules, spatial, span, context)
             nodes.append(FanoutMapping(spatial))
             continue
-        order = _order(own, live, span)
-        check_order(slot.loops, own, order, span)
+        order = _order(node_loops, live, span)
+        check_order(slot.loops, node_loops, order, span)
         nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[_name(slot)]))
     return Mapping(tuple(nodes))
 
 
-def _refuse_macro(own: LoopConstraints) -> None:
-    if own.maximize is not None:
-        raise SpecError("`maximize_dims`: a mapping gives its factors", own.maximize.span)
+def _refuse_macro(loops: LoopConstraints) -> None:
+    if loops.maximize is not None:
+        raise SpecError("`maximize_dims`: a mapping gives its factors", loops.maximize.span)
 
 
-def _completed(own: LoopConstraints, asked: LoopConstraints) -> LoopConstraints:
+def _completed(loops: LoopConstraints, asked: LoopConstraints) -> LoopConstraints:
     """Return the mapping's loops, with what the constraints fix where it says nothing."""
-    said = {factor.dim for factor in own.factors}
+    said = {factor.dim for factor in loops.factors}
     fixed = [factor for factor in asked.factors if factor.relation == "=" and factor.dim not in said]
-    return replace(own, factors=(*own.factors, *fixed), permutation=own.permutation or asked.permutation)
+    return replace(
+        loops, factors=(*loops.factors, *fixed), permutation=loops.permutation or asked.permutation
+    )
 
 
-def _exact_factors(own: LoopConstraints) -> dict[str, int]:
-    found: dict[str, Factor] = {}
-    for factor in own.factors:
+def _exact_factors(loops: LoopConstraints) -> dict[str, int]:
+    fixed: dict[str, Factor] = {}
+    for factor in loops.factors:
         if factor.relation != "=":
             raise SpecError(f"`{factor}`: a mapping fixes its factors with `=`", factor.span)
-        other = found.get(factor.dim, factor)
+        other = fixed.get(factor.dim, factor)
         if other.value != factor.value:
             raise SpecError(f"`{factor}` stands beside `{other}`", factor.span, ((other.span, "the first"),))
-        found[factor.dim] = factor
-    return {dim: factor.value for dim, factor in found.items()}
+        fixed[factor.dim] = factor
+    return {dim: factor.value for dim, factor in fixed.items()}
 
 
 def _check_products(
@@ -111,13 +115,18 @@ def _check_products(
 ) -> None:
     """Raise a SpecError where factors do not multiply to a bound: at the mapping's own, where it has some."""
     for dim, bound in context.problem.bound.items():
-        values = [(own.leaf.name, chosen.get(dim, 1)) for own, chosen in zip(loops, factors, strict=True)]
+        values = [
+            (node_loops.leaf.name, chosen.get(dim, 1))
+            for node_loops, chosen in zip(loops, factors, strict=True)
+        ]
         product = math.prod(value for _, value in values)
         if product == bound:
             continue
         shown = " * ".join(f"{value} ({name})" for name, value in values if value > 1)
-        places = [factor.span for own in written for factor in own.rules_of(dim)]
-        taken = [factor for own in loops for factor in own.rules_of(dim) if factor.span not in places]
+        places = [factor.span for node_loops in written for factor in node_loops.rules_of(dim)]
+        taken = [
+            factor for node_loops in loops for factor in node_loops.rules_of(dim) if factor.span not in places
+        ]
         related = [(context.bounds.spans[dim], f"{dim} is {bound} here")]
         related += [(factor.span, f"`{factor}` is a constraint") for factor in taken if factor.value > 1]
         reached = f"multiply to {shown} = {product}" if shown else "are all 1"
@@ -125,29 +134,29 @@ def _check_products(
         raise SpecError(message, places[-1] if places else span, tuple(related))
 
 
-def _order(own: LoopConstraints, live: dict[str, int], span: Span) -> list[str]:
+def _order(loops: LoopConstraints, live: dict[str, int], span: Span) -> list[str]:
     """Return the live dimensions, innermost first."""
-    order = own.permutation
+    order = loops.permutation
     inner = () if order is None else order.inner
     outer = () if order is None else order.outer
     between = [dim for dim in live if dim not in (*inner, *outer)]
     if len(between) > 1:
-        place = _factors_place(own, span) if order is None else order.span
-        message = f"the order of the loops over {listing(between)} of `{own.leaf.name}` is not given"
+        place = _factors_place(loops, span) if order is None else order.span
+        message = f"the order of the loops over {listing(between)} of `{loops.leaf.name}` is not given"
         raise SpecError(message, place, hint="list them in `permutation`, innermost first")
     return [dim for dim in (*inner, *between, *outer) if dim in live]
 
 
 def _spatial(
-    own: LoopConstraints, live: dict[str, int], slot: FanoutSlot, span: Span, context: Context
+    loops: LoopConstraints, live: dict[str, int], slot: FanoutSlot, span: Span, context: Context
 ) -> tuple[SpatialLoop, ...]:
-    order = _order(own, live, span)
-    along_x = _along_x(own, live, order, slot, span, context)
+    order = _order(loops, live, span)
+    along_x = _along_x(loops, live, order, slot, span, context)
     return tuple(SpatialLoop(dim, live[dim], "x" if dim in along_x else "y") for dim in order)
 
 
 def _along_x(
-    own: LoopConstraints,
+    loops: LoopConstraints,
     live: dict[str, int],
     order: list[str],
     slot: FanoutSlot,
@@ -159,8 +168,8 @@ def _along_x(
     Without a split of the mapping that of the constraints decides if it can; then a mesh with one axis, and
     else all loops lie along X if they fit.
     """
-    if own.split is None:
-        leaf = own.leaf
+    if loops.split is None:
+        leaf = loops.leaf
         if leaf.mesh_x == 1 or not order:
             return frozenset()
         axes = {dim: axis_of(slot.rules, dim, context) for dim in order}
@@ -169,30 +178,30 @@ def _along_x(
         if leaf.mesh_y > 1 and math.prod(live.values()) > leaf.mesh_x:
             hint = "give `split`, the number of leading dimensions along X"
             message = f"the mapping does not split the loops of `{leaf.name}`"
-            raise SpecError(message, _factors_place(own, span), hint=hint)
+            raise SpecError(message, _factors_place(loops, span), hint=hint)
         return frozenset(order)
-    rules = spatial_rules(_with_units(own, slot.loops, live, context), context)
+    rules = spatial_rules(_with_units(loops, slot.loops, live, context), context)
     listed = (*rules.inner, *rules.outer)
     counted = (dim for dim in (*order, *context.problem.dims) if dim not in (*listed, *rules.uncounted))
     full = (*rules.inner, *dict.fromkeys(counted), *rules.outer)
     return frozenset(full[: rules.split])
 
 
-def _factors_place(own: LoopConstraints, otherwise: Span) -> Span:
+def _factors_place(loops: LoopConstraints, otherwise: Span) -> Span:
     """Return where the first factor above 1 of a node is written."""
-    return next((factor.span for factor in own.factors if factor.value > 1), otherwise)
+    return next((factor.span for factor in loops.factors if factor.value > 1), otherwise)
 
 
 def _with_units(
-    own: LoopConstraints, asked: LoopConstraints, live: dict[str, int], context: Context
+    loops: LoopConstraints, asked: LoopConstraints, live: dict[str, int], context: Context
 ) -> LoopConstraints:
     """Return the loops with every dimension that has none fixed to 1; for padding, with all rules."""
-    assert own.split is not None
+    assert loops.split is not None
     if context.timeloop_padding:
-        return replace(own, factors=(*own.factors, *asked.factors))
-    place = own.split[1]
+        return replace(loops, factors=(*loops.factors, *asked.factors))
+    place = loops.split[1]
     ones = tuple(Factor(dim, "=", 1, place) for dim in context.problem.dims if dim not in live)
-    return replace(own, factors=(*own.factors, *ones))
+    return replace(loops, factors=(*loops.factors, *ones))
 
 
 def _kept(settled: Assembly, span: Span, context: Context) -> dict[str, frozenset[str]]:

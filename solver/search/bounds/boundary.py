@@ -163,7 +163,7 @@ class Boundary:
 
     def unused_below(self, level: int) -> int:
         """Product of the spatial factors between `level` and this one that do not index the dataspace."""
-        inner, outer = (self.sub.unused_above(self.place, own) for own in (self.level, level))
+        inner, outer = (self.sub.unused_above(self.place, tile_level) for tile_level in (self.level, level))
         return inner // outer
 
     def reused(
@@ -287,7 +287,7 @@ class Boundaries:
     @cached_property
     def _known(self) -> dict[tuple[int, int], Boundary]:
         depth = len(self.sub.space.levels)
-        keys = ((p, level) for p, own in enumerate(self.sub.prices) for level in own if level < depth)
+        keys = ((p, level) for p, prices in enumerate(self.sub.prices) for level in prices if level < depth)
         return {key: Boundary(self.sub, *key) for key in keys}
 
     def of(self, waiting: Waiting) -> Boundary:
@@ -297,7 +297,7 @@ class Boundaries:
     @cached_property
     def once(self) -> int:
         """Least cost of all of them."""
-        return sum(own.once for own in self._known.values())
+        return sum(boundary.once for boundary in self._known.values())
 
     def due(self, row: Row, level: int) -> list[Boundary]:
         """Boundaries inside `level` whose cost a row leaves out.
@@ -309,8 +309,8 @@ class Boundaries:
         """
         if row.place is None:
             return []
-        found = (own for inner in self.by_level[level + 1 : row.innermost + 1] for own in inner)
-        return [own for own in found if own.counts_in(frozenset((row.place,)))]
+        inside = (boundary for inner in self.by_level[level + 1 : row.innermost + 1] for boundary in inner)
+        return [boundary for boundary in inside if boundary.counts_in(frozenset((row.place,)))]
 
     def inward(self, level: int, boundary: Boundary) -> int | None:
         """What leads from tiles of `level` to those of a boundary farther in, as for `Subproblem.inward`."""
@@ -323,21 +323,22 @@ class Boundaries:
     def _known_inward(self) -> dict[tuple[int, int, int], int | None]:
         return {}
 
-    def led(self, own: Waiting, level: int, tiles: IntArray) -> Led:
+    def led(self, waiting: Waiting, level: int, tiles: IntArray) -> Led:
         """The lead that a boundary waits with, inside of `tiles` of `level`, which tell about it.
 
         Parameters
         ----------
-        own
+        waiting
             With a lead.
         level, tiles
             From where one looks inwards, and lattice indices of tiles there.
         """
         outside, inside = (
-            self.sub.inward(own.place, *pair) for pair in ((level, own.slot), (own.slot, own.level))
+            self.sub.inward(waiting.place, *pair)
+            for pair in ((level, waiting.slot), (waiting.slot, waiting.level))
         )
-        assert own.lead is not None  # otherwise it waits for one
+        assert waiting.lead is not None  # otherwise it waits for one
         assert outside is not None  # these tiles would not tell about it
         assert inside is not None
-        moved = tiles_inside(self.sub.space, tiles - outside, own.lead, own.times * own.onward)
-        return Led(own.lead, own.times, moved, moved - inside, own.onward, own.passed)
+        moved = tiles_inside(self.sub.space, tiles - outside, waiting.lead, waiting.times * waiting.onward)
+        return Led(waiting.lead, waiting.times, moved, moved - inside, waiting.onward, waiting.passed)

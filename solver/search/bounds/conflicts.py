@@ -56,52 +56,52 @@ class Conflicts:
             In quanta beyond what both are charged apart, shape (pairs,), 0 to `INFINITY`.
         """
         conflict: IntArray = np.zeros(len(self.slot.pairs.tiles), dtype=np.int64)
-        for own in waiting:
-            if ended and self.slot.waits_here(own):
-                conflict = np.maximum(conflict, self._with(own, members, ended))
+        for one in waiting:
+            if ended and self.slot.waits_here(one):
+                conflict = np.maximum(conflict, self._with(one, members, ended))
         return conflict
 
-    def _with(self, own: Waiting, members: frozenset[int], ended: Sequence[Boundary]) -> IntArray:
-        key = own, members if own.lead is None else None, tuple((b.place, b.level) for b in ended)
+    def _with(self, waiting: Waiting, members: frozenset[int], ended: Sequence[Boundary]) -> IntArray:
+        key = waiting, members if waiting.lead is None else None, tuple((b.place, b.level) for b in ended)
         if key not in self._known:
-            if own.lead is None:
-                self._known[key] = self._leading_here(own, members, ended)
+            if waiting.lead is None:
+                self._known[key] = self._leading_here(waiting, members, ended)
             else:
-                self._known[key] = self._leading_inside(own, own.lead, ended)
+                self._known[key] = self._leading_inside(waiting, waiting.lead, ended)
         return self._known[key]
 
-    def _leading_here(self, own: Waiting, members: frozenset[int], ended: Sequence[Boundary]) -> IntArray:
+    def _leading_here(self, waiting: Waiting, members: frozenset[int], ended: Sequence[Boundary]) -> IntArray:
         """A conflict where one of the slot's loops leads, one of those that leave `members` in place."""
         slot, space = self.slot, self.slot.boundaries.sub.space
-        boundary, charges = slot.boundaries.of(own), slot.charges(ended)
-        plain = space.tables[own.place].plain_words[slot.tiles_of(boundary)]
+        boundary, charges = slot.boundaries.of(waiting), slot.charges(ended)
+        plain = space.tables[waiting.place].plain_words[slot.tiles_of(boundary)]
         together = slot.beyond_least(boundary, plain) + charges
         leading, inward = space.leading(members), slot.inward(boundary)
-        for lead in slot.pairs.leads(own.place, boundary.unrolling, inward, leading):
+        for lead in slot.pairs.leads(waiting.place, boundary.unrolling, inward, leading):
             straight = slot.beyond_least(boundary, lead.straight) + charges
             short = self._cut_short(lead.partners, lead.apart, ended)
             returning = slot.beyond_least(boundary, lead.returning) + short
             together = np.minimum(together, np.where(lead.may_be_straight, straight, INFINITY))
             together = np.minimum(together, np.where(lead.may_return, returning, INFINITY))
-        more = np.maximum(together - charges - slot.waiting(own, members), 0)
-        return np.where(slot.moved(own.place), np.minimum(more, INFINITY), 0)
+        more = np.maximum(together - charges - slot.waiting(waiting, members), 0)
+        return np.where(slot.moved(waiting.place), np.minimum(more, INFINITY), 0)
 
-    def _leading_inside(self, own: Waiting, dim: int, ended: Sequence[Boundary]) -> IntArray:
+    def _leading_inside(self, waiting: Waiting, dim: int, ended: Sequence[Boundary]) -> IntArray:
         """A conflict where a loop inside of the slot leads, and loops of the slot may return.
 
         The slot's loop over the lead's own dimension may go on with the lead's row. If it returns to a
         tile, a loop over a partner lies inside of it.
         """
-        slot, led = self.slot, self.slot.led(own)
-        view, boundary = slot.boundaries.sub.space.views[own.place], slot.boundaries.of(own)
+        slot, led = self.slot, self.slot.led(waiting)
+        view, boundary = slot.boundaries.sub.space.views[waiting.place], slot.boundaries.of(waiting)
         apart, partners = view.apart(led.component), [d for d in led.component.dims if d != dim]
-        charges, surcharge = slot.charges(ended), slot.waiting(own, frozenset())
+        charges, surcharge = slot.charges(ended), slot.waiting(waiting, frozenset())
         going_on = replace(led.returns, here=led.going_on)
         straight = slot.led_surcharge(boundary, led.lead, going_on) + charges
         inside, outside = (self._cut_short(partners, out, ended) for out in (apart, [*apart, dim]))
         returning = surcharge + np.where(led.returns_around, inside, outside)
         more: IntArray = np.maximum(np.minimum(straight, returning) - charges - surcharge, 0)
-        return np.where(slot.left_open(own), 0, np.minimum(more, INFINITY))
+        return np.where(slot.left_open(waiting), 0, np.minimum(more, INFINITY))
 
     def _cut_short(
         self, partners: Sequence[int], outside: Sequence[int], ended: Sequence[Boundary]

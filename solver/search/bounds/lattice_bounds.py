@@ -97,7 +97,7 @@ class LatticeBounds(Generic[Sub_co]):
             # They may be those that bounds of several subproblems together leave.
             rest = zip(tiles[1:], self._within, strict=True)
             tiles[1:] = [left[np.isin(left, fits, assume_unique=True)] for fits, left in rest]
-        if any(len(own) == 0 for own in tiles):
+        if any(len(fitting) == 0 for fitting in tiles):
             return self._nothing(0)
         room = self.room(limit)
         return self._run(tiles, room) if room else self._nothing(0)
@@ -188,7 +188,9 @@ class LatticeBounds(Generic[Sub_co]):
     @property
     def _fewest(self) -> dict[tuple[int, int], int]:
         """The fewest words that each boundary gets of any tile."""
-        return {(b.place, b.level): b.once_words for own in self.boundaries.by_level for b in own}
+        return {
+            (b.place, b.level): b.once_words for boundaries in self.boundaries.by_level for b in boundaries
+        }
 
     @property
     def survivors(self) -> Survivors:
@@ -201,36 +203,36 @@ class LatticeBounds(Generic[Sub_co]):
         return int(self.inside[0][CLOSED][0]) >= INFINITY
 
     def _run(self, feasible: Sequence[IntArray], room: int) -> BoundTables:
-        tiles, own = self._survivors(feasible, room)
+        tiles, at_boundary = self._survivors(feasible, room)
         states = sum(len(fitting) for fitting in feasible[1:])
         if any(len(t) == 0 for t in tiles):
             return self._nothing(states)
-        outside = [0, *accumulate(int(costs.min()) for costs in own)]
+        outside = [0, *accumulate(int(costs.min()) for costs in at_boundary)]
         loads_inside = np.zeros((self.depth, len(self.sub.base_loads)))
         inside: dict[Row, IntArray] = {CLOSED: self._innermost(tiles[-1])}
-        found: list[dict[Row, IntArray]] = []
+        rows_inside: list[dict[Row, IntArray]] = []
         stages: list[StageTables] = []
         for level in reversed(range(1, self.depth)):
-            stage, inside = self._stage(tiles[level], own[level], inside, room - outside[level])
+            stage, inside = self._stage(tiles[level], at_boundary[level], inside, room - outside[level])
             if len(stage.tiles) == 0:
                 return self._nothing(states)
             loads_inside[level - 1] = loads_inside[level] + self._least_loads(level, stage.tiles)
-            found.append(inside)
+            rows_inside.append(inside)
             stages.append(stage)
             inside = self._join(level - 1, stage, inside, tiles[level - 1], room - outside[level])
-        return BoundTables((inside, *reversed(found)), tuple(reversed(stages)), loads_inside, states)
+        return BoundTables((inside, *reversed(rows_inside)), tuple(reversed(stages)), loads_inside, states)
 
     def _survivors(self, feasible: Sequence[IntArray], room: int) -> tuple[list[IntArray], list[IntArray]]:
         """Per level, the tiles that can matter, and per class and tile the cost at their boundary."""
         tiles = list(feasible)
         price = self._own_once if self._within is None else self._own
-        own = [price(level, t) for level, t in enumerate(tiles)]
-        floors = [costs.min(axis=0) for costs in own]
+        at_boundary = [price(level, t) for level, t in enumerate(tiles)]
+        floors = [costs.min(axis=0) for costs in at_boundary]
         slack = room - sum(int(floor.min()) for floor in floors)
         for level, floor in enumerate(floors):
             keep = floor - floor.min() < slack
-            tiles[level], own[level] = tiles[level][keep], own[level][:, keep]
-        return tiles, own
+            tiles[level], at_boundary[level] = tiles[level][keep], at_boundary[level][:, keep]
+        return tiles, at_boundary
 
     def _own_once(self, level: int, tiles: IntArray) -> IntArray:
         """`_own`, remembered for levels without fanouts above: there it is often the same."""
@@ -244,14 +246,15 @@ class LatticeBounds(Generic[Sub_co]):
         """Cost at the boundary of `level` per class and tile, but for what the class reuses."""
         costs = np.zeros((len(self.classes), len(tiles)), dtype=np.int64)
         for b in self.boundaries.by_level[level]:
-            surplus, loose = b.surplus(tiles), self._each([b.extra(own) for own in self._unreused(b, tiles)])
+            surplus = b.surplus(tiles)
+            loose = self._each([b.extra(words) for words in self._unreused(b, tiles)])
             for k, members in enumerate(self.classes):
                 costs[k] += surplus if b.counts_in(members) else loose[k]
         return np.minimum(costs, INFINITY)
 
-    def _each(self, found: list[IntArray]) -> list[IntArray]:
+    def _each(self, arrays: list[IntArray]) -> list[IntArray]:
         """One array for each class, where there may be one for all of them."""
-        return found if len(found) > 1 else found * len(self.classes)
+        return arrays if len(arrays) > 1 else arrays * len(self.classes)
 
     def _unreused(self, boundary: Boundary, tiles: IntArray) -> list[IntArray]:
         """Least words delivered without reuse, for each class, or one array for all of them.
@@ -295,22 +298,25 @@ class LatticeBounds(Generic[Sub_co]):
         return np.where(made_up, 0, INFINITY)
 
     def _stage(
-        self, tiles: IntArray, own: IntArray, inside: dict[Row, IntArray], room: int
+        self, tiles: IntArray, at_boundary: IntArray, inside: dict[Row, IntArray], room: int
     ) -> tuple[StageTables, dict[Row, IntArray]]:
         """Tables of one level and its rows of bounds, both only for tiles that leave some of `room`."""
-        rows = self._undominated(own, inside, room)
+        rows = self._undominated(at_boundary, inside, room)
         least = np.full(len(tiles), INFINITY, dtype=np.int64)
-        for members, costs in zip(self.classes, own, strict=True):
+        for members, costs in zip(self.classes, at_boundary, strict=True):
             fitting = [values for row, values in rows.items() if row.fits(members)]
             np.minimum(least, costs + np.min(fitting, axis=0), out=least)
         keep = least < room
-        return StageTables(tiles[keep], own[:, keep], least[keep]), {r: v[keep] for r, v in rows.items()}
+        stage = StageTables(tiles[keep], at_boundary[:, keep], least[keep])
+        return stage, {row: values[keep] for row, values in rows.items()}
 
-    def _undominated(self, own: IntArray, inside: dict[Row, IntArray], room: int) -> dict[Row, IntArray]:
+    def _undominated(
+        self, at_boundary: IntArray, inside: dict[Row, IntArray], room: int
+    ) -> dict[Row, IntArray]:
         """The rows without bounds that leave none of `room`, or are no better than a row less open."""
         rows = {}
         # Branching also goes on with loops that leave less in place than any class, and fit more rows.
-        least = own.min(axis=0)
+        least = at_boundary.min(axis=0)
         for row, values in inside.items():
             useful = values + least < room
             if row.waiting:
@@ -344,7 +350,7 @@ class LatticeBounds(Generic[Sub_co]):
     ) -> Iterator[tuple[Row, IntArray]]:
         """Rows outside of a slot with bounds at its outer tiles, several times the same row."""
         classes = zip(self.classes, stage.own, strict=True)
-        fitting = ((own, *members) for members in classes for own in inside if own.fits(members[0]))
+        fitting = ((row, *members) for members in classes for row in inside if row.fits(members[0]))
         for row, members, costs in fitting:
             if self._stop():
                 raise Stopped

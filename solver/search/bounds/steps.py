@@ -121,8 +121,8 @@ class SlotStep:
         # Most rows are open at few tiles only.
         some = np.flatnonzero(possible)
         charged = costs[slot.columns[some]]
-        for own in waiting:
-            charged = np.minimum(charged + slot.waiting(own, members)[some], INFINITY)
+        for one in waiting:
+            charged = np.minimum(charged + slot.waiting(one, members)[some], INFINITY)
         told = [b for b in ended if self._told_by_pairs(b)]
         steady = [b for b in ended if not self._told_by_pairs(b)]
         for b in told:
@@ -170,37 +170,37 @@ class SlotStep:
     def _outcomes(self, waiting: frozenset[Waiting]) -> list[tuple[frozenset[Waiting], BoolArray]]:
         """The pairs by what is left waiting outside of them."""
         if waiting not in self._known:
-            found = [(frozenset[Waiting](), np.ones(len(self._surcharges.pairs.tiles), dtype=np.bool_))]
-            for own in waiting if self.level else ():
-                found = [
+            outcomes = [(frozenset[Waiting](), np.ones(len(self._surcharges.pairs.tiles), dtype=np.bool_))]
+            for one in waiting if self.level else ():
+                outcomes = [
                     (left | kept, pairs & these)
-                    for left, pairs in found
-                    for kept, these in self._still_waiting(own)
+                    for left, pairs in outcomes
+                    for kept, these in self._still_waiting(one)
                     if (pairs & these).any()
                 ]
-            self._known[waiting] = found
+            self._known[waiting] = outcomes
         return self._known[waiting]
 
-    def _still_waiting(self, own: Waiting) -> Iterator[tuple[frozenset[Waiting], BoolArray]]:
+    def _still_waiting(self, waiting: Waiting) -> Iterator[tuple[frozenset[Waiting], BoolArray]]:
         """What is left of one boundary that waits, and for which pairs."""
         slot = self._surcharges
         rest = np.ones(len(slot.pairs.tiles), dtype=np.bool_)
-        if slot.waits_here(own):
-            still = slot.still_open(own)
-            yield frozenset((own,)), rest & still
+        if slot.waits_here(waiting):
+            still = slot.still_open(waiting)
+            yield frozenset((waiting,)), rest & still
             rest = rest & ~still
-            inward = slot.inward(self.boundaries.of(own))
-            for later, those in self._led(own, inward) if own.lead is None else self._onward(own):
+            inward = slot.inward(self.boundaries.of(waiting))
+            for later, those in self._led(waiting, inward) if waiting.lead is None else self._onward(waiting):
                 yield frozenset((later,)), those
                 rest = rest & ~those
         yield frozenset(), rest
 
-    def _led(self, own: Waiting, inward: int) -> Iterator[tuple[Waiting, BoolArray]]:
+    def _led(self, waiting: Waiting, inward: int) -> Iterator[tuple[Waiting, BoolArray]]:
         """What waits if a loop of this slot leads."""
-        for dim, count, those in self._surcharges.pairs.alone(own.place, inward):
-            yield own._replace(lead=dim, times=count, slot=self.level), those
+        for dim, count, those in self._surcharges.pairs.alone(waiting.place, inward):
+            yield waiting._replace(lead=dim, times=count, slot=self.level), those
 
-    def _onward(self, own: Waiting) -> Iterator[tuple[Waiting, BoolArray]]:
+    def _onward(self, waiting: Waiting) -> Iterator[tuple[Waiting, BoolArray]]:
         """What waits if the slot's only loop goes on past the tiles of a lead inside."""
-        for count, movement, those in self._surcharges.onward(own):
-            yield own._replace(onward=own.onward * count, passed=own.passed + movement), those
+        for count, movement, those in self._surcharges.onward(waiting):
+            yield waiting._replace(onward=waiting.onward * count, passed=waiting.passed + movement), those

@@ -45,9 +45,9 @@ class Surcharges:
     def _ending(self) -> dict[tuple[int, int], IntArray]:
         return {}
 
-    def waits_here(self, own: Waiting) -> bool:
+    def waits_here(self, waiting: Waiting) -> bool:
         """Whether the loops of this slot tell what a boundary costs that waits."""
-        return self.boundaries.inward(self.level + 1, self.boundaries.of(own)) is not None
+        return self.boundaries.inward(self.level + 1, self.boundaries.of(waiting)) is not None
 
     def tiles_of(self, boundary: Boundary) -> IntArray:
         """Per pair, the tile of a boundary inside of the slot, as far as its windows are concerned.
@@ -79,14 +79,14 @@ class Surcharges:
         """
         return charges(ended, self.level, self.outside)[self.rows]
 
-    def waiting(self, own: Waiting, members: frozenset[int]) -> IntArray:
+    def waiting(self, waiting: Waiting, members: frozenset[int]) -> IntArray:
         """What a boundary that waits costs beyond its least, as the loops of this slot have it.
 
         The innermost one is one of those that leave `members` in place.
 
         Parameters
         ----------
-        own
+        waiting
             What waits.
         members
             A reuse class; it does not count if a loop inside leads.
@@ -97,52 +97,52 @@ class Surcharges:
             In quanta, shape (pairs,), 0 or more. `INFINITY` for pairs with loops that do not move the tile
             though the innermost one would.
         """
-        key = own, members if own.lead is None else None
+        key = waiting, members if waiting.lead is None else None
         if key not in self._waiting:
-            self._waiting[key] = self._of_waiting(own, members)
+            self._waiting[key] = self._of_waiting(waiting, members)
         return self._waiting[key]
 
-    def _of_waiting(self, own: Waiting, members: frozenset[int]) -> IntArray:
-        boundary = self.boundaries.of(own)
-        if not self.waits_here(own):
+    def _of_waiting(self, waiting: Waiting, members: frozenset[int]) -> IntArray:
+        boundary = self.boundaries.of(waiting)
+        if not self.waits_here(waiting):
             return np.zeros(len(self.pairs.tiles), dtype=np.int64)
-        if own.lead is None:
+        if waiting.lead is None:
             return self._led_here(boundary, members)
         # A loop inside leads, and those of this slot may return to its tiles.
-        led = self.led(own)
+        led = self.led(waiting)
         surcharge = self.led_surcharge(boundary, led.lead, led.returns)
-        return np.where(self.left_open(own), 0, surcharge)
+        return np.where(self.left_open(waiting), 0, surcharge)
 
-    def still_open(self, own: Waiting) -> BoolArray:
+    def still_open(self, waiting: Waiting) -> BoolArray:
         """Pairs whose loops leave it to those farther out what a boundary costs that waits."""
-        if own.lead is None:
-            return ~self.moved(own.place)
+        if waiting.lead is None:
+            return ~self.moved(waiting.place)
         # Fanouts widen the tiles of an empty slot, which may rule returns out.
-        return self.pairs.only_over(()) & (np.asarray(self.led(own).returns.farther) > 1)
+        return self.pairs.only_over(()) & (np.asarray(self.led(waiting).returns.farther) > 1)
 
-    def left_open(self, own: Waiting) -> BoolArray:
+    def left_open(self, waiting: Waiting) -> BoolArray:
         """The same, and those whose loops go on past the tiles of a lead inside."""
-        found = self.still_open(own)
-        for _, _, those in self.onward(own):
-            found = found | those
-        return found
+        open_pairs = self.still_open(waiting)
+        for _, _, those in self.onward(waiting):
+            open_pairs = open_pairs | those
+        return open_pairs
 
-    def onward(self, own: Waiting) -> list[tuple[int, int, BoolArray]]:
+    def onward(self, waiting: Waiting) -> list[tuple[int, int, BoolArray]]:
         """The same as of `LedPairs.onward`; outside of the outermost slot nothing is left to."""
-        if own not in self._known_onward:
-            self._known_onward[own] = list(self.led(own).onward()) if self.level else []
-        return self._known_onward[own]
+        if waiting not in self._known_onward:
+            self._known_onward[waiting] = list(self.led(waiting).onward()) if self.level else []
+        return self._known_onward[waiting]
 
     @cached_property
     def _known_onward(self) -> dict[Waiting, list[tuple[int, int, BoolArray]]]:
         return {}
 
-    def led(self, own: Waiting) -> LedPairs:
+    def led(self, waiting: Waiting) -> LedPairs:
         """The pairs with the lead inside of the slot that a boundary waits with."""
-        if own not in self._known_led:
-            led = self.boundaries.led(own, self.level + 1, self.pairs.tiles)
-            self._known_led[own] = LedPairs(self.pairs, own.place, led)
-        return self._known_led[own]
+        if waiting not in self._known_led:
+            led = self.boundaries.led(waiting, self.level + 1, self.pairs.tiles)
+            self._known_led[waiting] = LedPairs(self.pairs, waiting.place, led)
+        return self._known_led[waiting]
 
     @cached_property
     def _known_led(self) -> dict[Waiting, LedPairs]:
@@ -222,7 +222,7 @@ def charges(ended: Iterable[Boundary], level: int, tiles: IntArray) -> IntArray:
     IntArray
         In quanta, shape (len(tiles),).
     """
-    return sum((own.reused(level, tiles) for own in ended), np.zeros(len(tiles), dtype=np.int64))
+    return sum((boundary.reused(level, tiles) for boundary in ended), np.zeros(len(tiles), dtype=np.int64))
 
 
 def led_surcharge(boundary: Boundary, level: int, tiles: IntArray, led: Led, returns: Returns) -> IntArray:

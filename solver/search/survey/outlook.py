@@ -181,7 +181,7 @@ class Outlook:
     @property
     def least(self) -> float:
         """Bound on the objective of any mapping; infinite if no tile fits."""
-        opened = (own.least_but(np.empty(0, dtype=np.int64)) for own in self.prospects)
+        opened = (prospects.least_but(np.empty(0, dtype=np.int64)) for prospects in self.prospects)
         return min(self.closed, min(opened, default=math.inf))
 
     def least_but(self, mask: int, numbers: IntArray) -> float:
@@ -255,7 +255,9 @@ class Outlook:
         if goal.incumbent is None or not goal.counts_energy or levels < FEWEST_LEVELS:
             return 0.0
         masks = enumerate(self.prospects)
-        subjects = Subjects.all_of([own.subjects(mask, own.apart(self.limit)) for mask, own in masks])
+        subjects = Subjects.all_of(
+            [prospects.subjects(mask, prospects.apart(self.limit)) for mask, prospects in masks]
+        )
         neighbours = Neighbours(self._survey, goal)
         subjects = subjects.chosen(neighbours.alike(subjects, self.most_joined))
         if len(subjects) < FEWEST_JOINED:
@@ -282,10 +284,14 @@ class Outlook:
         opened = self._alone() if cells.single else self._opened(chosen)
         self._closed[chosen] = np.inf
         self.closed = float(self._closed.min(initial=np.inf))
-        for mask, own in opened:
-            self.prospects[mask].add(own)
+        for mask, hopeful in opened:
+            self.prospects[mask].add(hopeful)
         self._most = min(GROWTH * self._most, MOST_OPENED)
-        return [(float(own.values.min()), (mask, own.numbers)) for mask, own in opened if len(own.numbers)]
+        return [
+            (float(hopeful.values.min()), (mask, hopeful.numbers))
+            for mask, hopeful in opened
+            if len(hopeful.numbers)
+        ]
 
     def _most_promising(self) -> BoolArray:
         """Cells with the least bounds, shape (masks, cells)."""
@@ -302,25 +308,26 @@ class Outlook:
         """What is in the cells if each has one combination: all of them are opened."""
         numbers, hopeful = np.arange(len(self._survey.grid)), self._closed < self.limit
         rows = zip(self._closed, *self._survey.overview, hopeful, strict=True)
-        found = (
-            Opened(numbers[own], v[own], e[own], c[own], v[~own].min(initial=np.inf)) for v, e, c, own in rows
+        opened = (
+            Opened(numbers[left], v[left], e[left], c[left], v[~left].min(initial=np.inf))
+            for v, e, c, left in rows
         )
-        return list(enumerate(found))
+        return list(enumerate(opened))
 
     def _opened(self, chosen: BoolArray) -> list[tuple[int, Opened]]:
-        found: list[tuple[IntArray, IntArray, FloatArray, FloatArray, FloatArray]] = []
+        bounded: list[tuple[IntArray, IntArray, FloatArray, FloatArray, FloatArray]] = []
         settled = np.full(len(chosen), np.inf)
         for masks, members, (energies, cycles) in self._survey.opened(chosen):
             values = self._goal.values(energies, cycles)
             hopeful = values < self.limit
             bounds = values[hopeful], energies[hopeful], cycles[hopeful]
-            found.append((masks[hopeful], members[hopeful], *bounds))
+            bounded.append((masks[hopeful], members[hopeful], *bounds))
             np.minimum.at(settled, masks[~hopeful], values[~hopeful])
-        masks, *known = (np.concatenate(own) for own in zip(*found, strict=True))
+        masks, *known = (np.concatenate(column) for column in zip(*bounded, strict=True))
         order = np.argsort(masks, kind="stable")
         parts = np.split(order, np.searchsorted(masks[order], np.arange(1, len(chosen))))
         numbers, values, energies, cycles = known
         return [
-            (mask, Opened(numbers[own], values[own], energies[own], cycles[own], float(settled[mask])))
-            for mask, own in enumerate(parts)
+            (mask, Opened(numbers[part], values[part], energies[part], cycles[part], float(settled[mask])))
+            for mask, part in enumerate(parts)
         ]

@@ -12,6 +12,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.grid import ROUNDED_DOWN, ROUNDED_UP, SpatialGrid
+from solver.search.space.keep_masks import Chain
 from solver.search.space.prices import Access, Action, cycles_per_word
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop, Stopped, never
@@ -21,10 +22,6 @@ MANY_BLOCKS = 1 << 10
 
 Measure = int | None
 """What words cost: energy units (None), or cycles of a resource, which has this place."""
-
-
-Chain = tuple[int, ...]
-"""Levels that keep a dataspace, outermost first."""
 
 
 class Portion(NamedTuple):
@@ -118,16 +115,16 @@ class RateTable:
         grid, name = self._grid, self.space.views[portion.place].name
         above, copies = grid.above[portion.boundary], grid.unused_above[portion.place][portion.boundary]
         words = grid.steps if fewest is None else np.ceil(fewest * copies / above)
-        blocks = [self.space.levels[own.level].packing_of(name).block_size for own in portion.accesses]
-        few = words <= MANY_BLOCKS * max(blocks)
-        if max(blocks) == 1 or not few.any():
+        blocks = [self.space.levels[access.level].packing_of(name).block_size for access in portion.accesses]
+        matters = words <= MANY_BLOCKS * max(blocks)
+        if max(blocks) == 1 or not matters.any():
             return np.zeros(len(self))
         energy = np.zeros(len(grid))
         for block, access in zip(blocks, portion.accesses, strict=True):
-            own = grid.spreads[portion.place].action(access)
-            counted = np.maximum(words * own.multiplier - own.minus * ROUNDED_UP, 0.0)
-            energy += grid.price(portion.place, own) * block * np.ceil(counted / block)
-        return self._least(np.where(few, energy, 0.0)) * ROUNDED_DOWN
+            action = grid.spreads[portion.place].action(access)
+            counted = np.maximum(words * action.multiplier - action.minus * ROUNDED_UP, 0.0)
+            energy += grid.price(portion.place, action) * block * np.ceil(counted / block)
+        return self._least(np.where(matters, energy, 0.0)) * ROUNDED_DOWN
 
     def holds(self, level: int, tenants: frozenset[int]) -> BoolArray:
         """Whether a level has room for what is unrolled inside it, where it keeps `tenants`.
@@ -143,19 +140,19 @@ class RateTable:
     def _measured(self, portion: Portion) -> Iterator[tuple[Measure, Rate]]:
         space, place = self.space, portion.place
         acts = [*map(self._grid.spreads[place].action, portion.accesses)]
-        yield None, self._rate(portion, acts, [self._grid.price(place, own) for own in acts])
+        yield None, self._rate(portion, acts, [self._grid.price(place, action) for action in acts])
         for number, resource in enumerate(space.resources):
             name = space.views[place].name
-            shares = [float(cycles_per_word(space.levels, resource, own, name)) for own in acts]
+            shares = [float(cycles_per_word(space.levels, resource, action, name)) for action in acts]
             if any(shares):
-                yield number, self._rate(portion, acts, [np.full(len(self._grid), own) for own in shares])
+                yield number, self._rate(portion, acts, [np.full(len(self._grid), share) for share in shares])
 
     def _rate(self, portion: Portion, acts: Sequence[Action], weights: Sequence[FloatArray]) -> Rate:
         grid, boundary = self._grid, portion.boundary
         pairs = list(zip(acts, weights, strict=True))
         none = np.zeros(len(grid))
-        per_word = sum((weight * own.multiplier for own, weight in pairs), none) / grid.above[boundary]
-        subtracted = sum((weight * own.minus for own, weight in pairs), none)
+        per_word = sum((weight * action.multiplier for action, weight in pairs), none) / grid.above[boundary]
+        subtracted = sum((weight * action.minus for action, weight in pairs), none)
         copies = grid.unused_above[portion.place][boundary]
         least_words, least_copies = self._least(per_word), self._least(per_word * copies)
         return Rate(least_words, least_copies, self._most(subtracted) * ROUNDED_UP)
@@ -211,11 +208,11 @@ class KeptLevels:
             facts |= {pair: self._facts(*pair) for pair in pairs if pair not in facts}
             levels = zip(*(facts[pair] for pair in pairs), strict=True)
             kinds[:, place] = [
-                own.setdefault(key, len(own)) for own, key in zip(numbers, levels, strict=True)
+                numbered.setdefault(key, len(numbered)) for numbered, key in zip(numbers, levels, strict=True)
             ]
         self.variant_of_mask = tuple(kinds)
         self.variants = tuple(
-            tuple(_kept(level, key) for key in own) for level, own in enumerate(numbers, start=1)
+            tuple(_kept(level, key) for key in numbered) for level, numbered in enumerate(numbers, start=1)
         )
 
     @cached_property
@@ -225,18 +222,20 @@ class KeptLevels:
 
     def _facts(self, place: int, chain: Chain) -> tuple[_Fact, ...]:
         """What a chain has to do with each level but the outermost one, and with the compute."""
-        found: dict[int, list[Access]] = defaultdict(list)
+        by_boundary: dict[int, list[Access]] = defaultdict(list)
         for access in self._space.accesses(place, chain):
-            found[access.boundary].append(access)
-        portions = {boundary: Portion(place, boundary, tuple(own)) for boundary, own in found.items()}
+            by_boundary[access.boundary].append(access)
+        portions = {
+            boundary: Portion(place, boundary, tuple(accesses)) for boundary, accesses in by_boundary.items()
+        }
         levels = range(1, len(self._space.levels) + 1)
         return tuple((place if level in chain else None, portions.get(level)) for level in levels)
 
 
-def _alike(found: Sequence[Kept], kinds: IntArray) -> IntArray:
+def _alike(variants: Sequence[Kept], kinds: IntArray) -> IntArray:
     """Per mask, a number that is the same where a level keeps the same."""
     numbers: dict[frozenset[int], int] = {}
-    alike = np.array([numbers.setdefault(own.tenants, len(numbers)) for own in found])
+    alike = np.array([numbers.setdefault(kept.tenants, len(numbers)) for kept in variants])
     chosen: IntArray = alike[kinds]
     return chosen
 

@@ -125,8 +125,8 @@ class Survey:
             ends = np.cumsum(part.sizes[cells])
             cuts = np.searchsorted(ends, np.arange(AT_ONCE, ends[-1], AT_ONCE))
             for some in filter(len, np.split(np.arange(len(masks)), cuts)):
-                own, columns = ranges(part.starts[cells[some]], part.sizes[cells[some]])
-                rows = masks[some][own]
+                places, columns = ranges(part.starts[cells[some]], part.sizes[cells[some]])
+                rows = masks[some][places]
                 yield rows, part.numbers[columns], self._bounded(surveyor, rows, columns)
 
     def closer(self, mask: int, numbers: IntArray) -> Bounds:
@@ -144,14 +144,14 @@ class Survey:
         Bounds
             Energy units and cycles, both of shape (len(numbers),).
         """
-        found = []
+        bounds = []
         for part in (
             numbers[start : start + SMALL_PART] for start in range(0, max(1, len(numbers)), SMALL_PART)
         ):
             fewest = partial(self._fewest_below.words, part)
             surveyor = _Surveyor(self.kept, RateTable(self.grid.chosen(part)), self._fronts, fewest)
-            found.append(self._bounded(surveyor, np.array([mask])))
-        energies, cycles = (np.concatenate(own, axis=1)[0] for own in zip(*found, strict=True))
+            bounds.append(self._bounded(surveyor, np.array([mask])))
+        energies, cycles = (np.concatenate(parts, axis=1)[0] for parts in zip(*bounds, strict=True))
         return energies, cycles
 
     def surplus(self, masks: IntArray, numbers: IntArray) -> FloatArray:
@@ -169,8 +169,9 @@ class Survey:
         """
         if len(numbers) == 0:
             return np.empty(0)
-        own, columns = np.unique(numbers, return_inverse=True)
-        return _Surveyor(self.kept, RateTable(self.grid.chosen(own)), self._fronts).surplus(masks, columns)
+        distinct, columns = np.unique(numbers, return_inverse=True)
+        surveyor = _Surveyor(self.kept, RateTable(self.grid.chosen(distinct)), self._fronts)
+        return surveyor.surplus(masks, columns)
 
     def _bounded(self, surveyor: _Surveyor, masks: IntArray, cells: slice | IntArray = EVERYTHING) -> Bounds:
         if self.stop():
@@ -204,12 +205,14 @@ class _Surveyor:
 
         For a slice of the table's cells of shape (masks, cells); else each mask has a cell of its own.
         """
-        table, found = self._table, self._found(masks)
+        table, numbered = self._table, self._found(masks)
         fixed = float(self.space.problem.computes * self.space.architecture.compute.energy)
-        energies = self._total(found, cells, self._energy) + self._total(found, cells, self._surplus) + fixed
+        energies = (
+            self._total(numbered, cells, self._energy) + self._total(numbered, cells, self._surplus) + fixed
+        )
         busy = np.broadcast_to(table.steps[cells], energies.shape)
         for number in range(len(self.space.resources)):
-            load = self._total(found, cells, partial(self._cost, measure=number))
+            load = self._total(numbered, cells, partial(self._cost, measure=number))
             busy = np.maximum(busy, load * ROUNDED_DOWN)
         busy = np.ceil(busy)  # The cost model counts whole cycles.
         if table.leak_per_cycle.any():
@@ -219,10 +222,10 @@ class _Surveyor:
         return energies * np.where(energies > 0, ROUNDED_DOWN, 1.0), cycles
 
     def _total(
-        self, found: Sequence[_Numbered], cells: slice | IntArray, cost: Callable[[Kept], FloatArray]
+        self, numbered: Sequence[_Numbered], cells: slice | IntArray, cost: Callable[[Kept], FloatArray]
     ) -> FloatArray:
         """A cost of all levels together, and of the compute."""
-        boundaries = zip(found, self._kept.variants, strict=True)
+        boundaries = zip(numbered, self._kept.variants, strict=True)
         costs = (
             np.stack([cost(kept[kind]) for kind in kinds])[rows, cells] for (kinds, rows), kept in boundaries
         )
@@ -239,7 +242,7 @@ class _Surveyor:
     def _least(self, kept: Kept, measure: Measure) -> FloatArray:
         """Least cost of the boundary of a level over tiles and classes."""
         table = self._table
-        rates = {own.place: table.rate(own, measure) for own in kept.portions}
+        rates = {portion.place: table.rate(portion, measure) for portion in kept.portions}
         charged = {place: rate for place, rate in rates.items() if rate is not None}
         least = -sum((rate.subtracted for rate in charged.values()), np.zeros(len(self._table)))
         if kept.level == len(self.space.levels):
@@ -263,7 +266,7 @@ class _Surveyor:
         if not np.isfinite(energy).any():
             return none
         tenancy, compute = (kept.level, kept.tenants), kept.level == len(self.space.levels)
-        fewest = [None if compute else self._fewest(own.place, tenancy) for own in kept.portions]
+        fewest = [None if compute else self._fewest(portion.place, tenancy) for portion in kept.portions]
         blocks = sum(map(self._table.in_blocks, kept.portions, fewest), none)
         return np.maximum(blocks - energy, 0.0)
 
@@ -344,8 +347,8 @@ def pareto_front(points: FloatArray) -> FloatArray:
         Shape (front, columns), by rising sums; of shape (0,) if there are no points.
     """
     rest = points[np.argsort(points.sum(axis=1), kind="stable")]
-    found = []
+    front = []
     while len(rest):
-        found.append(rest[0])
+        front.append(rest[0])
         rest = rest[(rest < rest[0]).any(axis=1)]
-    return np.array(found)
+    return np.array(front)

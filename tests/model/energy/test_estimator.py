@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from model.energy import EnergyError
 from model.energy.attributes import Attributes
-from model.energy.estimator import DRAM_PJ_PER_BIT, find_primitive, known_classes
+from model.energy.dram import DRAM_PJ_PER_BIT
+from model.energy.estimator import find_primitive, known_classes
 from model.energy.technology import area_scale, energy_scale, parse_node
 
 WIDTHS = st.integers(1, 2048)
