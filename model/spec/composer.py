@@ -45,6 +45,10 @@ _SYNTAX_HINTS = {
     "did not find expected alphabetic or numeric character": _UNNAMED,
     "found unexpected ':'": "a space or the end of the line follows the `:` of a key",
 }
+_LIBYAML_TOO_DEEP = "exceeded maximum nesting depth"
+"""What libyaml 0.2.6 says at `_LIBYAML_DEPTH`: it reads ahead, so that our own limit may come later."""
+
+_LIBYAML_DEPTH = 1000
 _MISPLACED_INCLUDE = re.compile(re.escape(INCLUDED_TAG) + r" \d")
 
 
@@ -163,6 +167,8 @@ class _Composer:
 
     def _syntax_error(self, error: yaml.MarkedYAMLError) -> SpecError:
         span = self._at(error.problem_mark or error.context_mark)
+        if error.problem == _LIBYAML_TOO_DEEP:
+            return self._too_deep(span, min(self._limits.depth, _LIBYAML_DEPTH))
         context = None if error.context_mark is None else self._at(error.context_mark)
         related: tuple[tuple[Span, str], ...] = ()
         if context is not None and context != span:
@@ -219,7 +225,7 @@ class _Composer:
 
     def _on_start(self, event: yaml.events.CollectionStartEvent) -> None:
         if len(self._stack) >= self._limits.depth:
-            raise self._too_deep(self._span(event))
+            raise self._too_deep(self._span(event), self._limits.depth)
         if event.anchor is not None:
             self._anchors[event.anchor] = _Anchor(self._span(event), None, Extent(0, 0))
         self._stack.append(_Frame(event, end=_position(event.end_mark)))
@@ -282,10 +288,10 @@ class _Composer:
             message = f"this is more than {self._limits.nodes} values{aliases}"
             raise SpecError(message, span, hint=raised_by("nodes"))
         if len(self._stack) + extent.depth > self._limits.depth:
-            raise self._too_deep(span)
+            raise self._too_deep(span, self._limits.depth)
 
-    def _too_deep(self, span: Span) -> SpecError:
-        return SpecError(f"lists and mappings are nested more than {self._limits.depth} deep", span)
+    def _too_deep(self, span: Span, most: int) -> SpecError:
+        return SpecError(f"lists and mappings are nested more than {most} deep", span)
 
 
 def _syntax_hint(error: yaml.MarkedYAMLError, span: Span, context: Span | None) -> str | None:

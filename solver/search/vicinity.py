@@ -43,8 +43,7 @@ class Vicinity:
             One of the mapspace.
         """
         space, mask = self._space, _keep_mask(self._space, mapping)
-        pairs = zip(space.stages, self._survey.grid.choices, _spatial_factors(space, mapping), strict=True)
-        unlike = sum(~np.isin(choices, _classes_with(stage, factors)) for stage, choices, factors in pairs)
+        unlike = self._stages_unlike(_spatial_factors(space, mapping))
         here, near = np.flatnonzero(unlike == 0), np.flatnonzero(unlike == 1)
         changes = (self._kept != self._row(mask)).sum(axis=1)
         same, once, twice = ([int(number) for number in np.flatnonzero(changes == n)] for n in range(3))
@@ -53,6 +52,16 @@ class Vicinity:
         yield from self._hopeful(
             (*((number, near) for number in same), *((number, here) for number in twice))
         )
+
+    def _stages_unlike(self, factors: Sequence[Factors]) -> IntArray:
+        """Per combination, how many stages are unrolled otherwise; `factors` are those of each stage."""
+        grid = self._survey.grid
+        unlike = np.zeros(len(grid), dtype=np.int64)
+        for stage, choices, unrolled in zip(self._space.stages, grid.choices, factors, strict=True):
+            others = ~_with_factors(stage, unrolled)
+            if others.any():
+                unlike += others[choices]
+        return unlike
 
     def _hopeful(self, several: Iterable[tuple[int, IntArray]]) -> list[Place]:
         """Those of several masks' combinations that are not settled, by rising bounds."""
@@ -91,10 +100,6 @@ def _spatial_factors(space: SearchSpace, mapping: Mapping) -> list[Factors]:
     ]
 
 
-def _classes_with(stage: Sequence[StageClass], factors: Factors) -> list[int]:
-    """Places of the classes that some spatial choice with these factors belongs to."""
-    return [
-        n
-        for n, spatial_class in enumerate(stage)
-        if any(member.factors == factors for member in spatial_class.members)
-    ]
+def _with_factors(stage: Sequence[StageClass], factors: Factors) -> BoolArray:
+    """Which classes some spatial choice with these factors belongs to, shape (classes,)."""
+    return np.array([any(member.factors == factors for member in kind.members) for kind in stage])

@@ -222,33 +222,36 @@ def spatial_grid(space: SearchSpace, stop: Stop = never) -> SpatialGrid:
     Stopped
         As soon as `stop` answers True.
     """
-    units = np.ones(1)
-    spans = np.zeros(1, dtype=np.int64)
-    choices: list[IntArray] = []
+    units, spans = np.ones(1), np.zeros(1, dtype=np.int64)
+    choices: dict[int, IntArray] = {}  # of stages with several classes
     for level in reversed(range(len(space.levels))):
         table = space.stage_tables[level]
-        inner, outer = _pairs(space, level, spans, table.common, stop)
-        spans, units = spans[inner] + table.common[outer], units[inner] * table.units[outer]
-        choices = [outer, *(places[inner] for places in choices)]
+        outer, inner = _pairs(space, level, table.common, spans, stop)
+        spans, units = table.common[outer] + spans[inner], table.units[outer] * units[inner]
+        choices = {stage: places[inner] for stage, places in choices.items()}
+        if len(table.units) > 1:
+            choices[level] = outer
     possible = (units >= float(space.mapspace.min_parallelism)) & (units <= float(space.problem.computes))
-    for stage, other in combinations(range(len(choices)), 2):
-        possible &= _agree(space, stage, other, stop)[choices[stage], choices[other]]
-    chosen = [places[possible] for places in choices]
-    order = np.lexsort(chosen[::-1])
-    return SpatialGrid(space, tuple(places[order] for places in chosen))
+    for stage, other in combinations(sorted(choices), 2):
+        agree = _agree(space, stage, other, stop)
+        if not agree.all():
+            possible &= agree[choices[stage], choices[other]]
+    only = np.broadcast_to(np.zeros(1, dtype=np.int64), int(possible.sum()))
+    chosen = {stage: places[possible] for stage, places in choices.items()}
+    return SpatialGrid(space, tuple(chosen.get(level, only) for level in range(len(space.levels))))
 
 
 def _pairs(
-    space: SearchSpace, level: int, spans: IntArray, own: IntArray, stop: Stop
+    space: SearchSpace, level: int, own: IntArray, spans: IntArray, stop: Stop
 ) -> tuple[IntArray, IntArray]:
-    """Pairs of one of `spans`, what is unrolled inside, and one of `own` that `level` may have room for."""
+    """Pairs of one of `own`, in order, and one of `spans` inside, that `level` may have room for."""
     roomy = _roomy(space, level)
-    inner, outer = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    for first, second in _unless(stop, space.lattice.dividing(spans, own, PAIRS_AT_ONCE)):
-        held = roomy[spans[first] + own[second]]
-        inner.append(first[held])
-        outer.append(second[held])
-    return np.concatenate(inner), np.concatenate(outer)
+    outer, inner = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    for first, second in _unless(stop, space.lattice.dividing(own, spans, PAIRS_AT_ONCE)):
+        held = roomy[own[first] + spans[second]]
+        outer.append(first[held])
+        inner.append(second[held])
+    return np.concatenate(outer), np.concatenate(inner)
 
 
 def _unless(stop: Stop, pairs: Iterator[Pairs]) -> Iterator[Pairs]:

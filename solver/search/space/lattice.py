@@ -215,12 +215,15 @@ class Lattice:
 
         About `most` pairs are looked at at a time, by rising place in `first`. Vectors are linear indices.
         """
-        rows = max(1, most // max(1, len(second)))
+        rows, near, far = max(1, most // max(1, len(second))), self.exponents[first], self.exponents[second]
+        largest = near.max(axis=0, initial=0) + far.max(axis=0, initial=0)
+        axes = np.flatnonzero(largest > self.limits)
+        columns = {axis: np.ascontiguousarray(far[:, axis]) for axis in axes}
         for start in range(0, len(first), rows):
-            some = first[start : start + rows]
+            some = near[start : start + rows]
             fits = np.ones((len(some), len(second)), dtype=np.bool_)
-            for axis, limit in enumerate(self.limits):
-                fits &= self.exponents[some, axis][:, None] + self.exponents[second, axis][None, :] <= limit
+            for axis, column in columns.items():
+                fits &= some[:, axis, None] + column <= self.limits[axis]
             one, other = np.nonzero(fits)
             yield one + start, other
 

@@ -150,19 +150,24 @@ def halves(grid: SpatialGrid) -> tuple[IntArray, IntArray]:
     tuple[IntArray, IntArray]
         Neither is empty if there are two combinations or more.
     """
-    differ, feature, index = max(_features(grid), key=lambda own: own[0])
+    differ, feature, index = max(_features(grid), key=lambda stage: stage[0])
     if differ == 1:
         places = np.arange(len(grid))
         return places[: len(grid) // 2], places[len(grid) // 2 :]
-    key = feature[index]
-    order = np.argsort(key, kind="stable")
-    cuts = np.flatnonzero(np.diff(key[order])) + 1
-    cut = cuts[np.argmin(np.abs(cuts - len(grid) / 2))]
-    return order[:cut], order[cut:]
+    low = (feature <= _median(feature, np.bincount(index, minlength=len(feature))))[index]
+    return np.flatnonzero(low), np.flatnonzero(~low)
+
+
+def _median(feature: FloatArray, members: IntArray) -> float:
+    """The number up to which about half of the members are, and not all of them; both of shape (classes,)."""
+    there = members > 0
+    numbers, kinds = np.unique(feature[there], return_inverse=True)
+    up_to = np.cumsum(np.bincount(kinds, weights=members[there]))
+    return float(numbers[np.argmin(np.abs(up_to[:-1] - up_to[-1] / 2))])
 
 
 def _features(grid: SpatialGrid) -> Iterator[tuple[float, FloatArray, IntArray]]:
-    """Numbers that the prices of combinations depend on, above 0, stage by stage.
+    """Numbers that the prices of combinations depend on, above 0, by stages of several classes.
 
     Yields
     ------
@@ -171,7 +176,9 @@ def _features(grid: SpatialGrid) -> Iterator[tuple[float, FloatArray, IntArray]]
         combinations have.
     """
     for table, index in zip(grid.space.stage_tables, grid.choices, strict=True):
+        if len(table.units) == 1:
+            continue
         there = np.flatnonzero(np.bincount(index))
         for feature in (table.units, *table.irrelevant, *table.distinct):
-            own = feature[there]
-            yield float(own.max() / own.min()), feature, index
+            numbers = feature[there]
+            yield float(numbers.max() / numbers.min()), feature, index

@@ -110,11 +110,14 @@ class FewestBelow:
         """Per level, where what is unrolled above it changes, and how often that was before a combination."""
         starts = np.zeros(len(self._grid), dtype=np.bool_)
         starts[:1] = True
-        found = [(np.flatnonzero(starts), np.cumsum(starts) - 1)]
-        for own in self._grid.choices:
-            starts[1:] |= np.diff(own) != 0
-            found.append((np.flatnonzero(starts), np.cumsum(starts) - 1))
-        return tuple(found)
+        changes = np.flatnonzero(starts), np.cumsum(starts) - 1
+        prefixes = [changes]
+        for stage, choices in zip(self._space.stages, self._grid.choices, strict=True):
+            if len(stage) > 1:
+                starts[1:] |= choices[1:] != choices[:-1]
+                changes = np.flatnonzero(starts), np.cumsum(starts) - 1
+            prefixes.append(changes)
+        return tuple(prefixes)
 
     def _windows(self, numbers: IntArray, place: int, level: int) -> IntArray:
         """Numbers that tell how some combinations unroll a dataspace's windows above a level."""

@@ -169,6 +169,13 @@ def test_deep_nesting_is_refused(failure: Callable[..., SpecError], text: str):
     assert "nested more than 100 deep" in failure(text).message
 
 
+@pytest.mark.parametrize("text", ["a: " + "[" * 2_000, "- " * 2_000, "a: " + "[" * 2_000 + "]" * 2_000])
+def test_the_parsers_own_limit_of_nesting_is_told_alike(failure: Callable[..., SpecError], text: str):
+    ours, more = (failure(text, limits=Limits(depth=depth)).message for depth in (1_000, 1_500))
+    assert ours == "lists and mappings are nested more than 1000 deep"
+    assert more in (ours, ours.replace("1000", "1500"))
+
+
 def test_too_many_nodes(failure: Callable[..., SpecError]):
     assert "more than 50 values" in failure("a: [" + "1, " * 60 + "]\n", limits=Limits(nodes=50)).message
 
