@@ -49,19 +49,20 @@ class Choice:
     def __init__(self, space, mask, i, query, low, high, measures):
         self.space, self.spaces, self.mask, self.start = space, space.spaces, mask, (None,) * len(mask)
         self.spatial = dict(zip(space.fans, space.spatial[i].tolist()))
-        self.bounds = tuple(n // prod(own) for n, *own in zip(space.bounds, *self.spatial.values()))
+        self.bounds = tuple(n // prod(used) for n, *used in zip(space.bounds, *self.spatial.values()))
         self.place = [{left: i for i, left in enumerate(divisors(n))} for n in self.bounds]
-        self.reused = [[p for p in own[1:] if space.at[p][v]["temporal_reuse"]] for v, own in enumerate(mask)]
+        sets = [*enumerate(mask)]
+        self.reused = [[p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in sets]
         self.way = [p for p in reversed(range(len(space.nodes))) if p not in self.spatial]
-        charges = [(v, *own) for v, kept in enumerate(mask) for own in space.charges(v, kept)]
-        charges = [(*own[:6], *(int(n[i]) for n in own[6:])) for own in charges]
-        aims = [self.aim(charges, query, low, high, own) for own in measures]
-        self.limits, self.prices = np.array([float(limit) for limit, _ in aims]), defaultdict(list)
-        for (v, source, _, _, block, *_, times, first), *pairs in zip(charges, *(own for _, own in aims)):
+        charges = [(v, *charge) for v, kept in sets for charge in space.charges(v, kept)]
+        charges = [(*charge[:6], *(int(array[i]) for array in charge[6:])) for charge in charges]
+        limits, prices = zip(*(self.aim(charges, query, low, high, measure) for measure in measures))
+        self.limits, self.prices = np.array(limits, dtype=float), defaultdict(list)
+        for (v, source, _, _, block, *_, times, first), *pairs in zip(charges, *prices):
             self.prices[v, source].append((times, first, block, *np.transpose(pairs)))
         self.limits -= sum(self.charge(v, None, int(space.steps[i])) for v in range(len(mask)))
         self.fill()
-        self.open = (self.tables[0][self.start].reshape(-1, len(aims))[-1] < self.limits).all()
+        self.open = (self.tables[0][self.start].reshape(-1, len(limits))[-1] < self.limits).all()
 
     def aim(self, charges, query, low, high, measure):
         """The limit of energy + slope * cycles for mappings with cycles from `low` to `high`, and its prices.
@@ -72,7 +73,7 @@ class Choice:
         most, least = (min(query.energy, query.edp // n) for n in (low, high))
         fixed, slope, top = 0, 1 << 20, high * (1 << 20)
         if most < inf:
-            leak = self.space.leak({p: prod(own) for p, own in self.spatial.items()})
+            leak = self.space.leak({p: prod(factors) for p, factors in self.spatial.items()})
             fixed = self.space.arithmetic + (low - self.space.latency) * leak
             slope = int(least // low) + 1 if measure and high < inf else 0
             top = (max(most + slope * low, least + slope * high) + 1 if slope else most) - fixed
@@ -84,7 +85,7 @@ class Choice:
         while inf > top // unit >= EXACT:
             unit *= 2
         limit = top // unit + 1 if top < inf else inf
-        return limit, [[float(own // unit) for own in pair] for pair in pairs]
+        return limit, [[float(price // unit) for price in pair] for pair in pairs]
 
     def charge(self, v, source, words):
         """Costs of the accesses that words delivered into `source` cause, along a last axis."""
@@ -96,7 +97,7 @@ class Choice:
 
     def extents(self, p, inside):
         """Iterations inside of node `p`, of temporal loops and all spatial ones."""
-        return [prod(own) for own in zip(inside, *(own for q, own in self.spatial.items() if q > p))]
+        return [prod(n) for n in zip(inside, *(factors for q, factors in self.spatial.items() if q > p))]
 
     def due(self, v, since, p, inside, left, outer):
         """Costs of the tiles of `v` in place since level `since` if loops of node `p` end their reuse."""
@@ -117,19 +118,19 @@ class Choice:
 
     def crossed(self, state, p):
         """The state outside of level `p`: what it keeps is in place from there on."""
-        return tuple(p if c is None and p in own else c for c, own in zip(state, self.reused))
+        return tuple(p if c is None and p in levels else c for c, levels in zip(state, self.reused))
 
     def fill(self):
         """Fill the tables, one outside of all nodes and one for each on the way, outermost first."""
         left = np.ix_(*map(divisors, self.bounds))
         outer, inside = prod(left), [n // rest for n, rest in zip(self.bounds, left)]
         nothing = np.full((*outer.shape, len(self.limits)), inf)
-        entries = nothing.size * len(self.way) * prod(len(own) + 1 for own in self.reused)
+        entries = nothing.size * len(self.way) * prod(len(levels) + 1 for levels in self.reused)
         need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
         self.tables, table = [], defaultdict(lambda: nothing)
         table[self.start] = np.where(outer[..., None] == 1, 0, nothing)
         for p in (-1, *reversed(self.way)):
-            outside, states = table, [[None, *(c for c in own if c > p)] for own in self.reused]
+            outside, states = table, [[None, *(c for c in levels if c > p)] for levels in self.reused]
             if p in self.space.stores:
                 cost = self.boundary(p, inside, outer)
                 table = {state: cost + outside[self.crossed(state, p)] for state in product(*states)}
@@ -139,11 +140,11 @@ class Choice:
 
     def looped(self, p, outside, states, inside, left, outer):
         """The table inside of node `p`, whose loops may end the reuse of tiles, by the one outside of it."""
-        pairs = [(v, c) for v, own in enumerate(states) for c in own[1:]]
+        pairs = [(v, c) for v, levels in enumerate(states) for c in levels[1:]]
         due = {(v, c): self.due(v, c, p, inside, left, outer) for v, c in pairs}
         free = [d for d in self.space.every if p >= 0 and max(self.space.factors[p][d], default=1) > 1]
         table = {}
-        for state in sorted(product(*states), key=lambda own: -own.count(None)):
+        for state in sorted(product(*states), key=lambda state: -state.count(None)):
             table[state], held = outside[state].copy(), set()
             for v, c in (pair for pair in enumerate(state) if pair in due):
                 ended = table[(*state[:v], None, *state[v + 1 :])] + due[v, c]
@@ -161,22 +162,22 @@ class Choice:
     def grown(self, at):
         """Yield the points that may come next: at the next node, or after one more loop of this one."""
         p, inside = self.way[at.i], [n // rest for n, rest in zip(self.bounds, at.left)]
-        factors, own, stride = self.space.factors[p], at.loops[p], self.extents(p, inside)
+        factors, here, stride = self.space.factors[p], at.loops[p], self.extents(p, inside)
         if p in self.space.stores:
             paid = at.paid + self.boundary(p, inside, prod(at.left))
             yield at._replace(i=at.i + 1, state=self.crossed(at.state, p), paid=paid)
-        elif all(own.get(d, 1) in factors[d] for d in self.space.every):
+        elif all(here.get(d, 1) in factors[d] for d in self.space.every):
             yield at._replace(i=at.i + 1)
-        pairs = [(d, f) for d in self.space.every if d not in own for f in factors[d]]
+        pairs = [(d, f) for d in self.space.every if d not in here for f in factors[d]]
         for d, f in [(d, f) for d, f in pairs if at.left[d] % f == 0 < f - 1]:
             moved = [v for v, c in enumerate(at.state) if c is not None and d in self.spaces[v].relevant]
             tiles = [(v, c) for v in moved for c in self.reused[v] if p < c <= at.state[v]]
             extents = [(*self.extents(c, inside),) for _, c in tiles]
             loose = [self.spaces[v].loose(d, f, stride) for v, _ in tiles]
-            ended = [Ended(*own, len(at.nest)) for own in zip(tiles, extents, loose)]
+            ended = [Ended(*tile, len(at.nest)) for tile in zip(tiles, extents, loose)]
             left = (*at.left[:d], at.left[d] // f, *at.left[d + 1 :])
             state = tuple(None if v in moved else c for v, c in enumerate(at.state))
-            loops = [*at.loops[:p], {**own, d: f}, *at.loops[p + 1 :]]
+            loops = [*at.loops[:p], {**here, d: f}, *at.loops[p + 1 :]]
             yield Point(at.i, left, state, at.paid, (*at.ended, *ended), (*at.nest, (d, f, stride[d])), loops)
 
     def words(self, at, ended):
@@ -194,14 +195,14 @@ class Choice:
 
     def settled(self, at):
         """The same point with those ended tiles paid for that no loop to come may agree with."""
-        sure = [own for own in at.ended if prod(at.left[d] for d in own.loose) == 1]
-        rest = tuple(own for own in at.ended if own not in sure)
-        return at._replace(paid=self.spent(at, sure), ended=rest)
+        sure = [ended for ended in at.ended if prod(at.left[d] for d in ended.loose) == 1]
+        unsure = tuple(ended for ended in at.ended if ended not in sure)
+        return at._replace(paid=self.spent(at, sure), ended=unsure)
 
     def future(self, at):
         """What the cost of the loops to come depends on."""
-        moves = [(own, self.spaces[own.tile[0]].relevant) for own in at.ended]
-        ended = [(*own[:2], *(loop for loop in at.nest[own.since :] if loop[0] in d)) for own, d in moves]
+        pairs = [(tile, self.spaces[tile.tile[0]].relevant) for tile in at.ended]
+        ended = [(*tile[:2], *(loop for loop in at.nest[tile.since :] if loop[0] in d)) for tile, d in pairs]
         return (*at[:3], frozenset(at.loops[self.way[at.i]].items()), *ended)
 
     def search(self, query):
@@ -235,7 +236,7 @@ class Choice:
                 continue
             # Costs to come are no sums: words come in whole blocks, and the first ones may be free.
             known, sunk = seen.setdefault(self.future(at), []), [*at.paid, *self.words(at, at.ended)]
-            if every or not any(all(map(le, own, sunk)) for own in known):
+            if every or not any(all(map(le, other, sunk)) for other in known):
                 known.append(sunk)
                 budget -= 1
                 need(budget, "too many nests are left open by the bounds", CannotCheckError)
@@ -251,12 +252,12 @@ def decide(query, low, high, measures, *choice):
     choice[0].in_time()
     if low > high:
         return None
-    for few in dict.fromkeys((measures[:2], measures)):
-        found = Choice(*choice, query, low, high, few)
-        if not found.open:
+    for counted in dict.fromkeys((measures[:2], measures)):
+        tables = Choice(*choice, query, low, high, counted)
+        if not tables.open:
             return None
     if query.edp == inf or not 1.05 * low < high < inf:
-        return found.search(query)
+        return tables.search(query)
     middle = math.isqrt(low * high)
     lower = decide(query, low, middle, measures, *choice)
     return lower or decide(query, middle + 1, high, measures, *choice)
@@ -264,17 +265,18 @@ def decide(query, low, high, measures, *choice):
 
 def refute(space, query):
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
-    costs = (decide(query, *cycles, measures, space, *own) for cycles, measures, own in floored(space, query))
+    choices = floored(space, query)
+    costs = (decide(query, *cycles, measures, space, *choice) for cycles, measures, choice in choices)
     return next(filter(None, costs), None)
 
 
 def floored(space, query):
     """The choices that floors do not exclude, with the cycles they may take and what may limit these."""
     kinds = [(p, kind) for p in space.stores for kind, width in space.nodes[p]["bandwidths"].items() if width]
-    for mask in product(*(own.keep for own in space.spaces)):
+    for mask in product(*(dataspace.keep for dataspace in space.spaces)):
         space.in_time()
-        floors = [[space.floor(v, kept, own) for v, kept in enumerate(mask)] for own in (None, *kinds)]
-        energy, *slow = [sum(own) * (1 - SLACK) for own in floors]
+        floors = [[space.floor(v, kept, kind) for v, kept in enumerate(mask)] for kind in (None, *kinds)]
+        energy, *slow = [sum(floor) * (1 - SLACK) for floor in floors]
         energy = energy + space.arithmetic * (1 - SLACK)
         cycles = np.max([space.steps, *slow], axis=0) * (1 - SLACK) + space.latency
         within = (energy <= query.energy) & (cycles <= query.latency) & (energy * cycles <= query.edp)
@@ -282,7 +284,7 @@ def floored(space, query):
             low, counted = max(int(space.steps[i]) + space.latency, math.ceil(cycles[i])), query.edp < inf
             most = int(query.edp / energy[i] * (1 + SLACK)) + 1 if counted and energy[i] > 0 else inf
             high = min(query.latency, most, inf if kinds else low)
-            loads = {kind: own[i] for kind, own in zip(kinds, slow) if min(query.latency, query.edp) < inf}
+            loads = {kind: load[i] for kind, load in zip(kinds, slow) if min(query.latency, query.edp) < inf}
             measures = (None, *sorted(loads, key=loads.get, reverse=True))
             yield (low, high), measures, (mask, i)
 
@@ -296,15 +298,15 @@ def covered(doc, status, names):
     """Check what the search says of itself: no objective, keep set or class of choices is left out."""
     evidence = doc["evidence"]
     named = names[: {"OPTIMAL": None, "INFEASIBLE": 1}.get(status, len(evidence))]
-    searched = natural(evidence) and [own["objective"] for own in evidence]
+    searched = natural(evidence) and [search["objective"] for search in evidence]
     need(searched == named, "objectives were searched")
-    sets = sorted(map(list, product(*(own["keep"] for own in doc["problem"]["dataspaces"]))))
+    sets = sorted(map(list, product(*(space["keep"] for space in doc["problem"]["dataspaces"]))))
     bounds = doc["bounds"] if status == "OPTIMAL" else [0] * len(evidence)
-    for masks, bound in zip([own["masks"] for own in evidence], bounds):
-        need(sorted(own["keep"] for own in masks) == sets, "all keep sets were searched")
-        classes = {sum(n for step, n in own.items() if step.startswith("by_")) for own in masks}
+    for masks, bound in zip([search["masks"] for search in evidence], bounds):
+        need(sorted(mask["keep"] for mask in masks) == sets, "all keep sets were searched")
+        classes = {sum(n for step, n in mask.items() if step.startswith("by_")) for mask in masks}
         need(len(classes) < 2, "all keep sets have the same classes")
-        least = [own["survey_bound"] for own in masks if own["survey_bound"] is not None]
+        least = [mask["survey_bound"] for mask in masks if mask["survey_bound"] is not None]
         need(all(n >= bound for n in least), "what the survey excludes is not better")
 
 
@@ -345,7 +347,7 @@ def shown(name, value, units_per_pj):
         return f"{name} {value:,} cycles"
     size, unit = 1, "pJ*cycles"
     if name == "energy":
-        size, unit = next((own for own in ENERGY_UNITS if value >= own[0] * units_per_pj), (1, "pJ"))
+        size, unit = next((unit for unit in ENERGY_UNITS if value >= unit[0] * units_per_pj), (1, "pJ"))
     return f"{name} {value / (size * units_per_pj):#.5g} {unit}".replace("e+", "e")
 
 

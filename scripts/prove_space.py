@@ -37,7 +37,7 @@ def need(condition, claim, error=InvalidError):
 def natural(value):
     """Whether a JSON value has no other numbers than natural ones; names and ranks are left out."""
     if isinstance(value, dict):
-        return all(natural(own) for key, own in value.items() if key not in NAMES)
+        return all(natural(entry) for key, entry in value.items() if key not in NAMES)
     if isinstance(value, list):
         return all(map(natural, value))
     return value is None or isinstance(value, bool) or (type(value) is int and value >= 0)
@@ -54,7 +54,7 @@ class Dataspace:
     """What tiles of a dataspace hold, and how many words loops (dimension, factor, stride) deliver."""
 
     def __init__(self, doc, bounds):
-        self.rw, self.keep, self.bounds = doc["read_write"], [tuple(own) for own in doc["keep"]], bounds
+        self.rw, self.keep, self.bounds = doc["read_write"], [tuple(kept) for kept in doc["keep"]], bounds
         self.ranks = [[(d, c) for d, c in rank if c and bounds[d] > 1] for rank in doc["ranks"]]
         times = Counter(d for rank in self.ranks for d, _ in rank)
         alone = [rank for rank in self.ranks if all(times[d] == 1 for d, _ in rank)]
@@ -144,16 +144,16 @@ class Dataspace:
         """At most that number for all strides, given factors (choice, dimension): windows may coincide."""
         if not multicast:
             return factors.prod(axis=1)
-        found = factors[:, sorted(self.plain)].prod(axis=1)
-        found = found * factors[:, sorted(self.tangled)].max(axis=1, initial=1)
+        least = factors[:, sorted(self.plain)].prod(axis=1)
+        least = least * factors[:, sorted(self.tangled)].max(axis=1, initial=1)
         for (d, near), (e, far) in self.windows:
             pairs, index = np.unique(factors[:, [d, e]], axis=0, return_inverse=True)
             (a, b), strides = pairs.T, product(*(divisors(self.bounds[i]) for i in (d, e)))
             ratios = {Fraction(near * x, far * y) for x, y in strides}
             need(len(ratios) * len(a) < MOST_PAIRS, "windows have too many strides", CannotCheckError)
             again = (np.maximum(a - r.denominator, 0) * np.maximum(b - r.numerator, 0) for r in ratios)
-            found = found * (a * b - reduce(np.maximum, again))[index.ravel()]
-        return found
+            least = least * (a * b - reduce(np.maximum, again))[index.ravel()]
+        return least
 
 
 class Space:
@@ -174,24 +174,23 @@ class Space:
         need(whole, "numbers are natural")
         need(all(len(dict(rank)) == len(rank) for rank in ranks), "ranks name a dimension once")
         need({*map(len, self.factors)} == {len(one)}, "nodes have factors for each dimension")
-        few = len(self.bounds) <= MOST_DIMS and max(self.bounds) < MOST_BOUND
-        few = few and prod(len(divisors(n)) for n in self.bounds) < MOST_STATES
+        small = len(self.bounds) <= MOST_DIMS and max(self.bounds) < MOST_BOUND
+        small = small and prod(len(divisors(n)) for n in self.bounds) < MOST_STATES
         self.stores = [p for p, kind in enumerate(kinds) if kind == "storage"]
         self.fans = [p for p, kind in enumerate(kinds) if kind == "spatial"]
         need(0 in self.stores and {*kinds} <= {"storage", "temporal", "spatial"}, "nodes are of known kinds")
-        self.spaces = [Dataspace(own, self.bounds) for own in doc["dataspaces"]]
-        sets = [own for space in self.spaces for own in space.keep]
-        need(all(own and [p for p in self.stores if p in own] == [*own] for own in sets), "levels keep")
+        self.spaces = [Dataspace(space, self.bounds) for space in doc["dataspaces"]]
+        sets = [kept for space in self.spaces for kept in space.keep]
+        need(all(kept and [p for p in self.stores if p in kept] == [*kept] for kept in sets), "levels keep")
         self.at = {p: self.nodes[p]["dataspaces"] for p in self.stores}
         self.sizes = {p: (self.nodes[p]["least_size"], self.nodes[p]["most_size"]) for p in self.stores}
         self.computes, self.latency = prod(self.bounds), doc["network_latency"]
         self.arithmetic = self.computes * doc["compute_energy"]
-        most = [
-            s.most * max(1, own["size"]) for kept in self.at.values() for s, own in zip(self.spaces, kept)
-        ]
-        few = few and prod(len(space.keep) for space in self.spaces) <= MOST_MASKS
-        few = few and len(self.spaces) * max([self.computes, self.latency, *most]) < EXACT
-        need(few, "the problem is too large", CannotCheckError)
+        pairs = [pair for docs in self.at.values() for pair in zip(self.spaces, docs)]
+        most = [space.most * max(1, doc["size"]) for space, doc in pairs]
+        small = small and prod(len(space.keep) for space in self.spaces) <= MOST_MASKS
+        small = small and len(self.spaces) * max([self.computes, self.latency, *most]) < EXACT
+        need(small, "the problem is too large", CannotCheckError)
         self.spatial = self.choices(doc["least_units"])
         self.steps = self.computes // self.spatial.prod(axis=(1, 2))
 
@@ -205,13 +204,13 @@ class Space:
         for i, p in enumerate(self.fans):
             mesh_x, mesh_y = self.nodes[p]["mesh_x"], self.nodes[p]["mesh_y"]
             for d, bound in enumerate(self.bounds):
-                own = np.array([n for n in self.factors[p][d] if bound % n == 0], dtype=np.int64)
-                fits = bound % np.outer(rows[:, :, d].prod(axis=1), own) == 0
-                fits &= np.outer(rows[:, i].prod(axis=1), own) <= mesh_x * mesh_y
-                row, factor = np.nonzero(fits)
+                factors = np.array([n for n in self.factors[p][d] if bound % n == 0], dtype=np.int64)
+                fits = bound % np.outer(rows[:, :, d].prod(axis=1), factors) == 0
+                fits &= np.outer(rows[:, i].prod(axis=1), factors) <= mesh_x * mesh_y
+                row, index = np.nonzero(fits)
                 need(len(row) <= MOST_CHOICES, "too many spatial choices", CannotCheckError)
                 rows = rows[row]
-                rows[:, i, d] = own[factor]
+                rows[:, i, d] = factors[index]
             wide = [rows[:, i, x].prod(axis=1) for x in self.nodes[p]["along_x"]]
             fits = [(n <= mesh_x) & (rows[:, i].prod(axis=1) // n <= mesh_y) for n in wide]
             rows = rows[np.any(fits, axis=0)]
@@ -219,17 +218,17 @@ class Space:
 
     def read(self, mapping):
         """The factors of each node's loops, innermost first, and the levels of each dataspace, if legal."""
-        loops, mask = [dict(own) for own in mapping["loops"]], [tuple(own) for own in mapping["keep"]]
-        pairs = [pair for own in mapping["loops"] for pair in own]
+        loops, mask = [dict(pairs) for pairs in mapping["loops"]], [tuple(kept) for kept in mapping["keep"]]
+        pairs = [pair for pairs in mapping["loops"] for pair in pairs]
         known = all(d in self.every and type(n) is int and n > 1 for d, n in pairs)
         once = len(loops) == len(self.nodes) and sum(map(len, loops)) == len(pairs)
         need(known and once, "loops are told apart")
-        rows = [[own.get(d, 1) for d in self.every] for own in loops]
-        need([prod(own) for own in zip(*rows)] == self.bounds, "factors multiply to the bounds")
-        allowed = (n in own for pair in zip(rows, self.factors) for n, own in zip(*pair))
+        rows = [[factors.get(d, 1) for d in self.every] for factors in loops]
+        need([prod(column) for column in zip(*rows)] == self.bounds, "factors multiply to the bounds")
+        allowed = (n in choices for pair in zip(rows, self.factors) for n, choices in zip(*pair))
         need(all(allowed), "factors are allowed")
-        own = np.array([rows[p] for p in self.fans]).reshape(-1, len(self.bounds))
-        need((self.spatial == own).all(axis=(1, 2)).any(), "the spatial factors fit their meshes")
+        fans = np.array([rows[p] for p in self.fans]).reshape(-1, len(self.bounds))
+        need((self.spatial == fans).all(axis=(1, 2)).any(), "the spatial factors fit their meshes")
         kept = len(mask) == len(self.spaces) and all(m in space.keep for m, space in zip(mask, self.spaces))
         need(kept, "dataspaces are kept where they may be")
         return loops, mask
@@ -237,12 +236,12 @@ class Space:
     def rates(self, v, p, kind):
         """Cycles that a word takes of the limited bandwidths (level, kind) that it uses."""
         widths, scale = self.nodes[p]["bandwidths"], Fraction(*self.at[p][v]["bandwidth_scale"])
-        return {(p, own): scale / Fraction(*widths[own]) for own in (kind, "shared") if widths[own]}
+        return {(p, way): scale / Fraction(*widths[way]) for way in (kind, "shared") if widths[way]}
 
     def leak(self, used):
         """Leakage per cycle, given how many children each fanout uses."""
-        own = [self.nodes[p] for p in self.stores]
-        return sum(node["leak"] * prod(used[q] for q in node["leak_fanouts"]) for node in own)
+        nodes = [self.nodes[p] for p in self.stores]
+        return sum(node["leak"] * prod(used[q] for q in node["leak_fanouts"]) for node in nodes)
 
     def accesses(self, v, kept, one, used, split, part):
         """Yield accesses: source, level, bandwidth, words of a block and its energy, payers, times, first.
@@ -256,25 +255,25 @@ class Space:
             times = times * split(p) if p in used else times
             if p not in kept:
                 continue
-            own, above = self.at[p][v], prod([n for q, n in used.items() if q < p], start=one)
-            passes, paying = own["passes_on"], np.minimum(above, min(self.nodes[p]["most_paying"], EXACT))
-            first = part(p) if rw and not passes and not own["first_write_reads"] else 0 * one
-            found = [(source, "read", times, first)]
+            doc, above = self.at[p][v], prod([n for q, n in used.items() if q < p], start=one)
+            passes, paying = doc["passes_on"], np.minimum(above, min(self.nodes[p]["most_paying"], EXACT))
+            first = part(p) if rw and not passes and not doc["first_write_reads"] else 0 * one
+            kinds = [(source, "read", times, first)]
             if p > kept[0]:
-                found.append((source, "fill", times, 0 * one) if rw and passes else (p, "fill", one, first))
+                kinds.append((source, "fill", times, 0 * one) if rw and passes else (p, "fill", one, first))
             if rw:
-                found.append((source, "update", times, 0 * one))
-            for origin, action, *counts in found:
+                kinds.append((source, "update", times, 0 * one))
+            for origin, action, *counts in kinds:
                 kind = "read" if action == "read" else "write"
-                yield origin, p, kind, own["block"], own[action], paying, *counts
+                yield origin, p, kind, doc["block"], doc[action], paying, *counts
             source, times = (source, times) if passes else (p, one)
 
     def price(self, loops, mask):
         """The exact energy, cycles and product of both of a mapping, and whether its tiles fit."""
         extents, nest = [(1,) * len(self.bounds)], []
-        for own in reversed(loops):
-            nest.insert(0, tuple((d, n, extents[0][d]) for d, n in own.items()))
-            extents.insert(0, tuple(x * own.get(d, 1) for d, x in enumerate(extents[0])))
+        for factors in reversed(loops):
+            nest.insert(0, tuple((d, n, extents[0][d]) for d, n in factors.items()))
+            extents.insert(0, tuple(x * factors.get(d, 1) for d, x in enumerate(extents[0])))
         used = {p: prod(loops[p].values()) for p in self.fans}
         steps = self.computes // prod(used.values())
         energy, counts, sizes = self.arithmetic, Counter(), Counter()
@@ -286,8 +285,8 @@ class Space:
                 part[p] = reduce(lambda n, q: n * tile[q + 1] // tile[q], [q for q in used if q < p], tile[0])
                 sizes[p] += tile[p] * self.at[p][v]["size"]
             split = {p: space.distinct(nest[p], self.nodes[p]["multicast"][v]) for p in used}
-            own = self.accesses(v, kept, 1, used, split.get, part.get)
-            for source, p, kind, block, access, paying, times, first in own:
+            charges = self.accesses(v, kept, 1, used, split.get, part.get)
+            for source, p, kind, block, access, paying, times, first in charges:
                 count = max(0, words[source] * times - first)
                 energy += -(-count // block) * access * int(paying)
                 counts[p, v, kind] += count
@@ -314,8 +313,8 @@ class Space:
     def charges(self, v, kept):
         """The accesses to dataspace `v`, with arrays per choice, no cheaper than in any mapping."""
         space, fans = self.spaces[v], dict(zip(self.fans, np.moveaxis(self.spatial, 1, 0)))
-        dims, used = space.relevant if space.dense else (), {p: own.prod(axis=1) for p, own in fans.items()}
-        split = {p: space.few_distinct(own, self.nodes[p]["multicast"][v]) for p, own in fans.items()}
+        dims, used = space.relevant if space.dense else (), {p: n.prod(axis=1) for p, n in fans.items()}
+        split = {p: space.few_distinct(n, self.nodes[p]["multicast"][v]) for p, n in fans.items()}
         part = {p: space.tile(self.bounds) // self.above(p, dims) for p in kept}
         return [*self.accesses(v, kept, 1 + 0 * self.steps, used, split.get, part.get)]
 
