@@ -127,6 +127,14 @@ class TestIncludes:
         monkeypatch.chdir(tmp_path / start)
         assert to_plain(read_files([Path(os.path.relpath(tmp_path / top))], {})) == {"a": ["A", "B"], "b": 2}
 
+    def test_a_file_of_the_working_directory_is_called_from_where_it_is_included(self):
+        self.write("layers/x.yaml", "v: 1\n")
+        top = self.write("designs/top.yaml.jinja2", "a: {{ include(layer, 'v') }}\n")
+        with pytest.raises(SpecError, match=r"there is no file `layers/x.yaml`") as caught:
+            read_files([top], {"layer": "layers/x.yaml"})
+        assert "from there it is `../layers/x.yaml`" in (caught.value.hint or "")
+        assert to_plain(read_files([top], {"layer": "../layers/x.yaml"})) == {"a": 1}
+
     def test_include_text_splices_anchors(self):
         text = "{{include_text('base.yaml')}}\nown:\n  <<<: *base\n  x: {z: 2}\n"
         assert self.plain(text)["own"] == {"x": {"z": 2, "y": 1}}
