@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from model.mapspace import Mapspace
+from model.spec.files import is_file
 from model.spec.places import places_of
 from model.spec.source import printable
 from solver.cli.interrupt import interruptible
@@ -34,14 +35,18 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """Runs a script that ends once nobody holds the other end of stdin, as where its parent was killed."""
 
 
+MARK = b'"tilewright certificate '
+"""What a certificate says of itself, in whichever order its keys stand."""
+
+
 def prove_command(arguments: argparse.Namespace) -> int:
-    """Map, certify and check.
+    """Map, certify and check; or check certificates that there are.
 
     Returns
     -------
     int
-        That of `map` if the certificate is VALID; else that of the checker, such as `EXIT_UNPROVEN` if
-        it is INVALID, and `EXIT_UNCHECKED` if it cannot be checked.
+        That of `map` if the certificate is VALID, 0 if it was there before; else that of the checker, such
+        as `EXIT_UNPROVEN` if it is INVALID, and `EXIT_UNCHECKED` if it cannot be checked.
 
     Raises
     ------
@@ -52,6 +57,8 @@ def prove_command(arguments: argparse.Namespace) -> int:
     """
     check_outputs((arguments.certificate,), arguments.specs)
     _check_certificate(arguments.certificate)
+    if any(map(_is_certificate, arguments.specs)):
+        return _check_again(arguments)
     loaded = load_unmapped(arguments, refuse_infeasible=False)
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
@@ -72,6 +79,30 @@ def prove_command(arguments: argparse.Namespace) -> int:
     named = f"{printable(str(path))}: " if arguments.certificate else ""
     write_stdout(verdict.replace(f"{path}: ", named))
     return code or EXIT_OF_STATUS[result.status]
+
+
+def _is_certificate(path: Path) -> bool:
+    """Whether a file says of itself that it is a certificate."""
+    if not is_file(path):
+        return False
+    try:
+        content = path.read_bytes()
+    except OSError:  # the reader of specs says so
+        return False
+    return content.lstrip().startswith(b"{") and MARK in content
+
+
+def _check_again(arguments: argparse.Namespace) -> int:
+    """Have certificates checked that were written before."""
+    others = [path for path in arguments.specs if not _is_certificate(path)]
+    if others:
+        message = f"{printable(str(others[0]))} is no certificate: certificates are checked without specs"
+        raise OutputError(message)
+    if arguments.certificate is not None:
+        raise OutputError("--certificate is of a search: certificates that are named are only checked")
+    code, verdicts = checked(arguments.specs, arguments.check_time_limit)
+    write_stdout(verdicts)
+    return code
 
 
 def _check_certificate(path: Path | None) -> None:

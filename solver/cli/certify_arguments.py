@@ -20,7 +20,11 @@ def add_certificate(parser: argparse.ArgumentParser) -> None:
 def add_prove(commands: Commands) -> argparse.ArgumentParser:
     """Add ``prove``."""
     parser = add_spec_command(
-        commands, "prove", "map, certify, and have the certificate checked without the solver"
+        commands,
+        "prove",
+        "map, certify, and have the certificate checked without the solver",
+        specs_help="YAML files with a problem and an architecture, merged by top-level key; "
+        "or certificates, which are only checked",
     )
     add_search_options(parser)
     parser.add_argument(

@@ -64,6 +64,32 @@ def test_a_certificate_may_be_named_like_an_option(working_directory, capfd):
     assert "VALID: -x.json: no mapping is below energy " in capfd.readouterr().out
 
 
+def test_certificates_that_there_are_are_only_checked(working_directory, capfd):
+    words = ["--objective", "energy", "--jobs", "1", "--quiet"]
+    assert main(["map", *FILES, *words, "--certificate", "good.json"]) == 0
+    text = Path("good.json").read_text(encoding="utf-8")
+    Path("bad.json").write_text(text.replace('"seed": 0', '"seed": 1'), encoding="utf-8")
+    Path("sorted.json").write_text(json.dumps(json.loads(text), sort_keys=True), encoding="utf-8")
+    assert main(["prove", "good.json", "--check-time-limit", "60"]) == 0
+    assert main(["prove", "good.json", "bad.json", "sorted.json"]) == 1
+    verdicts = [line.split(" ")[:2] for line in capfd.readouterr().out.splitlines()]
+    assert verdicts[:2] == [["VALID:", "good.json:"], ["VALID:", "good.json:"]]
+    assert verdicts[2:] == [["INVALID:", "bad.json:"], ["VALID:", "sorted.json:"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["c.json", FILES[0]], "output_stationary.yaml is no certificate: certificates are checked without"),
+        (["c.json", "--certificate", "x.json"], "certificates that are named are only checked"),
+    ],
+)
+def test_certificates_are_checked_alone(working_directory, capfd, words, message):
+    Path("c.json").write_text('{"format": "tilewright certificate 4"}', encoding="utf-8")
+    assert main(["prove", *words]) == 2
+    assert message in capfd.readouterr().err
+
+
 def test_prove_names_no_file_that_is_gone(capfd):
     assert main(["prove", *FILES, "--objective", "energy", "--jobs", "1"]) == 0
     assert "VALID: no mapping is below energy " in capfd.readouterr().out
