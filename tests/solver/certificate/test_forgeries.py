@@ -3,6 +3,7 @@
 import copy
 import json
 from itertools import product
+from time import process_time
 
 import numpy as np
 import pytest
@@ -139,6 +140,20 @@ def slow_networks(problem):
     problem["network_latency"] = (1 << 60) + 129
 
 
+def ranks_without_end(problem):
+    """Index a tensor so often that the product of its ranks has 10^9 digits."""
+    problem["bounds"][0] = 10**4000
+    problem["dataspaces"][0]["ranks"] = [[[0, 1]]] * 50_000
+
+
+def many_fanouts(problem):
+    """Nest so many fanouts that their choices do not fit the memory."""
+    fanout = next(node for node in problem["nodes"] if node["kind"] == "spatial")
+    problem["bounds"] = [64] * len(problem["bounds"])
+    wide = {**fanout, "mesh_x": 64, "factors": [[1, 2, 4, 8, 16, 32, 64]] * len(problem["bounds"])}
+    problem["nodes"] += [wide] * 300
+
+
 CHANGES = {
     "sizes overflow": (sizes_overflow, "CANNOT CHECK"),
     "ranks overflow": (ranks_overflow, "CANNOT CHECK"),
@@ -166,6 +181,13 @@ CHANGES = {
     "truth in words": (truth_in_words, "INVALID"),
     "dimensions that cancel": (cancelled, "INVALID"),
     "factors of some dimensions": (lambda problem: loops(problem, factors=[[1]]), "INVALID"),
+    "ranks without end": (ranks_without_end, "CANNOT CHECK"),
+    "fanouts without end": (many_fanouts, "CANNOT CHECK"),
+    "factors that repeat": (
+        lambda problem: fanouts(problem, factors=[[1, 1]] * len(problem["bounds"])),
+        "INVALID",
+    ),
+    "sets along X without end": (lambda problem: fanouts(problem, along_x=[[0]] * 300_000), "CANNOT CHECK"),
     "choices of what is kept": (many_masks, "CANNOT CHECK"),
     "cycles beyond doubles": (slow_networks, "CANNOT CHECK"),
 }
@@ -181,6 +203,25 @@ def test_nonsense_proves_nothing(name, document, tmp_path):
     assert verdict(digested(forged), tmp_path)[0] == expected
     forged |= {"status": "INFEASIBLE", "bounds": [], "mapping": None, "cost": None}
     assert verdict(digested(forged), tmp_path)[0] == expected
+
+
+ALIKE = [number * (2**61 - 1) for number in range(200_000)]
+"""Numbers of which all have the hash 0."""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda own: own["mapping"]["loops"].__setitem__(0, [[n, 2] for n in ALIKE]), id="loops"),
+        pytest.param(lambda own: own.update(objectives=ALIKE), id="objectives"),
+    ],
+)
+def test_keys_of_one_hash_take_no_quadratic_time(document, change, tmp_path):
+    forged = copy.deepcopy(document)
+    change(forged)
+    start = process_time()
+    assert verdict(digested(forged), tmp_path)[0] == "INVALID"
+    assert process_time() - start < 10
 
 
 def test_storage_levels_have_no_loops(document, tmp_path):
