@@ -117,6 +117,10 @@ class TestIncludes:
         assert self.plain("a: {{ include_all('parts/*.yaml', 'part.name') }}\n") == {"a": ["A", "B"]}
         assert self.plain("a: {{ include_all('parts/a.yaml', 'part.name') }}\n") == {"a": ["A"]}
 
+    def test_include_all_beside_a_file_in_another_directory(self):
+        top = self.write("parts/top.yaml", "a: {{ include_all('sub/*.yaml', 'value') }}\n")
+        assert to_plain(read_files([top])) == {"a": ["A"]}
+
     def test_include_text_splices_anchors(self):
         text = "{{include_text('base.yaml')}}\nown:\n  <<<: *base\n  x: {z: 2}\n"
         assert self.plain(text)["own"] == {"x": {"z": 2, "y": 1}}
