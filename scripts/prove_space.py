@@ -19,6 +19,12 @@ MOST_DIMS, MOST_BOUND, MOST_STATES = 20, 1 << 30, 1 << 21
 MOST_CHOICES, MOST_CHILDREN, MOST_MASKS, MOST_PAIRS = 1 << 21, 1 << 20, 1 << 18, 1 << 28
 MOST_PARTS, MOST_NUMBERS = 1 << 12, 1 << 26  # nodes, dataspaces and ranks; entries of an array of choices
 NAMES = {"name", "kind", "dims", "objective", "ranks"}
+WHOLE = {"storage": ("least_size", "most_size", "most_paying", "leak"), "spatial": ("mesh_x", "mesh_y")}
+HELD, TRUTHS = (
+    ("size", "block", "read", "fill", "update"),
+    ("temporal_reuse", "first_write_reads", "passes_on"),
+)
+TOTALS = ("compute_energy", "network_latency", "least_units")
 
 
 class InvalidError(Exception):
@@ -42,6 +48,23 @@ def natural(value):
     if isinstance(value, list):
         return all(map(natural, value))
     return value is None or isinstance(value, bool) or (type(value) is int and value >= 0)
+
+
+def formed(node, count):
+    """Whether a node has whole numbers, truth values and fractions where it should; `count` dataspaces."""
+    lists, held, truths = node.get("factors", []), node.get("dataspaces", []), node.get("multicast", [])
+    if node["kind"] == "storage":
+        truths = [space[key] for space in held for key in TRUTHS]
+        widths = [node["bandwidths"][key] for key in ("read", "write", "shared")]
+        pairs = [*filter(None, widths), *(space["bandwidth_scale"] for space in held)]
+        fits = len(held) == count and all(len(pair) == 2 for pair in pairs)
+        lists = [*pairs, node["leak_fanouts"], *([space[key] for key in HELD] for space in held)]
+    elif node["kind"] == "spatial":
+        fits, lists = len(truths) == count, [*lists, *node["along_x"]]
+    else:
+        fits = not held and not truths
+    numbers = [*(node[key] for key in WHOLE.get(node["kind"], ())), *chain(*lists)]
+    return fits and {*map(type, numbers)} <= {int} and {*map(type, truths)} <= {bool}
 
 
 @cache
@@ -185,6 +208,11 @@ class Space:
         self.stores = [p for p, kind in enumerate(kinds) if kind == "storage"]
         self.fans = [p for p, kind in enumerate(kinds) if kind == "spatial"]
         need(0 in self.stores and {*kinds} <= {"storage", "temporal", "spatial"}, "nodes are of known kinds")
+        formal = all(formed(node, len(doc["dataspaces"])) for node in self.nodes)
+        numbers = [*self.bounds, *(doc[key] for key in TOTALS)]
+        truths = {type(space["read_write"]) for space in doc["dataspaces"]}
+        need(formal and {*map(type, numbers)} <= {int} and truths <= {bool}, "values are of their kinds")
+        need(len(doc["dims"]) == len(self.bounds), "each dimension has a name")
         self.spaces = [Dataspace(space, self.bounds) for space in doc["dataspaces"]]
         sets = [kept for space in self.spaces for kept in space.keep]
         need(all(kept and [p for p in self.stores if p in kept] == [*kept] for kept in sets), "levels keep")

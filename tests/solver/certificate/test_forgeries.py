@@ -126,6 +126,7 @@ def many_masks(problem):
     for node in problem["nodes"]:
         if node["kind"] == "storage":
             node["dataspaces"] = node["dataspaces"][:1] * 60
+    fanouts(problem, multicast=[True] * 60)
 
 
 def loops_of_storage(problem):
@@ -183,6 +184,17 @@ CHANGES = {
     "factors of some dimensions": (lambda problem: loops(problem, factors=[[1]]), "INVALID"),
     "ranks without end": (ranks_without_end, "CANNOT CHECK"),
     "fanouts without end": (many_fanouts, "CANNOT CHECK"),
+    "a mesh in a list": (lambda problem: fanouts(problem, mesh_x=[4]), "INVALID"),
+    "a size in a list": (lambda problem: storage(problem, most_size=[0]), "INVALID"),
+    "units in a list": (lambda problem: problem.update(least_units=[1 << 40]), "INVALID"),
+    "prices that are missing": (lambda problem: held(problem, fill=None), "INVALID"),
+    "half of a fraction": (lambda problem: held(problem, bandwidth_scale=[1]), "INVALID"),
+    "multicast of one dataspace": (lambda problem: fanouts(problem, multicast=[True]), "INVALID"),
+    "multicast by number": (
+        lambda problem: fanouts(problem, multicast=[1] * len(problem["dataspaces"])),
+        "INVALID",
+    ),
+    "dimensions without names": (lambda problem: problem.update(dims=[]), "INVALID"),
     "factors that repeat": (
         lambda problem: fanouts(problem, factors=[[1, 1]] * len(problem["bounds"])),
         "INVALID",
