@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from fractions import Fraction
 from functools import cache, lru_cache, reduce
-from itertools import chain, product
+from itertools import chain, pairwise, product
 from math import inf, prod
 
 import numpy as np
@@ -17,7 +17,14 @@ EXACT = 1 << 53  # sums of whole doubles compare rightly with numbers up to here
 SLACK = 1e-9  # relative; doubles, here and in the definition of cycles, err far less
 MOST_DIMS, MOST_BOUND, MOST_STATES = 20, 1 << 30, 1 << 21
 MOST_CHOICES, MOST_CHILDREN, MOST_MASKS, MOST_PAIRS = 1 << 21, 1 << 20, 1 << 18, 1 << 28
+MOST_PARTS, MOST_NUMBERS = 1 << 12, 1 << 26  # nodes, dataspaces and ranks; entries of an array of choices
 NAMES = {"name", "kind", "dims", "objective", "ranks"}
+WHOLE = {"storage": ("least_size", "most_size", "most_paying", "leak"), "spatial": ("mesh_x", "mesh_y")}
+HELD, TRUTHS = (
+    ("size", "block", "read", "fill", "update"),
+    ("temporal_reuse", "first_write_reads", "passes_on"),
+)
+TOTALS = ("compute_energy", "network_latency", "least_units")
 
 
 class InvalidError(Exception):
@@ -41,6 +48,23 @@ def natural(value):
     if isinstance(value, list):
         return all(map(natural, value))
     return value is None or isinstance(value, bool) or (type(value) is int and value >= 0)
+
+
+def formed(node, count):
+    """Whether a node has whole numbers, truth values and fractions where it should; `count` dataspaces."""
+    lists, held, truths = node.get("factors", []), node.get("dataspaces", []), node.get("multicast", [])
+    if node["kind"] == "storage":
+        truths = [space[key] for space in held for key in TRUTHS]
+        widths = [node["bandwidths"][key] for key in ("read", "write", "shared")]
+        pairs = [*filter(None, widths), *(space["bandwidth_scale"] for space in held)]
+        fits = len(held) == count and all(len(pair) == 2 for pair in pairs)
+        lists = [*pairs, node["leak_fanouts"], *([space[key] for key in HELD] for space in held)]
+    elif node["kind"] == "spatial":
+        fits, lists = len(truths) == count, [*lists, *node["along_x"]]
+    else:
+        fits = not held and not truths
+    numbers = [*(node[key] for key in WHOLE.get(node["kind"], ())), *chain(*lists)]
+    return fits and {*map(type, numbers)} <= {int} and {*map(type, truths)} <= {bool}
 
 
 @cache
@@ -174,11 +198,21 @@ class Space:
         need(whole, "numbers are natural")
         need(all(len(dict(rank)) == len(rank) for rank in ranks), "ranks name a dimension once")
         need({*map(len, self.factors)} == {len(one)}, "nodes have factors for each dimension")
-        small = len(self.bounds) <= MOST_DIMS and max(self.bounds) < MOST_BOUND
+        pairs = [pair for own in chain(*self.factors) for pair in pairwise(own)]
+        need(all(small < large for small, large in pairs), "factors ascend")
+        small = len(ranks) + len(self.nodes) + len(doc["dataspaces"]) <= MOST_PARTS
+        small = small and all(abs(c) < EXACT for _, c in chain(*ranks))
+        small = small and len(self.bounds) <= MOST_DIMS and max(self.bounds) < MOST_BOUND
         small = small and prod(len(divisors(n)) for n in self.bounds) < MOST_STATES
+        need(small, "the problem is too large", CannotCheckError)
         self.stores = [p for p, kind in enumerate(kinds) if kind == "storage"]
         self.fans = [p for p, kind in enumerate(kinds) if kind == "spatial"]
         need(0 in self.stores and {*kinds} <= {"storage", "temporal", "spatial"}, "nodes are of known kinds")
+        formal = all(formed(node, len(doc["dataspaces"])) for node in self.nodes)
+        numbers = [*self.bounds, *(doc[key] for key in TOTALS)]
+        truths = {type(space["read_write"]) for space in doc["dataspaces"]}
+        need(formal and {*map(type, numbers)} <= {int} and truths <= {bool}, "values are of their kinds")
+        need(len(doc["dims"]) == len(self.bounds), "each dimension has a name")
         self.spaces = [Dataspace(space, self.bounds) for space in doc["dataspaces"]]
         sets = [kept for space in self.spaces for kept in space.keep]
         need(all(kept and [p for p in self.stores if p in kept] == [*kept] for kept in sets), "levels keep")
@@ -188,7 +222,7 @@ class Space:
         self.arithmetic = self.computes * doc["compute_energy"]
         pairs = [pair for docs in self.at.values() for pair in zip(self.spaces, docs)]
         most = [space.most * max(1, doc["size"]) for space, doc in pairs]
-        small = small and prod(len(space.keep) for space in self.spaces) <= MOST_MASKS
+        small = prod(len(space.keep) for space in self.spaces) <= MOST_MASKS
         small = small and len(self.spaces) * max([self.computes, self.latency, *most]) < EXACT
         need(small, "the problem is too large", CannotCheckError)
         self.spatial = self.choices(doc["least_units"])
@@ -203,8 +237,13 @@ class Space:
         rows = np.ones((1, len(self.fans), len(self.bounds)), dtype=np.int64)
         for i, p in enumerate(self.fans):
             mesh_x, mesh_y = self.nodes[p]["mesh_x"], self.nodes[p]["mesh_y"]
+            sides = len(self.nodes[p]["along_x"])
+            need(sides <= MOST_MASKS, "too many sets of dimensions along X", CannotCheckError)
             for d, bound in enumerate(self.bounds):
+                self.in_time()
                 factors = np.array([n for n in self.factors[p][d] if bound % n == 0], dtype=np.int64)
+                most = max(rows.size, len(rows) * max(len(factors), sides))
+                need(most <= MOST_NUMBERS, "too many spatial choices", CannotCheckError)
                 fits = bound % np.outer(rows[:, :, d].prod(axis=1), factors) == 0
                 fits &= np.outer(rows[:, i].prod(axis=1), factors) <= mesh_x * mesh_y
                 row, index = np.nonzero(fits)
@@ -218,11 +257,11 @@ class Space:
 
     def read(self, mapping):
         """The factors of each node's loops, innermost first, and the levels of each dataspace, if legal."""
-        loops, mask = [dict(pairs) for pairs in mapping["loops"]], [tuple(kept) for kept in mapping["keep"]]
-        pairs = [pair for pairs in mapping["loops"] for pair in pairs]
+        pairs, mask = [*chain(*mapping["loops"])], [tuple(kept) for kept in mapping["keep"]]
         known = all(d in self.every and type(n) is int and n > 1 for d, n in pairs)
+        loops = [dict(pairs) for pairs in mapping["loops"]] if known else []  # any keys may share a hash
         once = len(loops) == len(self.nodes) and sum(map(len, loops)) == len(pairs)
-        need(known and once, "loops are told apart")
+        need(once, "loops are told apart")
         rows = [[factors.get(d, 1) for d in self.every] for factors in loops]
         need([prod(column) for column in zip(*rows)] == self.bounds, "factors multiply to the bounds")
         allowed = (n in choices for pair in zip(rows, self.factors) for n, choices in zip(*pair))

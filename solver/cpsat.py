@@ -172,7 +172,7 @@ class CheckedModel:
             CP-SAT calls the model invalid.
         RangeError
             A coefficient, a domain, or an activity over the domains reaches 2^31; or nobody knows, as a
-            constraint is of a kind that is not looked into.
+            constraint or the objective is of a kind that is not looked into.
         """
         error = self.model.validate()
         if error:
@@ -186,6 +186,8 @@ class CheckedModel:
         for place in range(self._checked_rows, len(proto.constraints)):
             self._check_row(proto.constraints[place])
         self._checked_rows = len(proto.constraints)
+        if proto.has_floating_point_objective():
+            raise RangeError("the objective is no sum of whole numbers")
         self._check_sum("the objective", proto.objective)
         self._assert_small("the objective's offset", (math.ceil(abs(proto.objective.offset)),))
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from model.spec.arithmetic import calculate, container, number, total, type_name
+from model.spec.arithmetic import bounded, calculate, container, number, total, type_name
 
 _LONGEST_RANGE = 10_000
 _LARGEST_PRECISION = 300
@@ -80,6 +80,13 @@ def _whole_numbers(compute: Callable[..., int]) -> Function:
     return Function(lambda *values: compute(*(_whole(value) for value in values)), 2, math.inf)
 
 
+def _lcm(*values: int) -> int:
+    result = 1
+    for value in values:
+        result = bounded(math.lcm(result, value))
+    return result
+
+
 def _prod(values: object) -> object:
     result: object = 1
     for value in container(values):
@@ -108,7 +115,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "gcd": _whole_numbers(math.gcd),
     "int": Function(_int),
     "isqrt": Function(lambda value: math.isqrt(_whole(value))),
-    "lcm": _whole_numbers(math.lcm),
+    "lcm": _whole_numbers(_lcm),
     "len": Function(lambda values: len(container(values))),
     "log": Function(_log, 1, 2),
     "log10": _of_number(math.log10),

@@ -18,12 +18,13 @@ from model.spec.arithmetic import OPERATORS, bounded, calculate, total
 from model.spec.functions import FUNCTIONS
 from model.spec.limits import Limits
 from model.spec.session import Session
+from model.spec.weights import SIZED, parts, too_large
 
 _LARGEST_PRECISION = 300
 _PLAIN_FILTERS = (
     *("abs", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int", "items", "last"),
     *("length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "select"),
-    *("selectattr", "sort", "title", "trim", "unique", "upper"),
+    *("selectattr", "sort", "title", "upper"),
 )
 _TEXT_ATTRIBUTES = (
     *("capitalize", "count", "endswith", "find", "isdigit", "lower", "lstrip", "rsplit", "rstrip", "split"),
@@ -41,8 +42,8 @@ _SAFE_ATTRIBUTES: dict[type, tuple[str, ...]] = {
     LoopContext: _LOOP_ATTRIBUTES,
 }
 _PRINTABLE = (str, int, float, list, tuple, Mapping, type(None))
-_SIZED = (str, list, tuple, Mapping)
 _CHARGED_AT_ONCE = 10_000
+_COMPARED_AT_ONCE = 64
 _FOREIGN_NODES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
@@ -70,7 +71,7 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         self.globals = {"range": self._range, "dict": _dict, "namespace": Namespace, **_functions()}
         filters: dict[str, Callable[..., object]] = {name: FILTERS[name] for name in _PLAIN_FILTERS}
         filters |= {"indent": self._indent, "replace": self._replace, "round": _round, "sum": _sum}
-        filters |= {"join": self._join, "string": self._text}
+        filters |= {"join": self._join, "string": self._text, "trim": self._trim, "unique": self._unique}
         self.filters = {name: self._charged(function) for name, function in filters.items()}
         self.tests = {name: self._charged(function) for name, function in self.tests.items()}
 
@@ -144,8 +145,8 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
             All values together are too much, or take too long.
         """
         size = 0
-        for part in _parts(value, self._limits.rendered_characters):
-            size += len(part) + 1 if isinstance(part, _SIZED) else 1
+        for part in parts(value, self._limits.rendered_characters):
+            size += len(part) + 1 if isinstance(part, SIZED) else 1
             if size >= _CHARGED_AT_ONCE:
                 self._session.work(size)
                 size = 0
@@ -154,7 +155,16 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
 
     def call(self, __context: Context, __obj: object, *args: object, **kwargs: object) -> object:
         """Call what a template calls, and check and charge what that returns."""
+        owner = getattr(__obj, "__self__", None)
+        if isinstance(owner, str):
+            self._compare(owner, *args, *kwargs.values())
         return self.sized(super().call(__context, __obj, *args, **kwargs))
+
+    def _compare(self, text: str, *others: object) -> None:
+        """Charge for a text that is searched for others: `rsplit` and `strip` take quadratic time."""
+        for other in others:
+            if isinstance(other, str):
+                self._session.work(len(text) * len(other) // _COMPARED_AT_ONCE)
 
     def _charged(self, function: Any) -> Callable[..., object]:
         """Return a filter or test whose operands and result are checked and charged."""
@@ -239,7 +249,7 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
 
     def _text(self, value: object) -> str:
         """Return the text of a plain value; TypeError for a function or an iterator."""
-        for part in _parts(value, self._limits.rendered_characters):
+        for part in parts(value, self._limits.rendered_characters):
             if not isinstance(_defined(part), _PRINTABLE):
                 raise TypeError(f"a {type(part).__name__} cannot be printed")
         return str(value)
@@ -259,7 +269,7 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
             text = self._text(value)
             length += len(text) + separator_length
             if length > self._limits.rendered_characters:
-                raise _too_large(self._limits.rendered_characters)
+                raise too_large(self._limits.rendered_characters)
             yield text
 
     def _indent(self, text: str, width: int = 4, first: bool = False) -> str:
@@ -270,10 +280,24 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         lines = [margin + start if first else start, *(margin + line if line else line for line in others)]
         return "\n".join(lines)
 
+    def _trim(self, text: str, characters: str | None = None) -> str:
+        text = str(_defined(text))
+        self._compare(text, characters)
+        return text.strip(characters)
+
+    def _unique(self, values: Iterable[object], *arguments: object, **options: object) -> Iterator[object]:
+        return FILTERS["unique"](self, self._watched(values), *arguments, **options)  # type: ignore[no-any-return]
+
+    def _watched(self, values: Iterable[object]) -> Iterator[object]:
+        """Yield values as long as there is time: numbers may be chosen so that all have the same hash."""
+        for value in values:
+            self._session.work(1)
+            yield value
+
     def _replace(self, text: str, old: str, new: str) -> str:
         text, old, new = (str(_defined(part)) for part in (text, old, new))
         if len(text) + text.count(old) * len(new) > self._limits.rendered_characters:
-            raise _too_large(self._limits.rendered_characters)
+            raise too_large(self._limits.rendered_characters)
         return text.replace(old, new)
 
 
@@ -340,30 +364,6 @@ def _sized(node: nodes.Node) -> nodes.Call:
     call = _call("sized", node)
     call.set_lineno(node.lineno)
     return call
-
-
-def _parts(value: object, limit: int) -> Iterator[object]:
-    """Yield a value and all that it holds; OverflowError at more than `limit` characters and items."""
-    weight = 0
-    pending = [value]
-    while pending:
-        part = pending.pop()
-        weight += 1
-        if isinstance(part, int):
-            bounded(part)
-        if isinstance(part, _SIZED):
-            weight += len(part)
-        if weight > limit:
-            raise _too_large(limit)
-        yield part
-        if isinstance(part, (list, tuple)):
-            pending += part
-        elif isinstance(part, Mapping):
-            pending += [*part.keys(), *part.values()]
-
-
-def _too_large(limit: int) -> OverflowError:
-    return OverflowError(f"a value of more than {limit} characters")
 
 
 def _defined(value: object) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -193,18 +193,26 @@ class TemplateFunctions:
         raise SpecError(f"no file matches `{wanted}`")
 
     def _matches(self, pattern: Path) -> list[Path]:
-        """Return the paths that match; only directories that may be included from are searched."""
+        """Return the paths that match and may be included; nothing else is searched."""
         wild = next((i for i, part in enumerate(pattern.parts) if _WILDCARD.search(part)), len(pattern.parts))
         base, rest = Path(*pattern.parts[:wild]), pattern.parts[wild:]
         self._session.roots.check(base)
         if ".." in rest or rest.count(_ANY_DEPTH) > 1:
             raise SpecError(f"a pattern has no `..` behind a wildcard, and `{_ANY_DEPTH}` only once")
         try:
-            if not rest:
-                return [base] if base.exists() else []
-            return sorted(islice(base.glob(str(Path(*rest))), self._session.limits.includes + 1))
+            paths: Iterable[Path] = [base] if base.exists() else []
+            for part in rest:
+                paths = self._inside(paths, part)
+            return sorted(islice(paths, self._session.limits.includes + 1))
         except OSError as error:
             raise SpecError(f"cannot search {display_name(base)}: {error.strerror}") from None
+
+    def _inside(self, directories: Iterable[Path], part: str) -> Iterator[Path]:
+        """Yield what matches one part of a pattern; links that lead elsewhere are as if not there."""
+        for path in (path for directory in directories for path in directory.glob(part)):
+            self._session.work(1)
+            if self._session.roots.permits(path):
+                yield path
 
     def _enter(
         self,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from model.note import Note
+from model.spec.cascade.layers import MOST_EINSUMS
 from model.spec.cascade.onnx_nodes import READERS, Node, Values
 from model.spec.files import display_name
 from model.spec.limits import Limits
@@ -23,7 +24,9 @@ SUFFIX = ".onnx"
 BITS = "BITS"
 """Variable that gives the bits of all values, in place of the model's own types."""
 
+_MOST_NODES = 50_000
 _NAMED_SKIPS = 24
+_TERMS = re.compile(r",|->")
 _DIGITS = re.compile(r"\d+")
 _BITS = {"FLOAT": 32, "DOUBLE": 64, "BOOL": 8}
 """Of the types whose names do not say it."""
@@ -60,10 +63,11 @@ def load_onnx(
     ------
     SpecError
         The extra is not installed, the file is no model, a shape is not known, a node's shapes do not fit
-        each other, or a value is written twice, or read before it is written.
+        each other, a value is written twice, or read before it is written, or shapes would take too long.
     """
     onnx = _library(path)
     model = _read(onnx, path, limits)
+    _check_work(model, path)
     _check_order(model.graph, path)
     variable_names = (*_open_sizes(model.graph), BITS)
     _fix_sizes(model.graph, variables, path)
@@ -99,6 +103,8 @@ def _library(path: Path) -> ModuleType:
 
 def _read(onnx: ModuleType, path: Path, limits: Limits) -> Any:
     try:
+        if path.exists() and not path.is_file():
+            raise SpecError(f"{display_name(path)} is not a regular file")
         if path.stat().st_size > limits.total_bytes:
             hint = "`--limit total_bytes=N` lets more through; weights may also lie in files beside it"
             raise SpecError(f"{display_name(path)} is larger than {limits.total_bytes} bytes", hint=hint)
@@ -109,6 +115,35 @@ def _read(onnx: ModuleType, path: Path, limits: Limits) -> Any:
         raise
     except Exception as error:  # Protobuf's own errors share no base class with others.
         raise SpecError(f"{display_name(path)} is no ONNX model: {error}") from None
+
+
+def _check_work(model: Any, path: Path) -> None:
+    """Check that the library infers shapes soon: it expands functions wherever they are called."""
+    functions = {(own.domain, own.name): own.node for own in model.functions}
+    pending, count = [*model.graph.node], 0
+    if sum(node.op_type in READERS for node in pending) > MOST_EINSUMS:
+        raise SpecError(
+            f"{display_name(path)} has more than {MOST_EINSUMS:,} nodes of type {', '.join(READERS)}"
+        )
+    while pending:
+        node = pending.pop()
+        count += 1
+        if count + len(pending) > _MOST_NODES:
+            most = f"more than {_MOST_NODES:,} nodes, with functions written out"
+            raise SpecError(f"{display_name(path)} has {most}")
+        # The library looks for a second ellipsis without end.
+        if any(term.count("...") > 1 for term in _TERMS.split(_equation(node))):
+            raise SpecError(
+                f"{display_name(path)}: node `{node.name}` has an equation with two ellipses in a term"
+            )
+        pending += functions.get((node.domain, node.op_type), ())
+        graphs = (graph for own in node.attribute for graph in (own.g, *own.graphs))
+        pending += (inner for graph in graphs for inner in graph.node)
+
+
+def _equation(node: Any) -> str:
+    texts = (own.s for own in node.attribute if own.name == "equation")
+    return "".join(next(texts, b"").decode(errors="replace").split())
 
 
 def _check_order(graph: Any, path: Path) -> None:

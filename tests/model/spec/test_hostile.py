@@ -224,6 +224,20 @@ class TestPlantedLinks:
         self.write("design/parts/a.yaml", "a: 1\n")
         assert "a pattern has no `..`" in self.refused("a: {{ include_all('" + pattern + "') }}\n")
 
+    @pytest.mark.parametrize("pattern", ["lin*/{}.yaml", "*/{}.yaml", "**/{}.yaml", "lin*/**/{}.yaml"])
+    def test_patterns_do_not_follow_links_that_lead_out(self, pattern: str):
+        Path("design/link").symlink_to(self.secret.parent)
+        there, missing = (
+            self.refused("a: {{ find_paths('" + pattern.format(name) + "') }}\n") for name in ("more", "mor")
+        )
+        assert there.replace("more", "mor") == missing
+
+    def test_a_search_through_all_files_stays_inside(self):
+        Path("design/link").symlink_to("/")
+        start = process_time()
+        assert "no file matches" in self.refused("a: {{ find_paths('lin*/**/nothing-of-this-name') }}\n")
+        assert process_time() - start < 1.0
+
     @pytest.mark.parametrize("name", ["a" * 3000 + "/*", "a\\0b/*", "\\ud800/*"])
     def test_patterns_that_no_file_can_have(self, name: str):
         assert self.refused("a: {{ include_all('" + name + "') }}\n")

@@ -45,6 +45,11 @@ def test_python_is_out_of_reach(failure: Callable[..., SpecError], expression: s
     assert "unsafe" in message or "no attribute" in message
 
 
+LONG = "{% set ns = namespace(a='a') %}{% for i in range(19) %}{% set ns.a = ns.a ~ ns.a %}{% endfor %}"
+COLLIDING = f"range(0, {99999 * (2**61 - 1)}, {2**61 - 1})"
+"""Numbers of which all have the hash 0."""
+
+
 def grown(start: str, step: str) -> str:
     """Return a template that applies a step to a value 99 times."""
     loop = "{% for i in range(99) %}{% set ns.x = " + step + " %}{% endfor %}"
@@ -91,6 +96,12 @@ def test_no_other_filters(failure: Callable[..., SpecError], name: str):
         "a: {{ " + "(" * 300 + "1" + ")" * 300 + " }}",
         "a: {{ " + "[" * 2000 + "1" + "]" * 2000 + " }}",
         "a: {{ [[]] | sum(start=[]) }}",
+        LONG + "a: {{ ns.a.rsplit('ab' ~ ns.a[:200000]) | length }}",
+        LONG + "a: {{ ns.a.strip(ns.a | replace('a', 'b') ~ 'a') | length }}",
+        LONG + "a: {{ ns.a | trim(ns.a | replace('a', 'b') ~ 'a') | length }}",
+        "a: {{ " + COLLIDING + " | unique | list | length }}",
+        "a: {{ lcm(*range(2 ** 4000, 2 ** 4000 + 99999)) }}",
+        "{% set x = range(2 ** 4000, 2 ** 4000 + 99999) | list %}a: {{ [x, x, x, x, x, x, x, x, x, x] }}",
     ],
 )
 def test_work_and_text_are_bounded(failure: Callable[..., SpecError], text: str):

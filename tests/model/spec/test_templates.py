@@ -135,6 +135,10 @@ class TestIncludes:
         assert "from there it is `../layers/x.yaml`" in (caught.value.hint or "")
         assert to_plain(read_files([top], {"layer": "../layers/x.yaml"})) == {"a": 1}
 
+    def test_include_all_beside_a_file_in_another_directory(self):
+        top = self.write("parts/top.yaml", "a: {{ include_all('sub/*.yaml', 'value') }}\n")
+        assert to_plain(read_files([top])) == {"a": ["A"]}
+
     def test_include_text_splices_anchors(self):
         text = "{{include_text('base.yaml')}}\nown:\n  <<<: *base\n  x: {z: 2}\n"
         assert self.plain(text)["own"] == {"x": {"z": 2, "y": 1}}

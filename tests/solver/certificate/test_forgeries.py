@@ -3,6 +3,7 @@
 import copy
 import json
 from itertools import product
+from time import process_time
 
 import numpy as np
 import pytest
@@ -125,6 +126,7 @@ def many_masks(problem):
     for node in problem["nodes"]:
         if node["kind"] == "storage":
             node["dataspaces"] = node["dataspaces"][:1] * 60
+    fanouts(problem, multicast=[True] * 60)
 
 
 def loops_of_storage(problem):
@@ -137,6 +139,20 @@ def loops_of_storage(problem):
 def slow_networks(problem):
     """Let networks add more cycles than doubles tell apart."""
     problem["network_latency"] = (1 << 60) + 129
+
+
+def ranks_without_end(problem):
+    """Index a tensor so often that the product of its ranks has 10^9 digits."""
+    problem["bounds"][0] = 10**4000
+    problem["dataspaces"][0]["ranks"] = [[[0, 1]]] * 50_000
+
+
+def many_fanouts(problem):
+    """Nest so many fanouts that their choices do not fit the memory."""
+    fanout = next(node for node in problem["nodes"] if node["kind"] == "spatial")
+    problem["bounds"] = [64] * len(problem["bounds"])
+    wide = {**fanout, "mesh_x": 64, "factors": [[1, 2, 4, 8, 16, 32, 64]] * len(problem["bounds"])}
+    problem["nodes"] += [wide] * 300
 
 
 CHANGES = {
@@ -166,6 +182,24 @@ CHANGES = {
     "truth in words": (truth_in_words, "INVALID"),
     "dimensions that cancel": (cancelled, "INVALID"),
     "factors of some dimensions": (lambda problem: loops(problem, factors=[[1]]), "INVALID"),
+    "ranks without end": (ranks_without_end, "CANNOT CHECK"),
+    "fanouts without end": (many_fanouts, "CANNOT CHECK"),
+    "a mesh in a list": (lambda problem: fanouts(problem, mesh_x=[4]), "INVALID"),
+    "a size in a list": (lambda problem: storage(problem, most_size=[0]), "INVALID"),
+    "units in a list": (lambda problem: problem.update(least_units=[1 << 40]), "INVALID"),
+    "prices that are missing": (lambda problem: held(problem, fill=None), "INVALID"),
+    "half of a fraction": (lambda problem: held(problem, bandwidth_scale=[1]), "INVALID"),
+    "multicast of one dataspace": (lambda problem: fanouts(problem, multicast=[True]), "INVALID"),
+    "multicast by number": (
+        lambda problem: fanouts(problem, multicast=[1] * len(problem["dataspaces"])),
+        "INVALID",
+    ),
+    "dimensions without names": (lambda problem: problem.update(dims=[]), "INVALID"),
+    "factors that repeat": (
+        lambda problem: fanouts(problem, factors=[[1, 1]] * len(problem["bounds"])),
+        "INVALID",
+    ),
+    "sets along X without end": (lambda problem: fanouts(problem, along_x=[[0]] * 300_000), "CANNOT CHECK"),
     "choices of what is kept": (many_masks, "CANNOT CHECK"),
     "cycles beyond doubles": (slow_networks, "CANNOT CHECK"),
 }
@@ -181,6 +215,25 @@ def test_nonsense_proves_nothing(name, document, tmp_path):
     assert verdict(digested(forged), tmp_path)[0] == expected
     forged |= {"status": "INFEASIBLE", "bounds": [], "mapping": None, "cost": None}
     assert verdict(digested(forged), tmp_path)[0] == expected
+
+
+ALIKE = [number * (2**61 - 1) for number in range(200_000)]
+"""Numbers of which all have the hash 0."""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda own: own["mapping"]["loops"].__setitem__(0, [[n, 2] for n in ALIKE]), id="loops"),
+        pytest.param(lambda own: own.update(objectives=ALIKE), id="objectives"),
+    ],
+)
+def test_keys_of_one_hash_take_no_quadratic_time(document, change, tmp_path):
+    forged = copy.deepcopy(document)
+    change(forged)
+    start = process_time()
+    assert verdict(digested(forged), tmp_path)[0] == "INVALID"
+    assert process_time() - start < 10
 
 
 def test_storage_levels_have_no_loops(document, tmp_path):

@@ -1,6 +1,7 @@
 """ONNX models as workloads."""
 
 import math
+import os
 import sys
 from pathlib import Path
 
@@ -289,6 +290,49 @@ def test_what_is_no_model(tmp_path: Path, content: bytes):
         read(path)
     with pytest.raises(SpecError, match="cannot read"):
         read(tmp_path / "absent.onnx")
+
+
+def function(name: str, *calls: str):
+    """A function of a model that calls others one after the other, or does nothing."""
+    names = ["a", *(f"t{place}" for place in range(1, len(calls))), "b"]
+    nodes = [
+        helper.make_node(called, [names[place]], [names[place + 1]], domain="own")
+        for place, called in enumerate(calls)
+    ]
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)]
+    return helper.make_function(
+        "own", name, ["a"], ["b"], nodes or [helper.make_node("Relu", ["a"], ["b"])], opsets
+    )
+
+
+def test_functions_that_double_again_and_again(tmp_path: Path):
+    path = tmp_path / "m.onnx"
+    write(path, [helper.make_node("f0", ["x"], ["y"], domain="own")], {"x": [1]}, {}, {"y": None})
+    model = onnx.load(str(path))
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    model.functions.extend(function(f"f{n}", *([f"f{n + 1}"] * 2 if n < 40 else [])) for n in range(41))
+    onnx.save(model, str(path))
+    with pytest.raises(SpecError, match=r"more than 50,000 nodes, with functions written out"):
+        read(path)
+
+
+@pytest.mark.parametrize("equation", ["......", "a...b... -> a", ". .. ... ,a"])
+def test_equations_that_the_library_never_ends_to_read(tmp_path: Path, equation: str):
+    node = helper.make_node("Einsum", ["x"], ["y"], name="sum", equation=equation)
+    with pytest.raises(SpecError, match="`sum` has an equation with two ellipses in a term"):
+        read(write(tmp_path / "m.onnx", [node], {"x": [1]}, {}, {"y": None}))
+
+
+def test_more_nodes_than_any_network_has(tmp_path: Path):
+    nodes = [helper.make_node("MatMul", ["x", "x"], [f"y{place}"]) for place in range(10_001)]
+    with pytest.raises(SpecError, match="more than 10,000 nodes of type Conv, Gemm, MatMul"):
+        read(write(tmp_path / "m.onnx", nodes, {"x": [1, 1]}, {}, {"y0": None}))
+
+
+def test_a_pipe_is_no_model(tmp_path: Path):
+    os.mkfifo(tmp_path / "m.onnx")
+    with pytest.raises(SpecError, match="is not a regular file"):
+        read(tmp_path / "m.onnx")
 
 
 def test_the_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
