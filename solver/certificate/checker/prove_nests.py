@@ -1,0 +1,1 @@
+../../../scripts/prove_nests.py
