@@ -25,8 +25,8 @@ def allowed_factors(rules: Iterable[FactorRule], dim: str, bound: int) -> tuple[
     tuple of int
         Ascending; empty if the rules leave no divisor.
     """
-    own = [rule for rule in rules if rule.dim == dim]
-    return tuple(factor for factor in divisors(bound) if all(rule.allows(factor) for rule in own))
+    of_dim = [rule for rule in rules if rule.dim == dim]
+    return tuple(factor for factor in divisors(bound) if all(rule.allows(factor) for rule in of_dim))
 
 
 @dataclass(frozen=True)

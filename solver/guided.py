@@ -236,10 +236,10 @@ def _bounded(answer: Answer, first: Answer) -> Answer:
 
 def _found(first: Result | Front) -> Priced | None:
     """Return a mapping that was found at the last moment, before the search heard that it must end."""
-    found = first.points if isinstance(first, Front) else (first,)
-    for own in found:
-        if own.mapping is not None and own.evaluation is not None:
-            return Priced(own.mapping, own.evaluation)
+    results = first.points if isinstance(first, Front) else (first,)
+    for result in results:
+        if result.mapping is not None and result.evaluation is not None:
+            return Priced(result.mapping, result.evaluation)
     return None
 
 

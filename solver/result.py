@@ -282,9 +282,9 @@ class Result:
 
     def __post_init__(self) -> None:
         """Hold the statuses apart."""
-        found = self.status in (Status.OPTIMAL, Status.FEASIBLE)
+        has_mapping = self.status in (Status.OPTIMAL, Status.FEASIBLE)
         parts = (self.value, self.mapping, self.evaluation)
-        if any((part is not None) != found for part in parts):
+        if any((part is not None) != has_mapping for part in parts):
             raise ValueError(f"{self.status.name} does not fit the presence of value, mapping, evaluation")
         if self.status is Status.OPTIMAL and self.bound != self.value:
             raise ValueError("OPTIMAL needs a bound equal to the value")

@@ -113,15 +113,15 @@ class _Step(NamedTuple):
     words_before: int
 
 
-def _steps(first: int, found: Sequence[Change]) -> Iterator[_Step]:
+def _steps(first: int, changes: Sequence[Change]) -> Iterator[_Step]:
     """All kinds of steps of the temporal loops, `first` words being brought by the very first.
 
     The innermost loop advances after the first step or after a step of a loop farther out; any
     other loop advances after a step of the innermost one.
     """
-    if not found:
+    if not changes:
         return
-    innermost, *outer = found
+    innermost, *outer = changes
     advances = innermost.repeats // (1 + sum(change.repeats for change in outer))
     yield _Step(advances, innermost.jump, innermost.words, first)
     for change in outer:
@@ -130,7 +130,7 @@ def _steps(first: int, found: Sequence[Change]) -> Iterator[_Step]:
 
 
 @lru_cache(maxsize=4096)
-def share(grid: Grid, first: int, found: tuple[Change, ...], multicast: bool, links: bool) -> Sharing:
+def share(grid: Grid, first: int, advances: tuple[Change, ...], multicast: bool, links: bool) -> Sharing:
     """Count accesses and transfers at a fanout.
 
     In every step a child takes its new words from a neighbour that got the same words in the step
@@ -142,7 +142,7 @@ def share(grid: Grid, first: int, found: tuple[Change, ...], multicast: bool, li
         The children.
     first
         Words that each child gets in the first step.
-    found
+    advances
         What the temporal loops above bring to each child, innermost first.
     multicast
         Whether children with equal words share an access.
@@ -158,7 +158,7 @@ def share(grid: Grid, first: int, found: tuple[Change, ...], multicast: bool, li
     children = len(grid.offsets)
     plain = grid.groups(nobody, multicast)
     accesses, received, linked = first * plain, first * children, 0
-    for step in _steps(first, found):
+    for step in _steps(first, advances):
         same_shape = step.words and step.words == step.words_before
         helped = grid.linked(step.jump) if links and same_shape else nobody
         groups = grid.groups(helped, multicast)

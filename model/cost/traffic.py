@@ -197,7 +197,7 @@ def dataspace_traffic(
         raise ValueError(f"no level keeps dataspace {space.name!r}")
     tiles = [tile_words(space, bounds) for bounds in nest.bounds]
     parts = partition_words(architecture, tiles)
-    found: list[Traffic] = []
+    traffic: list[Traffic] = []
     asking = len(architecture.nodes)
     stream: Words = nest.steps()
     for position in range(len(architecture.nodes) - 1, kept[0] - 1, -1):
@@ -210,10 +210,10 @@ def dataspace_traffic(
         passes = space.name in node.no_coalesce
         above, beside = (0, 0) if position == kept[0] else delivery.received(position)
         counts = _counts(node, space, stream, (above, 0 if passes else beside), parts[position])
-        found.append(Traffic(position, tiles[position], parts[position], *counts))
+        traffic.append(Traffic(position, tiles[position], parts[position], *counts))
         if not passes:
             asking, stream = position, above
-    return tuple(reversed(found))
+    return tuple(reversed(traffic))
 
 
 def _counts(

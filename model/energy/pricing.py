@@ -245,10 +245,10 @@ def _from_table(request: EnergyRequest, missing: tuple[str, ...], tables: Energy
         remarks = (f"`{request.name}`: its `energy_scale` does not apply to the ERT's energies",)
     given: frozenset[str] = frozenset()
     for action in missing:
-        found = _table_figure(request, action, table)
-        figures.update(found.figures)
-        given |= found.given
-        remarks += found.remarks
+        figure = _table_figure(request, action, table)
+        figures.update(figure.figures)
+        given |= figure.given
+        remarks += figure.remarks
     return _Found(figures, given, remarks)
 
 
@@ -279,9 +279,9 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
     figures: dict[str, Figure] = {}
     remarks = _assumed_type(request, component) + _placeholders(request, component)
     for action in missing:
-        found = _estimated_figure(request, action, component, source)
-        figures.update(found.figures)
-        remarks += found.remarks
+        figure = _estimated_figure(request, action, component, source)
+        figures.update(figure.figures)
+        remarks += figure.remarks
     if "leak" in figures and figures["leak"][0]:
         figures["leak"] = (figures["leak"][0], figures["leak"][1] + assumption)
     scaled = {action: _shortened(_scaled(own, action, request, library)) for action, own in figures.items()}

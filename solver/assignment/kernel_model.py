@@ -132,8 +132,8 @@ class KernelModel:
         self.model.clear_hints()  # type: ignore[no-untyped-call]
         if choice is None:
             return
-        for own, value in zip(self.values, choice, strict=True):
-            for k, literal in own.items():
+        for literals, value in zip(self.values, choice, strict=True):
+            for k, literal in literals.items():
                 self.model.add_hint(literal, k == value)
         for (i, j), values, literal in self._pairs:
             self.model.add_hint(literal, values == (choice[i], choice[j]))

@@ -108,7 +108,7 @@ class _Reduction:
     def kernels(self) -> list[list[int]]:
         """Return the connected components of what is left."""
         seen = set(np.flatnonzero(self._gone).tolist())
-        found = []
+        kernels = []
         for start in range(len(self.vectors)):
             if start in seen:
                 continue
@@ -118,8 +118,8 @@ class _Reduction:
                 fresh = [other for other in self.near[variable] if other not in seen]
                 seen.update(fresh)
                 component += fresh
-            found.append(sorted(component))
-        return found
+            kernels.append(sorted(component))
+        return kernels
 
     def _offer(self, variable: int) -> None:
         degree = len(self.near[variable])

@@ -283,8 +283,8 @@ class Feasibility:
         for dim in self._encoding.dims:
             x = self._encoding.along_x[mesh.node][dim]
             if values.holds(x) == (mesh.axis == "x"):
-                own = self._encoding.exponents[mesh.node, dim]
-                escapes += [x.negated() if mesh.axis == "x" else x, self._beyond(own, dim, -1, values)]
+                exponents = self._encoding.exponents[mesh.node, dim]
+                escapes += [x.negated() if mesh.axis == "x" else x, self._beyond(exponents, dim, -1, values)]
         return escapes
 
     def _more_units(self, values: Values) -> list[Literal]:

@@ -67,5 +67,5 @@ def least_oversize(
 
 def _below(bound: int, extent: int) -> int:
     """Return the next smaller divisor of a bound."""
-    own = divisors(bound)
-    return own[own.index(extent) - 1]
+    extents = divisors(bound)
+    return extents[extents.index(extent) - 1]

@@ -141,10 +141,10 @@ def next_larger(feasibility: Feasibility, rest: Collection[Constraint], sized: S
     size = sized.above
     while True:
         first, *others = sized.limits(size - 1)
-        found = nearest(feasibility, [*rest, *sized.shares(size)], first, others)
-        if found is None or not found.exact:
+        suffices = nearest(feasibility, [*rest, *sized.shares(size)], first, others)
+        if suffices is None or not suffices.exact:
             return None
-        size = max(size, sized.needed(found.value))
+        size = max(size, sized.needed(suffices.value))
         if feasibility.decide([*rest, *sized.at(size)]).witness is not None:
             return size
         size += 1

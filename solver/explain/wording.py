@@ -76,19 +76,19 @@ def clause_text(parts: Iterable[Constraint | TemporalOrder], mapspace: Mapspace)
     return "; ".join((*limits, *texts))
 
 
-def shortfall(constraint: Constraint, found: Nearest, mapspace: Mapspace) -> Shortfall | None:
+def shortfall(constraint: Constraint, suffices: Nearest, mapspace: Mapspace) -> Shortfall | None:
     """Return what the rest of a conflict makes of the number in `constraint`, None if it has none.
 
     Parameters
     ----------
-    found
+    suffices
         The nearest value that suffices, with a mapping that has it.
     """
-    value = found.value
+    value = suffices.value
     match constraint:
         case Capacity(level, storage):
             limit = constraint.words
-            tiles = found.witness.evaluation.levels[level].dataspaces
+            tiles = suffices.witness.evaluation.levels[level].dataspaces
             shown = " + ".join(f"{tile.dataspace} {_tile(tile, storage)}" for tile in tiles)
             demand = (
                 f"{shown} = {_words(value)}"

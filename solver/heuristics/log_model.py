@@ -123,11 +123,11 @@ class LogModel:
 
     def _add_factors(self) -> None:
         for axis, (_, _, most) in enumerate(self._axes):
-            self.model.add(sum(own[axis] for own in self.exponents) == most)
+            self.model.add(sum(of_node[axis] for of_node in self.exponents) == most)
         for (node, rules), (dim, axes) in product(enumerate(self._rules.factor_rules), self._along.items()):
-            own = [rule for rule in rules if rule.dim == dim]
-            if own and axes:
-                self._restrict(node, axes, own)
+            of_dim = [rule for rule in rules if rule.dim == dim]
+            if of_dim and axes:
+                self._restrict(node, axes, of_dim)
 
     def _restrict(self, node: int, axes: Sequence[int], rules: Sequence[FactorRule]) -> None:
         primes = [self._axes[axis][1] for axis in axes]
@@ -146,11 +146,11 @@ class LogModel:
             self.model.add_allowed_assignments(along_x, arrangements.along_x.astype(int).tolist())
             columns = []
             for axis, (dim, _, most) in enumerate(self._axes):
-                own = self.model.new_int_var(0, most, f"columns{position}_{axis}")
-                self.model.add(own == self.exponents[position][axis]).only_enforce_if(along_x[dim])
-                self.model.add(own == 0).only_enforce_if(along_x[dim].negated())
-                columns.append(own)
-            width = sum(own * log for own, log in zip(columns, self._logs, strict=True))
+                column = self.model.new_int_var(0, most, f"columns{position}_{axis}")
+                self.model.add(column == self.exponents[position][axis]).only_enforce_if(along_x[dim])
+                self.model.add(column == 0).only_enforce_if(along_x[dim].negated())
+                columns.append(column)
+            width = sum(column * log for column, log in zip(columns, self._logs, strict=True))
             fanout = arrangements.fanout
             self.model.add(width <= units(fanout.mesh_x + 0.5))
             self.model.add(

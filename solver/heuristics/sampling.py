@@ -88,9 +88,9 @@ class _Factorizations:
         ways[0] = 1.0
         steps: list[Doubles] = []
         for position in reversed(range(len(mapspace.architecture.nodes))):
-            own = [rule for rule in rules.factor_rules[position] if rule.dim == dim]
+            of_dim = [rule for rule in rules.factor_rules[position] if rule.dim == dim]
             most = _longest_side(mapspace, position)
-            fits = np.array([f <= most and all(rule.allows(f) for rule in own) for f in numbers])
+            fits = np.array([f <= most and all(rule.allows(f) for rule in of_dim) for f in numbers])
             weights = np.where(fits, self._divisors ** (inward * _depth(mapspace, position)), 0.0)
             chances = np.where(self._rest >= 0, weights * ways[self._rest], 0.0)
             ways = chances.sum(axis=1)

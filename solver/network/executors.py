@@ -183,10 +183,10 @@ class Processes:
         self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
     ) -> Answers:
         count = min(self._processes, len(tasks))
-        own = replace(options, jobs=max(1, self._processes // count))
+        worker_options = replace(options, jobs=max(1, self._processes // count))
         stop = multiprocessing.RawValue(c_bool, False)  # A lock could be held by a process that is killed.
         with _workers(count, stop) as workers:
-            futures = _submitted(workers, tasks, own)
+            futures = _submitted(workers, tasks, worker_options)
             report(tasks[0], None)
             yield from _finished(futures, stop, report, should_stop)
 

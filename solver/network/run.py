@@ -141,8 +141,8 @@ def map_networks(
 
 
 def _kept(work: Plan, cache: ResultCache) -> dict[str, Result]:
-    found = ((key, cache.find(key, task.mapspace)) for key, task in work.tasks.items())
-    return {key: result for key, result in found if result is not None}
+    looked_up = ((key, cache.find(key, task.mapspace)) for key, task in work.tasks.items())
+    return {key: result for key, result in looked_up if result is not None}
 
 
 class _Answers:
@@ -187,13 +187,14 @@ class _Answers:
             yield LayerResult(layer, _named(result, layer), "identical", name)
 
 
-def _reason(own: Overfull) -> Reason:
-    sources = () if own.size_source is None else (own.size_source,)
-    holds = Statement(f"`{own.level}` holds {own.size_words:,} words", sources)
-    more = f"`{own.level}` with {own.taken_words:,} words, and those that this Einsum needs there itself"
-    lever = Lever(more, own.size_words, own.taken_words, sources)
-    missing = Shortfall(own.text, own.taken_words, own.size_words, "words")
-    return Reason(own.text, sources, (holds,), irreducible=True, shortfalls=(missing,), levers=(lever,))
+def _reason(overfull: Overfull) -> Reason:
+    sources = () if overfull.size_source is None else (overfull.size_source,)
+    holds = Statement(f"`{overfull.level}` holds {overfull.size_words:,} words", sources)
+    larger = f"`{overfull.level}` with {overfull.taken_words:,} words"
+    lever_text = f"{larger}, and those that this Einsum needs there itself"
+    lever = Lever(lever_text, overfull.size_words, overfull.taken_words, sources)
+    missing = Shortfall(overfull.text, overfull.taken_words, overfull.size_words, "words")
+    return Reason(overfull.text, sources, (holds,), irreducible=True, shortfalls=(missing,), levers=(lever,))
 
 
 def _named(result: Result, layer: Layer) -> Result:

@@ -49,8 +49,8 @@ def _found(variants: Sequence[Variant], place: int) -> _Found | None:
         others = (*variant.settings[:place], *variant.settings[place + 1 :])
         groups.setdefault((variant.workload, variant.architecture, others), []).append(variant)
     found = _Found()
-    for own in groups.values():
-        spaces = [tuple(layer.mapspace for layer in variant.network.layers) for variant in own]
+    for group in groups.values():
+        spaces = [tuple(layer.mapspace for layer in variant.network.layers) for variant in group]
         found.matters |= any(space != spaces[0] for space in spaces)
         _compare([space[0].architecture for space in spaces if space], found)
     return found

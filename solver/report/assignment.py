@@ -103,8 +103,11 @@ def _second_best(result: AssignResult, methods: Sequence[str]) -> Iterator[tuple
 
 def _others(result: AssignResult, others: Alternatives) -> Iterator[tuple[str, ...]]:
     """Yield each layer's best other method and its margin."""
-    for layer, own in zip(result.network.layers, others, strict=True):
-        yield (NOTHING, NOTHING) if own is None else (layer.methods[own.method], _cost(result, own.margin))
+    for layer, alternative in zip(result.network.layers, others, strict=True):
+        if alternative is None:
+            yield NOTHING, NOTHING
+        else:
+            yield layer.methods[alternative.method], _cost(result, alternative.margin)
 
 
 def _totals_table(result: AssignResult, best: Assignment) -> Table:

@@ -83,9 +83,9 @@ def summary_table(comparisons: Sequence[Comparison]) -> Table:
         table.add_column(f"{distance} %", justify="right", no_wrap=True)
     runs: dict[tuple[str, str], list[tuple[Comparison, Outcome]]] = {}
     for each in comparisons:
-        for own in (exact_outcome(each), *each.outcomes):
-            cases = [(each, own)] if each.proven else []
-            runs.setdefault((own.mapper, each.result.objective), []).extend(cases)
+        for outcome in (exact_outcome(each), *each.outcomes):
+            cases = [(each, outcome)] if each.proven else []
+            runs.setdefault((outcome.mapper, each.result.objective), []).extend(cases)
     for (mapper, objective), cases in runs.items():
         table.add_row(mapper, objective, *_summary_cells(cases))
     return table

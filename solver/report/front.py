@@ -136,12 +136,12 @@ def _point(mapspace: Mapspace, point: FrontPoint) -> Document:
     }
 
 
-def _open(own: OpenRange, units_per_pj: int) -> Document:
+def _open(open_range: OpenRange, units_per_pj: int) -> Document:
     return {
-        "least_cycles": own.least_cycles,
-        "most_cycles": own.most_cycles,
-        "least_energy": own.least_energy,
-        "least_energy_pj": own.least_energy / units_per_pj,
+        "least_cycles": open_range.least_cycles,
+        "most_cycles": open_range.most_cycles,
+        "least_energy": open_range.least_energy,
+        "least_energy_pj": open_range.least_energy / units_per_pj,
     }
 
 

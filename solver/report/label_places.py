@@ -72,13 +72,13 @@ def label_offsets(labels: Sequence[Label], frame: Box) -> list[tuple[float, floa
         What no label goes beyond.
     """
     taken = [label.marker for label in labels]
-    found: list[tuple[float, float] | None] = []
+    offsets: list[tuple[float, float] | None] = []
     for label in labels:
         near = (own for own in _around(label) if _is_nearest(label, label.at(own), labels))
         offset = next((own for own in near if _is_free(label.at(own), taken, frame)), None)
-        found.append(offset)
+        offsets.append(offset)
         taken += [] if offset is None else [label.at(offset)]
-    return found
+    return offsets
 
 
 def _around(label: Label) -> list[tuple[float, float]]:
@@ -93,8 +93,8 @@ def _around(label: Label) -> list[tuple[float, float]]:
 
 def _is_nearest(label: Label, box: Box, labels: Sequence[Label]) -> bool:
     """Whether no point is nearer to a label than its own: readers would take it for that one's."""
-    own = box.distance(label.x, label.y)
-    return all(box.distance(other.x, other.y) >= own for other in labels)
+    to_label = box.distance(label.x, label.y)
+    return all(box.distance(other.x, other.y) >= to_label for other in labels)
 
 
 def _is_free(box: Box, taken: Sequence[Box], frame: Box) -> bool:

@@ -128,20 +128,22 @@ def _roots(einsums: Sequence[Einsum], homes: Sequence[Mapping[str, int]]) -> dic
     """Return of each tensor the one whose values it has at its place: itself, or what it was copied from."""
     roots: dict[str, str] = {}
     for place in running_order(einsums):
-        einsum, own = einsums[place], homes[place]
+        einsum, levels = einsums[place], homes[place]
         sources = [access.tensor for access in einsum.accesses if not access.output]
         for access in (access for access in einsum.accesses if access.output):
-            stays = einsum.is_copy_operation and own[access.tensor] == own[sources[0]]
+            stays = einsum.is_copy_operation and levels[access.tensor] == levels[sources[0]]
             roots[access.tensor] = roots.get(sources[0], sources[0]) if stays else access.tensor
     return roots
 
 
-def _largest(found: Iterator[Waiting], roots: Mapping[str, str], einsum: Einsum) -> Iterator[Waiting]:
+def _largest(waits: Iterator[Waiting], roots: Mapping[str, str], einsum: Einsum) -> Iterator[Waiting]:
     """Yield one of those with the same values, unless the Einsum itself accesses these."""
     accessed = {roots.get(tensor, tensor) for tensor in einsum.tensors}
     largest: dict[str, Waiting] = {}
-    for own in found:
-        root = roots.get(own.tensor, own.tensor)
+    for tensor_waits in waits:
+        root = roots.get(tensor_waits.tensor, tensor_waits.tensor)
         if root not in accessed:
-            largest[root] = max(largest.get(root, own), own, key=lambda waiting: waiting.stored)
+            largest[root] = max(
+                largest.get(root, tensor_waits), tensor_waits, key=lambda waiting: waiting.stored
+            )
     yield from largest.values()

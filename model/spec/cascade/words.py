@@ -94,13 +94,13 @@ def in_values(architecture: Architecture, bits: Mapping[str, int]) -> Architectu
 def _level_in_values(level: StorageLevel, bits: Mapping[str, int]) -> StorageLevel:
     if len(set(bits.values())) > 1:
         return _packed(level, bits)
-    (own, *_) = bits.values()
-    if level.word_bits == own:
+    (value_bits, *_) = bits.values()
+    if level.word_bits == value_bits:
         return level
-    found = fit(level, own)
+    found = fit(level, value_bits)
     return replace(
-        _with_words(level, bits, Fraction(own)),
-        word_bits=own,
+        _with_words(level, bits, Fraction(value_bits)),
+        word_bits=value_bits,
         block_size=found.values,
         energy=_times(level.energy, found.rows),
     )

@@ -126,9 +126,9 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel 
     if required is not None:
         context.note(note_at(required.span, "required_actions is not needed: all actions are priced"))
     attributes = {**values_of(leaf.attributes), **_scales(leaf, names)}
-    own = leaf.node.get("attributes")
+    node = leaf.node.get("attributes")
     kind: Kind = "storage" if leaf.role == "storage" else "compute"
-    given = read_given(kind, leaf.node, own if isinstance(own, MappingNode) else None, names)
+    given = read_given(kind, leaf.node, node if isinstance(node, MappingNode) else None, names)
     request = EnergyRequest(
         name=leaf.name,
         component_class=leaf.component_class,

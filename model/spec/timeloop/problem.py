@@ -163,9 +163,9 @@ def read_problem(
 
 def _problem_name(section: MappingNode, instance: MappingNode, shape: _Shape) -> str:
     for holder in (instance, section):
-        given = holder.get("name")
-        if given is not None and "name" not in shape.dims:
-            return as_name(given, "`name`")
+        name = holder.get("name")
+        if name is not None and "name" not in shape.dims:
+            return as_name(name, "`name`")
     return shape.name or Path(instance.span.file).stem
 
 
@@ -337,28 +337,28 @@ def _coefficients(
 def _read_dataspaces(shape: _Shape, coefficients: dict[str, int], limits: Limits) -> tuple[Dataspace, ...]:
     node = as_sequence(shape.dataspaces, "`data-spaces`")
     check_count(node.items, limits.dimensions, "dataspaces", node.span)
-    found: dict[str, Dataspace] = {}
+    dataspaces: dict[str, Dataspace] = {}
     places: dict[str, Span] = {}
     for item in node.items:
         entry = as_mapping(item, "a dataspace")
         check_keys(entry, _DATASPACE_KEYS, "a dataspace", ("name", "projection"))
         name_node = entry.require("name", "a dataspace")
         name = _identifier(name_node, "dataspace")
-        if name in found:
+        if name in dataspaces:
             related = ((places[name], "the first"),)
             raise SpecError(f"two dataspaces are named `{name}`", name_node.span, related)
         projection = as_sequence(entry.require("projection", f"dataspace `{name}`"), "`projection`")
         check_count(projection.items, limits.dimensions, f"ranks of `{name}`", projection.span)
         flag = one_of(entry, _READ_WRITE, "a dataspace")
-        found[name] = Dataspace(
+        dataspaces[name] = Dataspace(
             name=name,
             ranks=tuple(_read_rank(rank, shape, coefficients) for rank in projection.items),
             read_write=flag is not None and as_bool(flag[1], f"`{flag[0].text}`"),
         )
         places[name] = name_node.span
-    if not any(space.read_write for space in found.values()):
+    if not any(space.read_write for space in dataspaces.values()):
         raise SpecError("no dataspace is `read_write: true`, so nothing is computed", node.span)
-    return tuple(found.values())
+    return tuple(dataspaces.values())
 
 
 def _read_rank(node: Node, shape: _Shape, coefficients: dict[str, int]) -> tuple[Term, ...]:
