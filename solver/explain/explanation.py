@@ -214,7 +214,7 @@ def _missing(
 def _keeping(
     feasibility: Feasibility, wishes: Collection[Constraint], capacity: Capacity, suffices: Nearest
 ) -> Nearest:
-    """Return `found` with a mapping that has all `wishes` at this capacity, where there is one."""
+    """Return `suffices` with a mapping that has all `wishes` at this capacity, where there is one."""
     storage = replace(capacity.storage, size_words=suffices.value, multiple_buffering=Fraction(1))
     witness = feasibility.decide([*wishes, Capacity(capacity.level, storage)]).witness
     return suffices if witness is None else replace(suffices, witness=witness)

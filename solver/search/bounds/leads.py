@@ -222,14 +222,14 @@ class SlotPairs:
             A lower bound in words of all instances, shape (pairs,); where none of these loops may lead, tiles
             are delivered whole.
         """
-        view, own, tiles = self.space.views[place], self.space.tables[place], self.tiles - inward
-        plain = own.plain_words[tiles]
+        view, table, tiles = self.space.views[place], self.space.tables[place], self.tiles - inward
+        plain = table.plain_words[tiles]
         words = plain
         for c, component in enumerate(view.components):
             if not component.sliding:
                 continue
             least = self.space.sliding_words(place, c, unrolling)[tiles]
-            box = own.boxes[c][tiles]
+            box = table.boxes[c][tiles]
             for d in (d for d in component.dims if leading is None or d in leading):
                 led = self._led(view, component, d, plain, box, least)
                 words = np.where(self._leads(view, d), np.minimum(words, led), words)

@@ -190,17 +190,17 @@ class SlotStep:
             yield frozenset((waiting,)), rest & still
             rest = rest & ~still
             inward = slot.inward(self.boundaries.of(waiting))
-            for later, those in self._led(waiting, inward) if waiting.lead is None else self._onward(waiting):
-                yield frozenset((later,)), those
-                rest = rest & ~those
+            for later, pairs in self._led(waiting, inward) if waiting.lead is None else self._onward(waiting):
+                yield frozenset((later,)), pairs
+                rest = rest & ~pairs
         yield frozenset(), rest
 
     def _led(self, waiting: Waiting, inward: int) -> Iterator[tuple[Waiting, BoolArray]]:
         """What waits if a loop of this slot leads."""
-        for dim, count, those in self._surcharges.pairs.alone(waiting.place, inward):
-            yield waiting._replace(lead=dim, times=count, slot=self.level), those
+        for dim, count, pairs in self._surcharges.pairs.alone(waiting.place, inward):
+            yield waiting._replace(lead=dim, times=count, slot=self.level), pairs
 
     def _onward(self, waiting: Waiting) -> Iterator[tuple[Waiting, BoolArray]]:
         """What waits if the slot's only loop goes on past the tiles of a lead inside."""
-        for count, movement, those in self._surcharges.onward(waiting):
-            yield waiting._replace(onward=waiting.onward * count, passed=waiting.passed + movement), those
+        for count, movement, pairs in self._surcharges.onward(waiting):
+            yield waiting._replace(onward=waiting.onward * count, passed=waiting.passed + movement), pairs

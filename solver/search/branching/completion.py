@@ -279,12 +279,12 @@ class Completion:
     @cached_property
     def _distinct_orders(self) -> tuple[tuple[Ordered, ...], ...]:
         """Per level but the innermost, one order of its loops of each kind that dataspaces can tell apart."""
-        space, found = self.space, []
+        space, by_level = self.space, []
         for level, factors in enumerate(self.skeleton.temporal[:-1]):
             live = {dim: factor for dim, factor in zip(space.active, factors, strict=True) if factor > 1}
             rules = space.mapspace.temporal[level]
-            found.append(distinct_orders(rules, live, space.active, space.views))
-        return tuple(found)
+            by_level.append(distinct_orders(rules, live, space.active, space.views))
+        return tuple(by_level)
 
     @cached_property
     def _leak_per_cycle(self) -> int:

@@ -51,9 +51,9 @@ def fanout_choices(
         return []
     candidates = []
     for dim, bound in zip(active, bounds, strict=True):
-        own = [rule for rule in rules.factors if rule.dim == dim]
+        of_dim = [rule for rule in rules.factors if rule.dim == dim]
         longest = max(fanout.mesh_x, fanout.mesh_y)
-        candidates.append([f for f in divisors(bound) if f <= longest and all(r.allows(f) for r in own)])
+        candidates.append([f for f in divisors(bound) if f <= longest and all(r.allows(f) for r in of_dim)])
     arranger = _Arranger(fanout, rules, all_dims, active)
     choices = []
     for factors in _vectors(candidates, fanout.size):
@@ -180,5 +180,5 @@ class StageTable:
         """
         places = np.flatnonzero(chosen)
         parts = [self.unrollings[place] for place in places]
-        own = np.repeat(places, [len(part) for part in parts])
-        return own, np.concatenate([np.empty(0, dtype=np.int64), *parts])
+        repeated = np.repeat(places, [len(part) for part in parts])
+        return repeated, np.concatenate([np.empty(0, dtype=np.int64), *parts])

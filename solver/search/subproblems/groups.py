@@ -83,8 +83,8 @@ class SubproblemGroup(Subproblem):
     @cached_property
     def _unrollings(self) -> tuple[IntArray, ...]:
         stages = zip(self.space.stage_tables, self._classes, strict=True)
-        found = ([table.unrollings[own] for own in classes] for table, classes in stages)
-        return tuple(np.unique(np.concatenate(own)) for own in found)
+        by_stage = ([table.unrollings[own] for own in classes] for table, classes in stages)
+        return tuple(np.unique(np.concatenate(own)) for own in by_stage)
 
     @cached_property
     def steps(self) -> int:
