@@ -16,7 +16,7 @@ from model.spec.limits import DEFAULT_LIMITS
 from model.spec.notes import TakeNote, note_at
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.attributes import NO_ATTRIBUTES, Attributes, read_attributes
-from model.spec.timeloop.problem import MAX_BOUND
+from model.spec.timeloop.instance import MAX_BOUND
 from model.wording import listing
 
 _WORD = re.compile(r"[A-Za-z_]\w*")

@@ -25,8 +25,9 @@ from model.spec.notes import note_at
 from model.spec.reader import read_files, unused_notes
 from model.spec.sizes import check_problem
 from model.spec.source import MappingNode, ScalarNode, Span, SpecError
+from model.spec.timeloop.instance import MAX_BOUND
 from model.spec.timeloop.loader import LoadOptions, load_node
-from model.spec.timeloop.problem import MAX_BOUND, LoadedProblem
+from model.spec.timeloop.problem import LoadedProblem
 
 PROBLEM, MAPPER = "problem", "mapper"
 

@@ -104,16 +104,7 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
     cluster_size, block_size = _block(reader, word_bits, context)
     if cluster_size > 1 and _is_dram(leaf):
         raise SpecError("a DRAM has a `cluster_size` of 1", reader.place("cluster_size"))
-    if reader.flag("allow_overbooking"):
-        sentence = (
-            "allow_overbooking of `{}` changes nothing: tiles of dense data always have their full size"
-        )
-        context.note(note_at(reader.place("allow_overbooking"), sentence, leaf.name))
-    if reader.find("reduction_supported") and not reader.flag("reduction_supported"):
-        sentence = (
-            "reduction_supported of `{}` changes nothing: it prices networks only, which are not modelled"
-        )
-        context.note(note_at(reader.place("reduction_supported"), sentence, leaf.name))
+    _note_idle_flags(reader, context)
     capacity = _capacity(reader, word_bits, block_size)
     if capacity is None:
         _note_no_limit(reader, context)
@@ -137,6 +128,18 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
         buffering_source=_source(reader, "multiple_buffering"),
         utilization_source=_source(reader, "min_utilization"),
     )
+
+
+def _note_idle_flags(reader: _Reader, context: Context) -> None:
+    """Note flags that are understood and change nothing here."""
+    reasons: dict[str, str] = {}
+    if reader.flag("allow_overbooking"):
+        reasons["allow_overbooking"] = "tiles of dense data always have their full size"
+    if reader.find("reduction_supported") and not reader.flag("reduction_supported"):
+        reasons["reduction_supported"] = "it prices networks only, which are not modelled"
+    for name, reason in reasons.items():
+        sentence = name + " of `{}` changes nothing: " + reason
+        context.note(note_at(reader.place(name), sentence, reader.leaf.name))
 
 
 def _note_no_limit(reader: _Reader, context: Context) -> None:
