@@ -21,7 +21,6 @@ from solver.result import (
     Progress,
     ProgressCallback,
     Result,
-    Statistics,
     Status,
     StopCallback,
     Termination,
@@ -215,7 +214,7 @@ def _advised(search: Search[Answer], question: _Question, first: Answer) -> Answ
 
     options = _time_left(question.options, spent.seconds)
     answer = search(question.mapspace, options, report, question.should_stop, opinion)
-    answer = replace(answer, statistics=_together(spent, answer.statistics))
+    answer = replace(answer, statistics=spent.together(answer.statistics))
     return _bounded(answer, first)
 
 
@@ -267,17 +266,3 @@ def _time_left(options: Options, seconds: float) -> Options:
     if options.time_limit_s is None:
         return options
     return replace(options, time_limit_s=max(0.0, options.time_limit_s - seconds))
-
-
-def _together(first: Statistics, second: Statistics) -> Statistics:
-    """Add up the work of two searches of one mapspace."""
-    return Statistics(
-        seconds=first.seconds + second.seconds,
-        states=first.states + second.states,
-        masks=max(first.masks, second.masks),
-        spatial_classes=max(first.spatial_classes, second.spatial_classes),
-        subproblems=first.subproblems + second.subproblems,
-        core_variables=max(first.core_variables, second.core_variables),
-        core_calls=first.core_calls + second.core_calls,
-        mappings_priced=first.mappings_priced + second.mappings_priced,
-    )

@@ -236,7 +236,7 @@ def _load_action(node: Node) -> CompoundAction:
     entry = keyed_mapping(node, "an action", _ACTION_KEYS)
     name = as_name(entry.require("name", "an action"), "the action's `name`")
     parts = tuple(_load_part(item) for item in items_of(entry.get("subcomponents"), "`subcomponents`"))
-    return CompoundAction(name, _load_arguments(entry.get("arguments"), "`arguments`"), parts, entry.span)
+    return CompoundAction(name, _load_arguments(entry.get("arguments")), parts, entry.span)
 
 
 def _load_part(node: Node) -> ActionPart:
@@ -250,7 +250,7 @@ def _load_step(node: Node) -> Step:
     entry = keyed_mapping(node, "an action of a subcomponent", _STEP_KEYS)
     return Step(
         as_name(entry.require("name", "an action of a subcomponent"), "the action's `name`"),
-        _load_arguments(entry.get("arguments"), "`arguments`"),
+        _load_arguments(entry.get("arguments")),
         _scale(entry, _ENERGY_SCALES, "an action of a subcomponent"),
         entry.span,
     )
@@ -264,11 +264,11 @@ def _load_attributes(node: Node | None) -> Defaults:
     return tuple((key.text, value) for key, value in node.entries)
 
 
-def _load_arguments(node: Node | None, what: str) -> Arguments:
+def _load_arguments(node: Node | None) -> Arguments:
     if node is None or (isinstance(node, ScalarNode) and node.value is None):
         return ()
     if not isinstance(node, MappingNode):
-        raise SpecError(f"{what} must be a mapping", node.span)
+        raise SpecError("`arguments` must be a mapping", node.span)
     return tuple((key.text, _scalar(value, f"`{key.text}`")) for key, value in node.entries)
 
 

@@ -355,7 +355,7 @@ class Search:
             self._consider(priced)
 
     def _consider(self, priced: Priced) -> None:
-        self.counters.priced += 1
+        self.counters.mappings_priced += 1
         evaluation = priced.evaluation
         if evaluation.valid and self.goal.improves(evaluation.energy, evaluation.cycles):
             self.goal.incumbent = self.goal.value(evaluation.energy, evaluation.cycles)

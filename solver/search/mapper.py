@@ -22,7 +22,6 @@ from solver.result import (
     Progress,
     ProgressCallback,
     Result,
-    Statistics,
     Status,
     StopCallback,
     Termination,
@@ -326,16 +325,7 @@ def _result(
     clock: _Clock,
     counters: Counters,
 ) -> Result:
-    statistics = Statistics(
-        seconds=clock.seconds,
-        states=counters.states,
-        masks=counters.masks,
-        spatial_classes=counters.spatial_classes,
-        subproblems=counters.subproblems,
-        core_variables=counters.core_variables,
-        core_calls=counters.core_calls,
-        mappings_priced=counters.priced,
-    )
+    statistics = counters.statistics(clock.seconds)
     termination = clock.termination or Termination.PROVEN
     units = mapspace.architecture.units_per_pj
     if best is None:
