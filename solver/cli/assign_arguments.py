@@ -47,7 +47,7 @@ together cost the least, and prove it."""
 
 
 def _add_costs(parser: argparse.ArgumentParser) -> None:
-    """Add where the costs of methods come from, if not from the network."""
+    """Add the options on where the costs of methods come from, if not from the network."""
     parser.add_argument(
         "--methods",
         type=file_path,

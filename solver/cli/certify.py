@@ -133,7 +133,7 @@ def _printed(process: subprocess.Popen[str], stop: threading.Event) -> str:
 
 
 def write_certificate(path: Path, mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> bool:
-    """Write the certificate of a result; of one that claims nothing say so, and return False.
+    """Write the certificate of a result; if it claims nothing, say so and return False.
 
     Raises
     ------

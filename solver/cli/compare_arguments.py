@@ -29,7 +29,7 @@ def add_compare(commands: Commands) -> argparse.ArgumentParser:
 
 
 def add_mapper_options(parser: argparse.ArgumentParser) -> None:
-    """Add what says which mappers run, and how long."""
+    """Add the options that say which mappers run, and for how long."""
     parser.add_argument(
         "--mappers",
         type=names,

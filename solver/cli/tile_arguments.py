@@ -97,7 +97,7 @@ def _add_operator(parser: argparse.ArgumentParser) -> None:
 
 
 def check_tile_arguments(arguments: argparse.Namespace) -> None:
-    """See whether options are missing, or have no meaning beside the others.
+    """Check whether options are missing, or have no meaning beside the others.
 
     Raises
     ------

@@ -96,7 +96,7 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
 
 
 def _lines(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
-    """Group constraints that are written together: without its line, none of them is left."""
+    """Group constraints that are written together: deleting their line drops all of them."""
     lines: list[list[Constraint]] = []
     for constraint in constraints:
         line = next((known for known in lines if written_together(known[0], constraint)), None)
@@ -110,7 +110,7 @@ def _lines(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
 def _filtered(
     feasibility: Feasibility, given: Collection[Constraint], lines: Sequence[list[Constraint]]
 ) -> tuple[list[list[Constraint]], bool]:
-    """Leave out in turn what `given` and the other lines contradict without.
+    """Leave out each line without which `given` and the other lines still contradict each other.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def _disjoint_conflicts(
 
 
 def _blocks(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
-    """Group constraints by kind, those first that the deletion filter tries first.
+    """Group constraints by kind, in the order in which the deletion filter tries them.
 
     What a level bypasses comes before what it keeps, as one follows from the other in a ``!Parallel``.
     """

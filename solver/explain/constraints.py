@@ -250,7 +250,7 @@ def written_together(one: Constraint, other: Constraint) -> bool:
 
 
 def _told(constraint: Constraint) -> Hashable:
-    """Return what tells constraints of one kind apart that are written at one place."""
+    """Return what distinguishes constraints of one kind that are written at one place."""
     match constraint:
         case FactorLimit(_, rule):
             # A macro stands for rules on several dimensions, which are changed one by one.
@@ -268,7 +268,7 @@ def _told(constraint: Constraint) -> Hashable:
 
 
 def twins_of(constraint: Constraint, constraints: Iterable[Constraint]) -> list[Constraint]:
-    """Return the other ones of `constraints` that are written together with `constraint`."""
+    """Return those of `constraints` that are written together with `constraint`, itself excluded."""
     return [c for c in constraints if c != constraint and written_together(c, constraint)]
 
 

@@ -247,7 +247,7 @@ class Feasibility:
         self._encoding.model.add_bool_or([broken, *escapes])
 
     def _find_oversize(self, constraint: Capacity, values: Values) -> None:
-        """Find what of an answer's tiles is too large for a capacity, for all that are no larger."""
+        """Find the part of an answer's tiles that exceeds a capacity, and so all that are no larger."""
         level, encoding = constraint.level, self._encoding
         tenants, tiles = encoding.tenant[level], encoding.tiles[level]
         kept = [name for name, tenant in tenants.items() if values.holds(tenant)]

@@ -53,7 +53,7 @@ def nearest(
     constraint: Constraint,
     twins: Sequence[Constraint] = (),
 ) -> Nearest | None:
-    """Return the value nearest to that of `constraint` which `context` leaves room for.
+    """Return the value nearest to that of `constraint` for which `context` leaves room.
 
     None if there is none, if the constraint has no value, or if the search was stopped before any was
     found.
@@ -108,7 +108,7 @@ def with_value(constraint: Constraint, value: int) -> Constraint:
 def _bisect(
     feasibility: Feasibility, context: Collection[Constraint], scales: Sequence[_Scale]
 ) -> Nearest | None:
-    """Close in between the limit, which does not suffice, and what mappings that were found need."""
+    """Bisect between the limit, which does not suffice, and what the mappings found so far need."""
     furthest = max if scales[0].upper else min
 
     def measure(witness: Witness) -> int:

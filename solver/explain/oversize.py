@@ -1,4 +1,4 @@
-"""Tiles that exceed a capacity: the least one within a given one, which says most of what does not fit."""
+"""The least tile within a given one that still exceeds a capacity: ruling it out rules out the most."""
 
 from __future__ import annotations
 

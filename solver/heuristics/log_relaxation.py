@@ -54,7 +54,7 @@ class LogRelaxation:
         self._seconds = seconds
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Solve the relaxation, and price what comes out.
+        """Solve the relaxation, and price its solutions.
 
         Raises
         ------

@@ -183,7 +183,7 @@ class RandomMoves:
         self._free_keeps = [space for space, own in enumerate(rules.keep_options) if len(own) > 1]
 
     def apply(self, batch: MappingBatch, random: np.random.Generator) -> MappingBatch:
-        """Return changed mappings: most a factor moved, others an order or a choice of levels changed.
+        """Return changed mappings: most with a factor moved, others with another order or choice of levels.
 
         Returns
         -------

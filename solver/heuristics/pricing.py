@@ -143,7 +143,7 @@ class Pricing:
         self.notes.append(text)
 
     def check_budget(self) -> None:
-        """For mappers that compute long between prices: see whether they may go on.
+        """Check whether the mapper may go on; for those that compute long between prices.
 
         Raises
         ------

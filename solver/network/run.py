@@ -180,7 +180,7 @@ class _Answers:
         )
 
     def _identical(self, network: Network, layer: Layer, key: str) -> Iterator[LayerResult]:
-        """Yield the result of a layer that is no first one; what an interrupt left is for that alone."""
+        """Yield the result of a layer that repeats an earlier one, unless an interrupt cut it short."""
         result, (other, first) = self._known[key], self._first[key]
         if result.termination is not Termination.INTERRUPTED:
             name = first.name if other is network else f"{first.name} of {other.name}"

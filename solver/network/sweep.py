@@ -134,7 +134,7 @@ def sweep(
 
 
 def area_mm2(architecture: Architecture) -> float | None:
-    """Return the area of all instances of all components, None where that of one is unknown."""
+    """Return the area of all instances of all components, None if that of any is unknown."""
     total = 0.0
     for component, instances in architecture.components:
         if component.area_um2 is None:

@@ -14,7 +14,7 @@ _Action = tuple[str, str]
 
 @dataclass
 class _Found:
-    """What the values of one attribute do: components and actions by what becomes of their energies."""
+    """What the values of one attribute change: components and actions by what happens to their energies."""
 
     matters: bool = False
     moved: dict[_Action, None] = field(default_factory=dict)

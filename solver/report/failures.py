@@ -92,7 +92,7 @@ def likewise_lines(others: Sequence[tuple[Failure, str]]) -> Iterator[str]:
 
 
 def more_line(conflicts: int) -> Iterator[str]:
-    """Yield how many conflicts are left out of so many, if any are."""
+    """Yield a line that says how many conflicts are left out, if any are."""
     if conflicts > MOST_CONFLICTS:
         yield f"{counted(conflicts - MOST_CONFLICTS, 'more conflict')} of other lines; --json has them all\n"
 

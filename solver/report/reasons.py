@@ -36,7 +36,7 @@ def titled(reasons: Sequence[Reason]) -> Iterator[tuple[str, Reason]]:
 
 
 def others_left(reasons: Sequence[Reason]) -> str:
-    """Return the end of a sentence on what resolves one of several conflicts."""
+    """Return the end of a sentence about resolving one of several conflicts."""
     return ", once the other conflicts are resolved" if len(reasons) > 1 else ""
 
 

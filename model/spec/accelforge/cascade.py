@@ -1,4 +1,4 @@
-"""What all Einsums of a workload, as they are written, say together."""
+"""The Einsums of a workload as they are written, and what follows from all of them together."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
 
 
 def _settled(node: Node) -> Node:
-    """Return a section in which quoted numbers and truth values are as if they were not; it has no tags.
+    """Return a section without tags, in which quoted numbers and truth values count as if unquoted.
 
     Raises
     ------

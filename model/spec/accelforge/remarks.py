@@ -19,7 +19,7 @@ from model.workload import Einsum
 def unused_notes(
     sizes: Mapping[str, RankSize], conditions: Iterable[Condition], shaped: Sequence[ShapedEinsum]
 ) -> Iterator[Note]:
-    """Say of each size and condition that speaks of nothing in the workload that it has no effect.
+    """Note each size and condition that concerns nothing in the workload: it has no effect.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def unused_notes(
 
 
 def cut_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
-    """Say of each condition that goes on beyond the size of a rank that the size ends it."""
+    """Note each condition that goes on beyond the size of a rank: the size ends it."""
     for einsum in shaped:
         yield from _cuts_of(einsum)
 
@@ -80,7 +80,7 @@ def _ends(constraints: Iterable[Constraint]) -> dict[str, tuple[int, Span]]:
 
 
 def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
-    """Say of each operation that is named that it changes no cost.
+    """Note each operation that is named: it changes no cost.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
 
 
 def copy_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
-    """Say of each function `copy` that it is none of the copies that cost no arithmetic."""
+    """Note each function `copy`: it is computed, unlike a copy operation."""
     computed = (own.written for own in shaped if own.written.get(COPY_KEY) is None)
     for word in (word for einsum in computed for word in einsum.words):
         if word.is_called and word.name == "copy":
@@ -102,7 +102,7 @@ def copy_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
 
 
 def version_notes(*sections: Node | None) -> Iterator[Note]:
-    """Say of each version of a section that it changes nothing."""
+    """Note each version of a section: it changes nothing."""
     for section in sections:
         version = section.get("version") if isinstance(section, MappingNode) else None
         if version is not None:
@@ -111,7 +111,7 @@ def version_notes(*sections: Node | None) -> Iterator[Note]:
 
 
 def partial_notes(einsums: Iterable[Einsum]) -> list[Note]:
-    """Say which Einsums skip some combinations of their rank variables."""
+    """Note the Einsums that skip some combinations of their rank variables."""
     partial = [einsum.name for einsum in einsums if not einsum.is_box]
     if not partial:
         return []

@@ -1,4 +1,4 @@
-"""Attributes of architecture nodes that are given other values than the files say."""
+"""Overrides: other values for attributes of architecture nodes than the files give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From all that is asked for to what is to blame."""
+"""From demands that conflict to an irreducible conflict among them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def irreducible(parts: Sequence[Part], conflict: Callable[[Sequence[Part]], bool
 def _needed(
     background: list[Part], grown: bool, parts: list[Part], conflict: Callable[[Sequence[Part]], bool]
 ) -> list[Part]:
-    """Return what of `parts` is needed for a conflict besides `given`, which has just `grown` or not."""
+    """Return the `parts` that conflict with `background`; `grown` says that it has parts it lacked before."""
     if (grown and conflict(background)) or not parts:
         return []
     if len(parts) == 1:

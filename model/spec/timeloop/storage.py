@@ -162,7 +162,7 @@ def _is_dram(leaf: Leaf) -> bool:
 
 
 def _lacking(leaf: Leaf, what: str) -> SpecError:
-    """Say that an attribute is missing, at the first of those that one nobody reads may be meant as."""
+    """Return the error for a missing attribute, at the first unknown one, which may be meant for it."""
     message, unknown = f"storage `{leaf.name}` lacks {what}", unknown_attributes(leaf)
     if not unknown:
         return SpecError(message, leaf.span)

@@ -95,7 +95,7 @@ def check_names(leaf: Leaf, context: Context) -> None:
 
 
 def refuse_networks(leaf: Leaf) -> None:
-    """Check that no energy of networks is given, which a storage has, and the fanout of a container.
+    """Check that no energy of a network is given, on a storage or for the fanout of a container.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Attributes that an architecture writes and that nobody reads."""
+"""Notes on attributes that an architecture gives and nothing reads."""
 
 from __future__ import annotations
 
