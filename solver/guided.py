@@ -174,12 +174,12 @@ class _Patience:
         self._on_progress = on_progress
         self._should_stop = should_stop
         self._looks_since: float | None = None
-        self._found = False
+        self._has_mapping = False
         self.is_over = False
 
     def hear(self, progress: Progress) -> None:
         """Take note of a first mapping, and pass the news on."""
-        self._found |= progress.incumbent is not None
+        self._has_mapping |= progress.incumbent is not None
         if self._looks_since is None and progress.phase != Phase.SURVEY:
             self._looks_since = time.monotonic()
         if self._on_progress is not None:
@@ -189,7 +189,7 @@ class _Patience:
         """Whether the search must end: as the caller wishes, or because it finds nothing."""
         if self._should_stop is not None and self._should_stop():
             return True
-        if not self._found:
+        if not self._has_mapping:
             ends = self._survey_ends if self._looks_since is None else self._looks_since + PATIENCE_S
             self.is_over = time.monotonic() > ends
         return self.is_over
@@ -198,7 +198,7 @@ class _Patience:
 def _advised(search: Search[Answer], question: _Question, first: Answer) -> Answer:
     """Ask whether anything fits, and search again in the time that is left."""
     start = time.monotonic()
-    late = _found(first)
+    late = _late_mapping(first)
     opinion = late or _opinion(question, first)
     spent = replace(
         first.statistics,
@@ -233,7 +233,7 @@ def _bounded(answer: Answer, first: Answer) -> Answer:
     return replace(raised, status=Status.OPTIMAL, termination=Termination.PROVEN)
 
 
-def _found(first: Result | Front) -> Priced | None:
+def _late_mapping(first: Result | Front) -> Priced | None:
     """Return a mapping that was found at the last moment, before the search heard that it must end."""
     results = first.points if isinstance(first, Front) else (first,)
     for result in results:

@@ -53,17 +53,17 @@ class Potentials:
         # Totals of allowed assignments bound what a place gathers; forbidden ones are cut off at the limit.
         dtype = np.int64 if limit * 8 * count <= LARGEST_TOTAL else object
 
-        def own(costs: CostArray) -> CostArray:
+        def cut_off(costs: CostArray) -> CostArray:
             return np.minimum(costs, limit).astype(dtype)[None]
 
         potentials = cls(
             limit,
             np.zeros(1, dtype=dtype),
-            {variable: own(vector) for variable, vector in enumerate(instance.vectors)},
+            {variable: cut_off(vector) for variable, vector in enumerate(instance.vectors)},
             {variable: {} for variable in range(len(instance.vectors))},
         )
         for pair, matrix in instance.matrices.items():
-            potentials._join(pair, own(matrix))
+            potentials._join(pair, cut_off(matrix))
         return potentials
 
     def _join(self, pair: Pair, matrix: CostArray) -> None:

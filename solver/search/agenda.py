@@ -185,12 +185,12 @@ class Agenda:
         if closely:
             rest.look_closely()
         for _ in range(FIRST_ALONE):
-            if not self._left(rest):
+            if not self._any_left(rest):
                 return
             yield self._turn(mask, rest.pop())
         if not closely:
             rest.look_closely()
-        while self._left(rest) and not self._groups_settle:
+        while self._any_left(rest) and not self._groups_settle:
             yield self._turn(mask, rest.pop())
         yield from self._in_parts(mask, list(self._grouped(rest.numbers)))
 
@@ -209,7 +209,7 @@ class Agenda:
         """Whether these are a single subproblem that had its turn."""
         return len(numbers) == 1 and (mask, int(numbers[0])) in self._taken
 
-    def _left(self, rest: _Rest) -> bool:
+    def _any_left(self, rest: _Rest) -> bool:
         self._join()
         while self._had(rest.mask, rest.numbers[:1]):
             rest.pop()

@@ -84,7 +84,7 @@ class Bounded:
     @property
     def pairs(self) -> int:
         """Pairs of tiles of neighbouring levels that are left."""
-        return sum(len(outside) * len(inside) for outside, inside in pairwise(self.left))
+        return sum(len(outside) * len(inside) for outside, inside in pairwise(self.survivors))
 
     def value_with(self, mixed: MixedSubproblem, total: int, goal: Goal) -> int:
         """Bound on the objective if a weighted sum of costs is `total` or more.
@@ -105,7 +105,7 @@ class Bounded:
         return mixed.least_value(goal, total, energy, self.least_cycles)
 
     @property
-    def left(self) -> Survivors:
+    def survivors(self) -> Survivors:
         """Tiles that may be part of a mapping that improves."""
         return self.bounds.survivors if self.within is None else self.within
 
@@ -157,7 +157,7 @@ def tightened(candidate: Bounded, goal: Goal, sharp: bool, stop: Stop) -> Bounde
     Stopped
         As soon as `stop` answers True.
     """
-    sub, within = candidate.sub, candidate.left
+    sub, within = candidate.sub, candidate.survivors
     if not goal.counts_energy:
         loads = _load_bounds(sub, goal, 0, within, sharp, stop)
         if loads is None:
@@ -212,7 +212,7 @@ def _narrowed(candidate: Bounded, goal: Goal, stop: Stop) -> Bounded | None:
     def enough(mixed: MixedSubproblem, total: int) -> bool:
         return goal.incumbent is not None and candidate.value_with(mixed, total, goal) >= goal.incumbent
 
-    sifted = sift(costs, rooms.index(max(rooms)), candidate.left, bounds.sharp, stop, enough)
+    sifted = sift(costs, rooms.index(max(rooms)), candidate.survivors, bounds.sharp, stop, enough)
     if sifted is None:
         return None
     within = sifted.within

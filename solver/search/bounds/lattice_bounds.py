@@ -225,7 +225,7 @@ class LatticeBounds(Generic[Sub_co]):
     def _survivors(self, feasible: Sequence[IntArray], room: int) -> tuple[list[IntArray], list[IntArray]]:
         """Per level, the tiles that can matter, and per class and tile the cost at their boundary."""
         tiles = list(feasible)
-        price = self._own_once if self._within is None else self._own
+        price = self._boundary_costs_once if self._within is None else self._boundary_costs
         at_boundary = [price(level, t) for level, t in enumerate(tiles)]
         floors = [costs.min(axis=0) for costs in at_boundary]
         slack = room - sum(int(floor.min()) for floor in floors)
@@ -234,15 +234,15 @@ class LatticeBounds(Generic[Sub_co]):
             tiles[level], at_boundary[level] = tiles[level][keep], at_boundary[level][:, keep]
         return tiles, at_boundary
 
-    def _own_once(self, level: int, tiles: IntArray) -> IntArray:
-        """`_own`, remembered for levels without fanouts above: there it is often the same."""
+    def _boundary_costs_once(self, level: int, tiles: IntArray) -> IntArray:
+        """`_boundary_costs`, remembered for levels without fanouts above: there it is often the same."""
         if self.sub.unrolls(0, level):
-            return self._own(level, tiles)
+            return self._boundary_costs(level, tiles)
         prices = tuple((b.place, b.price) for b in self.boundaries.by_level[level])
         key = ("own", self.sharp, level, self.space.tenants(self.sub.mask, level), prices)
-        return self.space.memo(key, lambda: self._own(level, tiles))
+        return self.space.memo(key, lambda: self._boundary_costs(level, tiles))
 
-    def _own(self, level: int, tiles: IntArray) -> IntArray:
+    def _boundary_costs(self, level: int, tiles: IntArray) -> IntArray:
         """Cost at the boundary of `level` per class and tile, but for what the class reuses."""
         costs = np.zeros((len(self.classes), len(tiles)), dtype=np.int64)
         for b in self.boundaries.by_level[level]:
