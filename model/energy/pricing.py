@@ -286,7 +286,9 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
         remarks += figure.remarks
     if "leak" in figures and figures["leak"][0]:
         figures["leak"] = (figures["leak"][0], figures["leak"][1] + assumption)
-    scaled = {action: _shortened(_scaled(own, action, request, library)) for action, own in figures.items()}
+    scaled = {
+        action: _shortened(_scaled(figure, action, request, library)) for action, figure in figures.items()
+    }
     area = _scaled((rounded(component.area_um2()), source), "area", request, library)
     remarks += tuple(f"`{request.name}`: {remark}" for remark in library.remarks)
     return _Figures(scaled, remarks=remarks, area=area)

@@ -63,7 +63,7 @@ def alternatives(result: AssignResult) -> Alternatives | None:
     reduced, _ = take_apart(instance)
     if reduced.kernels:
         return None
-    if all(len(own.neighbours) <= 1 for own in reduced.eliminations):
+    if all(len(elimination.neighbours) <= 1 for elimination in reduced.eliminations):
         surplus = _surpluses(reduced.eliminations, instance.infinity)
         return tuple(
             _best_other(surplus[layer], chosen, instance.infinity)
@@ -72,11 +72,11 @@ def alternatives(result: AssignResult) -> Alternatives | None:
     layers = len(instance.vectors)
     if (
         layers > MOST_SOLVED_AGAIN
-        or layers * sum(own.entries for own in reduced.eliminations) > MOST_ENTRIES_AGAIN
+        or layers * sum(elimination.entries for elimination in reduced.eliminations) > MOST_ENTRIES_AGAIN
     ):
         return None
     total = result.best.total
-    return tuple(_without(instance, layer, own, total) for layer, own in enumerate(result.best.choice))
+    return tuple(_without(instance, layer, value, total) for layer, value in enumerate(result.best.choice))
 
 
 def _surpluses(eliminations: Sequence[Elimination], infinity: int) -> dict[int, CostArray]:

@@ -152,4 +152,4 @@ def least_total(eliminations: Sequence[Elimination]) -> int:
         Where all variables were eliminated, the total of the best assignment; else what the rest adds to. At
         least infinity if none of these assignments is allowed.
     """
-    return sum(int(np.min(own.vector)) for own in eliminations if not own.links)
+    return sum(int(np.min(elimination.vector)) for elimination in eliminations if not elimination.links)

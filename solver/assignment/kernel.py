@@ -79,7 +79,7 @@ def _prepare(
     best = None
     for _ in range(MOST_SWEEPS):
         if excluded is None:
-            incumbent = descend(instance, [int(own[0].argmin()) for own in potentials.vectors.values()])
+            incumbent = descend(instance, [int(vector[0].argmin()) for vector in potentials.vectors.values()])
         else:
             incumbent = best_neighbour(instance, excluded)
         if incumbent is not None and (total := price(instance, incumbent)) < potentials.limit:

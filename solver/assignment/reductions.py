@@ -148,7 +148,7 @@ class _Reduction:
         through = self.vectors[variable][:, None] + rows
         size = max(1, LARGEST_BLOCK // columns.size)
         blocks = [through[:, start : start + size] for start in range(0, through.shape[1], size)]
-        folded = np.concatenate([(own[:, :, None] + columns[:, None, :]).min(axis=0) for own in blocks])
+        folded = np.concatenate([(block[:, :, None] + columns[:, None, :]).min(axis=0) for block in blocks])
         present = self.near[i].get(j)
         if present is not None:
             folded = folded + present

@@ -149,7 +149,7 @@ def _dataspace(mapspace: Mapspace, space: Dataspace, places: Sequence[int]) -> J
             for rank in space.ranks
         ],
         "read_write": space.read_write,
-        "keep": [list(own) for own in sorted(kept)],
+        "keep": [list(keep_set) for keep_set in sorted(kept)],
     }
 
 
@@ -210,7 +210,7 @@ def _stages(problem: Problem, rules: TemporalRules) -> list[list[list[int]]]:
     stages = [*([dim] for dim in reversed(rules.outer)), between, *([dim] for dim in reversed(rules.inner))]
     factors = dict(zip(problem.dims, _factors(problem, rules.factors), strict=True))
     listed = [[factors[dim] if dim in stage else [1] for dim in problem.dims] for stage in stages]
-    return [stage for stage in listed if any(own != [1] for own in stage)]
+    return [stage for stage in listed if any(factors != [1] for factors in stage)]
 
 
 def _spatial(problem: Problem, fanout: Fanout, rules: SpatialRules, lists_sides: bool) -> Json:
@@ -239,8 +239,8 @@ def _along_x(problem: Problem, rules: SpatialRules, lists_sides: bool) -> list[l
         if lists_sides:
             raise CertificateError(f"more than {MOST_FREE} dimensions may lie along either side of a fanout")
         return asdict(order)
-    along_x = {tuple(_numbers(problem, own)) for own in order.sets_along_x(live)}
-    return [list(own) for own in sorted(along_x)]
+    along_x = {tuple(_numbers(problem, dims)) for dims in order.sets_along_x(live)}
+    return [list(numbers) for numbers in sorted(along_x)]
 
 
 def _factors(problem: Problem, rules: Sequence[FactorRule]) -> list[list[int]]:

@@ -38,7 +38,9 @@ def count_spatial_choices(mapspace: Mapspace) -> int:
     count: dict[Factors, int] = {bounds: 1}
     for fanout, rules in zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True):
         order = SideOrder.of(rules, dims)
-        fitting = [own for own in _factors(dims, bounds, fanout, rules) if _fits(dims, fanout, order, own)]
+        fitting = [
+            vector for vector in _factors(dims, bounds, fanout, rules) if _fits(dims, fanout, order, vector)
+        ]
         count = _divided(count, fitting)
     computes = math.prod(bounds)
     return sum(

@@ -175,7 +175,7 @@ def _filled_less(
     feasibility: Feasibility, rest: Collection[Constraint], changed: Sequence[Constraint]
 ) -> Iterator[Lever]:
     """Yield the nearest least utilization that suffices, and the nearest smaller capacity."""
-    utilizations = [own for own in changed if isinstance(own, Utilization)]
+    utilizations = [constraint for constraint in changed if isinstance(constraint, Utilization)]
     first, mapspace = utilizations[0], feasibility.mapspace
     words = next_smaller(feasibility, rest, sized_utilizations(utilizations))
     if words is not None:

@@ -72,7 +72,7 @@ def nearest(
         multiple buffering).
     """
     scales = [scale for scale in map(_scale, (constraint, *twins)) if scale is not None]
-    if scales and not any(_is_held_at_one(feasibility.mapspace, own) for own in (constraint, *twins)):
+    if scales and not any(_is_held_at_one(feasibility.mapspace, limit) for limit in (constraint, *twins)):
         return _bisect(feasibility, context, scales)
     for value in _candidates(feasibility.mapspace, constraint, twins):
         changed = [with_value(each, value) for each in (constraint, *twins)]

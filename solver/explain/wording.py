@@ -144,7 +144,7 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
         case Split(node, count):
             return f"split {value} instead of {count} of `{_node(mapspace, node)}`"
         case Capacity(_, storage):
-            words, before = (own + storage.reserved_words for own in (value, storage.size_words or 0))
+            words, before = (usable + storage.reserved_words for usable in (value, storage.size_words or 0))
             rows = _depth(storage, words, before)
             return f"`{storage.name}` with {_words(words)} instead of {before:,}{rows}"
         case Utilization(_, storage):

@@ -115,7 +115,7 @@ class LogModel:
             raise MapperError("sums of logarithms are too large for CP-SAT to be relied on") from error
 
     def _axes_of(self, dim: int) -> list[int]:
-        return [axis for axis, (own, _, _) in enumerate(self._axes) if own == dim]
+        return [axis for axis, (axis_dim, _, _) in enumerate(self._axes) if axis_dim == dim]
 
     def _log(self, nodes: Sequence[int], axes: Sequence[int]) -> Expression:
         """Logarithm of the product of all factors of some axes at some nodes."""

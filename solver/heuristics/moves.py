@@ -180,7 +180,7 @@ class RandomMoves:
     def __init__(self, rules: Rules) -> None:
         self._steps = np.array(prime_steps(rules.mapspace), dtype=np.int64).reshape(-1, 2)
         self._keep_options = rules.keep_options
-        self._free_keeps = [space for space, own in enumerate(rules.keep_options) if len(own) > 1]
+        self._free_keeps = [space for space, keep_sets in enumerate(rules.keep_options) if len(keep_sets) > 1]
 
     def apply(self, batch: MappingBatch, random: np.random.Generator) -> MappingBatch:
         """Return changed mappings: most with a factor moved, others with another order or choice of levels.

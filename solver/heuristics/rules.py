@@ -198,7 +198,7 @@ def _sets_along_x(rules: SpatialRules, dims: Sequence[str], bounds: Sequence[int
     order = SideOrder.of(rules, dims)
     live = {dim for dim, bound in zip(dims, bounds, strict=True) if bound > 1}
     _check_choices(len(order.free(live)), "dimensions may lie along either axis of a fanout")
-    sets = dict.fromkeys(tuple(dim in own for dim in dims) for own in order.sets_along_x(live))
+    sets = dict.fromkeys(tuple(dim in along_x for dim in dims) for along_x in order.sets_along_x(live))
     return np.array(list(sets), dtype=np.bool_).reshape(len(sets), len(dims))
 
 

@@ -31,7 +31,9 @@ class Sampler:
         mapspace = rules.mapspace
         self._rules = rules
         self._splits = [_Factorizations(mapspace, rules, dim, inward) for dim in mapspace.problem.dims]
-        self._order_keys = np.array([_order_keys(own, mapspace.problem.dims) for own in mapspace.temporal])
+        self._order_keys = np.array(
+            [_order_keys(rules, mapspace.problem.dims) for rules in mapspace.temporal]
+        )
 
     @property
     def empty(self) -> bool:
@@ -72,7 +74,9 @@ class Sampler:
             Shape ``(count, levels, dataspaces)``.
         """
         options = self._rules.keep_options
-        return np.stack([own[random.integers(len(own), size=count)] for own in options], axis=2)
+        return np.stack(
+            [keep_sets[random.integers(len(keep_sets), size=count)] for keep_sets in options], axis=2
+        )
 
 
 class _Factorizations:

@@ -176,7 +176,7 @@ class _Answers:
             Termination.PROVEN,
             self._options.objectives or mapspace.objectives,
             mapspace.architecture.units_per_pj,
-            reasons=tuple(_reason(own) for own in layer.overfull),
+            reasons=tuple(_reason(overfull) for overfull in layer.overfull),
         )
 
     def _identical(self, network: Network, layer: Layer, key: str) -> Iterator[LayerResult]:

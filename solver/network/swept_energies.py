@@ -92,7 +92,7 @@ def _remark(name: str, effects: _Effects | None) -> str:
     node, _, attribute = name.rpartition(".")
     if attribute in MESHES and not effects.moved:
         return ""
-    given = [own for own in effects.given if own[0] == node or node not in effects.components]
+    given = [action for action in effects.given if action[0] == node or node not in effects.components]
     parts = []
     if effects.moved:
         parts.append(f"the energies of {_listed(effects.moved)} are derived anew for each value")

@@ -115,7 +115,7 @@ def front_document(mapspace: Mapspace, front: Front) -> Document:
         "seconds": front.statistics.seconds,
         "units_per_pj": front.units_per_pj,
         "points": [_point(mapspace, point) for point in front.points],
-        "open": [_open(own, front.units_per_pj) for own in front.open_ranges],
+        "open": [_open(open_range, front.units_per_pj) for open_range in front.open_ranges],
         "statistics": asdict(front.statistics),
         "energy_sources": energy_sources(mapspace.architecture),
         "notes": list(map(str, mapspace.notes)),

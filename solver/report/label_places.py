@@ -74,8 +74,8 @@ def label_offsets(labels: Sequence[Label], frame: Box) -> list[tuple[float, floa
     taken = [label.marker for label in labels]
     offsets: list[tuple[float, float] | None] = []
     for label in labels:
-        near = (own for own in _around(label) if _is_nearest(label, label.at(own), labels))
-        offset = next((own for own in near if _is_free(label.at(own), taken, frame)), None)
+        near = (offset for offset in _around(label) if _is_nearest(label, label.at(offset), labels))
+        offset = next((candidate for candidate in near if _is_free(label.at(candidate), taken, frame)), None)
         offsets.append(offset)
         taken += [] if offset is None else [label.at(offset)]
     return offsets
@@ -87,7 +87,7 @@ def _around(label: Label) -> list[tuple[float, float]]:
     across = (away, -away - label.width, -label.width / 2)
     up = (away, -away - label.height, -label.height / 2)
     # The last pair would cover the point itself.
-    corners = sorted(product(range(3), range(3)), key=lambda pair: (sum(own == 2 for own in pair), pair))
+    corners = sorted(product(range(3), range(3)), key=lambda pair: (sum(shift == 2 for shift in pair), pair))
     return [(across[i], up[j]) for i, j in corners[:-1]]
 
 

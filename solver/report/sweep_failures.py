@@ -50,7 +50,7 @@ def why_lines(result: SweepResult, places: PlacesOf) -> Iterator[str]:
     for first, *others in kinds[:MOST_CONFLICTS]:
         yield f"No mapping of {listing(first.failure.names)}{labels.at(first.points)}"
         yield from failure_lines(first.failure, places(first.points[0].variant))
-        yield from likewise_lines([(own.failure, labels.at(own.points)) for own in others])
+        yield from likewise_lines([(shared.failure, labels.at(shared.points)) for shared in others])
     yield from more_line(len(kinds))
 
 
@@ -95,5 +95,8 @@ class _Labels:
 def _values(points: Sequence[SweepPoint]) -> list[tuple[str, ...]]:
     """Return the workloads, the architectures, and the values of each attribute that `points` have."""
     variants = [point.variant for point in points]
-    rows = ((own.workload, own.architecture, *(value for _, value in own.settings)) for own in variants)
+    rows = (
+        (variant.workload, variant.architecture, *(value for _, value in variant.settings))
+        for variant in variants
+    )
     return [tuple(dict.fromkeys(column)) for column in zip(*rows, strict=True)]

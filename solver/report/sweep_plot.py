@@ -172,7 +172,7 @@ def _label_points(panel: _Panel, styles: Mapping[str, _Style]) -> None:
     if not 0 < len(panel.spots) <= MOST_LABELS:
         return
     axes, dots = panel.axes, panel.axes.figure.dpi / POINTS_PER_INCH
-    different = {(own, spot.label): spot for spot, own in panel.pairs}
+    different = {(place, spot.label): spot for spot, place in panel.pairs}
     ranked = sorted(different.items(), key=lambda item: not item[1].is_on_front)
     texts = [
         axes.annotate(

@@ -77,7 +77,7 @@ def note_unreached(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
     note
         Takes each note, a text that begins with the place.
     """
-    indices = ((own, index) for own, access in _accesses(einsums) for index in access.indices)
+    indices = ((einsum, index) for einsum, access in _accesses(einsums) for index in access.indices)
     for einsum, index in indices:
         size, values = einsum.sizes.get(index.rank), _values(einsum, index)
         if size is None or values is None or len(values) == size.size:
@@ -222,7 +222,7 @@ def check_dependencies(einsums: Sequence[WrittenEinsum]) -> None:
         A tensor with two writers; a cycle of Einsums, with the place of each read on it.
     """
     writers: dict[str, tuple[WrittenEinsum, WrittenAccess]] = {}
-    written = ((own, access) for own in einsums for access in own.accesses if access.output)
+    written = ((einsum, access) for einsum in einsums for access in einsum.accesses if access.output)
     for einsum, access in written:
         if access.tensor in writers:
             related = ((writers[access.tensor][1].span, "the first"),)

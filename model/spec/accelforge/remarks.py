@@ -44,7 +44,7 @@ def unused_notes(
             yield note_at(einsum.sizes[name].span, sentence, own.name, name)
     variables = {frozenset(einsum.written.rank_variables) for einsum in shaped}
     for part in conditions:
-        if not any(part.variables <= own for own in variables):
+        if not any(part.variables <= named for named in variables):
             yield note_at(part.span, "no Einsum has these rank variables; `{}` has no effect", part.text)
 
 
@@ -95,7 +95,7 @@ def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
 
 def copy_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
     """Note each function `copy`: it is computed, unlike a copy operation."""
-    computed = (own.written for own in shaped if own.written.get(COPY_KEY) is None)
+    computed = (einsum.written for einsum in shaped if einsum.written.get(COPY_KEY) is None)
     for word in (word for einsum in computed for word in einsum.words):
         if word.is_called and word.name == "copy":
             yield note_at(word.span, "`copy` is computed like any function; `{}: true` moves", COPY_KEY)

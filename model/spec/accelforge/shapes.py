@@ -190,7 +190,7 @@ def find_shape(
     box = tightened(einsum.rank_variables, [*limits, *affine])
     bent = [constraint for constraint in affine if len(constraint.affine.coefficients) > 1]
     texts += [(f"{c.affine} >= 0", c.span) for c in bent if cuts(c, box)]
-    bounded = all(own.is_bounded for own in box.values())
+    bounded = all(interval.is_bounded for interval in box.values())
     is_plain = is_attained(box, limits) if bounded else not may_bound_together(box, limits)
     if not texts and not is_plain:
         texts = [(f"{c.affine} >= 0", c.span) for c in limits if cuts(c, box)]
@@ -237,8 +237,8 @@ def _check_variables(constraint: Constraint, einsum: WrittenEinsum) -> None:
 
 
 def _check_bounded(einsum: WrittenEinsum, box: Box, sizes: Mapping[str, RankSize]) -> None:
-    indices = (own for access in einsum.accesses for own in access.indices)
-    for index, name in ((own, name) for own in indices for name in own.affine.coefficients):
+    indices = (index for access in einsum.accesses for index in access.indices)
+    for index, name in ((inner, name) for inner in indices for name in inner.affine.coefficients):
         if not box[name].is_bounded:
             raise _unbounded(name, index, sizes)
 

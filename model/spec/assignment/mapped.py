@@ -124,7 +124,7 @@ def _layer(layer: NamedLayer, offered: MethodFile) -> ShapedLayer:
 
 def _usual(shape: Convolution, methods: Mapping[str, Method]) -> tuple[str, ...]:
     """Return the methods that make sense: a filter of one position leaves nothing to take in turn."""
-    useful = tuple(name for name, own in methods.items() if own.lowering != KN2ROW or shape.window > 1)
+    useful = tuple(name for name, method in methods.items() if method.lowering != KN2ROW or shape.window > 1)
     return useful or tuple(methods)
 
 

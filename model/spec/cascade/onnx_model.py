@@ -197,5 +197,5 @@ def _skips(skipped: Mapping[str, Sequence[str]]) -> Iterator[Note]:
 
 
 def _node(onnx: ModuleType, node: Any, name: str, values: Values) -> Node:
-    attributes = {own.name: onnx.helper.get_attribute_value(own) for own in node.attribute}
+    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     return Node(name, tuple(node.input), next(iter(node.output), ""), attributes, values)

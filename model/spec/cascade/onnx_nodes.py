@@ -149,7 +149,9 @@ class Node:
             It is anything else.
         """
         values = self.attributes.get(attribute) or [default] * count
-        if not isinstance(values, list) or not all(isinstance(own, int) and own >= least for own in values):
+        if not isinstance(values, list) or not all(
+            isinstance(value, int) and value >= least for value in values
+        ):
             raise self.error(f"has {attribute} = {values}, which are no integers from {least} on")
         if len(values) != count:
             raise self.error(f"has {attribute} = {values}, but {count} of them are needed")
@@ -353,7 +355,7 @@ def _product(node: Node, batches: tuple[Shape, Shape], sizes: tuple[int, ...]) -
     build.sizes |= {"P": rows, "C": summed, "K": columns}
     batch = {place: _index(dim, (dim, 1)) for place, dim in names.items()}
     row, depth, column = (_index(dim, (dim, 1)) for dim in ("P", "C", "K"))
-    build.access(node.inputs[0], *(own for place, own in batch.items() if left[place] > 1), row, depth)
+    build.access(node.inputs[0], *(index for place, index in batch.items() if left[place] > 1), row, depth)
     build.access(node.inputs[1], *batch.values(), depth, column)
     build.access(node.output, *batch.values(), row, column, output=True)
     return build.einsum()

@@ -38,7 +38,7 @@ def persistent_bits(workload: Workload) -> dict[str, Stored]:
         By tensor.
     """
     taken: dict[str, Stored] = {}
-    accesses = ((own, access) for own in workload.einsums for access in own.accesses)
+    accesses = ((einsum, access) for einsum in workload.einsums for access in einsum.accesses)
     for einsum, access in accesses:
         if access.persistent:
             stored = Stored(stored_bits(einsum, access) * einsum.n_instances, access.bits_per_value)

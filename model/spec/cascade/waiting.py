@@ -104,7 +104,7 @@ def _writers(einsums: Sequence[Einsum]) -> dict[str, int]:
 def _lives(einsums: Sequence[Einsum], order: Sequence[int]) -> Iterator[_Life]:
     turn = {place: number for number, place in enumerate(order)}
     for tensor, writer in _writers(einsums).items():
-        readers = [turn[place] for place, own in enumerate(einsums) if tensor in own.tensors]
+        readers = [turn[place] for place, einsum in enumerate(einsums) if tensor in einsum.tensors]
         yield _Life(tensor, writer, frozenset(order[turn[writer] + 1 : max(readers)]))
 
 
@@ -118,7 +118,7 @@ def _waits(
     """Yield the tensors that wait while an Einsum runs that does not access them."""
     for life in lives:
         writer = einsums[life.writer]
-        access = next(own for own in writer.accesses if own.tensor == life.tensor and own.output)
+        access = next(access for access in writer.accesses if access.tensor == life.tensor and access.output)
         if place in life.between and life.tensor not in einsum.tensors and not access.persistent:
             stored = Stored(stored_bits(writer, access), access.bits_per_value)
             yield Waiting(life.tensor, homes[life.writer][life.tensor], stored)

@@ -82,9 +82,9 @@ def assemble(clauses: Sequence[Clause], context: Context) -> Assembly:
     _check_fanouts([leaf for leaf in context.tree.leaves if leaf.fanout > 1], storages[0], context)
     keepings, parallel = _keepings(clauses, storages, context)
     loops = _loops(clauses, context)
-    fanouts = [own.leaf for own in loops if own.kind == "spatial"]
+    fanouts = [node_loops.leaf for node_loops in loops if node_loops.kind == "spatial"]
     _check_fanouts(fanouts, storages[0], context)
-    slots = tuple(_slot(own, keepings, frozenset(fanouts), context) for own in loops)
+    slots = tuple(_slot(node_loops, keepings, frozenset(fanouts), context) for node_loops in loops)
     return Assembly(slots, compute, parallel)
 
 

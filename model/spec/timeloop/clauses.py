@@ -204,7 +204,9 @@ def _find(target: Node, kind: Kind, context: Context) -> Leaf:
     name = as_name(target, "`target`")
     if name not in context.leaves:
         hint = did_you_mean(name, context.leaves) or f"the architecture has {listing(context.leaves)}"
-        related = tuple((place, "it is not enabled") for own, place in context.tree.disabled if own == name)
+        related = tuple(
+            (place, "it is not enabled") for disabled, place in context.tree.disabled if disabled == name
+        )
         raise SpecError(f"unknown level `{name}`", target.span, related, hint=hint)
     leaf = context.leaves[name]
     if kind == "spatial" and leaf.role == "storage" and leaf.spatial is None:

@@ -197,7 +197,7 @@ def build_architecture(
         Energies are too far apart to be numbers of one unit.
     """
     units = _units(prices, context)
-    if not any(figure for own in prices.values() for figure in _figures(own)):
+    if not any(figure for price in prices.values() for figure in _figures(price)):
         context.note(
             Note("all energies are 0: every mapping has the energy and the EDP 0, and none is better")
         )
@@ -225,8 +225,8 @@ def _figures(prices: Prices) -> tuple[Decimal, ...]:
 
 
 def _units(prices: Mapping[str, Prices], context: Context) -> int:
-    by_name = {name: _figures(own) for name, own in prices.items()}
-    figures = [figure for own in by_name.values() for figure in own]
+    by_name = {name: _figures(price) for name, price in prices.items()}
+    figures = [figure for of_component in by_name.values() for figure in of_component]
     try:
         units = energy_units(figures)
     except SpreadError as error:

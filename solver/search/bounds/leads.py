@@ -165,9 +165,9 @@ class SlotPairs:
         lattice = self.space.lattice
         extents = {d: lattice.extents[self.targets, d] for d in component.dims}
         # What loops over a dimension farther out may add up to, one iteration each.
-        room = {d: (lattice.bounds[d] - own) * component.step(d) for d, own in extents.items()}
+        room = {d: (lattice.bounds[d] - extent) * component.step(d) for d, extent in extents.items()}
         # All of them are multiples of what their tiles are.
-        units = [np.where(room[d] > 0, own * component.step(d), 0) for d, own in extents.items()]
+        units = [np.where(room[d] > 0, extent * component.step(d), 0) for d, extent in extents.items()]
         unit = np.maximum(np.gcd.reduce(units), 1)
         between: BoolArray = (passed % unit > 0) & ~(overlapping & ((passed + lead) % unit == 0))
         beyond = np.ones(len(self.targets), dtype=np.bool_)

@@ -278,7 +278,7 @@ class Branching:
             return np.zeros(len(loops), dtype=np.bool_)
         possible: BoolArray = _any_loop(loops, order.groups[fixed].dims)
         if order.turns:
-            turns = [_any_loop(loops, own.leads) & _any_loop(loops, own.partners) for own in order.turns]
+            turns = [_any_loop(loops, turn.leads) & _any_loop(loops, turn.partners) for turn in order.turns]
             possible &= np.any(turns, axis=0)
         return possible & _any_loop(loops, order.late) if order.late else possible
 

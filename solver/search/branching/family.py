@@ -76,10 +76,10 @@ def best_first(families: Sequence[Family], limit: Callable[[], int]) -> Iterator
     """
     if not families:
         return
-    numbers = np.repeat(np.arange(len(families)), [len(own.least) for own in families])
-    positions = np.concatenate([np.arange(len(own.least)) for own in families])
-    values = np.concatenate([own.values for own in families])
-    least = np.concatenate([own.least for own in families])
+    numbers = np.repeat(np.arange(len(families)), [len(family.least) for family in families])
+    positions = np.concatenate([np.arange(len(family.least)) for family in families])
+    values = np.concatenate([family.values for family in families])
+    least = np.concatenate([family.least for family in families])
     seen = set()
     for place in np.lexsort((least, values)).tolist():
         if least[place] >= limit():

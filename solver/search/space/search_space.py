@@ -350,7 +350,9 @@ class SearchSpace:
     def most_keep_masks(self) -> int:
         """Choices of what each level keeps, before those are left out that keep nothing or cost the same."""
         rules = enumerate(self.mapspace.keep)
-        return math.prod(len(keep_options(own, level, v.name)) for level, own in rules for v in self.views)
+        return math.prod(
+            len(keep_options(keep_rules, level, v.name)) for level, keep_rules in rules for v in self.views
+        )
 
     def chains(self, mask: KeepMask) -> tuple[Chain, ...]:
         """The chain of each dataspace."""

@@ -148,16 +148,18 @@ class StageTable:
 
     def __init__(self, classes: Sequence[StageClass], lattice: Lattice, dataspaces: int) -> None:
         shape = len(classes), dataspaces
-        self.units = np.array([own.units for own in classes], dtype=np.float64)
-        self.irrelevant = np.array([own.irrelevant for own in classes], dtype=np.float64).reshape(shape).T
-        self.distinct = np.array([own.distinct for own in classes], dtype=np.float64).reshape(shape).T
-        self.unrollings = tuple(
-            np.array([lattice.index(member.factors) for member in own.members], dtype=np.int64)
-            for own in classes
+        self.units = np.array([choice.units for choice in classes], dtype=np.float64)
+        self.irrelevant = (
+            np.array([choice.irrelevant for choice in classes], dtype=np.float64).reshape(shape).T
         )
-        self.several = np.array([len(own) > 1 for own in self.unrollings], dtype=np.bool_)
+        self.distinct = np.array([choice.distinct for choice in classes], dtype=np.float64).reshape(shape).T
+        self.unrollings = tuple(
+            np.array([lattice.index(member.factors) for member in choice.members], dtype=np.int64)
+            for choice in classes
+        )
+        self.several = np.array([len(members) > 1 for members in self.unrollings], dtype=np.bool_)
         strides = np.array(lattice.strides, dtype=np.int64)
-        least = (lattice.exponents[own].min(axis=0).astype(np.int64) for own in self.unrollings)
+        least = (lattice.exponents[members].min(axis=0).astype(np.int64) for members in self.unrollings)
         self.common = np.array([exponents @ strides for exponents in least], dtype=np.int64)
 
     @property

@@ -134,7 +134,7 @@ def parted(grid: SpatialGrid, most: int, stop: Stop) -> Cells:
         _, _, largest = heapq.heappop(heap)
         for half in halves(grid.chosen(largest)):
             heapq.heappush(heap, (-len(half), next(ticket), largest[half]))
-    members = [own for _, _, own in heap]
+    members = [part for _, _, part in heap]
     starts = np.cumsum([0, *map(len, members[:-1])])
     return Cells(grid, np.concatenate(members), starts)
 

@@ -54,7 +54,10 @@ class Subjects:
         ValueError
             If there are none.
         """
-        columns = zip(*((own.masks, own.numbers, own.energies, own.cycles) for own in several), strict=True)
+        columns = zip(
+            *((subjects.masks, subjects.numbers, subjects.energies, subjects.cycles) for subjects in several),
+            strict=True,
+        )
         return cls(*map(np.concatenate, columns))
 
     def chosen(self, places: IntArray) -> Subjects:
