@@ -245,11 +245,11 @@ class LatticeBounds(Generic[Sub_co]):
     def _boundary_costs(self, level: int, tiles: IntArray) -> IntArray:
         """Cost at the boundary of `level` per class and tile, but for what the class reuses."""
         costs = np.zeros((len(self.classes), len(tiles)), dtype=np.int64)
-        for b in self.boundaries.by_level[level]:
-            surplus = b.surplus(tiles)
-            loose = self._each([b.extra(words) for words in self._unreused(b, tiles)])
-            for k, members in enumerate(self.classes):
-                costs[k] += surplus if b.counts_in(members) else loose[k]
+        for boundary in self.boundaries.by_level[level]:
+            surplus = boundary.surplus(tiles)
+            loose = self._each([boundary.extra(words) for words in self._unreused(boundary, tiles)])
+            for number, members in enumerate(self.classes):
+                costs[number] += surplus if boundary.counts_in(members) else loose[number]
         return np.minimum(costs, INFINITY)
 
     def _each(self, arrays: list[IntArray]) -> list[IntArray]:
@@ -277,14 +277,16 @@ class LatticeBounds(Generic[Sub_co]):
         if count == 0:
             return best
         fewest = {
-            b.place: self._each([words.min(keepdims=True) for words in self._unreused(b, tiles)])
-            for b in self.boundaries.by_level[level]
+            boundary.place: self._each(
+                [words.min(keepdims=True) for words in self._unreused(boundary, tiles)]
+            )
+            for boundary in self.boundaries.by_level[level]
         }
-        for k, members in enumerate(self.classes):
+        for number, members in enumerate(self.classes):
             loads = np.zeros((1, count))
-            for b in self.boundaries.by_level[level]:
-                once, loose = np.array([b.once_words]), fewest[b.place][k]
-                b.price.add_loads(once if b.counts_in(members) else loose, loads)
+            for boundary in self.boundaries.by_level[level]:
+                once, loose = np.array([boundary.once_words]), fewest[boundary.place][number]
+                boundary.price.add_loads(once if boundary.counts_in(members) else loose, loads)
             best = np.minimum(best, loads[0])
         return best
 

@@ -283,8 +283,8 @@ class Walk:
             applies = self._applies(row) & (cost < least)
             if not applies.any():
                 continue
-            for b in bounds.boundaries.due(row, level):
-                cost = cost + self._ended(bounds, level, b)
+            for boundary in bounds.boundaries.due(row, level):
+                cost = cost + self._ended(bounds, level, boundary)
             for waiting in row.waiting:
                 cost = cost + self._slid(bounds, level, waiting)
             least = np.where(applies, np.minimum(least, cost), least)
