@@ -217,7 +217,8 @@ def require(wanted: str, directories: tuple[Path, ...], roots: IncludeRoots) -> 
         return path
     places = ", ".join(dict.fromkeys(display_name(directory) for directory in directories))
     searched = "" if Path(wanted).is_absolute() else f" in {places}"
-    raise SpecError(f"there is no file `{wanted}`{searched}", hint=_neighbour_hint(wanted, directories))
+    hint = _working_directory_hint(wanted, directories[0], roots) or _neighbour_hint(wanted, directories)
+    raise SpecError(f"there is no file `{wanted}`{searched}", hint=hint)
 
 
 def files_of(directory: Path) -> list[Path]:
@@ -281,6 +282,15 @@ def _read_bytes(path: Path, name: str, limits: Limits) -> bytes:
     if len(content) > limits.file_bytes:
         raise SpecError(f"{name} is larger than {limits.file_bytes} bytes", hint=raised_by("file_bytes"))
     return content
+
+
+def _working_directory_hint(wanted: str, home: Path, roots: IncludeRoots) -> str | None:
+    """Say how a file that lies in the working directory is called from the one that includes it."""
+    path = Path.cwd() / wanted
+    if not roots.permits(path) or not is_file(path):
+        return None
+    called = os.path.relpath(resolved(path.parent) / path.name, resolved(home))
+    return f"paths are relative to the file that includes them: from there it is `{printable(called)}`"
 
 
 def _neighbour_hint(wanted: str, directories: Iterable[Path]) -> str | None:

@@ -189,7 +189,7 @@ class TemplateFunctions:
         for directory in self._scope.directories:
             paths = self._matches(directory / wanted)
             if paths:
-                return [self._locate(str(path)) for path in paths]
+                return [self._locate(str(path.absolute())) for path in paths]
         raise SpecError(f"no file matches `{wanted}`")
 
     def _matches(self, pattern: Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """Templates: the functions, the places of what they print, and their errors."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,6 +117,23 @@ class TestIncludes:
         assert self.plain("a: {{ include_all(cwd() ~ '/parts/?.yaml', 'part.classes') }}\n") == expected
         assert self.plain("a: {{ include_all('parts/*.yaml', 'part.name') }}\n") == {"a": ["A", "B"]}
         assert self.plain("a: {{ include_all('parts/a.yaml', 'part.name') }}\n") == {"a": ["A"]}
+
+    @pytest.mark.parametrize("start", ["..", "parts"])
+    def test_specs_named_from_another_directory(
+        self, start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        text = "{{ add_to_path(cwd()) }}\na: {{ include_all('parts/*.yaml', 'part.name') }}\n"
+        top = self.write("top.yaml.jinja2", text + "b: {{ find_paths('parts/*.yaml') | length }}\n")
+        monkeypatch.chdir(tmp_path / start)
+        assert to_plain(read_files([Path(os.path.relpath(tmp_path / top))], {})) == {"a": ["A", "B"], "b": 2}
+
+    def test_a_file_of_the_working_directory_is_called_from_where_it_is_included(self):
+        self.write("layers/x.yaml", "v: 1\n")
+        top = self.write("designs/top.yaml.jinja2", "a: {{ include(layer, 'v') }}\n")
+        with pytest.raises(SpecError, match=r"there is no file `layers/x.yaml`") as caught:
+            read_files([top], {"layer": "layers/x.yaml"})
+        assert "from there it is `../layers/x.yaml`" in (caught.value.hint or "")
+        assert to_plain(read_files([top], {"layer": "../layers/x.yaml"})) == {"a": 1}
 
     def test_include_text_splices_anchors(self):
         text = "{{include_text('base.yaml')}}\nown:\n  <<<: *base\n  x: {z: 2}\n"
