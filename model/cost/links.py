@@ -226,20 +226,20 @@ class LinkDelivery:
             Fraction(sharing.linked, self.nest.instances(position)),
         )
 
-    def across(self, position: int, stream: Words, own: bool) -> Words:
-        """Accesses that links leave, scaled to `stream` if it is not the children's own.
+    def across(self, position: int, stream: Words, for_themselves: bool) -> Words:
+        """Accesses that links leave, scaled to `stream` if the children do not ask for themselves.
 
         Parameters
         ----------
         position
             Of the fanout in ``architecture.nodes``.
         stream
-            Words that one child asks for; of no account where they are its `own`.
-        own
+            Words that one child asks for; of no account where it asks for itself.
+        for_themselves
             Whether the children ask for themselves.
         """
         sharing = self._sharing(position)
-        if own:
+        if for_themselves:
             return sharing.accesses
         return stream * Fraction(sharing.accesses * self.nest.children(position), sharing.received)
 

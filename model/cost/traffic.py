@@ -57,7 +57,7 @@ class Delivery(Protocol):
         """
         ...
 
-    def across(self, position: int, stream: Words, own: bool) -> Words:
+    def across(self, position: int, stream: Words, for_themselves: bool) -> Words:
         """Accesses above a fanout that serve its children.
 
         Parameters
@@ -66,7 +66,7 @@ class Delivery(Protocol):
             Of the fanout in ``architecture.nodes``.
         stream
             Words that each child in use asks for.
-        own
+        for_themselves
             Whether the children ask for themselves; otherwise they pass on what others ask for.
         """
         ...
@@ -94,7 +94,7 @@ class MulticastDelivery:
         reuse = reuses(self.architecture, self.space, position)
         return delivered_words(tile, self.nest.moves_above(self.space, position), reuse), 0
 
-    def across(self, position: int, stream: Words, own: bool) -> Words:
+    def across(self, position: int, stream: Words, for_themselves: bool) -> Words:
         """`stream` for every group of children with different words."""
         return stream * distinct_children(self.architecture, self.nest, self.space, position)
 
@@ -203,7 +203,7 @@ def dataspace_traffic(
     for position in range(len(architecture.nodes) - 1, kept[0] - 1, -1):
         node = architecture.nodes[position]
         if isinstance(node, Fanout):
-            stream = delivery.across(position, stream, own=asking == position + 1)
+            stream = delivery.across(position, stream, for_themselves=asking == position + 1)
             continue
         if position not in kept:
             continue

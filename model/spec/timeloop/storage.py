@@ -30,7 +30,7 @@ class _Reader:
         """Return the attribute under one of the synonyms of `name`, the leaf's own before inherited ones."""
         spellings = SYNONYMS.get(name, (name,))
         present = [(word, self.leaf.attributes[word]) for word in spellings if word in self.leaf.attributes]
-        written_here = [entry for entry in present if entry[0] in self.leaf.own]
+        written_here = [entry for entry in present if entry[0] in self.leaf.own_attributes]
         differing = [entry for entry in written_here[1:] if entry[1].value != written_here[0][1].value]
         if differing:
             (first, one), (second, other) = written_here[0], differing[0]
@@ -306,7 +306,7 @@ def _gating_fanouts(reader: _Reader, fanouts: frozenset[Leaf], context: Context)
             context.note(note_at(reader.place("power_gated_at"), sentence, leaf.name))
     if gate is None or gate == leaf.name:
         return None
-    if POWER_GATING in leaf.own and reader.flag(POWER_GATING):
+    if POWER_GATING in leaf.own_attributes and reader.flag(POWER_GATING):
         return None
     leaves = context.tree.leaves
     above = leaves[: leaves.index(leaf)]

@@ -121,7 +121,7 @@ def _note_sparse(leaf: Leaf, context: Context) -> None:
 def unknown_attributes(leaf: Leaf) -> dict[str, Span]:
     """Return the places of the attributes that a storage writes itself, and that nobody reads, in order."""
     known = (*STORAGE_ATTRIBUTES, *ESTIMATED_ATTRIBUTES)
-    unknown = {name: leaf.attributes[name].key for name in leaf.own if name not in known}
+    unknown = {name: leaf.attributes[name].key for name in leaf.own_attributes if name not in known}
     return dict(sorted(unknown.items(), key=lambda item: (item[1].line, item[1].column)))
 
 

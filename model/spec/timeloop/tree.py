@@ -57,7 +57,7 @@ class Leaf:
         The leaf's mapping.
     attributes
         Evaluated, inherited ones included.
-    own
+    own_attributes
         Names of the attributes that are written on the leaf itself.
     component_class, subclass
         Of a component.
@@ -72,7 +72,7 @@ class Leaf:
     span: Span
     node: MappingNode
     attributes: Attributes = field(default_factory=dict)
-    own: frozenset[str] = frozenset()
+    own_attributes: frozenset[str] = frozenset()
     component_class: str = ""
     subclass: str | None = None
     mesh_x: int = 1
@@ -273,7 +273,7 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | tuple[str, Span]:
         span=name_node.span,
         node=node,
         attributes=attributes,
-        own=frozenset(() if own_node is None else own_node.keys()),
+        own_attributes=frozenset(() if own_node is None else own_node.keys()),
         gate=scope.gate,
     )
     leaf = _with_mesh(leaf, scope)
@@ -372,14 +372,14 @@ def _role(name: str) -> Role | None:
 def _inside(container: Leaf, scope: _Scope) -> _Scope:
     """Return the scope of what follows a container: its attributes, but not its own power gate."""
     attributes = {name: value for name, value in container.attributes.items() if name != POWER_GATING}
-    of_container = {name: attributes[name] for name in container.own if name in attributes}
+    of_container = {name: attributes[name] for name in container.own_attributes if name in attributes}
     return replace(scope, attributes=attributes, visible={**scope.visible, **of_container})
 
 
 def _gates(leaf: Leaf) -> bool:
     """Whether a container or a component gates the power of what follows it, as well as its own."""
     value = leaf.node.get(POWER_GATING)
-    if value is None and POWER_GATING in leaf.own:
+    if value is None and POWER_GATING in leaf.own_attributes:
         value = leaf.attributes[POWER_GATING].node
     return value is not None and as_bool(value, f"`{POWER_GATING}`", values_of(leaf.attributes))
 

@@ -49,7 +49,11 @@ def note_unread(top: Node, classes: CompoundClasses, context: Context) -> None:
 
 def _unread_attributes(leaf: Leaf, classes: CompoundClasses, context: Context) -> Iterator[tuple[str, Span]]:
     for name, attribute in leaf.attributes.items():
-        if name in leaf.own and attribute.value is not None and not _is_known(name, leaf, classes, context):
+        if (
+            name in leaf.own_attributes
+            and attribute.value is not None
+            and not _is_known(name, leaf, classes, context)
+        ):
             yield name, attribute.key
 
 

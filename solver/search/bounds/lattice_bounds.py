@@ -351,7 +351,7 @@ class LatticeBounds(Generic[Sub_co]):
         self, slot: SlotStep, stage: StageTables, inside: dict[Row, IntArray], origins: IntArray, room: int
     ) -> Iterator[tuple[Row, IntArray]]:
         """Rows outside of a slot with bounds at its outer tiles, several times the same row."""
-        classes = zip(self.classes, stage.own, strict=True)
+        classes = zip(self.classes, stage.boundary_costs, strict=True)
         fitting = ((row, *members) for members in classes for row in inside if row.fits(members[0]))
         for row, members, costs in fitting:
             if self._stop():

@@ -190,7 +190,7 @@ class Core:
             self.model.add(sum(pairs) == ends[k] + goes[k])
             for i, pair in enumerate(pairs):
                 by_state[i].append(pair)
-                picks.append(_Pick(pair, int(stage.own[k][i])))
+                picks.append(_Pick(pair, int(stage.boundary_costs[k][i])))
         for state, own in zip(inner, by_state, strict=True):
             self.model.add(sum(own) == state)
         self._choices.append(picks)
