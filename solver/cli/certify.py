@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def prove_command(arguments: argparse.Namespace) -> int:
         path = arguments.certificate or Path(folder) / "certificate.json"
         if not write_certificate(path, mapspace, result, arguments):
             return EXIT_OF_STATUS[result.status]
-        code, verdict = _checked(path, arguments.check_time_limit)
+        code, verdict = checked([path], arguments.check_time_limit)
     # Nobody can look at a file that is gone.
     named = f"{printable(str(path))}: " if arguments.certificate else ""
     write_stdout(verdict.replace(f"{path}: ", named))
@@ -80,8 +80,20 @@ def _check_certificate(path: Path | None) -> None:
         raise OutputError("the checker needs a file: --certificate must name one")
 
 
-def _checked(path: Path, time_limit_s: float | None) -> tuple[int, str]:
-    """Return the checker's exit code, and what it prints: the file's name in it may be no text.
+def checked(paths: Sequence[Path], time_limit_s: float | None) -> tuple[int, str]:
+    """Have certificates checked, one after the other, by the program that knows nothing of the search.
+
+    Parameters
+    ----------
+    paths
+        At least one.
+    time_limit_s
+        For each of them, None for as long as it takes.
+
+    Returns
+    -------
+    tuple[int, str]
+        The checker's exit code, and what it prints, a line each: the names of files in it may be no text.
 
     Raises
     ------
@@ -93,7 +105,7 @@ def _checked(path: Path, time_limit_s: float | None) -> tuple[int, str]:
         interruptible() as stop,
         _leash() as leash,
         subprocess.Popen(
-            [sys.executable, "-P", "-c", LEASHED, str(checker_path()), *limit, "--", str(path)],
+            [sys.executable, "-P", "-c", LEASHED, str(checker_path()), *limit, "--", *map(str, paths)],
             stdin=leash,
             stdout=subprocess.PIPE,
             encoding="utf-8",
@@ -110,7 +122,8 @@ def _checked(path: Path, time_limit_s: float | None) -> tuple[int, str]:
         return checker.returncode, printed
     killed = checker.returncode < 0
     ended = f"was ended by signal {-checker.returncode}" if killed else "ended without a verdict"
-    return EXIT_UNCHECKED, f"{printed}CANNOT CHECK: {path}: the checker {ended}\n"
+    left = paths[min(printed.count("\n"), len(paths) - 1)]
+    return EXIT_UNCHECKED, f"{printed}CANNOT CHECK: {left}: the checker {ended}\n"
 
 
 @contextmanager
@@ -132,8 +145,21 @@ def _printed(process: subprocess.Popen[str], stop: threading.Event) -> str:
     raise KeyboardInterrupt
 
 
-def write_certificate(path: Path, mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> bool:
+def write_certificate(
+    path: Path, mapspace: Mapspace, result: Result, arguments: argparse.Namespace, command: str = "map"
+) -> bool:
     """Write the certificate of a result; if it claims nothing, say so and return False.
+
+    Parameters
+    ----------
+    path
+        Where to.
+    mapspace, result
+        What was searched, and what was found.
+    arguments
+        Of the command line that asked for it.
+    command
+        The command that leads to the same result.
 
     Raises
     ------
@@ -146,16 +172,18 @@ def write_certificate(path: Path, mapspace: Mapspace, result: Result, arguments:
     from solver.certificate import CertificateError, certificate, certificate_text
 
     try:
-        document = certificate(mapspace, result, reproducing_command(result, arguments), arguments.seed)
+        document = certificate(
+            mapspace, result, reproducing_command(result, arguments, command), arguments.seed
+        )
     except CertificateError as error:
         raise OutputError(f"no certificate is written: {error}") from None
     write_output(path, certificate_text(document))
     return True
 
 
-def reproducing_command(result: Result, arguments: argparse.Namespace) -> list[str]:
-    """Return the words of a command that leads to the same result."""
-    words = ["python", "-m", "solver", "map", *map(str, arguments.specs)]
+def reproducing_command(result: Result, arguments: argparse.Namespace, command: str = "map") -> list[str]:
+    """Return the words of a command line that leads to the same result."""
+    words = ["python", "-m", "solver", command, *map(str, arguments.specs)]
     for variable in arguments.variables:
         words += ["--set", variable]
     for root in arguments.include_roots:

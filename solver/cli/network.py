@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.spec.cascade import read_network
 from model.spec.places import places_of
 from model.spec.reader import parse_assignments
+from solver.cli.network_files import certificates_of, check_directories, check_files, mapping_file_steps
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, check_outputs, deliver, report_steps
+from solver.cli.output import STDOUT, check_outputs, deliver, report_steps, write_stdout
 from solver.cli.running import load_options
+from solver.exit_codes import EXIT_OPTIMAL
 from solver.result import Status
 
 if TYPE_CHECKING:
@@ -22,27 +25,45 @@ if TYPE_CHECKING:
 
 
 def network_command(arguments: argparse.Namespace) -> int:
-    """Map a network, write and print what came out.
+    """Map a network, write and print what came out, and have it checked where that is asked for.
 
     Returns
     -------
     int
-        By the weakest status of a layer, see `EXIT_OF_STATUS`.
+        That of the checker, if not all certificates that it was to check are VALID; else by the weakest
+        status of a layer, see `EXIT_OF_STATUS`.
 
     Raises
     ------
     OutputError, SpecError
         What `solver.cli.main.main` says to users.
+    KeyboardInterrupt
+        It was interrupted while certificates were checked.
     """
     check_outputs((arguments.json,), arguments.specs)
+    check_directories(arguments)
     loaded = read_network(arguments.specs, parse_assignments(arguments.variables), load_options(arguments))
     from solver.network import map_network
 
     result = run_searches(arguments, partial(map_network, loaded.network))
     silent = arguments.quiet or arguments.json == STDOUT
     report, document = partial(_print, result, loaded), partial(_document, result)
-    deliver(report_steps(report, document, arguments.json, silent))
-    return EXIT_OF_STATUS[result.status]
+    deliver(
+        [
+            *report_steps(report, document, arguments.json, silent),
+            *mapping_file_steps(result, arguments.mappings),
+        ]
+    )
+    with certificates_of(result, arguments) as files:
+        code = _check(files, arguments, silent) if arguments.check else EXIT_OPTIMAL
+    return code or EXIT_OF_STATUS[result.status]
+
+
+def _check(files: dict[Path, str], arguments: argparse.Namespace, silent: bool) -> int:
+    code, verdicts = check_files(files, arguments.check_time_limit)
+    if not silent:
+        write_stdout(verdicts)
+    return code
 
 
 def _print(result: NetworkResult, loaded: LoadedNetwork) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from solver.cli.options import Commands, add_json, add_search_options, add_spec_command, file_path
+from solver.cli.options import Commands, add_json, add_search_options, add_spec_command, file_path, seconds
 
 NETWORK_FILES = "a workload, an ONNX model, layer files or directories of them; and the architecture"
 
@@ -20,7 +20,34 @@ stands for its files), on the architecture in the other files. Identical Einsums
 are searched once. --time-limit holds for each search."""
     add_run_options(parser)
     add_json(parser)
+    _add_files(parser)
     return parser
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    """Add ``--certificates``, ``--mappings``, and how the certificates are checked."""
+    group = parser.add_argument_group("files per Einsum")
+    group.add_argument(
+        "--certificates",
+        type=file_path,
+        metavar="DIR",
+        help="write a certificate for each Einsum, identical ones once, that scripts/prove.py checks",
+    )
+    group.add_argument(
+        "--mappings",
+        type=file_path,
+        metavar="DIR",
+        help="write the mapping of each Einsum as Timeloop v4 YAML",
+    )
+    group.add_argument(
+        "--check",
+        action="store_true",
+        help="have the certificates checked without the solver, as prove does; where they are not "
+        "all VALID, the exit code says so",
+    )
+    group.add_argument(
+        "--check-time-limit", type=seconds, metavar="S", help="give each check up after S seconds"
+    )
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:

@@ -48,13 +48,13 @@ EXIT_OF_STATUS = {
 EXIT_CODES = f"""\
 exit codes:
   {EXIT_OPTIMAL}    what was found is proven optimal, or the command did its work
-  {EXIT_UNPROVEN}    the certificate is INVALID (prove)
+  {EXIT_UNPROVEN}    a certificate is INVALID (prove, network --check)
   {EXIT_INVALID}    invalid input: a spec, a mapping or an argument; or an output that cannot be written
   {EXIT_FEASIBLE}    a mapping was found, but it is not proven optimal
   {EXIT_INFEASIBLE}    no mapping satisfies the constraints, which is proven; the mapping breaks
        a limit of the hardware (evaluate); the operator cannot be tiled (tile)
   {EXIT_UNKNOWN}    stopped before a mapping or a proof was found
-  {EXIT_UNCHECKED}    the certificate cannot be checked, as in the time given (prove)
+  {EXIT_UNCHECKED}    a certificate cannot be checked, as in the time given (prove, network --check)
   {EXIT_DEFECT}   a defect of this program, or too little memory
   {EXIT_INTERRUPTED}  interrupted before or after the search, or twice during it;
        the first interrupt of a search ends it with the best mapping so far

@@ -62,6 +62,22 @@ def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
         _check_writable(path)
 
 
+def check_directory(path: Path) -> None:
+    """Make a directory for outputs, unless there is one.
+
+    Raises
+    ------
+    OutputError
+        It cannot be made, or not be written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write to {path}: {error.strerror}") from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise OutputError(f"cannot write to {path}: permission denied")
+
+
 def write_output(path: Path, text: str) -> None:
     """Write `text` to `path`, or to stdout for ``-``.
 

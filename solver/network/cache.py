@@ -17,7 +17,7 @@ from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, Storage
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from solver.certificate.canonical import canonical, canonical_sha256
-from solver.result import Result, Statistics, Status, Termination
+from solver.result import Evidence, MaskEvidence, Result, Statistics, Status, Termination
 from solver.saving import SUFFIX, replacing
 
 VERSION = version("tilewright")
@@ -184,6 +184,7 @@ def _document(result: Result) -> Mapping[str, object]:
         "bound": result.bound,
         "mapping": None if result.mapping is None else [_node(node) for node in result.mapping.nodes],
         "statistics": asdict(result.statistics),
+        "evidence": [asdict(evidence) for evidence in result.evidence],
     }
 
 
@@ -199,12 +200,14 @@ def _result(document: dict[str, object], mapspace: Mapspace) -> Result:
     statistics: dict[str, float] = document["statistics"]  # type: ignore[assignment]
     objectives: list[str] = document["objectives"]  # type: ignore[assignment]
     later: list[int] = document["later_bounds"]  # type: ignore[assignment]
+    evidence: list[dict[str, object]] = document["evidence"]  # type: ignore[assignment]
     common = Result(
         status=Status.INFEASIBLE,
         termination=Termination.PROVEN,
         objectives=tuple(objectives),
         units_per_pj=mapspace.architecture.units_per_pj,
         statistics=Statistics(**statistics),  # type: ignore[arg-type]
+        evidence=tuple(map(_evidence, evidence)),
     )
     if status is Status.INFEASIBLE:
         return common
@@ -226,7 +229,20 @@ def _result(document: dict[str, object], mapspace: Mapspace) -> Result:
         mapping=mapping,
         evaluation=evaluation,
         statistics=common.statistics,
+        evidence=common.evidence,
     )
+
+
+def _evidence(document: dict[str, object]) -> Evidence:
+    masks: list[dict[str, object]] = document["masks"]  # type: ignore[assignment]
+    return Evidence(str(document["objective"]), tuple(map(_mask_evidence, masks)))
+
+
+def _mask_evidence(document: dict[str, object]) -> MaskEvidence:
+    keep: list[list[int]] = document["keep"]  # type: ignore[assignment]
+    tiles: list[int] = document["tiles_left"]  # type: ignore[assignment]
+    lists = {"keep": tuple(map(tuple, keep)), "tiles_left": tuple(tiles)}
+    return MaskEvidence(**{**document, **lists})  # type: ignore[arg-type]
 
 
 def _node_mapping(node: dict[str, list[list[object]]]) -> NodeMapping:

@@ -198,8 +198,7 @@ def _reason(overfull: Overfull) -> Reason:
 
 
 def _named(result: Result, layer: Layer) -> Result:
-    """Return an answer with the layer's own names; what it rests on has those of the task."""
-    result = replace(result, evidence=())
+    """Return an answer with the layer's own names; what it rests on goes by places, and has none."""
     if result.mapping is None:
         return result
     problem, architecture = layer.mapspace.problem, layer.mapspace.architecture

@@ -103,7 +103,7 @@ def test_a_signal_ends_the_check_and_the_checker(number, tmp_path, monkeypatch):
     watcher.start()
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        certify._checked(begun, None)
+        certify.checked([begun], None)
     watcher.join()
     assert time.monotonic() - start < 20
     with pytest.raises(ProcessLookupError):
@@ -114,7 +114,7 @@ def test_the_checker_ends_with_a_parent_that_is_killed(tmp_path):
     (tmp_path / "checker.py").write_text(SLOW_CHECKER, encoding="utf-8")
     code = (
         "import sys; from pathlib import Path; from solver.cli import certify; "
-        "certify.checker_path = lambda: Path(sys.argv[1]); certify._checked(Path(sys.argv[2]), None)"
+        "certify.checker_path = lambda: Path(sys.argv[1]); certify.checked([Path(sys.argv[2])], None)"
     )
     begun = tmp_path / "begun"
     words = [sys.executable, "-c", code, str(tmp_path / "checker.py"), str(begun)]
@@ -148,13 +148,13 @@ def has_ended(process):
 def test_signals_of_the_terminal_do_not_reach_the_checker(tmp_path, monkeypatch):
     (tmp_path / "checker.py").write_text("import os; print(os.getsid(0))", encoding="utf-8")
     monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
-    assert int(certify._checked(tmp_path, None)[1]) != os.getsid(0)
+    assert int(certify.checked([tmp_path], None)[1]) != os.getsid(0)
 
 
 def test_a_checker_that_is_killed_has_checked_nothing(tmp_path, monkeypatch):
     (tmp_path / "checker.py").write_text("import os; os.kill(os.getpid(), 9)", encoding="utf-8")
     monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
-    code, printed = certify._checked(tmp_path / "c.json", None)
+    code, printed = certify.checked([tmp_path / "c.json"], None)
     assert code == 6
     assert printed == f"CANNOT CHECK: {tmp_path / 'c.json'}: the checker was ended by signal 9\n"
 
@@ -162,7 +162,7 @@ def test_a_checker_that_is_killed_has_checked_nothing(tmp_path, monkeypatch):
 def test_a_checker_without_a_verdict_has_checked_nothing(tmp_path, monkeypatch):
     (tmp_path / "checker.py").write_text("import sys; sys.exit(1)", encoding="utf-8")
     monkeypatch.setattr(certify, "checker_path", lambda: tmp_path / "checker.py")
-    code, printed = certify._checked(tmp_path / "c.json", None)
+    code, printed = certify.checked([tmp_path / "c.json"], None)
     assert (code, printed) == (
         6,
         f"CANNOT CHECK: {tmp_path / 'c.json'}: the checker ended without a verdict\n",
