@@ -25,8 +25,8 @@ def allowed_factors(rules: Iterable[FactorRule], dim: str, bound: int) -> tuple[
     tuple of int
         Ascending; empty if the rules leave no divisor.
     """
-    own = [rule for rule in rules if rule.dim == dim]
-    return tuple(factor for factor in divisors(bound) if all(rule.allows(factor) for rule in own))
+    of_dim = [rule for rule in rules if rule.dim == dim]
+    return tuple(factor for factor in divisors(bound) if all(rule.allows(factor) for rule in of_dim))
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,8 @@ class KeepChoice:
         options = [keep_options(own, level, dataspace) for level, own in enumerate(rules)]
         if () in options:
             return None
-        forced = frozenset(level for level, own in enumerate(options) if own == (True,))
-        return cls(forced, tuple(level for level, own in enumerate(options) if len(own) == 2))
+        forced = frozenset(level for level, allowed in enumerate(options) if allowed == (True,))
+        return cls(forced, tuple(level for level, allowed in enumerate(options) if len(allowed) == 2))
 
 
 def keep_sets(mapspace: Mapspace, dataspace: str) -> Iterator[frozenset[int]]:

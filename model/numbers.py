@@ -27,7 +27,7 @@ def prime_factors(number: int) -> tuple[tuple[int, int], ...]:
     By trial division: the time grows with the square root of the largest prime factor, or with the
     one before it if that is larger.
     """
-    found: list[tuple[int, int]] = []
+    powers: list[tuple[int, int]] = []
     prime = 2
     while prime * prime <= number:
         exponent = 0
@@ -35,9 +35,9 @@ def prime_factors(number: int) -> tuple[tuple[int, int], ...]:
             number //= prime
             exponent += 1
         if exponent:
-            found.append((prime, exponent))
+            powers.append((prime, exponent))
         prime += 1
-    return (*found, (number, 1)) if number > 1 else tuple(found)
+    return (*powers, (number, 1)) if number > 1 else tuple(powers)
 
 
 def ordered_factorizations(number: int, parts: int) -> Iterator[tuple[int, ...]]:

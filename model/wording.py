@@ -1,4 +1,4 @@
-"""Words for people that have no better place."""
+"""Phrases that the messages of several modules share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When to stop, and why."""
+"""The clock of a search: when to stop, and why."""
 
 from __future__ import annotations
 

@@ -238,7 +238,10 @@ def _run(
         seconds=pricing.seconds,
         evaluations=pricing.evaluations,
         valid=pricing.valid,
-        trace=tuple(Point(own.seconds, own.values[0], own.evaluations) for own in pricing.trace),
+        trace=tuple(
+            Point(incumbent.seconds, incumbent.values[0], incumbent.evaluations)
+            for incumbent in pricing.trace
+        ),
         best=pricing.best,
         remark="; ".join(filter(None, (remark, *pricing.notes))),
         failure=failure,

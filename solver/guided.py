@@ -21,7 +21,6 @@ from solver.result import (
     Progress,
     ProgressCallback,
     Result,
-    Statistics,
     Status,
     StopCallback,
     Termination,
@@ -175,12 +174,12 @@ class _Patience:
         self._on_progress = on_progress
         self._should_stop = should_stop
         self._looks_since: float | None = None
-        self._found = False
+        self._has_mapping = False
         self.is_over = False
 
     def hear(self, progress: Progress) -> None:
         """Take note of a first mapping, and pass the news on."""
-        self._found |= progress.incumbent is not None
+        self._has_mapping |= progress.incumbent is not None
         if self._looks_since is None and progress.phase != Phase.SURVEY:
             self._looks_since = time.monotonic()
         if self._on_progress is not None:
@@ -190,7 +189,7 @@ class _Patience:
         """Whether the search must end: as the caller wishes, or because it finds nothing."""
         if self._should_stop is not None and self._should_stop():
             return True
-        if not self._found:
+        if not self._has_mapping:
             ends = self._survey_ends if self._looks_since is None else self._looks_since + PATIENCE_S
             self.is_over = time.monotonic() > ends
         return self.is_over
@@ -199,7 +198,7 @@ class _Patience:
 def _advised(search: Search[Answer], question: _Question, first: Answer) -> Answer:
     """Ask whether anything fits, and search again in the time that is left."""
     start = time.monotonic()
-    late = _found(first)
+    late = _late_mapping(first)
     opinion = late or _opinion(question, first)
     spent = replace(
         first.statistics,
@@ -215,7 +214,7 @@ def _advised(search: Search[Answer], question: _Question, first: Answer) -> Answ
 
     options = _time_left(question.options, spent.seconds)
     answer = search(question.mapspace, options, report, question.should_stop, opinion)
-    answer = replace(answer, statistics=_together(spent, answer.statistics))
+    answer = replace(answer, statistics=spent.together(answer.statistics))
     return _bounded(answer, first)
 
 
@@ -234,12 +233,12 @@ def _bounded(answer: Answer, first: Answer) -> Answer:
     return replace(raised, status=Status.OPTIMAL, termination=Termination.PROVEN)
 
 
-def _found(first: Result | Front) -> Priced | None:
+def _late_mapping(first: Result | Front) -> Priced | None:
     """Return a mapping that was found at the last moment, before the search heard that it must end."""
-    found = first.points if isinstance(first, Front) else (first,)
-    for own in found:
-        if own.mapping is not None and own.evaluation is not None:
-            return Priced(own.mapping, own.evaluation)
+    results = first.points if isinstance(first, Front) else (first,)
+    for result in results:
+        if result.mapping is not None and result.evaluation is not None:
+            return Priced(result.mapping, result.evaluation)
     return None
 
 
@@ -267,17 +266,3 @@ def _time_left(options: Options, seconds: float) -> Options:
     if options.time_limit_s is None:
         return options
     return replace(options, time_limit_s=max(0.0, options.time_limit_s - seconds))
-
-
-def _together(first: Statistics, second: Statistics) -> Statistics:
-    """Add up the work of two searches of one mapspace."""
-    return Statistics(
-        seconds=first.seconds + second.seconds,
-        states=first.states + second.states,
-        masks=max(first.masks, second.masks),
-        spatial_classes=max(first.spatial_classes, second.spatial_classes),
-        subproblems=first.subproblems + second.subproblems,
-        core_variables=max(first.core_variables, second.core_variables),
-        core_calls=first.core_calls + second.core_calls,
-        mappings_priced=first.mappings_priced + second.mappings_priced,
-    )

@@ -178,11 +178,11 @@ def undominated(points: Sequence[FrontPoint]) -> tuple[FrontPoint, ...]:
 
     Of points with equal costs the first one stays.
     """
-    found: list[FrontPoint] = []
+    front: list[FrontPoint] = []
     for point in sorted(points, key=lambda own: (own.evaluation.cycles, own.evaluation.energy)):
-        if not found or point.evaluation.energy < found[-1].evaluation.energy:
-            found.append(point)
-    return tuple(found)
+        if not front or point.evaluation.energy < front[-1].evaluation.energy:
+            front.append(point)
+    return tuple(front)
 
 
 def _front_points(result: Result, proven: bool) -> list[FrontPoint]:

@@ -128,6 +128,19 @@ class Statistics:
     core_calls: int = 0
     mappings_priced: int = 0
 
+    def together(self, other: Statistics) -> Statistics:
+        """Return the work of two searches of one mapspace, which look at the same masks and classes."""
+        return Statistics(
+            seconds=self.seconds + other.seconds,
+            states=self.states + other.states,
+            masks=max(self.masks, other.masks),
+            spatial_classes=max(self.spatial_classes, other.spatial_classes),
+            subproblems=self.subproblems + other.subproblems,
+            core_variables=max(self.core_variables, other.core_variables),
+            core_calls=self.core_calls + other.core_calls,
+            mappings_priced=self.mappings_priced + other.mappings_priced,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class MaskEvidence:
@@ -282,9 +295,9 @@ class Result:
 
     def __post_init__(self) -> None:
         """Hold the statuses apart."""
-        found = self.status in (Status.OPTIMAL, Status.FEASIBLE)
+        has_mapping = self.status in (Status.OPTIMAL, Status.FEASIBLE)
         parts = (self.value, self.mapping, self.evaluation)
-        if any((part is not None) != found for part in parts):
+        if any((part is not None) != has_mapping for part in parts):
             raise ValueError(f"{self.status.name} does not fit the presence of value, mapping, evaluation")
         if self.status is Status.OPTIMAL and self.bound != self.value:
             raise ValueError("OPTIMAL needs a bound equal to the value")

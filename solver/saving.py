@@ -1,4 +1,4 @@
-"""Files are written whole or not at all: who is killed, or meets a full disk, leaves the older one."""
+"""Writes files whole or not at all: a process that is killed, or a full disk, leaves the older file."""
 
 from __future__ import annotations
 

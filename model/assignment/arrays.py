@@ -55,14 +55,14 @@ class PricedArrays:
     @cached_property
     def times(self) -> dict[Convolution, dict[str, tuple[ArrayTime, ...]]]:
         """Per shape and method, the time by each dataflow."""
-        found: dict[Convolution, dict[str, tuple[ArrayTime, ...]]] = {}
+        by_shape: dict[Convolution, dict[str, tuple[ArrayTime, ...]]] = {}
         for layer in self.shaped.layers:
             if isinstance(layer.shape, Convolution):
-                own = found.setdefault(layer.shape, {})
-                own.update(
-                    {m: method_times(m, layer.shape, self.model) for m in layer.methods if m not in own}
+                of_shape = by_shape.setdefault(layer.shape, {})
+                of_shape.update(
+                    {m: method_times(m, layer.shape, self.model) for m in layer.methods if m not in of_shape}
                 )
-        return found
+        return by_shape
 
     @cached_property
     def transitions_ms(self) -> list[list[list[Fraction]]]:

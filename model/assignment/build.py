@@ -73,7 +73,10 @@ def build_network(
         name,
         unit,
         steps_per_unit,
-        tuple(CostedLayer(own.name, tuple(own.costs), scale.vector(own.costs), own.place) for own in layers),
+        tuple(
+            CostedLayer(layer.name, tuple(layer.costs), scale.vector(layer.costs), layer.place)
+            for layer in layers
+        ),
         tuple(_edge(edge, positions, methods, scale) for edge in edges),
         notes,
     )

@@ -114,9 +114,9 @@ def transfer_of(mapspace: Mapspace) -> Transfer | None:
                 updates=words if home < source else 0,
             )
         )
-    cycles = {level: _cycles(levels[level], own) for level, own in moves.items()}
+    cycles = {level: _cycles(levels[level], at_level) for level, at_level in moves.items()}
     slowest = max(cycles, key=lambda level: cycles[level])
-    accesses = sum(_energy(levels[level], move) for level, own in moves.items() for move in own)
+    accesses = sum(_energy(levels[level], move) for level, at_level in moves.items() for move in at_level)
     return Transfer(
         source=levels[source].name,
         targets=tuple(levels[level].name for level in targets),
@@ -124,7 +124,9 @@ def transfer_of(mapspace: Mapspace) -> Transfer | None:
         cycles=cycles[slowest],
         limited_by=levels[slowest].name if cycles[slowest] else None,
         violations=tuple(
-            violation for level, own in moves.items() for violation in _violations(levels[level], own)
+            violation
+            for level, at_level in moves.items()
+            for violation in _violations(levels[level], at_level)
         ),
     )
 
@@ -152,4 +154,4 @@ def leakage_of_one(architecture: Architecture) -> int:
 
 def _violations(level: StorageLevel, moves: list[_Move]) -> list[Violation]:
     size_words = sum(move.stored * level.packing_of(move.dataspace).size_per_value for move in moves)
-    return [own for own in capacity_violations(level, size_words) if own.kind == "capacity"]
+    return [violation for violation in capacity_violations(level, size_words) if violation.kind == "capacity"]

@@ -93,8 +93,8 @@ def delivered_words(tile: Sequence[int], moves: Iterable[Move], reuse: bool = Tr
     int
         The first tile, and what every loop brings whenever it advances.
     """
-    found = changes(tile, moves, reuse)
-    return math.prod(tile) + sum(change.repeats * change.words for change in found)
+    advances = changes(tile, moves, reuse)
+    return math.prod(tile) + sum(change.repeats * change.words for change in advances)
 
 
 def distinct_offsets(moves: Iterable[Move]) -> int:

@@ -113,15 +113,15 @@ class _Step(NamedTuple):
     words_before: int
 
 
-def _steps(first: int, found: Sequence[Change]) -> Iterator[_Step]:
+def _steps(first: int, changes: Sequence[Change]) -> Iterator[_Step]:
     """All kinds of steps of the temporal loops, `first` words being brought by the very first.
 
     The innermost loop advances after the first step or after a step of a loop farther out; any
     other loop advances after a step of the innermost one.
     """
-    if not found:
+    if not changes:
         return
-    innermost, *outer = found
+    innermost, *outer = changes
     advances = innermost.repeats // (1 + sum(change.repeats for change in outer))
     yield _Step(advances, innermost.jump, innermost.words, first)
     for change in outer:
@@ -130,7 +130,7 @@ def _steps(first: int, found: Sequence[Change]) -> Iterator[_Step]:
 
 
 @lru_cache(maxsize=4096)
-def share(grid: Grid, first: int, found: tuple[Change, ...], multicast: bool, links: bool) -> Sharing:
+def share(grid: Grid, first: int, advances: tuple[Change, ...], multicast: bool, links: bool) -> Sharing:
     """Count accesses and transfers at a fanout.
 
     In every step a child takes its new words from a neighbour that got the same words in the step
@@ -142,7 +142,7 @@ def share(grid: Grid, first: int, found: tuple[Change, ...], multicast: bool, li
         The children.
     first
         Words that each child gets in the first step.
-    found
+    advances
         What the temporal loops above bring to each child, innermost first.
     multicast
         Whether children with equal words share an access.
@@ -158,7 +158,7 @@ def share(grid: Grid, first: int, found: tuple[Change, ...], multicast: bool, li
     children = len(grid.offsets)
     plain = grid.groups(nobody, multicast)
     accesses, received, linked = first * plain, first * children, 0
-    for step in _steps(first, found):
+    for step in _steps(first, advances):
         same_shape = step.words and step.words == step.words_before
         helped = grid.linked(step.jump) if links and same_shape else nobody
         groups = grid.groups(helped, multicast)
@@ -226,20 +226,20 @@ class LinkDelivery:
             Fraction(sharing.linked, self.nest.instances(position)),
         )
 
-    def across(self, position: int, stream: Words, own: bool) -> Words:
-        """Accesses that links leave, scaled to `stream` if it is not the children's own.
+    def across(self, position: int, stream: Words, for_themselves: bool) -> Words:
+        """Accesses that links leave, scaled to `stream` if the children do not ask for themselves.
 
         Parameters
         ----------
         position
             Of the fanout in ``architecture.nodes``.
         stream
-            Words that one child asks for; of no account where they are its `own`.
-        own
+            Words that one child asks for; of no account where it asks for itself.
+        for_themselves
             Whether the children ask for themselves.
         """
         sharing = self._sharing(position)
-        if own:
+        if for_themselves:
             return sharing.accesses
         return stream * Fraction(sharing.accesses * self.nest.children(position), sharing.received)
 

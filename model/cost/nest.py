@@ -117,8 +117,8 @@ def build_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -
     temporal: list[tuple[NestLoop, ...]] = []
     spatial: list[tuple[NestLoop, ...]] = []
     for node, entry in zip(reversed(architecture.nodes), reversed(mapping.nodes), strict=True):
-        own = entry.temporal if isinstance(entry, StorageMapping) else entry.spatial
-        loops = tuple(_advance(inner, own))
+        node_loops = entry.temporal if isinstance(entry, StorageMapping) else entry.spatial
+        loops = tuple(_advance(inner, node_loops))
         temporal.append(() if isinstance(node, Fanout) else loops)
         spatial.append(loops if isinstance(node, Fanout) else ())
         bounds.append(dict(inner))

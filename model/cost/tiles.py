@@ -35,7 +35,7 @@ def extents(space: Dataspace, bounds: Mapping[str, int]) -> Vector:
 
 
 def tile_words(space: Dataspace, bounds: Mapping[str, int]) -> int:
-    """Words in the bounding box of `extents`, of which the parameters are."""
+    """Words in the bounding box of `extents`; same parameters."""
     return math.prod(extents(space, bounds))
 
 

@@ -57,7 +57,7 @@ class Delivery(Protocol):
         """
         ...
 
-    def across(self, position: int, stream: Words, own: bool) -> Words:
+    def across(self, position: int, stream: Words, for_themselves: bool) -> Words:
         """Accesses above a fanout that serve its children.
 
         Parameters
@@ -66,7 +66,7 @@ class Delivery(Protocol):
             Of the fanout in ``architecture.nodes``.
         stream
             Words that each child in use asks for.
-        own
+        for_themselves
             Whether the children ask for themselves; otherwise they pass on what others ask for.
         """
         ...
@@ -94,7 +94,7 @@ class MulticastDelivery:
         reuse = reuses(self.architecture, self.space, position)
         return delivered_words(tile, self.nest.moves_above(self.space, position), reuse), 0
 
-    def across(self, position: int, stream: Words, own: bool) -> Words:
+    def across(self, position: int, stream: Words, for_themselves: bool) -> Words:
         """`stream` for every group of children with different words."""
         return stream * distinct_children(self.architecture, self.nest, self.space, position)
 
@@ -197,23 +197,23 @@ def dataspace_traffic(
         raise ValueError(f"no level keeps dataspace {space.name!r}")
     tiles = [tile_words(space, bounds) for bounds in nest.bounds]
     parts = partition_words(architecture, tiles)
-    found: list[Traffic] = []
+    traffic: list[Traffic] = []
     asking = len(architecture.nodes)
     stream: Words = nest.steps()
     for position in range(len(architecture.nodes) - 1, kept[0] - 1, -1):
         node = architecture.nodes[position]
         if isinstance(node, Fanout):
-            stream = delivery.across(position, stream, own=asking == position + 1)
+            stream = delivery.across(position, stream, for_themselves=asking == position + 1)
             continue
         if position not in kept:
             continue
         passes = space.name in node.no_coalesce
         above, beside = (0, 0) if position == kept[0] else delivery.received(position)
         counts = _counts(node, space, stream, (above, 0 if passes else beside), parts[position])
-        found.append(Traffic(position, tiles[position], parts[position], *counts))
+        traffic.append(Traffic(position, tiles[position], parts[position], *counts))
         if not passes:
             asking, stream = position, above
-    return tuple(reversed(found))
+    return tuple(reversed(traffic))
 
 
 def _counts(

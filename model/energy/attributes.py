@@ -89,16 +89,16 @@ class Attributes:
         EnergyError
             When it is missing without a default, no number, or out of range.
         """
-        found = self.lookup(*names)
-        if found is None and default is not None:
+        written = self.lookup(*names)
+        if written is None and default is not None:
             return default
         value = _to_number(self.require(*names))
         if value is None or not least <= value <= LARGEST_ATTRIBUTE:
-            own = next(name for name in names if self.lookup(name) is not None)
+            given_name = next(name for name in names if self.lookup(name) is not None)
             raise EnergyError(
-                f"attribute `{own}` of the class `{self.component_class}` is {found!r}, "
+                f"attribute `{given_name}` of the class `{self.component_class}` is {written!r}, "
                 f"but must be a number from {least:g} to {LARGEST_ATTRIBUTE:g}",
-                about=own,
+                about=given_name,
             )
         return value
 
@@ -118,9 +118,9 @@ class Attributes:
         match = _LENGTH.fullmatch(str(self.lookup(*names)).strip())
         if match is None or match[2] is None:
             return self.number(*names)
-        own = next(name for name in names if self.lookup(name) is not None)
+        given_name = next(name for name in names if self.lookup(name) is not None)
         length = float(match[1]) * _MILLIMETRES[match[2]]
-        return Attributes(self.component_class, {own: length}).number(own)
+        return Attributes(self.component_class, {given_name: length}).number(given_name)
 
 
 def _to_number(value: object) -> float | None:

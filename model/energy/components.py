@@ -87,7 +87,7 @@ class Component(Protocol):
 
 @dataclass(frozen=True)
 class PrimitiveComponent:
-    """A component of a class that the estimator has a model of; it raises what `Component` says."""
+    """A component of a class that the estimator has a model of; raises as `Component` does."""
 
     primitive: Primitive
     attributes: Attributes
@@ -129,7 +129,7 @@ class PlaceholderComponent:
 
 @dataclass(frozen=True)
 class CompoundComponent:
-    """A component of a compound class; it raises what `Component` says.
+    """A component of a compound class; raises as `Component` does.
 
     `names` are its attributes and the spec's variables, evaluated: what the class's expressions may use.
     `library` has the classes of its subcomponents; `nesting` counts the compound components around it.

@@ -188,11 +188,11 @@ def load_compound_classes(nodes: Iterable[Node]) -> CompoundClasses:
         A malformed class, or two classes, subcomponents or actions of one name.
     """
     classes: dict[str, CompoundClass] = {}
-    for found in map(_load_class, _class_nodes(nodes)):
-        first = classes.setdefault(found.name, found)
-        if first is not found:
+    for compound in map(_load_class, _class_nodes(nodes)):
+        first = classes.setdefault(compound.name, compound)
+        if first is not compound:
             related = ((first.span, "the first one is here"),)
-            raise SpecError(f"two component classes are named `{found.name}`", found.span, related)
+            raise SpecError(f"two component classes are named `{compound.name}`", compound.span, related)
     return CompoundClasses(classes)
 
 
@@ -236,7 +236,7 @@ def _load_action(node: Node) -> CompoundAction:
     entry = keyed_mapping(node, "an action", _ACTION_KEYS)
     name = as_name(entry.require("name", "an action"), "the action's `name`")
     parts = tuple(_load_part(item) for item in items_of(entry.get("subcomponents"), "`subcomponents`"))
-    return CompoundAction(name, _load_arguments(entry.get("arguments"), "`arguments`"), parts, entry.span)
+    return CompoundAction(name, _load_arguments(entry.get("arguments")), parts, entry.span)
 
 
 def _load_part(node: Node) -> ActionPart:
@@ -250,7 +250,7 @@ def _load_step(node: Node) -> Step:
     entry = keyed_mapping(node, "an action of a subcomponent", _STEP_KEYS)
     return Step(
         as_name(entry.require("name", "an action of a subcomponent"), "the action's `name`"),
-        _load_arguments(entry.get("arguments"), "`arguments`"),
+        _load_arguments(entry.get("arguments")),
         _scale(entry, _ENERGY_SCALES, "an action of a subcomponent"),
         entry.span,
     )
@@ -264,11 +264,11 @@ def _load_attributes(node: Node | None) -> Defaults:
     return tuple((key.text, value) for key, value in node.entries)
 
 
-def _load_arguments(node: Node | None, what: str) -> Arguments:
+def _load_arguments(node: Node | None) -> Arguments:
     if node is None or (isinstance(node, ScalarNode) and node.value is None):
         return ()
     if not isinstance(node, MappingNode):
-        raise SpecError(f"{what} must be a mapping", node.span)
+        raise SpecError("`arguments` must be a mapping", node.span)
     return tuple((key.text, _scalar(value, f"`{key.text}`")) for key, value in node.entries)
 
 
@@ -306,8 +306,8 @@ def as_expression(text: str, span: Span) -> ScalarNode:
 
 
 def _scale(entry: MappingNode, names: Sequence[str], what: str) -> ScalarNode | None:
-    found = one_of(entry, names, what)
-    return None if found is None else _scalar(found[1], f"`{found[0].text}`")
+    written = one_of(entry, names, what)
+    return None if written is None else _scalar(written[1], f"`{written[0].text}`")
 
 
 def _scalar(node: Node, what: str) -> ScalarNode:
@@ -317,12 +317,12 @@ def _scalar(node: Node, what: str) -> ScalarNode:
 
 
 def _by_name(items: Iterable[tuple[str, Span, T]], what: str) -> dict[str, T]:
-    found: dict[str, T] = {}
+    by_name: dict[str, T] = {}
     spans: dict[str, Span] = {}
     for name, span, item in items:
-        if name in found:
+        if name in by_name:
             raise SpecError(
                 f"two {what} are named `{name}`", span, related=((spans[name], "the first one is here"),)
             )
-        found[name], spans[name] = item, span
-    return found
+        by_name[name], spans[name] = item, span
+    return by_name

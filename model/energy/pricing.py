@@ -55,7 +55,7 @@ Figure = tuple[Decimal, str]
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Figures:
     """Figures by action, those of them that stand in the spec or its ERT, and remarks on them."""
 
     figures: Mapping[str, Figure]
@@ -149,7 +149,7 @@ def _cleaned(request: EnergyRequest) -> EnergyRequest:
 def _price(request: EnergyRequest, tables: EnergyTables, library: Library) -> Prices:
     given = _from_user(request, library)
     missing = tuple(action for action in _NAMES[request.kind] if action not in given.figures)
-    rest = _rest(request, missing, tables, library) if missing else _Found({})
+    rest = _figures_not_given(request, missing, tables, library) if missing else _Figures({})
     figures = {**given.figures, **rest.figures}
     area = given.area or tables.areas.get(request.name) or rest.area
     energies = {action: figures[action][0] for action in _NAMES[request.kind]}
@@ -173,7 +173,9 @@ def _idle_arithmetic(request: EnergyRequest, tables: EnergyTables) -> tuple[str,
     return (f"the leakage of `{request.name}` ({where}) does not count: that of arithmetic is not modelled",)
 
 
-def _rest(request: EnergyRequest, missing: tuple[str, ...], tables: EnergyTables, library: Library) -> _Found:
+def _figures_not_given(
+    request: EnergyRequest, missing: tuple[str, ...], tables: EnergyTables, library: Library
+) -> _Figures:
     """Figures that the user did not give."""
     only_leak = missing == ("leak",)
     if only_leak and request.name not in tables.energies:
@@ -183,12 +185,12 @@ def _rest(request: EnergyRequest, missing: tuple[str, ...], tables: EnergyTables
     return _estimated(request, missing, library)
 
 
-def _no_leak(request: EnergyRequest, why: str) -> _Found:
+def _no_leak(request: EnergyRequest, why: str) -> _Figures:
     remark = f"`{request.name}`: {why}; its leakage counts as zero"
-    return _Found({"leak": (Decimal(0), f"none ({why})")}, remarks=(remark,))
+    return _Figures({"leak": (Decimal(0), f"none ({why})")}, remarks=(remark,))
 
 
-def _from_user(request: EnergyRequest, library: Library) -> _Found:
+def _from_user(request: EnergyRequest, library: Library) -> _Figures:
     figures: dict[str, Figure] = {}
     for action, names in _NAMES[request.kind].items():
         known = [request.given[name] for name in names if name in request.given]
@@ -196,7 +198,7 @@ def _from_user(request: EnergyRequest, library: Library) -> _Found:
             figures[action] = _scaled(known[0], action, request, library)
     area = request.given_area
     scaled = None if area is None else _scaled(area, "area", request, library)
-    return _Found(figures, frozenset(figures), area=scaled)
+    return _Figures(figures, frozenset(figures), area=scaled)
 
 
 def _scaled(figure: Figure, what: str, request: EnergyRequest, library: Library) -> Figure:
@@ -230,7 +232,7 @@ def _scale(what: str, request: EnergyRequest, library: Library) -> Decimal | Non
     return calculated(value)
 
 
-def _from_table(request: EnergyRequest, missing: tuple[str, ...], tables: EnergyTables) -> _Found:
+def _from_table(request: EnergyRequest, missing: tuple[str, ...], tables: EnergyTables) -> _Figures:
     assert tables.ert_span is not None
     table = tables.energies.get(request.name)
     if table is None:
@@ -245,18 +247,18 @@ def _from_table(request: EnergyRequest, missing: tuple[str, ...], tables: Energy
         remarks = (f"`{request.name}`: its `energy_scale` does not apply to the ERT's energies",)
     given: frozenset[str] = frozenset()
     for action in missing:
-        found = _table_figure(request, action, table)
-        figures.update(found.figures)
-        given |= found.given
-        remarks += found.remarks
-    return _Found(figures, given, remarks)
+        figure = _table_figure(request, action, table)
+        figures.update(figure.figures)
+        given |= figure.given
+        remarks += figure.remarks
+    return _Figures(figures, given, remarks)
 
 
-def _table_figure(request: EnergyRequest, action: str, table: EnergyTable) -> _Found:
+def _table_figure(request: EnergyRequest, action: str, table: EnergyTable) -> _Figures:
     names = _TABLE_NAMES[request.kind][action]
     known = [table.actions[name] for name in names if name in table.actions]
     if known:
-        return _Found({action: known[0]}, frozenset({action}))
+        return _Figures({action: known[0]}, frozenset({action}))
     if action == "leak":
         return _no_leak(request, f"no leak at {place(table.span)}")
     raise EnergyError(
@@ -265,7 +267,7 @@ def _table_figure(request: EnergyRequest, action: str, table: EnergyTable) -> _F
     )
 
 
-def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Library) -> _Found:
+def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Library) -> _Figures:
     generic = request.model_class in _GENERIC_CLASSES and request.model_class not in library.classes.by_name
     if generic and not asks_for_placeholders(_technology(request, library)):
         raise EnergyError(
@@ -279,15 +281,17 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
     figures: dict[str, Figure] = {}
     remarks = _assumed_type(request, component) + _placeholders(request, component)
     for action in missing:
-        found = _estimated_figure(request, action, component, source)
-        figures.update(found.figures)
-        remarks += found.remarks
+        figure = _estimated_figure(request, action, component, source)
+        figures.update(figure.figures)
+        remarks += figure.remarks
     if "leak" in figures and figures["leak"][0]:
         figures["leak"] = (figures["leak"][0], figures["leak"][1] + assumption)
-    scaled = {action: _shortened(_scaled(own, action, request, library)) for action, own in figures.items()}
+    scaled = {
+        action: _shortened(_scaled(figure, action, request, library)) for action, figure in figures.items()
+    }
     area = _scaled((rounded(component.area_um2()), source), "area", request, library)
     remarks += tuple(f"`{request.name}`: {remark}" for remark in library.remarks)
-    return _Found(scaled, remarks=remarks, area=area)
+    return _Figures(scaled, remarks=remarks, area=area)
 
 
 def _assumed_type(request: EnergyRequest, component: Component) -> tuple[str, ...]:
@@ -342,13 +346,13 @@ def _node_name(technology: object, component: Component) -> str:
         raise
 
 
-def _estimated_figure(request: EnergyRequest, action: str, component: Component, source: str) -> _Found:
+def _estimated_figure(request: EnergyRequest, action: str, component: Component, source: str) -> _Figures:
     names = _NAMES[request.kind][action]
     for name in names:
         energy_pj = component.energy_pj(name)
         if energy_pj is not None:
             finest = None if action == "leak" else FINEST_PJ
-            return _Found({action: (rounded(energy_pj, finest), source)})
+            return _Figures({action: (rounded(energy_pj, finest), source)})
     if action == "leak":
         return _no_leak(request, f"the class `{request.model_class}` has no leak")
     raise EnergyError(

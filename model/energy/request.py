@@ -1,4 +1,4 @@
-"""What the spec layer asks for, and what it is answered."""
+"""What the spec layer asks of the prices, and the answers."""
 
 from __future__ import annotations
 

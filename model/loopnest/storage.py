@@ -136,8 +136,8 @@ class Store:
         KeyError
             If an instance does not hold one of them.
         """
-        for buffer, own in zip(self.buffers, words, strict=True):
-            for word in own:
+        for buffer, dropped in zip(self.buffers, words, strict=True):
+            for word in dropped:
                 del buffer.held[word]
 
     def counts(self) -> AccessCounts:

@@ -157,12 +157,12 @@ class _Composer:
             raise self._syntax_error(error) from None
 
     def _check_readable(self) -> None:
-        found = _UNREADABLE.search(self._document.text)
-        if found is None:
+        unreadable = _UNREADABLE.search(self._document.text)
+        if unreadable is None:
             return
-        before = SourceText.of("", self._document.text[: found.start()]).lines
+        before = SourceText.of("", self._document.text[: unreadable.start()]).lines
         line, column = len(before), len(before[-1]) + 1
-        message = f"the character U+{ord(found.group()):04X} cannot stand in YAML"
+        message = f"the character U+{ord(unreadable.group()):04X} cannot stand in YAML"
         raise SpecError(message, self._document.span(line, column, line, column + 1))
 
     def _syntax_error(self, error: yaml.MarkedYAMLError) -> SpecError:

@@ -294,13 +294,13 @@ def name_list(node: Node, known: Iterable[str], what: str) -> dict[str, Span]:
     items = node.items if isinstance(node, SequenceNode) else (as_scalar(node, f"list of {what}s"),)
     if any(as_name(item, what) == "*" for item in items):
         return dict.fromkeys(names, node.span)
-    found: dict[str, Span] = {}
+    spans: dict[str, Span] = {}
     for item in items:
         name = known_name(item, names, what)
-        if name in found:
-            raise SpecError(f"{what} `{name}` is listed twice", item.span, ((found[name], "first here"),))
-        found[name] = item.span
-    return found
+        if name in spans:
+            raise SpecError(f"{what} `{name}` is listed twice", item.span, ((spans[name], "first here"),))
+        spans[name] = item.span
+    return spans
 
 
 def means_all(node: Node) -> bool:

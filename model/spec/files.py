@@ -212,9 +212,9 @@ def require(wanted: str, directories: tuple[Path, ...], roots: IncludeRoots) -> 
     SpecError
         There is none, with the places where it was looked for; or as for `find`.
     """
-    found = find(wanted, directories, roots)
-    if found is not None:
-        return found
+    path = find(wanted, directories, roots)
+    if path is not None:
+        return path
     places = ", ".join(dict.fromkeys(display_name(directory) for directory in directories))
     searched = "" if Path(wanted).is_absolute() else f" in {places}"
     hint = _working_directory_hint(wanted, directories[0], roots) or _neighbour_hint(wanted, directories)

@@ -93,9 +93,9 @@ def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNod
     SpecError
         Two of the synonyms are given.
     """
-    found = [(node.key(key), value) for key in keys if (value := node.get(key)) is not None]
-    if len(found) > 1:
-        first, second = found[0][0], found[1][0]
+    present = [(node.key(key), value) for key in keys if (value := node.get(key)) is not None]
+    if len(present) > 1:
+        first, second = present[0][0], present[1][0]
         message = f"`{first.text}` and `{second.text}` are two names of one thing in {what}"
         raise SpecError(message, second.span, ((first.span, "first given here"),))
-    return found[0] if found else None
+    return present[0] if present else None

@@ -136,10 +136,6 @@ def join_specs(first: MappingNode, second: MappingNode) -> MappingNode:
     SpecError
         Where the files give one key different values; it names both places.
     """
-    return _join_mappings(first, second)
-
-
-def _join_mappings(first: MappingNode, second: MappingNode) -> MappingNode:
     entries = [(key, _join_entry(key, value, second)) for key, value in first.entries]
     entries += [(key, value) for key, value in second.entries if key.text not in first]
     return MappingNode(tuple(entries), first.span, first.tag)
@@ -153,7 +149,7 @@ def _join_entry(key: ScalarNode, value: Node, second: MappingNode) -> Node:
     if _is_empty(value) or _is_same_version(key, value, other):
         return other
     if value.tag == other.tag and isinstance(value, MappingNode) and isinstance(other, MappingNode):
-        return _join_mappings(value, other)
+        return join_specs(value, other)
     if isinstance(value, SequenceNode) and isinstance(other, SequenceNode) and _hold_mappings(value, other):
         return SequenceNode(value.items + other.items, value.span, value.tag)
     related = ((key.span, f"first given here{_brief(value)}"),)

@@ -22,13 +22,13 @@ def places_of(*documents: Node) -> dict[SourceRef, Span]:
     documents
         Their roots; what aliases share is looked at once.
     """
-    found: dict[SourceRef, Span] = {}
+    spans: dict[SourceRef, Span] = {}
     for span in (span for node in values_in(*documents) for span in _spans_of(node)):
         place = source_ref(span)
-        known = found.get(place)
+        known = spans.get(place)
         if known is None or _end(span) < _end(known):
-            found[place] = span
-    return found
+            spans[place] = span
+    return spans
 
 
 def _spans_of(node: Node) -> list[Span]:

@@ -1,4 +1,4 @@
-"""Whether what a spec describes is of a size that can be dealt with."""
+"""Checks that what a spec describes is not too large to be dealt with."""
 
 from __future__ import annotations
 

@@ -257,10 +257,10 @@ class SpecError(Exception):
         gutter = max((_gutter_width(span) for span in spans), default=1)
         lines = [f"error: {self.message}"]
         if self.span is not None:
-            lines += _excerpt(self.span, gutter, "-->")
+            lines += _excerpt(self.span, gutter)
         for span, text in self.related:
             lines.append(f"note: {text}")
-            lines += _excerpt(span, gutter, "-->")
+            lines += _excerpt(span, gutter)
         if self.hint is not None:
             lines.append(f"help: {self.hint}")
         return "\n".join(_cut(printable(line)) for line in lines)
@@ -323,7 +323,7 @@ def excerpts(spans: Iterable[Span]) -> list[list[str]]:
     """
     places = list(spans)
     gutter = max((_gutter_width(span) for span in places), default=1)
-    return [_excerpt(span, gutter, "-->") for span in places]
+    return [_excerpt(span, gutter) for span in places]
 
 
 def _gutter_width(span: Span) -> int:
@@ -331,9 +331,9 @@ def _gutter_width(span: Span) -> int:
     return len(str(max(span.line, rendered)))
 
 
-def _excerpt(span: Span, gutter: int, arrow: str) -> list[str]:
+def _excerpt(span: Span, gutter: int) -> list[str]:
     """Return the lines that show one place: position, source line, caret run."""
-    lines = [f"{' ' * gutter}{arrow} {span}", *_marked_line(span, gutter)]
+    lines = [f"{' ' * gutter}--> {span}", *_marked_line(span, gutter)]
     if span.rendered is not None:
         written = span.rendered
         lines.append(f"{' ' * gutter} = in the rendered text of {written.file}, line {written.line}:")

@@ -1,4 +1,4 @@
-"""What specs say of the density of data: it must be dense, or is taken to be."""
+"""The density of data in specs: data must be dense, or is taken to be."""
 
 from __future__ import annotations
 

@@ -74,11 +74,11 @@ def subtree(tree: Node, key: str) -> Node:
     for part in filter(None, key.split(".")):
         if not isinstance(tree, MappingNode):
             raise SpecError(f"`{part}` of `{key}` is looked for here, but this is not a mapping", tree.span)
-        found = tree.get(part)
-        if found is None:
+        child = tree.get(part)
+        if child is None:
             hint = did_you_mean(part, tree.keys())
             raise SpecError(f"`{part}` of `{key}` is looked for here, but missing", tree.span, hint=hint)
-        tree = found
+        tree = child
     return tree
 
 

@@ -124,10 +124,10 @@ def _failing_line(error: BaseException, source: SourceText) -> Span:
 
 def _undefined_hint(message: str, given: tuple[str, ...], known: tuple[str, ...]) -> str | None:
     """Return what may be meant by a name; the slip may lie where one is given."""
-    found = _UNDEFINED_NAME.search(message)
-    if found is None:
+    match = _UNDEFINED_NAME.search(message)
+    if match is None:
         return None
-    name = found.group(1)
+    name = match.group(1)
     slip = did_you_mean(name, given)
     if slip is not None:
         return f"{slip} that is the name that has a value"

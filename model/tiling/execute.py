@@ -61,8 +61,8 @@ def run_tiled(tiling: Tiling, tensors: Mapping[str, Array], function: Elementwis
     operator, alignment = tiling.operator, tiling.backend.alignment
     check_operands(operator, tensors)
     flat = isinstance(operator, Unary)
-    given = {name: stored_row(tensor, alignment) if flat else tensor for name, tensor in tensors.items()}
-    tiles = {name: cut_tensor(tensor, tiling[name].grid, copy=True) for name, tensor in given.items()}
+    operands = {name: stored_row(tensor, alignment) if flat else tensor for name, tensor in tensors.items()}
+    tiles = {name: cut_tensor(tensor, tiling[name].grid, copy=True) for name, tensor in operands.items()}
     outputs: TiledTensor | None = None
     for step in steps(tiling):
         part = _computed(tiling, step, tiles, function)

@@ -81,9 +81,9 @@ def check_operands(operator: Operator, tensors: Mapping[str, Array]) -> None:
         One is missing, too many, or of another shape.
     """
     wanted = {name: shape for name, shape in operator.shapes.items() if name != OUTPUTS}
-    given = {name: tensor.shape for name, tensor in tensors.items()}
-    if given != wanted:
-        raise ValueError(f"{operator.name} takes operands of the shapes {wanted}, not {given}")
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    if shapes != wanted:
+        raise ValueError(f"{operator.name} takes operands of the shapes {wanted}, not {shapes}")
 
 
 def applied(function: Elementwise | None, operands: Sequence[Array]) -> Array:

@@ -63,7 +63,7 @@ def alternatives(result: AssignResult) -> Alternatives | None:
     reduced, _ = take_apart(instance)
     if reduced.kernels:
         return None
-    if all(len(own.neighbours) <= 1 for own in reduced.eliminations):
+    if all(len(elimination.neighbours) <= 1 for elimination in reduced.eliminations):
         surplus = _surpluses(reduced.eliminations, instance.infinity)
         return tuple(
             _best_other(surplus[layer], chosen, instance.infinity)
@@ -72,11 +72,11 @@ def alternatives(result: AssignResult) -> Alternatives | None:
     layers = len(instance.vectors)
     if (
         layers > MOST_SOLVED_AGAIN
-        or layers * sum(own.entries for own in reduced.eliminations) > MOST_ENTRIES_AGAIN
+        or layers * sum(elimination.entries for elimination in reduced.eliminations) > MOST_ENTRIES_AGAIN
     ):
         return None
     total = result.best.total
-    return tuple(_without(instance, layer, own, total) for layer, own in enumerate(result.best.choice))
+    return tuple(_without(instance, layer, value, total) for layer, value in enumerate(result.best.choice))
 
 
 def _surpluses(eliminations: Sequence[Elimination], infinity: int) -> dict[int, CostArray]:
@@ -85,20 +85,22 @@ def _surpluses(eliminations: Sequence[Elimination], infinity: int) -> dict[int, 
     Every elimination has one link at most. Back from the last one: what lies beyond the link is the
     neighbour's surplus without the part that this variable had passed on to it.
     """
-    found: dict[int, CostArray] = {}
-    for own in reversed(eliminations):
-        if not own.links:
-            found[own.variable] = np.where(own.vector < infinity, own.vector - own.vector.min(), infinity)
+    surpluses: dict[int, CostArray] = {}
+    for elimination in reversed(eliminations):
+        if not elimination.links:
+            surpluses[elimination.variable] = np.where(
+                elimination.vector < infinity, elimination.vector - elimination.vector.min(), infinity
+            )
             continue
-        (((neighbour,), matrix),) = own.links
-        passed_on = (own.vector[:, None] + matrix).min(axis=0)
-        is_open = (found[neighbour] < infinity) & (passed_on < infinity)
+        (((neighbour,), matrix),) = elimination.links
+        passed_on = (elimination.vector[:, None] + matrix).min(axis=0)
+        is_open = (surpluses[neighbour] < infinity) & (passed_on < infinity)
         # May be negative: only together with the variable's own costs it is a surplus.
-        beyond = np.where(is_open & (matrix < infinity), matrix + found[neighbour] - passed_on, infinity)
+        beyond = np.where(is_open & (matrix < infinity), matrix + surpluses[neighbour] - passed_on, infinity)
         least = beyond.min(axis=1)
-        is_open = (own.vector < infinity) & (least < infinity)
-        found[own.variable] = np.where(is_open, own.vector + least, infinity)
-    return found
+        is_open = (elimination.vector < infinity) & (least < infinity)
+        surpluses[elimination.variable] = np.where(is_open, elimination.vector + least, infinity)
+    return surpluses
 
 
 def _best_other(surplus: CostArray, chosen: int, infinity: int) -> Alternative | None:

@@ -1,4 +1,4 @@
-"""What is asked about an instance that must be searched, and what is answered."""
+"""What the searches of an instance are asked for, and their answers."""
 
 from __future__ import annotations
 

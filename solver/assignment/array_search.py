@@ -89,8 +89,8 @@ def assign_costed(
         return assign(price(network, hardware.model, *hardware.array), options, should_stop), None
     if hardware is None or hardware.dsp_budget is None:
         raise ValueError("shapes have costs on an array only")
-    found = choose_array(network, hardware.model, hardware.dsp_budget, criterion, options, should_stop)
-    return found.result, found
+    array_result = choose_array(network, hardware.model, hardware.dsp_budget, criterion, options, should_stop)
+    return array_result.result, array_result
 
 
 def choose_array(

@@ -106,7 +106,7 @@ def take_apart(instance: Instance) -> tuple[Reduced, str]:
         eliminations = [step for path in paths for step in relax_path(instance, path)]
         return Reduced(eliminations, [], [], instance), CHAIN
     reduced = reduce_instance(instance)
-    has_buckets = any(len(own.neighbours) > 2 for own in reduced.eliminations)
+    has_buckets = any(len(elimination.neighbours) > 2 for elimination in reduced.eliminations)
     return reduced, BUCKET_ELIMINATION if has_buckets else REDUCTIONS
 
 
@@ -196,11 +196,11 @@ def _decomposition(network: CostedNetwork, reduced: Reduced, structure: str) -> 
     steps: list[tuple[str, ...]] = [(RULES[0], names[i], names[j]) for i, j in reduced.splits]
     steps += [
         (
-            RULES[1 + min(3, len(own.neighbours))],
-            names[own.variable],
-            *(names[other] for other in own.neighbours),
+            RULES[1 + min(3, len(elimination.neighbours))],
+            names[elimination.variable],
+            *(names[other] for other in elimination.neighbours),
         )
-        for own in reduced.eliminations
+        for elimination in reduced.eliminations
     ]
     kernels = tuple(tuple(names[variable] for variable in kernel) for kernel in reduced.kernels)
     return Decomposition(structure, tuple(steps), kernels)

@@ -103,8 +103,8 @@ def _joined(
 ) -> CostArray:
     """Return the sum of a vector and all tables, over the values and all of `scope`."""
     joined = vector.reshape(-1, *(1 for _ in scope))
-    for own, table in links:
-        sizes = dict(zip(own, table.shape[1:], strict=True))
+    for neighbours, table in links:
+        sizes = dict(zip(neighbours, table.shape[1:], strict=True))
         aligned = table.reshape(len(vector), *(sizes.get(other, 1) for other in scope))
         joined = np.minimum(joined + aligned, infinity)
     return joined

@@ -17,13 +17,13 @@ def find_paths(instance: Instance) -> list[list[int]] | None:
     if any(len(near) > 2 for near in neighbours):
         return None
     seen: set[int] = set()
-    found = []
+    paths = []
     for start, near in enumerate(neighbours):
         if len(near) < 2 and start not in seen:
             path = list(_walk(start, neighbours))
             seen.update(path)
-            found.append(path)
-    return found if len(seen) == len(neighbours) else None
+            paths.append(path)
+    return paths if len(seen) == len(neighbours) else None
 
 
 def _walk(start: int, neighbours: list[list[int]]) -> Iterator[int]:

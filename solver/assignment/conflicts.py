@@ -60,12 +60,12 @@ def find_conflicts(network: CostedNetwork, should_stop: StopCallback | None = No
         Once it answers True, what is left of the rules is returned as it is.
     """
     clock = Clock(TIME_LIMIT_S, should_stop)
-    found: list[_Conflict] = []
+    conflicts: list[_Conflict] = []
     rest = [*_layer_rules(network), *_edge_rules(network)]
-    while not found or (len(found) < MOST_CONFLICTS and _is_infeasible(rest, clock)):
-        found.append(_conflict(rest, clock))
-        rest = [rule for rule in rest if rule not in found[-1].rules]
-    return tuple(_reason(conflict, rest, clock) for conflict in found)
+    while not conflicts or (len(conflicts) < MOST_CONFLICTS and _is_infeasible(rest, clock)):
+        conflicts.append(_conflict(rest, clock))
+        rest = [rule for rule in rest if rule not in conflicts[-1].rules]
+    return tuple(_reason(conflict, rest, clock) for conflict in conflicts)
 
 
 def _conflict(rules: Sequence[_Rule], clock: Clock) -> _Conflict:
@@ -143,11 +143,11 @@ def _is_infeasible(rules: Sequence[_Rule], clock: Clock) -> bool:
     vectors = [np.zeros(sizes[variable], dtype=np.int64) for variable in variables]
     matrices = {}
     for rule in rules:
-        own = tuple(number[variable] for variable in rule.variables)
-        if len(own) == 1:
-            vectors[own[0]] = rule.table
+        numbers = tuple(number[variable] for variable in rule.variables)
+        if len(numbers) == 1:
+            vectors[numbers[0]] = rule.table
         else:
-            matrices[own[0], own[1]] = rule.table
+            matrices[numbers[0], numbers[1]] = rule.table
     reduced = reduce_instance(Instance(vectors, matrices, infinity=1))
     if least_total(reduced.eliminations):
         return True

@@ -105,10 +105,10 @@ def restore(eliminations: Sequence[Elimination], choice: list[int], infinity: in
     """
     best: Departure | None = None
     for position in range(len(eliminations) - 1, -1, -1):
-        own = eliminations[position]
-        costs = own.costs(choice, infinity)
+        elimination = eliminations[position]
+        costs = elimination.costs(choice, infinity)
         value = int(costs.argmin())
-        choice[own.variable] = value
+        choice[elimination.variable] = value
         if len(costs) == 1:
             continue
         others = costs.copy()
@@ -138,8 +138,8 @@ def depart(
     """
     other = list(choice)
     other[eliminations[departure.position].variable] = departure.value
-    for own in reversed(eliminations[: departure.position]):
-        other[own.variable] = int(own.costs(other, infinity).argmin())
+    for elimination in reversed(eliminations[: departure.position]):
+        other[elimination.variable] = int(elimination.costs(other, infinity).argmin())
     return other
 
 
@@ -152,4 +152,4 @@ def least_total(eliminations: Sequence[Elimination]) -> int:
         Where all variables were eliminated, the total of the best assignment; else what the rest adds to. At
         least infinity if none of these assignments is allowed.
     """
-    return sum(int(np.min(own.vector)) for own in eliminations if not own.links)
+    return sum(int(np.min(elimination.vector)) for elimination in eliminations if not elimination.links)

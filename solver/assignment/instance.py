@@ -69,11 +69,11 @@ class Instance:
 
     def neighbours(self) -> list[list[int]]:
         """Return the variables that each variable interacts with."""
-        found: list[list[int]] = [[] for _ in self.vectors]
+        neighbours: list[list[int]] = [[] for _ in self.vectors]
         for i, j in self.matrices:
-            found[i].append(j)
-            found[j].append(i)
-        return found
+            neighbours[i].append(j)
+            neighbours[j].append(i)
+        return neighbours
 
 
 def _extremes(arrays: Sequence[CostArray]) -> tuple[list[int], list[int]]:
@@ -153,8 +153,8 @@ def best_neighbour(instance: Instance, choice: Choice) -> Choice | None:
     if not changes:
         return None
     _, i, k = min(changes)
-    found = (*choice[:i], k, *choice[i + 1 :])
-    return found if price(instance, found) < instance.infinity else None
+    neighbour = (*choice[:i], k, *choice[i + 1 :])
+    return neighbour if price(instance, neighbour) < instance.infinity else None
 
 
 def _matrices_from(instance: Instance) -> list[list[tuple[int, CostArray]]]:

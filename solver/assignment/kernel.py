@@ -79,12 +79,12 @@ def _prepare(
     best = None
     for _ in range(MOST_SWEEPS):
         if excluded is None:
-            found = descend(instance, [int(own[0].argmin()) for own in potentials.vectors.values()])
+            incumbent = descend(instance, [int(vector[0].argmin()) for vector in potentials.vectors.values()])
         else:
-            found = best_neighbour(instance, excluded)
-        if found is not None and (total := price(instance, found)) < potentials.limit:
+            incumbent = best_neighbour(instance, excluded)
+        if incumbent is not None and (total := price(instance, incumbent)) < potentials.limit:
             # One more, so that the assignment itself stays within reach of CP-SAT.
-            best, potentials.limit = found, total + 1
+            best, potentials.limit = incumbent, total + 1
         before = int(potentials.floors[0])
         for is_forward in (True, False):
             potentials.sweep(is_forward)

@@ -46,7 +46,7 @@ class KernelModel:
         for (i, j), matrix in instance.matrices.items():
             self._tie(i, j, matrix)
         if request.excluded is not None:
-            taken = [own.get(k) for own, k in zip(self.values, request.excluded, strict=True)]
+            taken = [literals.get(k) for literals, k in zip(self.values, request.excluded, strict=True)]
             # Where the window rules one of its values out, the assignment is excluded already.
             if all(literal is not None for literal in taken):
                 self.model.add(sum(literal for literal in taken if literal is not None) < len(taken))
@@ -132,14 +132,14 @@ class KernelModel:
         self.model.clear_hints()  # type: ignore[no-untyped-call]
         if choice is None:
             return
-        for own, value in zip(self.values, choice, strict=True):
-            for k, literal in own.items():
+        for literals, value in zip(self.values, choice, strict=True):
+            for k, literal in literals.items():
                 self.model.add_hint(literal, k == value)
         for (i, j), values, literal in self._pairs:
             self.model.add_hint(literal, values == (choice[i], choice[j]))
 
     def _chosen(self, values: Values) -> Choice:
-        return tuple(list(own)[values.choice(own.values())] for own in self.values)
+        return tuple(list(literals)[values.choice(literals.values())] for literals in self.values)
 
     def _better(self, instance: Instance, best: Answer, choice: Choice) -> Answer:
         total = price(instance, choice)

@@ -33,7 +33,7 @@ def naive_policies(network: CostedNetwork) -> tuple[Policy, ...]:
     names = [CHEAPEST, *(f"{method} everywhere" for method in singles)]
     counts = [len(network.layers), *followed]
     totals = _totals(network, picks)
-    return tuple(Policy(*own) for own in zip(names, totals, counts, strict=True))
+    return tuple(Policy(*parts) for parts in zip(names, totals, counts, strict=True))
 
 
 def _offered(methods: Sequence[str], singles: Sequence[str]) -> NDArray[np.int64]:
@@ -51,7 +51,7 @@ def _picks(layer: CostedLayer, offered: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _totals(network: CostedNetwork, picks: Sequence[NDArray[np.int64]]) -> list[int | None]:
     """Return the total of each rule in steps, None where it takes something forbidden."""
-    parts = [layer.costs[own] for layer, own in zip(network.layers, picks, strict=True)]
+    parts = [layer.costs[pick] for layer, pick in zip(network.layers, picks, strict=True)]
     parts += [
         edge.transition[picks[edge.source], picks[edge.target]]
         for edge in network.edges

@@ -53,18 +53,18 @@ class Potentials:
         # Totals of allowed assignments bound what a place gathers; forbidden ones are cut off at the limit.
         dtype = np.int64 if limit * 8 * count <= LARGEST_TOTAL else object
 
-        def own(costs: CostArray) -> CostArray:
+        def cut_off(costs: CostArray) -> CostArray:
             return np.minimum(costs, limit).astype(dtype)[None]
 
-        found = cls(
+        potentials = cls(
             limit,
             np.zeros(1, dtype=dtype),
-            {variable: own(vector) for variable, vector in enumerate(instance.vectors)},
+            {variable: cut_off(vector) for variable, vector in enumerate(instance.vectors)},
             {variable: {} for variable in range(len(instance.vectors))},
         )
         for pair, matrix in instance.matrices.items():
-            found._join(pair, own(matrix))
-        return found
+            potentials._join(pair, cut_off(matrix))
+        return potentials
 
     def _join(self, pair: Pair, matrix: CostArray) -> None:
         i, j = pair
@@ -104,8 +104,8 @@ class Potentials:
 
     def alive(self, variable: int) -> NDArray[np.bool_]:
         """Return which values may be part of an assignment below the limit, shape (instances, values)."""
-        found: NDArray[np.bool_] = self.vectors[variable] + self.floors[:, None] < self.limit
-        return found
+        below_limit: NDArray[np.bool_] = self.vectors[variable] + self.floors[:, None] < self.limit
+        return below_limit
 
     def take(self, rows: NDArray[np.intp]) -> Potentials:
         """Return some of the instances.
@@ -115,7 +115,7 @@ class Potentials:
         rows
             Their places; of repeated ones each gets a copy.
         """
-        found = replace(
+        taken = replace(
             self,
             floors=self.floors[rows],
             vectors={variable: vector[rows] for variable, vector in self.vectors.items()},
@@ -123,8 +123,8 @@ class Potentials:
         )
         pairs = (((i, j), matrix) for i, near in self.near.items() for j, matrix in near.items() if i < j)
         for pair, matrix in pairs:
-            found._join(pair, matrix[rows])
-        return found
+            taken._join(pair, matrix[rows])
+        return taken
 
     def fix(self, variable: int, rows: NDArray[np.intp], values: NDArray[np.intp]) -> Potentials:
         """Return instances without `variable`: one per entry of `rows`, in which it has taken its value.
@@ -137,14 +137,14 @@ class Potentials:
             Places of instances, and the value that it takes there; of one shape.
         """
         vectors, near = dict(self.vectors), dict(self.near)
-        own, linked = vectors.pop(variable), near.pop(variable)
+        vector, linked = vectors.pop(variable), near.pop(variable)
         for other in linked:
             near[other] = {third: matrix for third, matrix in near[other].items() if third != variable}
-        found = replace(self, vectors=vectors, near=near).take(rows)
-        found.floors = found.floors + own[rows, values]
+        fixed = replace(self, vectors=vectors, near=near).take(rows)
+        fixed.floors = fixed.floors + vector[rows, values]
         for other, matrix in linked.items():
-            found.vectors[other] = found.vectors[other] + matrix[rows, values]
-        return found
+            fixed.vectors[other] = fixed.vectors[other] + matrix[rows, values]
+        return fixed
 
     def bounds_with(self, variable: int, rows: NDArray[np.intp], values: NDArray[np.intp]) -> CostArray:
         """Return what no assignment is below if `variable` takes a value, one per entry of `rows`.

@@ -108,7 +108,7 @@ class _Reduction:
     def kernels(self) -> list[list[int]]:
         """Return the connected components of what is left."""
         seen = set(np.flatnonzero(self._gone).tolist())
-        found = []
+        kernels = []
         for start in range(len(self.vectors)):
             if start in seen:
                 continue
@@ -118,8 +118,8 @@ class _Reduction:
                 fresh = [other for other in self.near[variable] if other not in seen]
                 seen.update(fresh)
                 component += fresh
-            found.append(sorted(component))
-        return found
+            kernels.append(sorted(component))
+        return kernels
 
     def _offer(self, variable: int) -> None:
         degree = len(self.near[variable])
@@ -148,7 +148,7 @@ class _Reduction:
         through = self.vectors[variable][:, None] + rows
         size = max(1, LARGEST_BLOCK // columns.size)
         blocks = [through[:, start : start + size] for start in range(0, through.shape[1], size)]
-        folded = np.concatenate([(own[:, :, None] + columns[:, None, :]).min(axis=0) for own in blocks])
+        folded = np.concatenate([(block[:, :, None] + columns[:, None, :]).min(axis=0) for block in blocks])
         present = self.near[i].get(j)
         if present is not None:
             folded = folded + present

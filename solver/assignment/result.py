@@ -177,8 +177,8 @@ class AssignResult:
 
     def __post_init__(self) -> None:
         """Hold the statuses apart."""
-        found = self.status in (Status.OPTIMAL, Status.FEASIBLE)
-        if (self.best is not None) != found:
+        has_answer = self.status in (Status.OPTIMAL, Status.FEASIBLE)
+        if (self.best is not None) != has_answer:
             raise ValueError(f"{self.status.name} does not fit the presence of an assignment")
         if self.status is Status.OPTIMAL and self.bound != self.total:
             raise ValueError("OPTIMAL needs a bound equal to the total")

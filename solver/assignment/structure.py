@@ -39,8 +39,8 @@ def _eliminate(near: list[set[int]]) -> tuple[bool, bool]:
     """
     gone = [False] * len(near)
     has_ring = False
-    leaves = [node for node, own in enumerate(near) if len(own) <= 1]
-    bends = [node for node, own in enumerate(near) if len(own) == 2]
+    leaves = [node for node, neighbours in enumerate(near) if len(neighbours) <= 1]
+    bends = [node for node, neighbours in enumerate(near) if len(neighbours) == 2]
     while leaves or bends:
         node = leaves.pop() if leaves else bends.pop()
         ends = tuple(near[node])

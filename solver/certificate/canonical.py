@@ -114,11 +114,11 @@ def canonical_mapping(mapspace: Mapspace, mapping: Mapping) -> Json:
         if not isinstance(entry, StorageMapping):
             loops.append(_loops(problem, entry.spatial))
             continue
-        own = _loops(problem, entry.temporal)
+        node_loops = _loops(problem, entry.temporal)
         stages = _stages(problem, next(temporal))
-        loops += [[], *([loop for loop in own if max(stage[loop[0]]) > 1] for stage in stages)]
+        loops += [[], *([loop for loop in node_loops if max(stage[loop[0]]) > 1] for stage in stages)]
     kept = (kept_positions(mapspace.architecture, mapping, space.name) for space in problem.dataspaces)
-    return {"loops": loops, "keep": [[places[position] for position in own] for own in kept]}
+    return {"loops": loops, "keep": [[places[position] for position in positions] for positions in kept]}
 
 
 def node_places(mapspace: Mapspace) -> list[int]:
@@ -149,7 +149,7 @@ def _dataspace(mapspace: Mapspace, space: Dataspace, places: Sequence[int]) -> J
             for rank in space.ranks
         ],
         "read_write": space.read_write,
-        "keep": [list(own) for own in sorted(kept)],
+        "keep": [list(keep_set) for keep_set in sorted(kept)],
     }
 
 
@@ -209,8 +209,8 @@ def _stages(problem: Problem, rules: TemporalRules) -> list[list[list[int]]]:
     between = [dim for dim in problem.dims if dim not in (*rules.inner, *rules.outer)]
     stages = [*([dim] for dim in reversed(rules.outer)), between, *([dim] for dim in reversed(rules.inner))]
     factors = dict(zip(problem.dims, _factors(problem, rules.factors), strict=True))
-    found = [[factors[dim] if dim in stage else [1] for dim in problem.dims] for stage in stages]
-    return [stage for stage in found if any(own != [1] for own in stage)]
+    listed = [[factors[dim] if dim in stage else [1] for dim in problem.dims] for stage in stages]
+    return [stage for stage in listed if any(factors != [1] for factors in stage)]
 
 
 def _spatial(problem: Problem, fanout: Fanout, rules: SpatialRules, lists_sides: bool) -> Json:
@@ -239,8 +239,8 @@ def _along_x(problem: Problem, rules: SpatialRules, lists_sides: bool) -> list[l
         if lists_sides:
             raise CertificateError(f"more than {MOST_FREE} dimensions may lie along either side of a fanout")
         return asdict(order)
-    found = {tuple(_numbers(problem, own)) for own in order.sets_along_x(live)}
-    return [list(own) for own in sorted(found)]
+    along_x = {tuple(_numbers(problem, dims)) for dims in order.sets_along_x(live)}
+    return [list(numbers) for numbers in sorted(along_x)]
 
 
 def _factors(problem: Problem, rules: Sequence[FactorRule]) -> list[list[int]]:

@@ -38,7 +38,9 @@ def count_spatial_choices(mapspace: Mapspace) -> int:
     count: dict[Factors, int] = {bounds: 1}
     for fanout, rules in zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True):
         order = SideOrder.of(rules, dims)
-        fitting = [own for own in _factors(dims, bounds, fanout, rules) if _fits(dims, fanout, order, own)]
+        fitting = [
+            vector for vector in _factors(dims, bounds, fanout, rules) if _fits(dims, fanout, order, vector)
+        ]
         count = _divided(count, fitting)
     computes = math.prod(bounds)
     return sum(
@@ -49,22 +51,25 @@ def count_spatial_choices(mapspace: Mapspace) -> int:
 def _divided(count: Mapping[Factors, int], factors: Iterable[Factors]) -> Counter[Factors]:
     """Count what is left after one more fanout, whose factors have to divide what was left before."""
     divided: Counter[Factors] = Counter()
-    for left, own in product(count, factors):
-        if not any(map(operator.mod, left, own)):
-            divided[tuple(map(operator.floordiv, left, own))] += count[left]
+    for left, vector in product(count, factors):
+        if not any(map(operator.mod, left, vector)):
+            divided[tuple(map(operator.floordiv, left, vector))] += count[left]
     return divided
 
 
 def _factors(
     dims: Sequence[str], bounds: Sequence[int], fanout: Fanout, rules: SpatialRules
 ) -> list[Factors]:
-    found: list[Factors] = [()]
+    vectors: list[Factors] = [()]
     for dim, bound in zip(dims, bounds, strict=True):
         allowed = allowed_factors(rules.factors, dim, bound)
-        found = [
-            (*own, factor) for own in found for factor in allowed if math.prod(own) * factor <= fanout.size
+        vectors = [
+            (*vector, factor)
+            for vector in vectors
+            for factor in allowed
+            if math.prod(vector) * factor <= fanout.size
         ]
-    return found
+    return vectors
 
 
 def _fits(dims: Sequence[str], fanout: Fanout, order: SideOrder, factors: Factors) -> bool:

@@ -60,7 +60,7 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
         "mapping": None if result.mapping is None else canonical_mapping(mapspace, result.mapping),
         "cost": None if result.evaluation is None else _cost(result.evaluation),
         "spatial_choices": count_spatial_choices(mapspace),
-        "evidence": [_evidence(mapspace, own) for own in result.evidence],
+        "evidence": [_evidence(mapspace, evidence) for evidence in result.evidence],
         "versions": {
             "tilewright": version("tilewright"),
             "ortools": version("ortools"),
@@ -95,7 +95,7 @@ def _evidence(mapspace: Mapspace, evidence: Evidence) -> Json:
     places = node_places(mapspace)
     storage = [places[index] for index in mapspace.architecture.storage_indices]
     masks = [
-        {**asdict(own), "keep": [[storage[level] for level in levels] for levels in own.keep]}
-        for own in evidence.masks
+        {**asdict(mask), "keep": [[storage[level] for level in levels] for levels in mask.keep]}
+        for mask in evidence.masks
     ]
     return {"objective": evidence.objective, "masks": masks}

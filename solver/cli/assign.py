@@ -126,7 +126,7 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
         lambda options, how: map_network(network, replace(options, objectives=(objective,)), how),
     )
     # By identity: names are for people, and an interrupted run answers only some.
-    found = {id(own.layer): own.result for own in answers.layers if own.result is not None}
+    found = {id(answer.layer): answer.result for answer in answers.layers if answer.result is not None}
     results = {pair: found[id(layer)] for pair, layer in searches.items() if id(layer) in found}
     with interruptible() as stop:
         mapped = assign_mapped(problem, results, objective, _options(arguments), stop.is_set)

@@ -31,6 +31,23 @@ def add_assign(commands: Commands) -> argparse.ArgumentParser:
     parser.description = """\
 Choose a method for every layer of a network so that execution and transitions
 together cost the least, and prove it."""
+    _add_costs(parser)
+    search = parser.add_argument_group("search")
+    search.add_argument(
+        "--objective",
+        type=additive,
+        metavar="NAME",
+        help=f"with --methods: what costs are, {' or '.join(ADDITIVE)} (default: {ADDITIVE[0]})",
+    )
+    add_effort(search, "assignment")
+    add_memory_limit(search)
+    add_searches(parser)
+    _add_outputs(parser)
+    return parser
+
+
+def _add_costs(parser: argparse.ArgumentParser) -> None:
+    """Add the options on where the costs of methods come from, if not from the network."""
     parser.add_argument(
         "--methods",
         type=file_path,
@@ -51,16 +68,9 @@ together cost the least, and prove it."""
         help="what the array is chosen by: the total of the best assignment, the sum of the layers' cheapest "
         "methods, or the sum over all methods (default: %(default)s)",
     )
-    search = parser.add_argument_group("search")
-    search.add_argument(
-        "--objective",
-        type=additive,
-        metavar="NAME",
-        help=f"with --methods: what costs are, {' or '.join(ADDITIVE)} (default: {ADDITIVE[0]})",
-    )
-    add_effort(search, "assignment")
-    add_memory_limit(search)
-    add_searches(parser)
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
     parser.add_argument(
         "--plot",
@@ -76,7 +86,6 @@ together cost the least, and prove it."""
     )
     parser.add_argument("--decomposition", action="store_true", help="print every step of the decomposition")
     parser.add_argument("--quiet", action="store_true", help="no report; files and exit code only")
-    return parser
 
 
 def additive(text: str) -> tuple[str, ...]:

@@ -179,7 +179,7 @@ def _printed(process: subprocess.Popen[str], stop: threading.Event) -> str:
 def write_certificate(
     path: Path, mapspace: Mapspace, result: Result, arguments: argparse.Namespace, command: str = "map"
 ) -> bool:
-    """Write the certificate of a result; return False for one that claims nothing, which is said.
+    """Write the certificate of a result; if it claims nothing, say so and return False.
 
     Parameters
     ----------

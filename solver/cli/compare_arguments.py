@@ -29,7 +29,7 @@ def add_compare(commands: Commands) -> argparse.ArgumentParser:
 
 
 def add_mapper_options(parser: argparse.ArgumentParser) -> None:
-    """Add what says which mappers run, and how long."""
+    """Add the options that say which mappers run, and for how long."""
     parser.add_argument(
         "--mappers",
         type=names,
@@ -73,10 +73,10 @@ def names(text: str) -> tuple[str, ...]:
     argparse.ArgumentTypeError
         A name is empty, or stands there twice.
     """
-    found = [part.strip() for part in text.split(",")] if text else []
-    if "" in found or len(set(found)) < len(found):
+    listed = [part.strip() for part in text.split(",")] if text else []
+    if "" in listed or len(set(listed)) < len(listed):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of different names")
-    return tuple(found)
+    return tuple(listed)
 
 
 def mapper_option(text: str) -> tuple[str, str, int | float | str]:

@@ -132,9 +132,9 @@ def _budget(arguments: argparse.Namespace) -> Budget:
 def _options_by_mapper(
     options: Sequence[tuple[str, str, OptionValue]], mappers: Mapping[str, object]
 ) -> dict[str, dict[str, OptionValue]]:
-    found: dict[str, dict[str, OptionValue]] = {name: {} for name in mappers}
+    by_mapper: dict[str, dict[str, OptionValue]] = {name: {} for name in mappers}
     for mapper, name, value in options:
-        if mapper not in found:
+        if mapper not in by_mapper:
             raise MapperError(f"option {mapper}.{name}: no mapper {mapper!r} runs")
-        found[mapper][name] = value
-    return found
+        by_mapper[mapper][name] = value
+    return by_mapper

@@ -26,7 +26,7 @@ MODULES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; what users cause is said on stderr.
+    """Run one command; errors that users cause are told on stderr.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Run a command; errors of its specs are said on stderr."""
+    """Run a command; errors in its specs are told on stderr."""
     from model.spec.source import ConflictError, SpecError
 
     try:

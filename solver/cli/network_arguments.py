@@ -51,7 +51,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add what every command takes that maps networks: how and where to search, what is kept, quietness."""
+    """Add the options of every command that maps networks: how and where to search, what to keep, quiet."""
     add_search_options(parser)
     add_searches(parser)
     parser.add_argument(
@@ -60,7 +60,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_searches(parser: argparse.ArgumentParser) -> None:
-    """Add where the answers of many searches are kept, and where the searches run."""
+    """Add the options on where the answers of many searches are kept, and where the searches run."""
     group = parser.add_argument_group("many searches")
     group.add_argument(
         "--cache",

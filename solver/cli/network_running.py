@@ -60,7 +60,7 @@ def run_searches(arguments: argparse.Namespace, mapped: Callable[[Options, Run],
 
 
 def default_cache() -> Path:
-    """Return the directory in which this user's programs keep what they can make again.
+    """Return the user's cache directory for this program.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def _executor(arguments: argparse.Namespace) -> Executor:
 
 
 def _check_cache(directory: Path) -> None:
-    """Make the directory before a search takes its time; `OutputError` where that fails."""
+    """Make the directory before a long search; `OutputError` where that fails."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

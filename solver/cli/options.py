@@ -95,7 +95,7 @@ def add_command(commands: Commands, name: str, summary: str) -> argparse.Argumen
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Add how Timeloop's specs are read, from where, and what they may ask for."""
+    """Add the options on how specs are read, from where, and what they may ask for."""
     group = parser.add_argument_group("how specs are read")
     group.add_argument(
         "--set",
@@ -136,7 +136,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Add what every command takes that searches: objective, limits, workers, seed."""
+    """Add the options of every command that searches: objective, limits, workers, seed."""
     group = parser.add_argument_group("search")
     group.add_argument(
         "--objective",

@@ -34,7 +34,7 @@ class OutputError(Exception):
 
 
 def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
-    """See before a search takes its time whether outputs can be written.
+    """Check before a long search whether outputs can be written.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def deliver(steps: Iterable[Step]) -> None:
 
 
 def write_stdout(text: str) -> None:
-    """Write `text` to stdout, and see to it that it arrives.
+    """Write `text` to stdout, and make sure that it arrives.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def _encodable(text: str, encoding: str | None) -> str:
 
 
 def write_stderr(text: str) -> None:
-    """Write messages to stderr; where that cannot be, as on a full disk, the exit code has to do."""
+    """Write messages to stderr; where that fails, as on a full disk, the exit code alone has to tell."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -204,7 +204,7 @@ def write_error(error: Exception) -> None:
 
 
 def _give_up(stream: TextIO) -> None:
-    """Let what is still to be written go nowhere: the interpreter tries again when it ends."""
+    """Discard what is still to be written: the interpreter would try again when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -23,7 +23,7 @@ def say_conflict(conflict: ConflictError) -> None:
 
 
 def refuse(conflict: ConflictError, steps: Iterable[Step]) -> int:
-    """Say which constraints conflict, then write what says so to programs; return the exit code.
+    """Say which constraints conflict, then write the documents that say so; return the exit code.
 
     Parameters
     ----------

@@ -41,6 +41,30 @@ def add_tile(commands: Commands) -> argparse.ArgumentParser:
     parser.description = (
         "Tile one operator for scratchpads, as SMAUG does: strategy and tile shape per tensor."
     )
+    _add_operator(parser)
+    parser.add_argument(
+        "--backend",
+        default="smv",
+        metavar="NAME|FILE",
+        help="a shipped backend or a YAML file (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--onto",
+        dest="specs",
+        nargs="+",
+        type=file_path,
+        metavar="SPEC",
+        help="instead of an operator: YAML specs with a problem, which is tiled for the scratchpads of their "
+        "architecture (of the backend only the PEs count) and mapped",
+    )
+    add_mapping(parser, "with --onto: ")
+    add_json(parser)
+    add_reading(parser)
+    parser.set_defaults(refuse=parser.error)
+    return parser
+
+
+def _add_operator(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--operator", choices=tuple(REQUIRED), metavar="OP", help=f"what is tiled: {', '.join(REQUIRED)}"
     )
@@ -70,30 +94,10 @@ def add_tile(commands: Commands) -> argparse.ArgumentParser:
         choices=("same", "valid"),
         help="zeros around the inputs of a convolution: kernel - 1 in total, or none (default: valid)",
     )
-    parser.add_argument(
-        "--backend",
-        default="smv",
-        metavar="NAME|FILE",
-        help="a shipped backend or a YAML file (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--onto",
-        dest="specs",
-        nargs="+",
-        type=file_path,
-        metavar="SPEC",
-        help="instead of an operator: YAML specs with a problem, which is tiled for the scratchpads of their "
-        "architecture (of the backend only the PEs count) and mapped",
-    )
-    add_mapping(parser, "with --onto: ")
-    add_json(parser)
-    add_reading(parser)
-    parser.set_defaults(refuse=parser.error)
-    return parser
 
 
 def check_tile_arguments(arguments: argparse.Namespace) -> None:
-    """See whether options are missing, or have no meaning beside the others.
+    """Check whether options are missing, or have no meaning beside the others.
 
     Raises
     ------

@@ -96,21 +96,21 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
 
 
 def _lines(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
-    """Group constraints that are written together: without its line, none of them is left."""
-    found: list[list[Constraint]] = []
+    """Group constraints that are written together: deleting their line drops all of them."""
+    lines: list[list[Constraint]] = []
     for constraint in constraints:
-        line = next((own for own in found if written_together(own[0], constraint)), None)
+        line = next((known for known in lines if written_together(known[0], constraint)), None)
         if line is None:
-            found.append([constraint])
+            lines.append([constraint])
         else:
             line.append(constraint)
-    return found
+    return lines
 
 
 def _filtered(
     feasibility: Feasibility, given: Collection[Constraint], lines: Sequence[list[Constraint]]
 ) -> tuple[list[list[Constraint]], bool]:
-    """Leave out in turn what `given` and the other lines contradict without.
+    """Leave out each line without which `given` and the other lines still contradict each other.
 
     Returns
     -------
@@ -164,12 +164,12 @@ def _disjoint_conflicts(
 
 
 def _blocks(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
-    """Group constraints by kind, those first that the deletion filter tries first.
+    """Group constraints by kind, in the order in which the deletion filter tries them.
 
     What a level bypasses comes before what it keeps, as one follows from the other in a ``!Parallel``.
     """
-    found = sorted(constraints, key=lambda c: isinstance(c, Keeping) and c.verb == "keep")
-    blocks = [[c for c in found if isinstance(c, kind)] for kind in LEAST_TELLING_FIRST]
+    in_order = sorted(constraints, key=lambda c: isinstance(c, Keeping) and c.verb == "keep")
+    blocks = [[c for c in in_order if isinstance(c, kind)] for kind in LEAST_TELLING_FIRST]
     return [block for block in blocks if block]
 
 

@@ -22,6 +22,17 @@ from model.source_ref import SourceRef
 KeepVerb = Literal["keep", "bypass"]
 
 
+class _WrittenOnce:
+    """What is written at one place, or nowhere."""
+
+    source: SourceRef | None
+
+    @property
+    def sources(self) -> tuple[SourceRef, ...]:
+        """Where it is written."""
+        return _present(self.source)
+
+
 @dataclass(frozen=True)
 class FactorLimit:
     """A factor rule at a node, given by its position in ``Architecture.nodes``."""
@@ -53,7 +64,7 @@ class SpatialOrder:
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(_WrittenOnce):
     """The number of a fanout's dimensions that lie along X.
 
     Parameters
@@ -68,14 +79,9 @@ class Split:
     count: int
     source: SourceRef | None
 
-    @property
-    def sources(self) -> tuple[SourceRef, ...]:
-        """Where it is written."""
-        return _present(self.source)
-
 
 @dataclass(frozen=True)
-class Keeping:
+class Keeping(_WrittenOnce):
     """A dataspace that the storage level `level` must keep, or must bypass.
 
     ``settled`` by a ``!Parallel``, it cannot be dropped.
@@ -93,11 +99,6 @@ class Keeping:
     verb: KeepVerb
     source: SourceRef | None
     settled: bool = False
-
-    @property
-    def sources(self) -> tuple[SourceRef, ...]:
-        """Where it is written."""
-        return _present(self.source)
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class Utilization:
 
 
 @dataclass(frozen=True)
-class Mesh:
+class Mesh(_WrittenOnce):
     """The number of children of a fanout along one axis; a single one cannot be dropped.
 
     Parameters
@@ -176,14 +177,9 @@ class Mesh:
     size: int
     source: SourceRef | None
 
-    @property
-    def sources(self) -> tuple[SourceRef, ...]:
-        """Where it is written."""
-        return _present(self.source)
-
 
 @dataclass(frozen=True)
-class Parallelism:
+class Parallelism(_WrittenOnce):
     """The least number of arithmetic units in use."""
 
     units: Fraction
@@ -193,11 +189,6 @@ class Parallelism:
     def least(self) -> int:
         """The least whole number of units."""
         return math.ceil(self.units)
-
-    @property
-    def sources(self) -> tuple[SourceRef, ...]:
-        """Where it is written."""
-        return _present(self.source)
 
 
 @dataclass(frozen=True)
@@ -259,7 +250,7 @@ def written_together(one: Constraint, other: Constraint) -> bool:
 
 
 def _told(constraint: Constraint) -> Hashable:
-    """Return what tells constraints of one kind apart that are written at one place."""
+    """Return what distinguishes constraints of one kind that are written at one place."""
     match constraint:
         case FactorLimit(_, rule):
             # A macro stands for rules on several dimensions, which are changed one by one.
@@ -277,7 +268,7 @@ def _told(constraint: Constraint) -> Hashable:
 
 
 def twins_of(constraint: Constraint, constraints: Iterable[Constraint]) -> list[Constraint]:
-    """Return the other ones of `constraints` that are written together with `constraint`."""
+    """Return those of `constraints` that are written together with `constraint`, itself excluded."""
     return [c for c in constraints if c != constraint and written_together(c, constraint)]
 
 

@@ -138,7 +138,7 @@ def constraint_costs(
     baseline = search(mapspace, options, on_progress, should_stop)
     if baseline.mapping is None:
         return CostReport(baseline)
-    found: list[tuple[Statement, list[Result]]] = []
+    answers: list[tuple[Statement, list[Result]]] = []
     left_out: list[Statement] = []
     groups = clauses(mapspace)
     for number, clause in enumerate(groups, start=1):
@@ -151,19 +151,19 @@ def constraint_costs(
         for space in spaces:
             improve = beginning_with(_best(baseline, results), search, search_from)
             results.append(improve(space, options, report, should_stop))
-        found.append((_statement(clause, mapspace), results))
-    baseline = _bounded(baseline, [results for _, results in found])
-    costs = [_cost(statement, baseline, results) for statement, results in found]
+        answers.append((_statement(clause, mapspace), results))
+    baseline = _bounded(baseline, [results for _, results in answers])
+    costs = [_cost(statement, baseline, results) for statement, results in answers]
     names = baseline.objectives
     costs.sort(key=lambda cost: [-cost.share if name == cost.objective else 0.0 for name in names])
     return CostReport(baseline, tuple(costs), tuple(left_out))
 
 
-def _bounded(baseline: Result, found: Iterable[Sequence[Result]]) -> Result:
+def _bounded(baseline: Result, answers: Iterable[Sequence[Result]]) -> Result:
     """Return today's result with the best bound: that without a constraint holds with it as well."""
     if baseline.status is Status.OPTIMAL or baseline.value is None:
         return baseline
-    floors = [_floor(_feasible(results), ()) or 0 for results in found if results]
+    floors = [_floor(_feasible(results), ()) or 0 for results in answers if results]
     bound = int(min(baseline.value, max((*floors, baseline.bound or 0))))
     bounded = replace(baseline, bound=bound)
     if bound < baseline.value or len(baseline.objectives) > 1:

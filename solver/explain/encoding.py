@@ -112,13 +112,13 @@ class Encoding:
 
     def _tile(self, position: int, dim: str) -> Exponents:
         """Exponents of the extent of `dim` in the tile of the storage level at `position`."""
-        found = []
+        extents = []
         for place, (prime, most) in enumerate(prime_factors(self.problem.bound[dim])):
             extent = self.model.new_int_var(0, most, f"t{position}_{dim}_{prime}")
             inside = (self.exponents[node, dim][place] for node in range(position, len(self.nodes)))
             self.model.add(sum(inside) == extent)
-            found.append(extent)
-        return tuple(found)
+            extents.append(extent)
+        return tuple(extents)
 
     def _tenants(self) -> list[dict[str, Variable]]:
         """Per level, whether a dataspace takes room there.
@@ -126,20 +126,20 @@ class Encoding:
         A level that does not coalesce it passes its stream on, so with nothing kept farther out it
         counts as bypassing.
         """
-        found: list[dict[str, Variable]] = []
+        by_level: list[dict[str, Variable]] = []
         for level in range(len(self.positions)):
-            found.append(
+            by_level.append(
                 {
-                    name: self._tenant(level, name, [outer[name] for outer in found])
+                    name: self._tenant(level, name, [outer[name] for outer in by_level])
                     for name in self.keep[level]
                 }
             )
         for space in self._spaces:
-            self.model.add_at_least_one(tenants[space.name] for tenants in found)
+            self.model.add_at_least_one(tenants[space.name] for tenants in by_level)
         for group, space in product(self.mapspace.parallel, self._spaces):
             branches = sum(self.keep[level][space.name] for level in group.levels)
             self.model.add(branches <= 1 if group.may_skip else branches == 1)
-        return found
+        return by_level
 
     def _tenant(self, level: int, name: str, outside: Sequence[Variable]) -> Variable:
         """Whether one dataspace takes room in a level, by whether it does in those `outside`."""
@@ -215,11 +215,11 @@ class Encoding:
         return self.mapspace.spatial[place].uncounted
 
     def _limit_factor(self, constraint: FactorLimit, literal: Variable) -> None:
-        rule, own = constraint.rule, divisors(self.problem.bound[constraint.rule.dim])
-        allowed = [place for place, divisor in enumerate(own) if rule.allows(divisor)]
+        rule, factors = constraint.rule, divisors(self.problem.bound[constraint.rule.dim])
+        allowed = [place for place, divisor in enumerate(factors) if rule.allows(divisor)]
         if not allowed:
             self.model.add(literal == 0)
-        elif len(own) > 1:
+        elif len(factors) > 1:
             index = self.products.index(self.exponents[constraint.node, rule.dim], rule.dim)
             self.model.add_linear_constraint(index, allowed[0], allowed[-1]).only_enforce_if(literal)
 

@@ -141,7 +141,7 @@ def _reasons(
         rest = [c for c in constraints if c not in others]
         given = [c for c in constraints if not droppable(c)]
         asked = [c for c in constraints if isinstance(c, Keeping)]
-        found = _shortfalls(feasibility, given, conflict.constraints, asked)
+        shortfalls = _shortfalls(feasibility, given, conflict.constraints, asked)
         changes = tuple(levers(feasibility, rest, conflict.constraints))
         together = [*given, *conflict.constraints]
         statements = tuple(
@@ -149,11 +149,11 @@ def _reasons(
             for c in conflict.constraints
         )
         yield Reason(
-            text=_headline(conflict, found, mapspace),
+            text=_headline(conflict, shortfalls, mapspace),
             sources=tuple(dict.fromkeys(source for s in statements for source in s.sources)),
             constraints=statements,
             irreducible=conflict.irreducible,
-            shortfalls=found,
+            shortfalls=shortfalls,
             levers=changes,
             complete=not stop(),
         )
@@ -185,9 +185,9 @@ def _shortfalls(
     Where that leaves open what a level keeps, it is told of a mapping that keeps what is `asked` for.
     """
     together = [*given, *conflict]
-    found = tuple(_missing(feasibility, together, conflict, asked))
+    shortfalls = tuple(_missing(feasibility, together, conflict, asked))
     # Nobody limits an axis of a single child, but it may be what has no room.
-    return found or tuple(_missing(feasibility, together, given, asked))
+    return shortfalls or tuple(_missing(feasibility, together, given, asked))
 
 
 def _missing(
@@ -201,23 +201,23 @@ def _missing(
         if any(_is_share_of(constraint, other) for other in together):
             continue
         others = [c for c in together if c != constraint]
-        found = nearest(feasibility, others, constraint)
-        if found is None or not found.exact:
+        suffices = nearest(feasibility, others, constraint)
+        if suffices is None or not suffices.exact:
             continue
         if isinstance(constraint, Capacity):
-            found = _keeping(feasibility, [*others, *asked], constraint, found)
-        missing = shortfall(constraint, found, feasibility.mapspace)
+            suffices = _keeping(feasibility, [*others, *asked], constraint, suffices)
+        missing = shortfall(constraint, suffices, feasibility.mapspace)
         if missing is not None:
             yield missing
 
 
 def _keeping(
-    feasibility: Feasibility, wishes: Collection[Constraint], capacity: Capacity, found: Nearest
+    feasibility: Feasibility, wishes: Collection[Constraint], capacity: Capacity, suffices: Nearest
 ) -> Nearest:
-    """Return `found` with a mapping that has all `wishes` at this capacity, where there is one."""
-    storage = replace(capacity.storage, size_words=found.value, multiple_buffering=Fraction(1))
+    """Return `suffices` with a mapping that has all `wishes` at this capacity, where there is one."""
+    storage = replace(capacity.storage, size_words=suffices.value, multiple_buffering=Fraction(1))
     witness = feasibility.decide([*wishes, Capacity(capacity.level, storage)]).witness
-    return found if witness is None else replace(found, witness=witness)
+    return suffices if witness is None else replace(suffices, witness=witness)
 
 
 def _is_share_of(hardware: Constraint, asked: Constraint) -> bool:
@@ -231,8 +231,8 @@ def _is_share_of(hardware: Constraint, asked: Constraint) -> bool:
 
 
 def _headline(conflict: Conflict, shortfalls: Collection[Shortfall], mapspace: Mapspace) -> str:
-    for found in shortfalls:
-        return found.text
+    for missing in shortfalls:
+        return missing.text
     if not conflict.constraints:
         return "the hierarchy allows no mapping, whatever the constraints are"
     limits = [c for c in conflict.constraints if isinstance(c, FactorLimit)]

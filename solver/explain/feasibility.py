@@ -247,17 +247,19 @@ class Feasibility:
         self._encoding.model.add_bool_or([broken, *escapes])
 
     def _find_oversize(self, constraint: Capacity, values: Values) -> None:
-        """Find what of an answer's tiles is too large for a capacity, for all that are no larger."""
+        """Find the part of an answer's tiles that exceeds a capacity, and so all that are no larger."""
         level, encoding = constraint.level, self._encoding
         tenants, tiles = encoding.tenant[level], encoding.tiles[level]
         kept = [name for name, tenant in tenants.items() if values.holds(tenant)]
-        extents = {dim: self._extent(own, dim, values) for dim, own in tiles.items()}
+        extents = {dim: self._extent(exponents, dim, values) for dim, exponents in tiles.items()}
         tile = least_oversize(self.mapspace.problem, constraint.storage, constraint.words, kept, extents)
         if tile.words <= constraint.words:
             raise ModelError("CP-SAT's answer has other tiles than the mapping it stands for")
         leave: list[Literal] = [tenants[name].negated() for name in sorted(tile.kept)]
         shrink = [
-            self._step(own, dim, -1, tile.extents[dim]) for dim, own in tiles.items() if tile.extents[dim] > 1
+            self._step(exponents, dim, -1, tile.extents[dim])
+            for dim, exponents in tiles.items()
+            if tile.extents[dim] > 1
         ]
         self._oversize.setdefault(level, []).append((tile, [*leave, *shrink]))
 
@@ -275,7 +277,10 @@ class Feasibility:
         join: list[Literal] = [tenant for tenant in tenants if not values.holds(tenant)]
         return [
             *join,
-            *(self._beyond(own, dim, 1, values) for dim, own in self._encoding.tiles[level].items()),
+            *(
+                self._beyond(exponents, dim, 1, values)
+                for dim, exponents in self._encoding.tiles[level].items()
+            ),
         ]
 
     def _fewer_children(self, mesh: Mesh, values: Values) -> list[Literal]:
@@ -283,8 +288,8 @@ class Feasibility:
         for dim in self._encoding.dims:
             x = self._encoding.along_x[mesh.node][dim]
             if values.holds(x) == (mesh.axis == "x"):
-                own = self._encoding.exponents[mesh.node, dim]
-                escapes += [x.negated() if mesh.axis == "x" else x, self._beyond(own, dim, -1, values)]
+                exponents = self._encoding.exponents[mesh.node, dim]
+                escapes += [x.negated() if mesh.axis == "x" else x, self._beyond(exponents, dim, -1, values)]
         return escapes
 
     def _more_units(self, values: Values) -> list[Literal]:

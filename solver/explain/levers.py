@@ -81,10 +81,10 @@ def _changed(
     """Yield the nearest other value that suffices; where there is none, that the constraint has to go."""
     constraint, *twins = changed
     mapspace = feasibility.mapspace
-    found = nearest(feasibility, rest, constraint, twins)
-    if found is not None:
-        text = change_text(constraint, found.value, mapspace) + also_text(twins, mapspace)
-        yield Lever(text, _number(constraint), found.value, constraint.sources[:1])
+    suffices = nearest(feasibility, rest, constraint, twins)
+    if suffices is not None:
+        text = change_text(constraint, suffices.value, mapspace) + also_text(twins, mapspace)
+        yield Lever(text, _number(constraint), suffices.value, constraint.sources[:1])
     elif feasibility.decide(rest).witness is not None:
         yield _dropped(feasibility, rest, constraint, twins)
 
@@ -100,13 +100,13 @@ def _dropped(
     if not isinstance(constraint, Keeping):
         return Lever(without_text(constraint, mapspace), sources=constraint.sources)
     # In a `!Parallel`, what is kept in one branch is bypassed in the others, which are then free.
-    own = [k for k in (constraint, *twins) if isinstance(k, Keeping) and k.verb == constraint.verb]
+    dropped = [k for k in (constraint, *twins) if isinstance(k, Keeping) and k.verb == constraint.verb]
     opposite: KeepVerb = "bypass" if constraint.verb == "keep" else "keep"
-    turned = [replace(keeping, verb=opposite) for keeping in own]
-    is_enough = all(_keeps_something(keeping, rest, mapspace) for keeping in own) and (
+    turned = [replace(keeping, verb=opposite) for keeping in dropped]
+    is_enough = all(_keeps_something(keeping, rest, mapspace) for keeping in dropped) and (
         feasibility.decide([*rest, *turned]).witness is not None
     )
-    text = without_text(constraint, mapspace, is_enough) + also_text(own[1:], mapspace)
+    text = without_text(constraint, mapspace, is_enough) + also_text(dropped[1:], mapspace)
     return Lever(text, sources=constraint.sources)
 
 
@@ -143,13 +143,15 @@ def _resized_mesh(
 ) -> Iterator[Lever]:
     """Yield the nearest number of children that suffices; a least parallelism may ask for a smaller one."""
     meshes = [mesh for mesh in changed if isinstance(mesh, Mesh)]
-    sized, mapspace, now = sized_mesh(rest, meshes), feasibility.mapspace, meshes[0].size
+    sized, mapspace, present = sized_mesh(rest, meshes), feasibility.mapspace, meshes[0].size
     others = [c for c in rest if not isinstance(c, Parallelism)]
-    found = (search(feasibility, others, sized) for search in (next_larger, next_smaller))
-    needed = min((size for size in found if size is not None), key=lambda size: abs(size - now), default=None)
+    sizes = (search(feasibility, others, sized) for search in (next_larger, next_smaller))
+    needed = min(
+        (size for size in sizes if size is not None), key=lambda size: abs(size - present), default=None
+    )
     if needed is not None:
         text = change_text(meshes[0], needed, mapspace) + also_text(meshes[1:], mapspace)
-        yield Lever(text, now, needed, meshes[0].sources[:1])
+        yield Lever(text, present, needed, meshes[0].sources[:1])
 
 
 def _resized(
@@ -158,9 +160,9 @@ def _resized(
     """Yield the nearest capacity that `search` finds to suffice; their least utilizations go along."""
     capacities = [capacity for capacity in changed if isinstance(capacity, Capacity)]
     levels = {capacity.level for capacity in capacities}
-    own = [c for c in rest if isinstance(c, Capacity | Utilization) and c.level in levels]
-    filled = {c.level for c in own if isinstance(c, Utilization)}
-    others, mapspace, first = [c for c in rest if c not in own], feasibility.mapspace, capacities[0]
+    sized = [c for c in rest if isinstance(c, Capacity | Utilization) and c.level in levels]
+    filled = {c.level for c in sized if isinstance(c, Utilization)}
+    others, mapspace, first = [c for c in rest if c not in sized], feasibility.mapspace, capacities[0]
     size = search(feasibility, others, sized_storages(capacities, filled))
     if size is not None:
         words = size * unit_words(first.storage)
@@ -173,7 +175,7 @@ def _filled_less(
     feasibility: Feasibility, rest: Collection[Constraint], changed: Sequence[Constraint]
 ) -> Iterator[Lever]:
     """Yield the nearest least utilization that suffices, and the nearest smaller capacity."""
-    utilizations = [own for own in changed if isinstance(own, Utilization)]
+    utilizations = [constraint for constraint in changed if isinstance(constraint, Utilization)]
     first, mapspace = utilizations[0], feasibility.mapspace
     words = next_smaller(feasibility, rest, sized_utilizations(utilizations))
     if words is not None:
@@ -215,8 +217,8 @@ def _keeps_something(keeping: Keeping, rest: Collection[Constraint], mapspace: M
     if keeping.verb == "bypass":
         return True
     others = {space.name for space in mapspace.problem.dataspaces} - {keeping.dataspace}
-    own = (c for c in rest if isinstance(c, Keeping) and c.level == keeping.level)
-    return not others <= {c.dataspace for c in own if c.verb == "bypass"}
+    of_level = (c for c in rest if isinstance(c, Keeping) and c.level == keeping.level)
+    return not others <= {c.dataspace for c in of_level if c.verb == "bypass"}
 
 
 def _number(constraint: Constraint) -> int:

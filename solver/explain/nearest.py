@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import assert_never
 
 from model.mapspace import FactorRule, Mapspace
@@ -52,7 +53,7 @@ def nearest(
     constraint: Constraint,
     twins: Sequence[Constraint] = (),
 ) -> Nearest | None:
-    """Return the value nearest to that of `constraint` which `context` leaves room for.
+    """Return the value nearest to that of `constraint` for which `context` leaves room.
 
     None if there is none, if the constraint has no value, or if the search was stopped before any was
     found.
@@ -71,7 +72,7 @@ def nearest(
         multiple buffering).
     """
     scales = [scale for scale in map(_scale, (constraint, *twins)) if scale is not None]
-    if scales and not any(_is_held_at_one(feasibility.mapspace, own) for own in (constraint, *twins)):
+    if scales and not any(_is_held_at_one(feasibility.mapspace, limit) for limit in (constraint, *twins)):
         return _bisect(feasibility, context, scales)
     for value in _candidates(feasibility.mapspace, constraint, twins):
         changed = [with_value(each, value) for each in (constraint, *twins)]
@@ -107,7 +108,7 @@ def with_value(constraint: Constraint, value: int) -> Constraint:
 def _bisect(
     feasibility: Feasibility, context: Collection[Constraint], scales: Sequence[_Scale]
 ) -> Nearest | None:
-    """Close in between the limit, which does not suffice, and what mappings that were found need."""
+    """Bisect between the limit, which does not suffice, and what the mappings found so far need."""
     furthest = max if scales[0].upper else min
 
     def measure(witness: Witness) -> int:
@@ -130,50 +131,44 @@ def _bisect(
 
 
 def _scale(constraint: Constraint) -> _Scale | None:
+    """Return the scale of a constraint that is monotone in its number, None for all others."""
     match constraint:
-        case Capacity(level, storage):
-            return _Scale(
-                constraint.words,
-                True,
-                lambda witness: witness.words(level),
-                lambda words: Capacity(
-                    level, replace(storage, size_words=words, multiple_buffering=Fraction(1))
-                ),
-            )
-        case Utilization(level, storage):
-            assert storage.usable_words is not None
-            room = storage.usable_words
-            return _Scale(
-                constraint.words,
-                False,
-                lambda witness: witness.words(level),
-                lambda words: Utilization(level, replace(storage, min_utilization=Fraction(words, room))),
-            )
+        case Capacity() | Utilization():
+            return _scale_of_words(constraint)
         case Mesh(node, axis, size):
             return _Scale(
-                size,
-                True,
-                lambda witness: witness.along(node, axis),
-                lambda children: with_value(constraint, children),
+                size, True, lambda witness: witness.along(node, axis), partial(with_value, constraint)
             )
         case Parallelism():
             return _Scale(
-                constraint.least,
-                False,
-                lambda witness: witness.units,
-                lambda units: with_value(constraint, units),
+                constraint.least, False, lambda witness: witness.units, partial(with_value, constraint)
             )
         case FactorLimit(node, rule) if rule.relation != "=":
             return _Scale(
                 rule.value,
                 rule.relation == "<=",
                 lambda witness: witness.factor(node, rule.dim),
-                lambda factor: with_value(constraint, factor),
+                partial(with_value, constraint),
             )
         case FactorLimit() | Split() | SpatialOrder() | Keeping() | Whole():
             return None
         case _:
             assert_never(constraint)
+
+
+def _scale_of_words(constraint: Capacity | Utilization) -> _Scale:
+    level, storage = constraint.level, constraint.storage
+
+    def capacity(words: int) -> Constraint:
+        return Capacity(level, replace(storage, size_words=words, multiple_buffering=Fraction(1)))
+
+    def utilization(words: int) -> Constraint:
+        assert storage.usable_words is not None
+        return Utilization(level, replace(storage, min_utilization=Fraction(words, storage.usable_words)))
+
+    upper = isinstance(constraint, Capacity)
+    at = capacity if upper else utilization
+    return _Scale(constraint.words, upper, lambda witness: witness.words(level), at)
 
 
 def _candidates(mapspace: Mapspace, constraint: Constraint, twins: Sequence[Constraint]) -> Iterator[int]:

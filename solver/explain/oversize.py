@@ -1,4 +1,4 @@
-"""Tiles that exceed a capacity: the least one within a given one, which says most of what does not fit."""
+"""The least tile within a given one that still exceeds a capacity: ruling it out rules out the most."""
 
 from __future__ import annotations
 
@@ -67,5 +67,5 @@ def least_oversize(
 
 def _below(bound: int, extent: int) -> int:
     """Return the next smaller divisor of a bound."""
-    own = divisors(bound)
-    return own[own.index(extent) - 1]
+    extents = divisors(bound)
+    return extents[extents.index(extent) - 1]

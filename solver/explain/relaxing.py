@@ -128,9 +128,9 @@ def _spatial_variants(
     mapspace: Mapspace, position: int, rules: SpatialRules, dropped: Collection[Constraint]
 ) -> Iterator[SpatialRules]:
     counted = [dim for dim in mapspace.problem.dims if dim not in rules.uncounted]
-    own = [c for c in dropped if isinstance(c, SpatialOrder | Split) and c.node == position]
-    ordered = not any(isinstance(c, SpatialOrder) for c in own)
-    split = None if rules.split is None or any(isinstance(c, Split) for c in own) else rules.split
+    of_fanout = [c for c in dropped if isinstance(c, SpatialOrder | Split) and c.node == position]
+    ordered = not any(isinstance(c, SpatialOrder) for c in of_fanout)
+    split = None if rules.split is None or any(isinstance(c, Split) for c in of_fanout) else rules.split
     rules = replace(
         rules,
         factors=_factors(rules, position, dropped),
@@ -167,10 +167,10 @@ def _placed(rules: SpatialRules, axes: dict[str, str]) -> SpatialRules:
 def _keep_variants(mapspace: Mapspace, dropped: Collection[Constraint]) -> Iterator[tuple[KeepRules, ...]]:
     choices: list[list[KeepRules]] = []
     for level, rules in enumerate(mapspace.keep):
-        own = [c for c in dropped if isinstance(c, Keeping) and c.level == level]
+        of_level = [c for c in dropped if isinstance(c, Keeping) and c.level == level]
         whole = rules.whole - _freed(dropped)
-        kept = asked_for(rules).difference(c.dataspace for c in own if c.verb == "keep") | whole
-        freed = [c.dataspace for c in own if c.verb == "bypass"]
+        kept = asked_for(rules).difference(c.dataspace for c in of_level if c.verb == "keep") | whole
+        freed = [c.dataspace for c in of_level if c.verb == "bypass"]
         bypassed = rules.bypass.difference(freed)
         # The outermost level keeps what it does not bypass: what was bypassed may be either.
         both = product((False, True), repeat=len(freed)) if level == 0 else [(False,) * len(freed)]

@@ -98,7 +98,9 @@ def sized_storages(capacities: Sequence[Capacity], filled: Collection[int]) -> S
         return [Utilization(each.level, each.storage) for each in resized if each.words]
 
     def needed(words: int) -> int:
-        return max(math.ceil(words * own.multiple_buffering / unit_words(own)) for own in storages)
+        return max(
+            math.ceil(words * storage.multiple_buffering / unit_words(storage)) for storage in storages
+        )
 
     words, unit = storages[0].size_words or 0, unit_words(storages[0])
     return Sized((words - 1) // unit, words // unit + 1, limits, shares, needed)
@@ -118,7 +120,10 @@ def sized_utilizations(utilizations: Sequence[Utilization]) -> Sized:
 
     def shares(words: int) -> list[Constraint]:
         share = Fraction(words, first.storage.usable_words or 1)
-        return [Utilization(own.level, replace(own.storage, min_utilization=share)) for own in utilizations]
+        return [
+            Utilization(utilization.level, replace(utilization.storage, min_utilization=share))
+            for utilization in utilizations
+        ]
 
     return Sized(first.words - 1, first.words + 1, lambda _: [], shares)
 
@@ -141,10 +146,10 @@ def next_larger(feasibility: Feasibility, rest: Collection[Constraint], sized: S
     size = sized.above
     while True:
         first, *others = sized.limits(size - 1)
-        found = nearest(feasibility, [*rest, *sized.shares(size)], first, others)
-        if found is None or not found.exact:
+        suffices = nearest(feasibility, [*rest, *sized.shares(size)], first, others)
+        if suffices is None or not suffices.exact:
             return None
-        size = max(size, sized.needed(found.value))
+        size = max(size, sized.needed(suffices.value))
         if feasibility.decide([*rest, *sized.at(size)]).witness is not None:
             return size
         size += 1

@@ -76,19 +76,19 @@ def clause_text(parts: Iterable[Constraint | TemporalOrder], mapspace: Mapspace)
     return "; ".join((*limits, *texts))
 
 
-def shortfall(constraint: Constraint, found: Nearest, mapspace: Mapspace) -> Shortfall | None:
+def shortfall(constraint: Constraint, suffices: Nearest, mapspace: Mapspace) -> Shortfall | None:
     """Return what the rest of a conflict makes of the number in `constraint`, None if it has none.
 
     Parameters
     ----------
-    found
+    suffices
         The nearest value that suffices, with a mapping that has it.
     """
-    value = found.value
+    value = suffices.value
     match constraint:
         case Capacity(level, storage):
             limit = constraint.words
-            tiles = found.witness.evaluation.levels[level].dataspaces
+            tiles = suffices.witness.evaluation.levels[level].dataspaces
             shown = " + ".join(f"{tile.dataspace} {_tile(tile, storage)}" for tile in tiles)
             demand = (
                 f"{shown} = {_words(value)}"
@@ -144,7 +144,7 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
         case Split(node, count):
             return f"split {value} instead of {count} of `{_node(mapspace, node)}`"
         case Capacity(_, storage):
-            words, before = (own + storage.reserved_words for own in (value, storage.size_words or 0))
+            words, before = (usable + storage.reserved_words for usable in (value, storage.size_words or 0))
             rows = _depth(storage, words, before)
             return f"`{storage.name}` with {_words(words)} instead of {before:,}{rows}"
         case Utilization(_, storage):

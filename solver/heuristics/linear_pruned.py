@@ -155,7 +155,7 @@ def _with_orders(fitting: MappingBatch, mapspace: Mapspace) -> Iterator[MappingB
     together = max(1, BATCH // masks)
     for start in range(1, total, together):
         chosen = np.unravel_index(np.arange(start, min(start + together, total)), sizes)
-        orders = np.stack([own[rows] for own, rows in zip(choices, chosen, strict=True)], axis=1)
+        orders = np.stack([choice[rows] for choice, rows in zip(choices, chosen, strict=True)], axis=1)
         yield MappingBatch(
             np.tile(fitting.factors, (len(orders), 1, 1)),
             np.repeat(orders, masks, axis=0),

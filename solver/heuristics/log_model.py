@@ -115,7 +115,7 @@ class LogModel:
             raise MapperError("sums of logarithms are too large for CP-SAT to be relied on") from error
 
     def _axes_of(self, dim: int) -> list[int]:
-        return [axis for axis, (own, _, _) in enumerate(self._axes) if own == dim]
+        return [axis for axis, (axis_dim, _, _) in enumerate(self._axes) if axis_dim == dim]
 
     def _log(self, nodes: Sequence[int], axes: Sequence[int]) -> Expression:
         """Logarithm of the product of all factors of some axes at some nodes."""
@@ -123,11 +123,11 @@ class LogModel:
 
     def _add_factors(self) -> None:
         for axis, (_, _, most) in enumerate(self._axes):
-            self.model.add(sum(own[axis] for own in self.exponents) == most)
+            self.model.add(sum(of_node[axis] for of_node in self.exponents) == most)
         for (node, rules), (dim, axes) in product(enumerate(self._rules.factor_rules), self._along.items()):
-            own = [rule for rule in rules if rule.dim == dim]
-            if own and axes:
-                self._restrict(node, axes, own)
+            of_dim = [rule for rule in rules if rule.dim == dim]
+            if of_dim and axes:
+                self._restrict(node, axes, of_dim)
 
     def _restrict(self, node: int, axes: Sequence[int], rules: Sequence[FactorRule]) -> None:
         primes = [self._axes[axis][1] for axis in axes]
@@ -146,11 +146,11 @@ class LogModel:
             self.model.add_allowed_assignments(along_x, arrangements.along_x.astype(int).tolist())
             columns = []
             for axis, (dim, _, most) in enumerate(self._axes):
-                own = self.model.new_int_var(0, most, f"columns{position}_{axis}")
-                self.model.add(own == self.exponents[position][axis]).only_enforce_if(along_x[dim])
-                self.model.add(own == 0).only_enforce_if(along_x[dim].negated())
-                columns.append(own)
-            width = sum(own * log for own, log in zip(columns, self._logs, strict=True))
+                column = self.model.new_int_var(0, most, f"columns{position}_{axis}")
+                self.model.add(column == self.exponents[position][axis]).only_enforce_if(along_x[dim])
+                self.model.add(column == 0).only_enforce_if(along_x[dim].negated())
+                columns.append(column)
+            width = sum(column * log for column, log in zip(columns, self._logs, strict=True))
             fanout = arrangements.fanout
             self.model.add(width <= units(fanout.mesh_x + 0.5))
             self.model.add(
@@ -165,7 +165,7 @@ class LogModel:
         """Per storage level, which dataspace its innermost loops leave in place."""
         spaces = range(len(self._mapspace.problem.dataspaces))
         levels = range(len(self._mapspace.architecture.levels))
-        resting = [[self.model.new_bool_var(f"rests{level}_{v}") for v in spaces] for level in levels]
+        resting = [[self.model.new_bool_var(f"rests{level}_{place}") for place in spaces] for level in levels]
         for literals in resting:
             self.model.add_exactly_one(literals)
         return resting
@@ -182,16 +182,17 @@ class LogModel:
                 continue
             inside = range(position, len(architecture.nodes))
             sizes = [
-                level.packing_of(self._mapspace.problem.dataspaces[v].name).size_per_value for v in spaces
+                level.packing_of(self._mapspace.problem.dataspaces[place].name).size_per_value
+                for place in spaces
             ]
             rows = _shares(level.usable_words, sizes)
             most = max(max(row) for row in rows)
-            shares = [self.model.new_int_var(0, most, f"share{number}_{v}") for v in spaces]
+            shares = [self.model.new_int_var(0, most, f"share{number}_{place}") for place in spaces]
             self.model.add_allowed_assignments(shares, rows)
-            for v, share in zip(spaces, shares, strict=True):
-                ranks = self._mapspace.problem.dataspaces[v].ranks
+            for place, share in zip(spaces, shares, strict=True):
+                ranks = self._mapspace.problem.dataspaces[place].ranks
                 self.model.add(sum(self._extent(inside, rank) for rank in ranks) <= share)
-                filled.append(self._log(inside, self._relevant[v]))
+                filled.append(self._log(inside, self._relevant[place]))
             if least := math.ceil(level.usable_words * level.min_utilization):
                 self._add_demands(inside, spaces, _demands(least, sizes))
         return filled
@@ -200,8 +201,8 @@ class LogModel:
         """Ask for tiles of no fewer values (in logarithms) than one of `rows` says."""
         demands = [self.model.new_int_var(0, max(column), "demand") for column in zip(*rows, strict=True)]
         self.model.add_allowed_assignments(demands, rows)
-        for v, demand in zip(spaces, demands, strict=True):
-            ranks = self._mapspace.problem.dataspaces[v].ranks
+        for place, demand in zip(spaces, demands, strict=True):
+            ranks = self._mapspace.problem.dataspaces[place].ranks
             self.model.add(sum(self._term(inside, term) for rank in ranks for term in rank) >= demand)
 
     def _longest(self) -> int:
@@ -245,10 +246,10 @@ class LogModel:
             terms.append(-max(1, round(weights.utilization * WEIGHT_TOTAL / len(filled))) * sum(filled))
         prices = self._prices()
         total = sum(prices.values()) or 1.0
-        for (level, v), price in prices.items():
+        for (level, place), price in prices.items():
             weight = round(weights.traffic * WEIGHT_TOTAL * price / total)
             if weight:
-                terms.append(weight * sum(self._repeats(level, v, outer) for outer in range(level)))
+                terms.append(weight * sum(self._repeats(level, place, outer) for outer in range(level)))
         self.model.minimize(sum(terms))
 
     def _prices(self) -> dict[tuple[int, int], float]:
@@ -256,25 +257,25 @@ class LogModel:
         levels = self._mapspace.architecture.levels
         bound = self._mapspace.problem.bound
         prices = {}
-        for v, space in enumerate(self._mapspace.problem.dataspaces):
-            keeping = np.flatnonzero(self._kept[:, v]).tolist()
+        for place, space in enumerate(self._mapspace.problem.dataspaces):
+            keeping = np.flatnonzero(self._kept[:, place]).tolist()
             words = math.prod(bound[dim] for dim in space.dims)
             for outer, level in pairwise(keeping):
-                prices[level, v] = words * sum(_price(levels[at], space.name) for at in (outer, level))
+                prices[level, place] = words * sum(_price(levels[at], space.name) for at in (outer, level))
         return prices
 
-    def _repeats(self, level: int, v: int, outer: int) -> Variable:
+    def _repeats(self, level: int, place: int, outer: int) -> Variable:
         """Logarithm of how often loops of the level `outer` deliver a dataspace anew to `level` in vain."""
         positions = self._mapspace.architecture.storage_indices
-        idle = [axis for axis in range(len(self._axes)) if axis not in self._relevant[v]]
+        idle = [axis for axis in range(len(self._axes)) if axis not in self._relevant[place]]
         loops = self._log([positions[outer]], idle)
         most = sum(self._logs[axis] * self._axes[axis][2] for axis in idle)
-        repeats = self.model.new_int_var(0, most, f"repeats{level}_{v}_{outer}")
-        free = self.model.new_bool_var(f"free{level}_{v}_{outer}")
+        repeats = self.model.new_int_var(0, most, f"repeats{level}_{place}_{outer}")
+        free = self.model.new_bool_var(f"free{level}_{place}_{outer}")
         self.model.add(repeats >= loops).only_enforce_if(free.negated())
-        self.model.add_implication(free, self.resting[outer][v])
+        self.model.add_implication(free, self.resting[outer][place])
         for between in positions[outer + 1 : level]:
-            for axis in self._relevant[v]:
+            for axis in self._relevant[place]:
                 self.model.add(self.exponents[between][axis] == 0).only_enforce_if(free)
         return repeats
 

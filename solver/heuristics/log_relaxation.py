@@ -54,7 +54,7 @@ class LogRelaxation:
         self._seconds = seconds
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Solve the relaxation, and price what comes out.
+        """Solve the relaxation, and price its solutions.
 
         Raises
         ------
@@ -70,7 +70,9 @@ class LogRelaxation:
         weights = Weights(self._utilization, share, 1 - share)
         deadline = time.monotonic() + self._seconds
         for chosen in (np.argmax, np.argmin):
-            kept = np.stack([own[chosen(own.sum(axis=1))] for own in pricing.rules.keep_options], axis=1)
+            kept = np.stack(
+                [keep_sets[chosen(keep_sets.sum(axis=1))] for keep_sets in pricing.rules.keep_options], axis=1
+            )
             decoder = _Decoder(mapspace, pricing, _keep_masks(pricing.rules.keep_options, kept))
             if _solve(LogModel(pricing.rules, kept, weights), decoder, pricing, deadline):
                 return
@@ -117,7 +119,7 @@ def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, deadline: float
 
 def _keep_masks(options: Sequence[Booleans], kept: Booleans) -> Booleans:
     """All choices of kept dataspaces, shape ``(masks, levels, dataspaces)``; if too many, `kept` alone."""
-    if np.prod([len(own) for own in options], dtype=np.float64) > MOST_KEEP_MASKS:
+    if np.prod([len(keep_sets) for keep_sets in options], dtype=np.float64) > MOST_KEEP_MASKS:
         return kept[None]
     return np.array([np.stack(chosen, axis=1) for chosen in product(*options)])
 

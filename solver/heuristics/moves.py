@@ -51,7 +51,7 @@ def valid_starts(pricing: Pricing, random: np.random.Generator, count: int) -> M
     samplers = [Sampler(pricing.rules, inward) for inward in INWARD]
     if samplers[0].empty:
         raise MapperError("the rules of the mapspace leave no mapping")
-    found: list[MappingBatch] = []
+    batches: list[MappingBatch] = []
     attempt, total = 0, 0
     while total < count and (total == 0 or attempt < PATIENCE):
         if total == 0 and attempt == MOST_VAIN and pricing.budget.unlimited:
@@ -59,9 +59,9 @@ def valid_starts(pricing: Pricing, random: np.random.Generator, count: int) -> M
                 f"none of {MOST_VAIN * DRAWN_TOGETHER} mappings drawn at random is allowed and fits"
             )
         drawn = samplers[attempt % len(samplers)].draw(random, DRAWN_TOGETHER)
-        found.append(drawn.part(np.flatnonzero(pricing.price_batch(drawn).allowed)[:count]))
-        attempt, total = attempt + 1, total + len(found[-1])
-    return joined(found).part(np.resize(np.arange(total), count))
+        batches.append(drawn.part(np.flatnonzero(pricing.price_batch(drawn).allowed)[:count]))
+        attempt, total = attempt + 1, total + len(batches[-1])
+    return joined(batches).part(np.resize(np.arange(total), count))
 
 
 def joined(batches: Sequence[MappingBatch]) -> MappingBatch:
@@ -109,12 +109,12 @@ def factor_moves(batch: MappingBatch, row: int, mapspace: Mapspace, target: int)
     MappingBatch
         Perhaps empty; rules and capacities are left to the price service.
     """
-    own = batch.factors[row]
+    factors = batch.factors[row]
     moves = [
         (source, dim, prime)
         for dim, prime in prime_steps(mapspace)
-        for source in range(len(own))
-        if source != target and own[source, dim] % prime == 0
+        for source in range(len(factors))
+        if source != target and factors[source, dim] % prime == 0
     ]
     moved = copies(batch, row, len(moves))
     for number, (source, dim, prime) in enumerate(moves):
@@ -145,8 +145,8 @@ def order_moves(batch: MappingBatch, row: int, mapspace: Mapspace, level: int) -
     changed = {tuple(_inserted(looping, dim, place)) for dim in looping for place in range(len(looping))}
     orders = sorted(changed - {tuple(looping)})
     moved = copies(batch, row, len(orders))
-    for number, own in enumerate(orders):
-        moved.order[number, level] = (*own, *idle)
+    for number, moving in enumerate(orders):
+        moved.order[number, level] = (*moving, *idle)
     return moved
 
 
@@ -180,10 +180,10 @@ class RandomMoves:
     def __init__(self, rules: Rules) -> None:
         self._steps = np.array(prime_steps(rules.mapspace), dtype=np.int64).reshape(-1, 2)
         self._keep_options = rules.keep_options
-        self._free_keeps = [space for space, own in enumerate(rules.keep_options) if len(own) > 1]
+        self._free_keeps = [space for space, keep_sets in enumerate(rules.keep_options) if len(keep_sets) > 1]
 
     def apply(self, batch: MappingBatch, random: np.random.Generator) -> MappingBatch:
-        """Return changed mappings: most a factor moved, others an order or a choice of levels changed.
+        """Return changed mappings: most with a factor moved, others with another order or choice of levels.
 
         Returns
         -------
@@ -219,9 +219,9 @@ class RandomMoves:
             return
         spaces = random.choice(self._free_keeps, size=len(rows))
         for space in self._free_keeps:
-            own = rows[spaces == space]
+            of_space = rows[spaces == space]
             options = self._keep_options[space]
-            keep[own, :, space] = options[random.integers(len(options), size=len(own))]
+            keep[of_space, :, space] = options[random.integers(len(options), size=len(of_space))]
 
 
 def _swap_loops(order: Integers, chosen: Booleans, random: np.random.Generator) -> None:

@@ -143,7 +143,7 @@ class Pricing:
         self.notes.append(text)
 
     def check_budget(self) -> None:
-        """For mappers that compute long between prices: see whether they may go on.
+        """Check whether the mapper may go on; for those that compute long between prices.
 
         Raises
         ------
@@ -199,8 +199,8 @@ class Pricing:
             return rule
         self._chunk(batch)
         problem, architecture = self.mapspace.problem, self.mapspace.architecture
-        found = evaluate(problem, architecture, self.rules.mapping(batch, 0)).violations
-        return f"the {found[0].kind} of {found[0].node}" if found else None
+        violations = evaluate(problem, architecture, self.rules.mapping(batch, 0)).violations
+        return f"the {violations[0].kind} of {violations[0].node}" if violations else None
 
     def _encode(self, mappings: Sequence[Mapping]) -> MappingBatch:
         problem, architecture = self.mapspace.problem, self.mapspace.architecture
@@ -241,12 +241,12 @@ class Pricing:
         """Energy and cycles of mappings that break no rule, infinite where they break a limit."""
         if self._evaluator is None:
             return self._costs_one_by_one(batch)
-        found = self._evaluator.evaluate(batch)
-        return np.where(found.valid, found.energy, np.inf), np.where(found.valid, found.cycles, np.inf)
+        costs = self._evaluator.evaluate(batch)
+        return np.where(costs.valid, costs.energy, np.inf), np.where(costs.valid, costs.cycles, np.inf)
 
     def _costs_one_by_one(self, batch: MappingBatch) -> tuple[Doubles, Doubles]:
-        found = [self._exact(self.rules.mapping(batch, row)) for row in range(len(batch))]
-        costs = [(each.energy, each.cycles) if each.valid else (np.inf, np.inf) for each in found]
+        evaluations = [self._exact(self.rules.mapping(batch, row)) for row in range(len(batch))]
+        costs = [(each.energy, each.cycles) if each.valid else (np.inf, np.inf) for each in evaluations]
         energy, cycles = np.array(costs, dtype=np.float64).reshape(len(costs), 2).T
         return energy, cycles
 
@@ -260,12 +260,12 @@ class Pricing:
         ranked = [self._values(int(pair[0]), int(pair[1])) for pair in pairs.T]
         row = int(near[first[ranked.index(min(ranked))]])
         mapping = self.rules.mapping(batch, row)
-        found = self._exact(mapping)
-        if not found.valid:
+        evaluation = self._exact(mapping)
+        if not evaluation.valid:
             raise ContradictionError("the batched and the plain cost model disagree on what is valid")
-        exact = tuple(map(found.value, self.objectives))
+        exact = tuple(map(evaluation.value, self.objectives))
         if self.best is None or exact < self.best.values:
-            self.trace.append(Incumbent(self.seconds, self.evaluations, exact, mapping, found))
+            self.trace.append(Incumbent(self.seconds, self.evaluations, exact, mapping, evaluation))
 
     def _exact(self, mapping: Mapping) -> Evaluation:
         return evaluate(self.mapspace.problem, self.mapspace.architecture, mapping)

@@ -69,12 +69,12 @@ def imported_mapper(reference: str) -> MapperClass:
         module = import_module(module_name)
     except (Exception, SystemExit) as error:  # a user's module may fail in any way
         raise MapperError(f"cannot import {module_name!r}: {type(error).__name__}: {error}") from error
-    found = getattr(module, attribute, None)
-    if found is None:
+    candidate = getattr(module, attribute, None)
+    if candidate is None:
         raise MapperError(f"module {module_name!r} has no {attribute!r}")
-    if not callable(found) or not callable(getattr(found, "find_mapping", None)):
+    if not callable(candidate) or not callable(getattr(candidate, "find_mapping", None)):
         raise MapperError(f"{reference} is no mapper: it needs a method find_mapping(mapspace, pricing)")
-    mapper: MapperClass = found
+    mapper: MapperClass = candidate
     return mapper
 
 

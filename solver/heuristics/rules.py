@@ -103,8 +103,8 @@ class Rules:
             architecture.nodes, self.factor_rules, batch.factors.transpose(1, 2, 0), strict=True
         ):
             for rule in rules:
-                own = factors[problem.dims.index(rule.dim)]
-                yield f"the factor {rule.dim}{rule.relation}{rule.value} of {node.name}", _holds(rule, own)
+                holds = _holds(rule, factors[problem.dims.index(rule.dim)])
+                yield f"the factor {rule.dim}{rule.relation}{rule.value} of {node.name}", holds
         positions = np.argsort(batch.order, axis=2)
         for number, pairs in enumerate(self._nested):
             looping = batch.factors[:, architecture.storage_indices[number]] > 1
@@ -198,8 +198,8 @@ def _sets_along_x(rules: SpatialRules, dims: Sequence[str], bounds: Sequence[int
     order = SideOrder.of(rules, dims)
     live = {dim for dim, bound in zip(dims, bounds, strict=True) if bound > 1}
     _check_choices(len(order.free(live)), "dimensions may lie along either axis of a fanout")
-    found = dict.fromkeys(tuple(dim in own for dim in dims) for own in order.sets_along_x(live))
-    return np.array(list(found), dtype=np.bool_).reshape(len(found), len(dims))
+    sets = dict.fromkeys(tuple(dim in along_x for dim in dims) for along_x in order.sets_along_x(live))
+    return np.array(list(sets), dtype=np.bool_).reshape(len(sets), len(dims))
 
 
 def _check_choices(free: int, what: str) -> None:

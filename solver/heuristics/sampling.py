@@ -31,7 +31,9 @@ class Sampler:
         mapspace = rules.mapspace
         self._rules = rules
         self._splits = [_Factorizations(mapspace, rules, dim, inward) for dim in mapspace.problem.dims]
-        self._order_keys = np.array([_order_keys(own, mapspace.problem.dims) for own in mapspace.temporal])
+        self._order_keys = np.array(
+            [_order_keys(rules, mapspace.problem.dims) for rules in mapspace.temporal]
+        )
 
     @property
     def empty(self) -> bool:
@@ -72,7 +74,9 @@ class Sampler:
             Shape ``(count, levels, dataspaces)``.
         """
         options = self._rules.keep_options
-        return np.stack([own[random.integers(len(own), size=count)] for own in options], axis=2)
+        return np.stack(
+            [keep_sets[random.integers(len(keep_sets), size=count)] for keep_sets in options], axis=2
+        )
 
 
 class _Factorizations:
@@ -88,9 +92,9 @@ class _Factorizations:
         ways[0] = 1.0
         steps: list[Doubles] = []
         for position in reversed(range(len(mapspace.architecture.nodes))):
-            own = [rule for rule in rules.factor_rules[position] if rule.dim == dim]
+            of_dim = [rule for rule in rules.factor_rules[position] if rule.dim == dim]
             most = _longest_side(mapspace, position)
-            fits = np.array([f <= most and all(rule.allows(f) for rule in own) for f in numbers])
+            fits = np.array([f <= most and all(rule.allows(f) for rule in of_dim) for f in numbers])
             weights = np.where(fits, self._divisors ** (inward * _depth(mapspace, position)), 0.0)
             chances = np.where(self._rest >= 0, weights * ways[self._rest], 0.0)
             ways = chances.sum(axis=1)

@@ -30,7 +30,7 @@ LEFTOVER_S = 3600
 
 
 def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
-    """Return what stands for a question: the same problem under other names has the same key.
+    """Return the key of a question: the same problem under other names has the same one.
 
     That is the mapspace as the cost model sees it, the objectives, and the version of this program.
 
@@ -100,7 +100,7 @@ class ResultCache:
         self.failure: OSError | None = None
 
     def remove_leftovers(self) -> None:
-        """Remove what runs left that were killed while they wrote."""
+        """Remove unfinished files of runs that were killed while they wrote."""
         for path in self.directory.glob(f".*{SUFFIX}"):
             with contextlib.suppress(OSError):
                 _remove_if_left(path)
@@ -171,7 +171,7 @@ def _remove_if_left(path: Path) -> None:
 
 
 def _checksum(key: str, answer: object) -> str:
-    """Return what a file of this name must hold; another answer's file is no answer."""
+    """Return the checksum of a file under this name; under another name the same content has another one."""
     return canonical_sha256({"key": key, "answer": answer})
 
 

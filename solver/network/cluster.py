@@ -67,12 +67,13 @@ class Cluster:
         """
         if not tasks:
             return
-        own = replace(options, jobs=1)
+        task_options = replace(options, jobs=1)
         with self._connected() as client:
             waiting = {}
             for task in largest_first(tasks):
-                call = pickle.dumps(_Call((task.mapspace, own, _program())))
-                waiting[client.submit(pickle.loads, call, key=_key(task, own), retries=MOST_LOSSES)] = task
+                call = pickle.dumps(_Call((task.mapspace, task_options, _program())))
+                key = _key(task, task_options)
+                waiting[client.submit(pickle.loads, call, key=key, retries=MOST_LOSSES)] = task
             report(next(iter(waiting.values())), None)
             try:
                 yield from self._finished(client, waiting, report, should_stop)
@@ -187,12 +188,12 @@ def _search(mapspace: Mapspace, options: Options, asked_by: Program) -> bytes:
     bytes
         The pickled result, which passes through the scheduler.
     """
-    own = _program()
-    if asked_by[0] != own[0]:
-        raise ExecutorError(f"a worker of the cluster has version {own[0]}, this program {asked_by[0]}")
-    if asked_by != own:
+    program = _program()
+    if asked_by[0] != program[0]:
+        raise ExecutorError(f"a worker of the cluster has version {program[0]}, this program {asked_by[0]}")
+    if asked_by != program:
         raise ExecutorError(
-            f"a worker of the cluster has other sources of version {own[0]} than this program: "
-            f"sha256 {own[1][:12]}... there, {asked_by[1][:12]}... here; install the same, start it anew"
+            f"a worker of the cluster has other sources of version {program[0]} than this program: "
+            f"sha256 {program[1][:12]}... there, {asked_by[1][:12]}... here; install the same, start it anew"
         )
     return pickle.dumps(search_task(mapspace, options))

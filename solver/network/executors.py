@@ -37,7 +37,7 @@ MOST_LOSSES = 3
 
 
 class ExecutorError(Exception):
-    """Searches cannot run where they were to."""
+    """Searches cannot run where they were meant to."""
 
 
 def search_task(
@@ -183,10 +183,10 @@ class Processes:
         self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
     ) -> Answers:
         count = min(self._processes, len(tasks))
-        own = replace(options, jobs=max(1, self._processes // count))
+        worker_options = replace(options, jobs=max(1, self._processes // count))
         stop = multiprocessing.RawValue(c_bool, False)  # A lock could be held by a process that is killed.
         with _workers(count, stop) as workers:
-            futures = _submitted(workers, tasks, own)
+            futures = _submitted(workers, tasks, worker_options)
             report(tasks[0], None)
             yield from _finished(futures, stop, report, should_stop)
 
@@ -217,7 +217,7 @@ def _submitted(
 
 
 def largest_first(tasks: Sequence[Task]) -> list[Task]:
-    """Return tasks in the order in which they are best begun: what takes long comes first."""
+    """Return tasks in the order in which to begin them: those that take long come first."""
     return sorted(tasks, key=lambda task: -task.mapspace.problem.computes)
 
 
@@ -237,7 +237,7 @@ def _finished(
 
 
 def _results(done: Iterable[Future[Result | None]]) -> Iterator[tuple[Future[Result | None], Result]]:
-    """Yield what came out of searches, before the error of one is raised."""
+    """Yield the results of finished searches first; only then raise the error of one that failed."""
     answered = [future for future in done if not future.cancelled()]
     for future in sorted(answered, key=lambda own: own.exception() is not None):
         result = future.result()
@@ -259,7 +259,7 @@ def _prepare(stop: c_bool) -> None:
 
 
 def _search(mapspace: Mapspace, options: Options) -> Result | None:
-    """Search, unless that is to stop already; None then.
+    """Search; None if the run is to stop already.
 
     Processes of the search are waited for: they end on their own only while this one lives.
     """

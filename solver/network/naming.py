@@ -100,7 +100,7 @@ class Renaming:
                 no_link_transfer=self._spaces(node.no_link_transfer),
             )
         scales = sorted((self.dataspaces[name], scale) for name, scale in node.bandwidth_scale)
-        packing = (replace(own, dataspace=self.dataspaces[own.dataspace]) for own in node.packing)
+        packing = (replace(packing, dataspace=self.dataspaces[packing.dataspace]) for packing in node.packing)
         return replace(
             node,
             bandwidth_scale=tuple(scales),

@@ -42,12 +42,16 @@ def with_reasons(results: Sequence[NetworkResult], should_stop: StopCallback) ->
 def _unexplained(layers: Sequence[LayerResult]) -> Iterator[int]:
     """Yield the positions of the INFEASIBLE layers, of identical ones that of the first."""
     seen: set[str] = set()
-    for position, own in enumerate(layers):
-        if own.result is None or own.result.status is not Status.INFEASIBLE or own.searched_as in seen:
+    for position, answer in enumerate(layers):
+        if (
+            answer.result is None
+            or answer.result.status is not Status.INFEASIBLE
+            or answer.searched_as in seen
+        ):
             continue
-        if own.layer.overfull:
+        if answer.layer.overfull:
             continue
-        seen.add(own.searched_as)
+        seen.add(answer.searched_as)
         yield position
 
 
@@ -59,10 +63,10 @@ class _Explainer:
         self._should_stop = should_stop
         self._known: dict[Hashable, tuple[Reason, ...]] = {}
 
-    def explained(self, own: LayerResult) -> LayerResult:
+    def explained(self, answer: LayerResult) -> LayerResult:
         """Return an INFEASIBLE layer with its reasons."""
-        assert own.result is not None  # copies are never searched
-        return replace(own, result=replace(own.result, reasons=self._reasons(own.layer.mapspace)))
+        assert answer.result is not None  # copies are never searched
+        return replace(answer, result=replace(answer.result, reasons=self._reasons(answer.layer.mapspace)))
 
     def _reasons(self, mapspace: Mapspace) -> tuple[Reason, ...]:
         question = _question(mapspace)

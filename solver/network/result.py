@@ -86,23 +86,23 @@ class NetworkResult:
     @property
     def units_per_pj(self) -> int:
         """A common energy unit of all layers' architectures, as parts of a picojoule."""
-        return math.lcm(*(own.layer.mapspace.architecture.units_per_pj for own in self.layers), 1)
+        return math.lcm(*(answer.layer.mapspace.architecture.units_per_pj for answer in self.layers), 1)
 
     @property
     def energy(self) -> int | None:
         """Energy of the network in `units_per_pj`, None if a layer has no mapping."""
         parts = [
             None
-            if own.energy is None
-            else own.energy * (self.units_per_pj // own.layer.mapspace.architecture.units_per_pj)
-            for own in self.layers
+            if answer.energy is None
+            else answer.energy * (self.units_per_pj // answer.layer.mapspace.architecture.units_per_pj)
+            for answer in self.layers
         ]
         return self._total(parts)
 
     @property
     def cycles(self) -> int | None:
         """Cycles of the network, None if a layer has no mapping."""
-        return self._total([own.cycles for own in self.layers])
+        return self._total([answer.cycles for answer in self.layers])
 
     @property
     def edp(self) -> int | None:
@@ -113,19 +113,19 @@ class NetworkResult:
     @property
     def proven(self) -> int:
         """Number of layers whose answer is proven."""
-        return sum(own.status in (Status.OPTIMAL, Status.INFEASIBLE) for own in self.layers)
+        return sum(answer.status in (Status.OPTIMAL, Status.INFEASIBLE) for answer in self.layers)
 
     @property
     def too_large(self) -> tuple[str, ...]:
         """Names of the layers that have more words than a search counts."""
-        results = [(own.layer.name, own.result) for own in self.layers]
+        results = [(answer.layer.name, answer.result) for answer in self.layers]
         ended = [(name, result.termination) for name, result in results if result is not None]
         return tuple(name for name, termination in ended if termination is Termination.TOO_LARGE)
 
     @property
     def status(self) -> Status:
         """The weakest of the layers' answers; a layer that cannot be mapped makes it INFEASIBLE."""
-        known = {own.status for own in self.layers}
+        known = {answer.status for answer in self.layers}
         order = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE)
         if len(self.layers) < len(self.network.layers):
             known.add(Status.UNKNOWN)

@@ -141,8 +141,8 @@ def map_networks(
 
 
 def _kept(work: Plan, cache: ResultCache) -> dict[str, Result]:
-    found = ((key, cache.find(key, task.mapspace)) for key, task in work.tasks.items())
-    return {key: result for key, result in found if result is not None}
+    looked_up = ((key, cache.find(key, task.mapspace)) for key, task in work.tasks.items())
+    return {key: result for key, result in looked_up if result is not None}
 
 
 class _Answers:
@@ -176,24 +176,25 @@ class _Answers:
             Termination.PROVEN,
             self._options.objectives or mapspace.objectives,
             mapspace.architecture.units_per_pj,
-            reasons=tuple(_reason(own) for own in layer.overfull),
+            reasons=tuple(_reason(overfull) for overfull in layer.overfull),
         )
 
     def _identical(self, network: Network, layer: Layer, key: str) -> Iterator[LayerResult]:
-        """Yield the result of a layer that is no first one; what an interrupt left is for that alone."""
+        """Yield the result of a layer that repeats an earlier one, unless an interrupt cut it short."""
         result, (other, first) = self._known[key], self._first[key]
         if result.termination is not Termination.INTERRUPTED:
             name = first.name if other is network else f"{first.name} of {other.name}"
             yield LayerResult(layer, _named(result, layer), "identical", name)
 
 
-def _reason(own: Overfull) -> Reason:
-    sources = () if own.size_source is None else (own.size_source,)
-    holds = Statement(f"`{own.level}` holds {own.size_words:,} words", sources)
-    more = f"`{own.level}` with {own.taken_words:,} words, and those that this Einsum needs there itself"
-    lever = Lever(more, own.size_words, own.taken_words, sources)
-    missing = Shortfall(own.text, own.taken_words, own.size_words, "words")
-    return Reason(own.text, sources, (holds,), irreducible=True, shortfalls=(missing,), levers=(lever,))
+def _reason(overfull: Overfull) -> Reason:
+    sources = () if overfull.size_source is None else (overfull.size_source,)
+    holds = Statement(f"`{overfull.level}` holds {overfull.size_words:,} words", sources)
+    larger = f"`{overfull.level}` with {overfull.taken_words:,} words"
+    lever_text = f"{larger}, and those that this Einsum needs there itself"
+    lever = Lever(lever_text, overfull.size_words, overfull.taken_words, sources)
+    missing = Shortfall(overfull.text, overfull.taken_words, overfull.size_words, "words")
+    return Reason(overfull.text, sources, (holds,), irreducible=True, shortfalls=(missing,), levers=(lever,))
 
 
 def _named(result: Result, layer: Layer) -> Result:

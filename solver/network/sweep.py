@@ -83,12 +83,12 @@ class SweepResult:
         for place, point in enumerate(self.points):
             if point.costs is not None:
                 by_workload.setdefault(point.variant.workload, []).append((point.costs, place))
-        return frozenset(place for own in by_workload.values() for place in unbeaten(own))
+        return frozenset(place for places in by_workload.values() for place in unbeaten(places))
 
     @property
     def searched(self) -> int:
         """Number of searches that were run for it."""
-        return sum(own.origin == "searched" for point in self.points for own in point.result.layers)
+        return sum(answer.origin == "searched" for point in self.points for answer in point.result.layers)
 
     @property
     def status(self) -> Status:
@@ -96,7 +96,9 @@ class SweepResult:
         known = {point.result.status for point in self.points}
         if known == {Status.INFEASIBLE}:
             return Status.INFEASIBLE
-        return next((own for own in (Status.UNKNOWN, Status.FEASIBLE) if own in known), Status.OPTIMAL)
+        return next(
+            (status for status in (Status.UNKNOWN, Status.FEASIBLE) if status in known), Status.OPTIMAL
+        )
 
 
 PlacedCosts = tuple[tuple[float, int], int]
@@ -134,7 +136,7 @@ def sweep(
 
 
 def area_mm2(architecture: Architecture) -> float | None:
-    """Return the area of all instances of all components, None where that of one is unknown."""
+    """Return the area of all instances of all components, None if that of any is unknown."""
     total = 0.0
     for component, instances in architecture.components:
         if component.area_um2 is None:

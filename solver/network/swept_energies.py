@@ -13,8 +13,8 @@ _Action = tuple[str, str]
 
 
 @dataclass
-class _Found:
-    """What the values of one attribute do: components and actions by what becomes of their energies."""
+class _Effects:
+    """What the values of one attribute change: components and actions by what happens to their energies."""
 
     matters: bool = False
     moved: dict[_Action, None] = field(default_factory=dict)
@@ -36,11 +36,11 @@ def energy_remarks(variants: Sequence[Variant]) -> tuple[str, ...]:
         In the order of the attributes; none for those of which there is nothing to say.
     """
     names = [name for name, _ in variants[0].settings] if variants else []
-    texts = [_remark(name, _found(variants, place)) for place, name in enumerate(names)]
+    texts = [_remark(name, _effects(variants, place)) for place, name in enumerate(names)]
     return tuple(text for text in texts if text)
 
 
-def _found(variants: Sequence[Variant], place: int) -> _Found | None:
+def _effects(variants: Sequence[Variant], place: int) -> _Effects | None:
     """Compare the variants that differ in one attribute only; None if it has a single value."""
     if len({variant.settings[place] for variant in variants}) == 1:
         return None
@@ -48,23 +48,23 @@ def _found(variants: Sequence[Variant], place: int) -> _Found | None:
     for variant in variants:
         others = (*variant.settings[:place], *variant.settings[place + 1 :])
         groups.setdefault((variant.workload, variant.architecture, others), []).append(variant)
-    found = _Found()
-    for own in groups.values():
-        spaces = [tuple(layer.mapspace for layer in variant.network.layers) for variant in own]
-        found.matters |= any(space != spaces[0] for space in spaces)
-        _compare([space[0].architecture for space in spaces if space], found)
-    return found
+    effects = _Effects()
+    for group in groups.values():
+        spaces = [tuple(layer.mapspace for layer in variant.network.layers) for variant in group]
+        effects.matters |= any(space != spaces[0] for space in spaces)
+        _compare([space[0].architecture for space in spaces if space], effects)
+    return effects
 
 
-def _compare(architectures: Sequence[Architecture], found: _Found) -> None:
+def _compare(architectures: Sequence[Architecture], effects: _Effects) -> None:
     tables = [dict(_energies(architecture)) for architecture in architectures]
     for action in dict.fromkeys(action for table in tables for action in table):
         figures = [table[action] for table in tables if action in table]
-        found.components.add(action[0])
+        effects.components.add(action[0])
         if len({energy for energy, _ in figures}) > 1:
-            found.moved[action] = None
+            effects.moved[action] = None
         elif figures[0][1]:
-            found.given[action] = None
+            effects.given[action] = None
 
 
 def _energies(architecture: Architecture) -> Iterator[tuple[_Action, tuple[Fraction, bool]]]:
@@ -84,18 +84,18 @@ def _energies(architecture: Architecture) -> Iterator[tuple[_Action, tuple[Fract
     yield (compute.name, "compute"), (Fraction(compute.energy, units), compute.is_given)
 
 
-def _remark(name: str, found: _Found | None) -> str:
-    if found is None:
+def _remark(name: str, effects: _Effects | None) -> str:
+    if effects is None:
         return ""
-    if not found.matters:
+    if not effects.matters:
         return f"{name} changes nothing in the model of the architecture"
     node, _, attribute = name.rpartition(".")
-    if attribute in MESHES and not found.moved:
+    if attribute in MESHES and not effects.moved:
         return ""
-    given = [own for own in found.given if own[0] == node or node not in found.components]
+    given = [action for action in effects.given if action[0] == node or node not in effects.components]
     parts = []
-    if found.moved:
-        parts.append(f"the energies of {_listed(found.moved)} are derived anew for each value")
+    if effects.moved:
+        parts.append(f"the energies of {_listed(effects.moved)} are derived anew for each value")
     if given:
         parts.append(f"the energies of {_listed(given)} are given, and the same for each value")
     return f"{name}: {'; '.join(parts) or 'no energy of an access depends on it'}"

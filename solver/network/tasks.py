@@ -64,9 +64,9 @@ def _key(layer: Layer, options: Options, tasks: dict[str, Task]) -> str | None:
     """Return the key of a layer's task, which is added where it is new."""
     if layer.is_copy or layer.overfull:
         return None
-    own = naming_of(layer).mapspace(layer.mapspace)
-    key = cache_key(own, options.objectives or own.objectives)
-    tasks.setdefault(key, Task(key, own, layer))
+    renamed = naming_of(layer).mapspace(layer.mapspace)
+    key = cache_key(renamed, options.objectives or renamed.objectives)
+    tasks.setdefault(key, Task(key, renamed, layer))
     return key
 
 

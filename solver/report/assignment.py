@@ -87,7 +87,7 @@ def _layers_table(result: AssignResult, best: Assignment, others: Alternatives |
         table.add_column("Margin", justify="right", no_wrap=True)
     network = result.network
     methods = best.methods(network)
-    ends = _second_best(result, methods) if others is None else _others(result, others)
+    ends = _second_best(result, methods) if others is None else _other_methods(result, others)
     rows = zip(network.layers, methods, best.execution, best.incoming(network), ends, strict=True)
     for layer, method, execution, transition, end in rows:
         table.add_row(layer.name, method, _cost(result, execution), _cost(result, transition), *end)
@@ -101,10 +101,13 @@ def _second_best(result: AssignResult, methods: Sequence[str]) -> Iterator[tuple
         yield (other if other != method else NOTHING,)
 
 
-def _others(result: AssignResult, others: Alternatives) -> Iterator[tuple[str, ...]]:
+def _other_methods(result: AssignResult, others: Alternatives) -> Iterator[tuple[str, ...]]:
     """Yield each layer's best other method and its margin."""
-    for layer, own in zip(result.network.layers, others, strict=True):
-        yield (NOTHING, NOTHING) if own is None else (layer.methods[own.method], _cost(result, own.margin))
+    for layer, alternative in zip(result.network.layers, others, strict=True):
+        if alternative is None:
+            yield NOTHING, NOTHING
+        else:
+            yield layer.methods[alternative.method], _cost(result, alternative.margin)
 
 
 def _totals_table(result: AssignResult, best: Assignment) -> Table:

@@ -99,14 +99,14 @@ def _methods(result: AssignResult, assignment: Assignment | None) -> dict[str, s
 def _layers(result: AssignResult, best: Assignment) -> list[Document]:
     network = result.network
     others = (None,) * len(network.layers) if result.runner_up is None else result.runner_up.methods(network)
-    found = alternatives(result) or (None,) * len(network.layers)
+    instead = alternatives(result) or (None,) * len(network.layers)
     rows = zip(
         network.layers,
         best.methods(network),
         best.execution,
         best.incoming(network),
         others,
-        found,
+        instead,
         strict=True,
     )
     return [
@@ -122,10 +122,12 @@ def _layers(result: AssignResult, best: Assignment) -> list[Document]:
     ]
 
 
-def _alternative(result: AssignResult, layer: CostedLayer, own: Alternative | None) -> Document | None:
-    if own is None:
+def _alternative(
+    result: AssignResult, layer: CostedLayer, alternative: Alternative | None
+) -> Document | None:
+    if alternative is None:
         return None
-    return {"method": layer.methods[own.method], "margin": _number(result, own.margin)}
+    return {"method": layer.methods[alternative.method], "margin": _number(result, alternative.margin)}
 
 
 def _edges(result: AssignResult, best: Assignment) -> list[Document]:

@@ -39,7 +39,7 @@ def _later_remark(comparison: Comparison, outcome: Outcome) -> str:
     if not comparison.proven or result.evaluation is None or outcome.best is None:
         return ""
     pairs = zip(result.objectives, outcome.best.values, strict=True)
-    name, value = next((own for own in pairs if own[1] != result.evaluation.value(own[0])), ("", 0))
+    name, value = next((pair for pair in pairs if pair[1] != result.evaluation.value(pair[0])), ("", 0))
     if name in ("", result.objective):
         return ""
     least = objective_text(name, result.evaluation.value(name), result.units_per_pj)
@@ -83,9 +83,9 @@ def summary_table(comparisons: Sequence[Comparison]) -> Table:
         table.add_column(f"{distance} %", justify="right", no_wrap=True)
     runs: dict[tuple[str, str], list[tuple[Comparison, Outcome]]] = {}
     for each in comparisons:
-        for own in (exact_outcome(each), *each.outcomes):
-            cases = [(each, own)] if each.proven else []
-            runs.setdefault((own.mapper, each.result.objective), []).extend(cases)
+        for outcome in (exact_outcome(each), *each.outcomes):
+            cases = [(each, outcome)] if each.proven else []
+            runs.setdefault((outcome.mapper, each.result.objective), []).extend(cases)
     for (mapper, objective), cases in runs.items():
         table.add_row(mapper, objective, *_summary_cells(cases))
     return table
@@ -104,17 +104,17 @@ def _milestone_texts(comparison: Comparison, trace: Sequence[Point]) -> Iterator
 
 
 def _summary_cells(cases: Sequence[tuple[Comparison, Outcome]]) -> list[str]:
-    ratios = [ratio for each, own in cases if (ratio := each.ratio(own.value)) is not None]
+    ratios = [ratio for each, outcome in cases if (ratio := each.ratio(outcome.value)) is not None]
     mean = geometric_mean(ratios)
-    seconds = geometric_mean(max(own.seconds, 1e-6) for _, own in cases)
-    evaluations = geometric_mean(own.evaluations for _, own in cases if own.evaluations)
+    seconds = geometric_mean(max(outcome.seconds, 1e-6) for _, outcome in cases)
+    evaluations = geometric_mean(outcome.evaluations for _, outcome in cases if outcome.evaluations)
     reached = [
-        sum(each.first_within(own.trace, percent) is not None for each, own in cases)
+        sum(each.first_within(outcome.trace, percent) is not None for each, outcome in cases)
         for percent in MILESTONES_PERCENT
     ]
     return [
         count_text(len(cases)),
-        count_text(sum(own.value is not None for _, own in cases)),
+        count_text(sum(outcome.value is not None for _, outcome in cases)),
         NOTHING if mean is None else f"{mean:.4f}",
         f"{max(ratios):.4f}" if ratios else NOTHING,
         NOTHING if seconds is None else seconds_text(seconds),

@@ -29,7 +29,7 @@ def draw_convergence(comparison: Comparison, path: Path) -> None:
     result = comparison.result
     figure, [[axes]] = blank_figure()
     runs = [(EXACT, comparison.trace, result.statistics.seconds)]
-    runs += [(own.mapper, own.trace, own.seconds) for own in comparison.outcomes]
+    runs += [(outcome.mapper, outcome.trace, outcome.seconds) for outcome in comparison.outcomes]
     for name, trace, seconds in runs:
         if not trace:
             continue

@@ -108,9 +108,14 @@ def refused_document(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
     }
 
 
-def violation_document(found: Violation) -> Document:
+def violation_document(violation: Violation) -> Document:
     """Return a limit of the hardware that is broken."""
-    return {"node": found.node, "kind": found.kind, "demand": found.demand, "limit": float(found.limit)}
+    return {
+        "node": violation.node,
+        "kind": violation.kind,
+        "demand": violation.demand,
+        "limit": float(violation.limit),
+    }
 
 
 def json_text(document: Document) -> str:

@@ -49,12 +49,12 @@ class Failure:
 
 def failures(result: NetworkResult) -> Iterator[Failure]:
     """Yield why layers of a network have no mapping, in their order."""
-    for own in result.layers:
-        transfer = own.layer.transfer if own.result is None else None
-        reasons = () if own.result is None else own.result.reasons
+    for answer in result.layers:
+        transfer = answer.layer.transfer if answer.result is None else None
+        reasons = () if answer.result is None else answer.result.reasons
         violations = () if transfer is None else transfer.violations
         if reasons or violations:
-            names = (other.layer.name for other in result.layers if other.searched_as == own.searched_as)
+            names = (other.layer.name for other in result.layers if other.searched_as == answer.searched_as)
             yield Failure(tuple(names), reasons, violations)
 
 
@@ -92,7 +92,7 @@ def likewise_lines(others: Sequence[tuple[Failure, str]]) -> Iterator[str]:
 
 
 def more_line(conflicts: int) -> Iterator[str]:
-    """Yield how many conflicts are left out of so many, if any are."""
+    """Yield a line that says how many conflicts are left out, if any are."""
     if conflicts > MOST_CONFLICTS:
         yield f"{counted(conflicts - MOST_CONFLICTS, 'more conflict')} of other lines; --json has them all\n"
 

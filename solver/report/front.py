@@ -115,7 +115,7 @@ def front_document(mapspace: Mapspace, front: Front) -> Document:
         "seconds": front.statistics.seconds,
         "units_per_pj": front.units_per_pj,
         "points": [_point(mapspace, point) for point in front.points],
-        "open": [_open(own, front.units_per_pj) for own in front.open_ranges],
+        "open": [_open(open_range, front.units_per_pj) for open_range in front.open_ranges],
         "statistics": asdict(front.statistics),
         "energy_sources": energy_sources(mapspace.architecture),
         "notes": list(map(str, mapspace.notes)),
@@ -136,12 +136,12 @@ def _point(mapspace: Mapspace, point: FrontPoint) -> Document:
     }
 
 
-def _open(own: OpenRange, units_per_pj: int) -> Document:
+def _open(open_range: OpenRange, units_per_pj: int) -> Document:
     return {
-        "least_cycles": own.least_cycles,
-        "most_cycles": own.most_cycles,
-        "least_energy": own.least_energy,
-        "least_energy_pj": own.least_energy / units_per_pj,
+        "least_cycles": open_range.least_cycles,
+        "most_cycles": open_range.most_cycles,
+        "least_energy": open_range.least_energy,
+        "least_energy_pj": open_range.least_energy / units_per_pj,
     }
 
 

@@ -35,9 +35,9 @@ def draw_front(front: Front, title: str, path: Path) -> None:
     size_pj, unit = energy_unit(front.points[-1].evaluation.energy_pj)
     places = [(point.evaluation.cycles, point.evaluation.energy_pj / size_pj) for point in front.points]
     for proven, label, face in ((True, PROVEN, "tab:blue"), (False, NOT_PROVEN, "none")):
-        own = [place for place, point in zip(places, front.points, strict=True) if point.proven == proven]
-        if own:
-            across, up = zip(*own, strict=True)
+        of_kind = [place for place, point in zip(places, front.points, strict=True) if point.proven == proven]
+        if of_kind:
+            across, up = zip(*of_kind, strict=True)
             axes.plot(across, up, "o", color="tab:blue", markerfacecolor=face, label=label, zorder=4)
     best = least_edp(front)
     if best is not None:
@@ -62,9 +62,9 @@ def _draw_staircase(axes: Axes, front: Front, places: Sequence[tuple[float, floa
     if front.status is Status.OPTIMAL:
         bounds = ([left, *across], [top, *up])
         axes.fill_between(*bounds, bottom, step="post", color="0.93", label="no mapping", zorder=0)
-    for number, own in enumerate(front.open_ranges):
-        most = right if own.most_cycles is None else own.most_cycles
+    for number, open_range in enumerate(front.open_ranges):
+        most = right if open_range.most_cycles is None else open_range.most_cycles
         label = "open" if number == 0 else None
-        axes.axvspan(own.least_cycles, most, color="tab:red", alpha=0.1, label=label)
+        axes.axvspan(open_range.least_cycles, most, color="tab:red", alpha=0.1, label=label)
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, top)

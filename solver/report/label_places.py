@@ -72,13 +72,13 @@ def label_offsets(labels: Sequence[Label], frame: Box) -> list[tuple[float, floa
         What no label goes beyond.
     """
     taken = [label.marker for label in labels]
-    found: list[tuple[float, float] | None] = []
+    offsets: list[tuple[float, float] | None] = []
     for label in labels:
-        near = (own for own in _around(label) if _is_nearest(label, label.at(own), labels))
-        offset = next((own for own in near if _is_free(label.at(own), taken, frame)), None)
-        found.append(offset)
+        near = (offset for offset in _around(label) if _is_nearest(label, label.at(offset), labels))
+        offset = next((candidate for candidate in near if _is_free(label.at(candidate), taken, frame)), None)
+        offsets.append(offset)
         taken += [] if offset is None else [label.at(offset)]
-    return found
+    return offsets
 
 
 def _around(label: Label) -> list[tuple[float, float]]:
@@ -87,14 +87,14 @@ def _around(label: Label) -> list[tuple[float, float]]:
     across = (away, -away - label.width, -label.width / 2)
     up = (away, -away - label.height, -label.height / 2)
     # The last pair would cover the point itself.
-    corners = sorted(product(range(3), range(3)), key=lambda pair: (sum(own == 2 for own in pair), pair))
+    corners = sorted(product(range(3), range(3)), key=lambda pair: (sum(shift == 2 for shift in pair), pair))
     return [(across[i], up[j]) for i, j in corners[:-1]]
 
 
 def _is_nearest(label: Label, box: Box, labels: Sequence[Label]) -> bool:
     """Whether no point is nearer to a label than its own: readers would take it for that one's."""
-    own = box.distance(label.x, label.y)
-    return all(box.distance(other.x, other.y) >= own for other in labels)
+    to_label = box.distance(label.x, label.y)
+    return all(box.distance(other.x, other.y) >= to_label for other in labels)
 
 
 def _is_free(box: Box, taken: Sequence[Box], frame: Box) -> bool:

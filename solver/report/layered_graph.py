@@ -49,8 +49,8 @@ class LayeredGraph:
 
     def nodes(self) -> Iterator[Place]:
         """Yield the allowed nodes, layer by layer."""
-        for layer, own in enumerate(self.network.layers):
-            for method in np.flatnonzero(own.costs != FORBIDDEN).tolist():
+        for layer, vector in enumerate(self.network.layers):
+            for method in np.flatnonzero(vector.costs != FORBIDDEN).tolist():
                 yield layer, method
 
     def cost(self, node: Place) -> Fraction:

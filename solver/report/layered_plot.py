@@ -49,9 +49,9 @@ def draw(graph: LayeredGraph, path: Path) -> None:
     axes.set_axis_off()
     lines = _lines(graph, points, columns)
     for is_chosen, colour, width in ((False, OTHER, 0.5), (True, CHOSEN, 2.0)):
-        own = [line for line, chosen in lines if chosen is is_chosen]
+        segments = [line for line, chosen in lines if chosen is is_chosen]
         axes.add_collection(
-            LineCollection(own, colors=colour, linewidths=width, zorder=2 if is_chosen else 1)
+            LineCollection(segments, colors=colour, linewidths=width, zorder=2 if is_chosen else 1)
         )
     for node, (x, y) in points.items():
         colour = CHOSEN if graph.is_chosen(node) else "black"

@@ -43,12 +43,12 @@ def _cell(mapped: MappedAssignment, layer: ShapedLayer, method: str) -> str:
     assert isinstance(layer.shape, Convolution)  # only those have a row
     if method not in layer.methods:
         return NOTHING
-    own = mapped.costs[layer.shape, method]
-    if own.status is Status.INFEASIBLE:
+    cost = mapped.costs[layer.shape, method]
+    if cost.status is Status.INFEASIBLE:
         return "no mapping"
-    if own.value is None:
+    if cost.value is None:
         return "?"
-    return cost_text(Fraction(own.value)) + ("" if own.status is Status.OPTIMAL else " *")
+    return cost_text(Fraction(cost.value)) + ("" if cost.status is Status.OPTIMAL else " *")
 
 
 def gain_lines(mapped: MappedAssignment) -> Iterator[str]:

@@ -10,7 +10,7 @@ from model.note import Note
 
 
 def print_notes(console: Console, notes: Iterable[Note | str]) -> None:
-    """Print what the reader of the specs has to say."""
+    """Print notes, one a line."""
     for note in notes:
         console.print(f"note: {note}")
 
@@ -26,5 +26,5 @@ def brief_notes(notes: Iterable[Note]) -> Iterator[str]:
 
 
 def _kind(note: Note) -> Hashable:
-    """Return what is said and where, without names and figures; the note itself if it is on no one place."""
+    """Return a note's sentence and place without names and figures; the note itself if it has no place."""
     return note if note.place is None else (note.place, note.sentence)

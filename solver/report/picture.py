@@ -26,7 +26,7 @@ class PlotError(Exception):
 
 
 def check_plot(path: Path | None) -> None:
-    """See before a search takes its time whether a picture can be drawn.
+    """Check before a long search whether a picture can be drawn.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def write_numbers_out(axes: Axes, whole_across: bool = True) -> None:
 
 
 def save_figure(figure: Figure, path: Path, dots_per_inch: int = DOTS_PER_INCH) -> None:
-    """Write a figure once all of it is drawn, which takes its time.
+    """Write a figure once all of it is drawn.
 
     Parameters
     ----------

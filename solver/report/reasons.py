@@ -36,7 +36,7 @@ def titled(reasons: Sequence[Reason]) -> Iterator[tuple[str, Reason]]:
 
 
 def others_left(reasons: Sequence[Reason]) -> str:
-    """Return the end of a sentence on what resolves one of several conflicts."""
+    """Return the end of a sentence about resolving one of several conflicts."""
     return ", once the other conflicts are resolved" if len(reasons) > 1 else ""
 
 
@@ -92,13 +92,13 @@ def _statement(statement: Statement) -> dict[str, object]:
     return {"text": statement.text, "sources": list(map(str, statement.sources))}
 
 
-def _shortfall(found: Shortfall) -> dict[str, object]:
+def _shortfall(shortfall: Shortfall) -> dict[str, object]:
     return {
-        "text": found.text,
-        "demand": found.demand,
-        "limit": found.limit,
-        "unit": found.unit,
-        "gap": found.gap,
+        "text": shortfall.text,
+        "demand": shortfall.demand,
+        "limit": shortfall.limit,
+        "unit": shortfall.unit,
+        "gap": shortfall.gap,
     }
 
 

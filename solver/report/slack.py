@@ -63,8 +63,8 @@ def sensitivity_table(base: Result, effects: Iterable[Effect]) -> Table:
         key = (effect.variation.level, effect.variation.resource)
         rows.setdefault(key, {})[effect.variation.factor] = effect
     previous = ""
-    for (level, resource), found in rows.items():
-        cells = (cell for factor in FACTORS for cell in _effect_cells(found.get(factor), base))
+    for (level, resource), by_factor in rows.items():
+        cells = (cell for factor in FACTORS for cell in _effect_cells(by_factor.get(factor), base))
         table.add_row(_once(level, previous), RESOURCES[resource], UNITS[resource], *cells)
         previous = level
     return table

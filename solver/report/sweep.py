@@ -63,14 +63,14 @@ def points_table(result: SweepResult) -> Table:
     table.add_column("Front", no_wrap=True)
     front = result.front
     for place, point in enumerate(result.points):
-        variant, own = point.variant, point.result
+        variant, network = point.variant, point.result
         table.add_row(
             variant.workload,
             variant.architecture,
             *(value for _, value in variant.settings),
-            own.status.value,
+            network.status.value,
             *_figures(point),
-            f"{own.proven}/{len(own.network.layers)}",
+            f"{network.proven}/{len(network.network.layers)}",
             FRONT if place in front else "",
         )
     return table

@@ -50,7 +50,7 @@ def why_lines(result: SweepResult, places: PlacesOf) -> Iterator[str]:
     for first, *others in kinds[:MOST_CONFLICTS]:
         yield f"No mapping of {listing(first.failure.names)}{labels.at(first.points)}"
         yield from failure_lines(first.failure, places(first.points[0].variant))
-        yield from likewise_lines([(own.failure, labels.at(own.points)) for own in others])
+        yield from likewise_lines([(shared.failure, labels.at(shared.points)) for shared in others])
     yield from more_line(len(kinds))
 
 
@@ -61,8 +61,8 @@ def _kinds(result: SweepResult) -> list[list[_Shared]]:
         for failure in failures(point.result):
             points.setdefault(failure, []).append(point)
     kinds: dict[Hashable, list[_Shared]] = {}
-    for failure, own in points.items():
-        kinds.setdefault(lines_of(failure), []).append(_Shared(failure, tuple(own)))
+    for failure, places in points.items():
+        kinds.setdefault(lines_of(failure), []).append(_Shared(failure, tuple(places)))
     return list(kinds.values())
 
 
@@ -75,19 +75,19 @@ class _Labels:
 
     def at(self, points: Sequence[SweepPoint]) -> str:
         """Return where `points` are; nothing if they are all of the sweep."""
-        own = _values(points)
-        if math.prod(map(len, own)) == len(points):
-            named = self._range(own)
+        values = _values(points)
+        if math.prod(map(len, values)) == len(points):
+            named = self._range(values)
             return f" at {named}" if named else ""
         named = "; ".join(self._range(_values([point])) for point in points[:MOST_POINTS])
         more = len(points) - MOST_POINTS
         return f" at {named} and {more} more" if more > 0 else f" at {named}"
 
-    def _range(self, own: Sequence[Sequence[str]]) -> str:
+    def _range(self, point_values: Sequence[Sequence[str]]) -> str:
         """Name all points with these values of workload, architecture and attributes."""
         return ", ".join(
             f"{prefix}{','.join(values[:MOST_VALUES])}{',...' if len(values) > MOST_VALUES else ''}"
-            for prefix, values, every in zip(self._prefixes, own, self._values, strict=True)
+            for prefix, values, every in zip(self._prefixes, point_values, self._values, strict=True)
             if len(values) < len(every)
         )
 
@@ -95,5 +95,8 @@ class _Labels:
 def _values(points: Sequence[SweepPoint]) -> list[tuple[str, ...]]:
     """Return the workloads, the architectures, and the values of each attribute that `points` have."""
     variants = [point.variant for point in points]
-    rows = ((own.workload, own.architecture, *(value for _, value in own.settings)) for own in variants)
+    rows = (
+        (variant.workload, variant.architecture, *(value for _, value in variant.settings))
+        for variant in variants
+    )
     return [tuple(dict.fromkeys(column)) for column in zip(*rows, strict=True)]

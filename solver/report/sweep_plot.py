@@ -96,15 +96,20 @@ def draw_sweep(result: SweepResult, path: Path) -> None:
     figure, rows = blank_figure(max(1, len(result.workloads)), 2 if has_areas else 1)
     panels: list[_Panel] = []
     for workload, row in zip(result.workloads, rows, strict=True):
-        own = [spot for spot in spots if spot.workload == workload]
-        size_pj, unit = energy_unit(min((spot.energy_pj for spot in own), default=0))
-        up = [spot.energy_pj / size_pj for spot in own]
+        of_workload = [spot for spot in spots if spot.workload == workload]
+        size_pj, unit = energy_unit(min((spot.energy_pj for spot in of_workload), default=0))
+        up = [spot.energy_pj / size_pj for spot in of_workload]
         panels.append(
-            _Panel(row[0], CYCLES, own, [(spot.cycles, y) for spot, y in zip(own, up, strict=True)])
+            _Panel(
+                row[0],
+                CYCLES,
+                of_workload,
+                [(spot.cycles, y) for spot, y in zip(of_workload, up, strict=True)],
+            )
         )
         if has_areas:
-            across = [spot.area_mm2 or 0 for spot in own]
-            panels.append(_Panel(row[1], AREA, own, list(zip(across, up, strict=True))))
+            across = [spot.area_mm2 or 0 for spot in of_workload]
+            panels.append(_Panel(row[1], AREA, of_workload, list(zip(across, up, strict=True))))
         for axes in row:
             axes.set_ylabel(f"energy ({unit})")
             axes.set_title(verbatim(workload))
@@ -130,9 +135,9 @@ def _draw_panel(panel: _Panel, styles: Mapping[str, _Style]) -> None:
     """Draw the lines of a panel, and the rings around points of the front."""
     axes = panel.axes
     for name in dict.fromkeys(spot.line for spot in panel.spots):
-        own, style = [place for spot, place in panel.pairs if spot.line == name], styles[name]
+        places, style = [place for spot, place in panel.pairs if spot.line == name], styles[name]
         axes.plot(
-            *_columns(own), marker=style.marker, color=style.colour, linewidth=0.8, label=verbatim(name)
+            *_columns(places), marker=style.marker, color=style.colour, linewidth=0.8, label=verbatim(name)
         )
     rings = [place for spot, place in panel.pairs if spot.is_on_front]
     if rings:
@@ -167,7 +172,7 @@ def _label_points(panel: _Panel, styles: Mapping[str, _Style]) -> None:
     if not 0 < len(panel.spots) <= MOST_LABELS:
         return
     axes, dots = panel.axes, panel.axes.figure.dpi / POINTS_PER_INCH
-    different = {(own, spot.label): spot for spot, own in panel.pairs}
+    different = {(place, spot.label): spot for spot, place in panel.pairs}
     ranked = sorted(different.items(), key=lambda item: not item[1].is_on_front)
     texts = [
         axes.annotate(

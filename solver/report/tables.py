@@ -105,7 +105,10 @@ def block_text(level: StorageLevel) -> str:
     """Return the words of one access; for each dataspace if their values differ in size."""
     if not level.packing:
         return str(level.block_size)
-    shares = ((own.dataspace, Fraction(own.block_size, own.accesses_per_block)) for own in level.packing)
+    shares = (
+        (packing.dataspace, Fraction(packing.block_size, packing.accesses_per_block))
+        for packing in level.packing
+    )
     return ", ".join(f"{name} {words}" for name, words in shares)
 
 

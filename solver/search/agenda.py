@@ -70,9 +70,9 @@ class _Merged:
         """Whether there may be any left."""
         return bool(self._waiting)
 
-    def add(self, *several: tuple[float, Iterator[Turn]]) -> None:
+    def add(self, *streams: tuple[float, Iterator[Turn]]) -> None:
         """Take in more iterators, each with a bound on its turns."""
-        for bound, turns in several:
+        for bound, turns in streams:
             heapq.heappush(self._waiting, (bound, next(self._ticket), None, turns))
 
     @property
@@ -185,12 +185,12 @@ class Agenda:
         if closely:
             rest.look_closely()
         for _ in range(FIRST_ALONE):
-            if not self._left(rest):
+            if not self._any_left(rest):
                 return
             yield self._turn(mask, rest.pop())
         if not closely:
             rest.look_closely()
-        while self._left(rest) and not self._groups_settle:
+        while self._any_left(rest) and not self._groups_settle:
             yield self._turn(mask, rest.pop())
         yield from self._in_parts(mask, list(self._grouped(rest.numbers)))
 
@@ -209,7 +209,7 @@ class Agenda:
         """Whether these are a single subproblem that had its turn."""
         return len(numbers) == 1 and (mask, int(numbers[0])) in self._taken
 
-    def _left(self, rest: _Rest) -> bool:
+    def _any_left(self, rest: _Rest) -> bool:
         self._join()
         while self._had(rest.mask, rest.numbers[:1]):
             rest.pop()
@@ -279,11 +279,11 @@ class Agenda:
         """Subproblems in groups, or one by one where groups do not pay."""
         waiting = [numbers]
         while waiting:
-            own = waiting.pop()
-            if len(own) > LARGEST_GROUP:
-                waiting += [own[half] for half in halves(self._survey.grid.chosen(own))]
+            members = waiting.pop()
+            if len(members) > LARGEST_GROUP:
+                waiting += [members[half] for half in halves(self._survey.grid.chosen(members))]
             else:
-                yield from self._together(own)
+                yield from self._together(members)
 
     def _together(self, numbers: IntArray) -> Iterator[IntArray]:
         """A group, or one subproblem after the other where groups of that size do not pay."""

@@ -1,4 +1,4 @@
-"""The arrays of the search."""
+"""Types of the arrays that the search computes with."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Bounded:
     @property
     def pairs(self) -> int:
         """Pairs of tiles of neighbouring levels that are left."""
-        return sum(len(outside) * len(inside) for outside, inside in pairwise(self.left))
+        return sum(len(outside) * len(inside) for outside, inside in pairwise(self.survivors))
 
     def value_with(self, mixed: MixedSubproblem, total: int, goal: Goal) -> int:
         """Bound on the objective if a weighted sum of costs is `total` or more.
@@ -105,7 +105,7 @@ class Bounded:
         return mixed.least_value(goal, total, energy, self.least_cycles)
 
     @property
-    def left(self) -> Survivors:
+    def survivors(self) -> Survivors:
         """Tiles that may be part of a mapping that improves."""
         return self.bounds.survivors if self.within is None else self.within
 
@@ -157,7 +157,7 @@ def tightened(candidate: Bounded, goal: Goal, sharp: bool, stop: Stop) -> Bounde
     Stopped
         As soon as `stop` answers True.
     """
-    sub, within = candidate.sub, candidate.left
+    sub, within = candidate.sub, candidate.survivors
     if not goal.counts_energy:
         loads = _load_bounds(sub, goal, 0, within, sharp, stop)
         if loads is None:
@@ -202,27 +202,27 @@ def _narrowed(candidate: Bounded, goal: Goal, stop: Stop) -> Bounded | None:
     bounds, loads = candidate.bounds, candidate.loads
     if not loads or (bounds.sharp and candidate.pairs > MOST_PAIRS):
         return candidate
-    several = [bounds, *(load.bounds for load in loads)]
+    lattices = [bounds, *(load.bounds for load in loads)]
     limits = [bounds.sub.limit(goal), *(load.limit(goal) for load in loads)]
     if any(limit >= UNLIMITED for limit in limits):
         return candidate
-    costs = [Cost(lattice.sub, limit) for lattice, limit in zip(several, limits, strict=True)]
-    rooms = [lattice.least / limit for lattice, limit in zip(several, limits, strict=True)]
+    costs = [Cost(lattice.sub, limit) for lattice, limit in zip(lattices, limits, strict=True)]
+    rooms = [lattice.least / limit for lattice, limit in zip(lattices, limits, strict=True)]
 
     def enough(mixed: MixedSubproblem, total: int) -> bool:
         return goal.incumbent is not None and candidate.value_with(mixed, total, goal) >= goal.incumbent
 
-    sifted = sift(costs, rooms.index(max(rooms)), candidate.left, bounds.sharp, stop, enough)
+    sifted = sift(costs, rooms.index(max(rooms)), candidate.survivors, bounds.sharp, stop, enough)
     if sifted is None:
         return None
-    left = sifted.within
-    bounds = bounds.anew(limits[0], left, stop)
+    within = sifted.within
+    bounds = bounds.anew(limits[0], within, stop)
     loads = tuple(
-        replace(load, bounds=load.bounds.anew(limit, left, stop))
+        replace(load, bounds=load.bounds.anew(limit, within, stop))
         for load, limit in zip(loads, limits[1:], strict=True)
     )
     if bounds.empty or any(load.bounds.empty for load in loads):
         return None
-    narrowed = replace(candidate, bounds=bounds, loads=loads, within=left)
+    narrowed = replace(candidate, bounds=bounds, loads=loads, within=within)
     jointly = (narrowed.value_with(mixed, total, goal) for mixed, total in sifted.sums)
     return replace(narrowed, jointly=max(candidate.jointly, *jointly))

@@ -168,16 +168,16 @@ class Search:
 
     def _round(self, first: Surveyed) -> list[Surveyed]:
         """`first` and the surveyed candidates that come next, as long as an incumbent limits them."""
-        found = [first]
+        candidates = [first]
         self._follow_up(first)
-        while self.goal.incumbent is not None and len(found) < ROUND and self._queue:
+        while self.goal.incumbent is not None and len(candidates) < ROUND and self._queue:
             value, _, candidate = self._queue[0]
             if not isinstance(candidate, Surveyed) or value >= self.goal.incumbent:
                 break
             heapq.heappop(self._queue)
             self._follow_up(candidate)
-            found.append(candidate)
-        return found
+            candidates.append(candidate)
+        return candidates
 
     def _refine(self, candidates: list[Surveyed]) -> None:
         """Bound surveyed subproblems by their lattices; those that stay open go back into the queue."""
@@ -187,10 +187,10 @@ class Search:
         subs = [candidate.sub for candidate in candidates]
         limits = [sub.limit(self.goal) for sub in subs]
         within = [candidate.within for candidate in candidates]
-        found = self.bounder.bound(subs, limits, self.stop, within)
+        bounded = self.bounder.bound(subs, limits, self.stop, within)
         # When stopped, the rest has no bounds: the one of the round's first candidate holds for all.
-        left = []
-        for candidate, bounds in zip(candidates, found, strict=False):
+        open_candidates = []
+        for candidate, bounds in zip(candidates, bounded, strict=False):
             self.counters.states += bounds.states
             self.counters.subproblems += 1
             self.ledger.surveyed(candidate.sub.mask, candidate.numbers)
@@ -199,8 +199,8 @@ class Search:
             if not of_one(bounds):
                 self._part(candidate, bounds)
             elif not bounds.empty:
-                left.append(Bounded(bounds.sub, bounds))
-        self._follow(left)
+                open_candidates.append(Bounded(bounds.sub, bounds))
+        self._follow(open_candidates)
 
     def _look_around(self) -> None:
         """Bound some neighbours of the incumbent's subproblem: as many as are bounded in order."""
@@ -213,8 +213,8 @@ class Search:
         incumbent = None
         while self.goal.incumbent != incumbent and not self.stop():
             incumbent = self.goal.incumbent
-            found = (self.agenda.single(*place) for place in self._neighbours)
-            nearby = list(islice(filter(None, found), ROUND))
+            candidates = (self.agenda.single(*place) for place in self._neighbours)
+            nearby = list(islice(filter(None, candidates), ROUND))
             if nearby:
                 self._refine(nearby)
 
@@ -241,8 +241,8 @@ class Search:
             due = {number: sub for number, sub in due.items() if not sub.idle(self.goal)}
             limits = [sub.limit(self.goal) for sub in due.values()]
             within = [own[-1].bounds.survivors if (own := known[number]) else None for number in due]
-            found = self.bounder.bound(list(due.values()), limits, self.stop, within)
-            for (number, sub), bounds in zip(due.items(), found, strict=False):
+            bounded = self.bounder.bound(list(due.values()), limits, self.stop, within)
+            for (number, sub), bounds in zip(due.items(), bounded, strict=False):
                 self.counters.states += bounds.states
                 self.ledger.bounded(bounds)
                 known[number] = None if bounds.empty else [*(known[number] or ()), LoadBounds(sub, bounds)]
@@ -306,13 +306,13 @@ class Search:
         """Branch a little; if that is not enough, sharpen the bounds and queue the candidate again."""
         self._begun += 1
         # Where windows leave wide gaps, only sharp bounds settle anything.
-        left: Bounded | None = candidate
+        unsettled: Bounded | None = candidate
         if self._vain < MOST_VAIN or self._begun % TRIED_ANEW == 0:
-            left = self._settled_soon(candidate)
-            self._vain = 0 if left is None else self._vain + 1
-        if left is None or self.stop():
+            unsettled = self._settled_soon(candidate)
+            self._vain = 0 if unsettled is None else self._vain + 1
+        if unsettled is None or self.stop():
             return
-        sharp = tightened(left, self.goal, sharp=True, stop=self.stop)
+        sharp = tightened(unsettled, self.goal, sharp=True, stop=self.stop)
         if sharp is not None:
             self._push(sharp.value(self.goal), sharp)
 
@@ -322,8 +322,8 @@ class Search:
         None if nothing is, or if it is back in the queue as another one is more promising.
         """
         if self.goal.counts_cycles:
-            few = min(FEW_NODES, self.options.branch_nodes)
-            if (candidate.within is None and self._branch(candidate.bounds, few)) or self.stop():
+            most_nodes = min(FEW_NODES, self.options.branch_nodes)
+            if (candidate.within is None and self._branch(candidate.bounds, most_nodes)) or self.stop():
                 return None
             narrowed = tightened(candidate, self.goal, sharp=False, stop=self.stop)
             if narrowed is None:
@@ -355,7 +355,7 @@ class Search:
             self._consider(priced)
 
     def _consider(self, priced: Priced) -> None:
-        self.counters.priced += 1
+        self.counters.mappings_priced += 1
         evaluation = priced.evaluation
         if evaluation.valid and self.goal.improves(evaluation.energy, evaluation.cycles):
             self.goal.incumbent = self.goal.value(evaluation.energy, evaluation.cycles)

@@ -123,7 +123,7 @@ class Goal:
             Infinite without a ceiling; ceilings of cycles alone are not looked at.
         """
         limits = np.full(len(cycles), np.inf)
-        for name, most in (own for own in self._ceilings if own[0] != "latency"):
+        for name, most in (ceiling for ceiling in self._ceilings if ceiling[0] != "latency"):
             least_above = (float(most) + 1) / (cycles if name == "edp" else 1.0)
             np.minimum(limits, least_above * ROUNDED_UP, out=limits)
         return limits

@@ -22,7 +22,6 @@ from solver.result import (
     Progress,
     ProgressCallback,
     Result,
-    Statistics,
     Status,
     StopCallback,
     Termination,
@@ -113,7 +112,7 @@ def map_einsum(
         return search.minimise(options.objectives or mapspace.objectives)
 
 
-class _Found(NamedTuple):
+class _Minimum(NamedTuple):
     """What minimising one objective comes to: a bound of None says that there is no mapping."""
 
     best: Priced | None
@@ -208,7 +207,7 @@ class SharedSearch:
         result = _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._counters)
         return replace(result, evidence=tuple(evidence))
 
-    def _minimise(self, goal: Goal, best: Priced | None) -> _Found:
+    def _minimise(self, goal: Goal, best: Priced | None) -> _Minimum:
         """Best mapping for one objective, and its bound."""
         if best is not None:
             goal.incumbent = goal.value(best.evaluation.energy, best.evaluation.cycles)
@@ -216,25 +215,25 @@ class SharedSearch:
         proven = trivial_bound(space.mapspace, goal.objective)
         try:
             if space.excluded:
-                return _Found(best, None, (unsearched(space, goal),))
+                return _Minimum(best, None, (unsearched(space, goal),))
             self._counters.spatial_classes = len(self._survey.grid)
             clock.report(Phase.SURVEY, goal, None)
             quantum, growth = self._quantum, FIRST_GROWTH
         except Stopped:
-            return _Found(best, proven)
+            return _Minimum(best, proven)
         while True:
             search = Search(self._survey, goal, quantum, self._shared, best)
             bound = search.run(partial(self._capped, goal, quantum))
             best, grounds = search.best, (search.ledger.evidence(goal, search.agenda.outlook),)
             if not goal.counts_energy:
-                return _Found(best, bound, grounds)
+                return _Minimum(best, bound, grounds)
             if not self._capped(goal, quantum):
-                return _Found(best, None if bound is None else max(bound, proven), grounds)
+                return _Minimum(best, None if bound is None else max(bound, proven), grounds)
             # Capped prices may have hidden a better mapping, but none of less energy than this.
             hidden = goal.value(LARGEST_INCUMBENT * quantum, self._fewest_cycles(goal))
             proven = max(proven, hidden if bound is None else min(bound, hidden))
             if clock.stop():
-                return _Found(best, proven, grounds)
+                return _Minimum(best, proven, grounds)
             quantum, growth = self._coarser(goal, quantum, growth)
 
     def _coarser(self, goal: Goal, quantum: int, growth: int) -> tuple[int, int]:
@@ -311,7 +310,7 @@ def _most_energy(space: SearchSpace, goal: Goal, fewest_cycles: int) -> int:
         * instances
         for level, instances in zip(space.levels, space.instances, strict=True)
     )
-    largest = max(int(own.tile_words[-1]) for own in space.tables)
+    largest = max(int(table.tile_words[-1]) for table in space.tables)
     computes = space.problem.computes
     # A read, a fill and an update of a whole tile in every step of the arithmetic, at every level.
     accesses = 3 * largest * computes * len(space.views) * len(space.levels)
@@ -326,16 +325,7 @@ def _result(
     clock: _Clock,
     counters: Counters,
 ) -> Result:
-    statistics = Statistics(
-        seconds=clock.seconds,
-        states=counters.states,
-        masks=counters.masks,
-        spatial_classes=counters.spatial_classes,
-        subproblems=counters.subproblems,
-        core_variables=counters.core_variables,
-        core_calls=counters.core_calls,
-        mappings_priced=counters.priced,
-    )
+    statistics = counters.statistics(clock.seconds)
     termination = clock.termination or Termination.PROVEN
     units = mapspace.architecture.units_per_pj
     if best is None:

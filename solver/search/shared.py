@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from solver.result import Options, Phase
+from solver.result import Options, Phase, Statistics
 from solver.search.goal import Goal
 from solver.search.stopping import Stop
 from solver.search.workers import Bounder
@@ -20,8 +20,8 @@ class Counters:
 
     Parameters
     ----------
-    masks, core_variables
-        As of `Statistics`: for each objective anew, and of the largest core.
+    states, masks, spatial_classes, subproblems, core_variables, core_calls, mappings_priced
+        As of `Statistics`.
     """
 
     states: int = 0
@@ -30,7 +30,11 @@ class Counters:
     subproblems: int = 0
     core_variables: int = 0
     core_calls: int = 0
-    priced: int = 0
+    mappings_priced: int = 0
+
+    def statistics(self, seconds: float) -> Statistics:
+        """Return the work as a result tells it, with the `seconds` that it took."""
+        return Statistics(seconds=seconds, **vars(self))
 
 
 @dataclass(frozen=True)

@@ -47,17 +47,17 @@ def _operands(mapspace: Mapspace) -> Fraction:
 
 def _operand(mapspace: Mapspace, space: Dataspace) -> Fraction:
     """The same of one dataspace: by any level that may be the innermost one to keep it."""
-    nodes, found = mapspace.architecture.nodes, list[Fraction]()
+    nodes, prices = mapspace.architecture.nodes, list[Fraction]()
     for level, position in enumerate(mapspace.architecture.storage_indices):
         node, options = nodes[position], keep_options(mapspace.keep[level], level, space.name)
         assert isinstance(node, StorageLevel)  # its position says so
         instances = mapspace.architecture.instances_above(position)
-        own = _word_energy(node, instances, space) / _most_served(nodes[position:], space)
+        price = _word_energy(node, instances, space) / _most_served(nodes[position:], space)
         if options == (True,) and space.name not in node.no_coalesce:
-            found = [own]
+            prices = [price]
         elif any(options):
-            found.append(own)
-    return min(found, default=Fraction(0))
+            prices.append(price)
+    return min(prices, default=Fraction(0))
 
 
 def _word_energy(level: StorageLevel, instances: int, space: Dataspace) -> Fraction:

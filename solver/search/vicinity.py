@@ -63,10 +63,10 @@ class Vicinity:
                 unlike += others[choices]
         return unlike
 
-    def _hopeful(self, several: Iterable[tuple[int, IntArray]]) -> list[Place]:
+    def _hopeful(self, by_mask: Iterable[tuple[int, IntArray]]) -> list[Place]:
         """Those of several masks' combinations that are not settled, by rising bounds."""
         hopeful: list[tuple[float, int, int]] = []
-        for mask, numbers in several:
+        for mask, numbers in by_mask:
             prospects = self._outlook.prospects[mask]
             known = self._outlook.hopeful(mask, prospects.among(numbers))
             values = prospects.values(known).tolist()

@@ -145,7 +145,7 @@ class Bounder:
         LatticeBounds
             In the order of `subs`; fewer of them if stopped.
         """
-        works = [Work(*own) for own in zip(subs, limits, within or [None] * len(subs), strict=True)]
+        works = [Work(*work) for work in zip(subs, limits, within or [None] * len(subs), strict=True)]
         done = 0
         try:
             for bounds in self._elsewhere(works, stop) if self._worth_workers(works) else ():
@@ -191,7 +191,7 @@ class Bounder:
         if isinstance(sub, SubproblemGroup):
             return sub.grid.choices
         stages = zip(self._space.stages, sub.spatial, strict=True)
-        places = (next(i for i, own in enumerate(stage) if own is chosen) for stage, chosen in stages)
+        places = (next(i for i, choice in enumerate(stage) if choice is chosen) for stage, chosen in stages)
         return tuple(np.array([place]) for place in places)
 
 

@@ -172,7 +172,7 @@ def _distinct_sums(
 
 
 def _distinct_by_row(coefficients: Integers, bounds: Integers, strides: Integers) -> Integers:
-    """Count one by one, each different row once, where several dimensions or ranks entangle."""
+    """Count row by row, each different row once, where several dimensions or ranks are entangled."""
     rows, inverse = np.unique(np.concatenate([bounds, strides]), axis=1, return_inverse=True)
     count = len(bounds)
     found = [
@@ -187,7 +187,7 @@ def _distinct_by_row(coefficients: Integers, bounds: Integers, strides: Integers
 
 
 def most_words(problem: Problem, space: Dataspace) -> int:
-    """What no count of words of a dataspace exceeds, at one instance of any level.
+    """An upper bound on all counts of words of a dataspace, at one instance of any level.
 
     Parameters
     ----------

@@ -128,11 +128,11 @@ class _Walker:
     def affine(self, node: ast.expr, depth: int) -> Affine:
         if depth > _DEEPEST:
             raise NotAffineError("the expression is nested too deep", self._source.at(node))
-        found = self._affine(node, depth + 1)
-        numbers = (found.constant, *found.coefficients.values())
+        expression = self._affine(node, depth + 1)
+        numbers = (expression.constant, *expression.coefficients.values())
         if any(abs(number) > LARGEST for number in numbers):
             raise NotAffineError(f"numbers above {LARGEST} are not read here", self._source.at(node))
-        return found
+        return expression
 
     def _affine(self, node: ast.expr, depth: int) -> Affine:  # noqa: PLR0911 (one case per kind of node)
         match node:

@@ -1,4 +1,4 @@
-"""What all Einsums of a workload, as they are written, say together."""
+"""The Einsums of a workload as they are written, and what follows from all of them together."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Cascade:
     @cached_property
     def tensors(self) -> dict[str, Span]:
         """All tensors, with the place where each is first accessed."""
-        found: dict[str, Span] = {}
+        places: dict[str, Span] = {}
         for einsum in self.einsums:
             for access in einsum.accesses:
-                found.setdefault(access.tensor, access.span)
-        return found
+                places.setdefault(access.tensor, access.span)
+        return places
 
     @cached_property
     def rank_variables(self) -> frozenset[str]:

@@ -77,7 +77,7 @@ def note_unreached(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
     note
         Takes each note, a text that begins with the place.
     """
-    indices = ((own, index) for own, access in _accesses(einsums) for index in access.indices)
+    indices = ((einsum, index) for einsum, access in _accesses(einsums) for index in access.indices)
     for einsum, index in indices:
         size, values = einsum.sizes.get(index.rank), _values(einsum, index)
         if size is None or values is None or len(values) == size.size:
@@ -114,36 +114,38 @@ def check_tensors(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
 
 def _check_access(here: _Accessed, there: _Accessed, note: TakeNote) -> None:
     (einsum, access), (other, reference) = here, there
-    for own, known in _paired(access, reference, note):
-        _check_sizes(access.tensor, (einsum, own), (other, known))
+    for index, known in _paired(access, reference, note):
+        _check_sizes(access.tensor, (einsum, index), (other, known))
 
 
 def _paired(
     access: WrittenAccess, reference: WrittenAccess, note: TakeNote
 ) -> Iterator[tuple[WrittenIndex, WrittenIndex]]:
-    own = {index.rank: index for index in access.indices}
+    indices = {index.rank: index for index in access.indices}
     known = {index.rank: index for index in reference.indices}
-    if len(own) != len(known):
-        message = f"tensor `{access.tensor}` has {len(own)} ranks here, but {len(known)} before"
+    if len(indices) != len(known):
+        message = f"tensor `{access.tensor}` has {len(indices)} ranks here, but {len(known)} before"
         raise SpecError(message, access.span, ((reference.span, f"with {listing(known)}"),))
-    if own.keys() == known.keys():
-        return ((own[rank], known[rank]) for rank in own)
+    if indices.keys() == known.keys():
+        return ((indices[rank], known[rank]) for rank in indices)
     sentence = "tensor `{}` has ranks {} here, but {} at {}; they are taken for each other in this order"
-    note(note_at(access.span, sentence, access.tensor, listing(own), listing(known), str(reference.span)))
+    note(note_at(access.span, sentence, access.tensor, listing(indices), listing(known), str(reference.span)))
     return zip(access.indices, reference.indices, strict=True)
 
 
 def _check_sizes(
     tensor: str, here: tuple[ShapedEinsum, WrittenIndex], there: tuple[ShapedEinsum, WrittenIndex]
 ) -> None:
-    own, known = (einsum.sizes.get(index.rank) for einsum, index in (here, there))
-    if own is not None and known is not None:
-        if own.size != known.size:
-            message = f"inconsistent rank sizes: rank `{here[1].rank}` of tensor `{tensor}` is {own.size}"
-            raise SpecError(message, own.span, ((known.span, f"but {known.size} before"),))
+    rank_size, known_size = (einsum.sizes.get(index.rank) for einsum, index in (here, there))
+    if rank_size is not None and known_size is not None:
+        if rank_size.size != known_size.size:
+            message = (
+                f"inconsistent rank sizes: rank `{here[1].rank}` of tensor `{tensor}` is {rank_size.size}"
+            )
+            raise SpecError(message, rank_size.span, ((known_size.span, f"but {known_size.size} before"),))
         return
-    if own is not None or known is not None:
-        for size, index in ((own, there), (known, here)):
+    if rank_size is not None or known_size is not None:
+        for size, index in ((rank_size, there), (known_size, here)):
             _check_inside(tensor, size, *index)
         return
     values, others = _values(*here), _values(*there)
@@ -220,7 +222,7 @@ def check_dependencies(einsums: Sequence[WrittenEinsum]) -> None:
         A tensor with two writers; a cycle of Einsums, with the place of each read on it.
     """
     writers: dict[str, tuple[WrittenEinsum, WrittenAccess]] = {}
-    written = ((own, access) for own in einsums for access in own.accesses if access.output)
+    written = ((einsum, access) for einsum in einsums for access in einsum.accesses if access.output)
     for einsum, access in written:
         if access.tensor in writers:
             related = ((writers[access.tensor][1].span, "the first"),)

@@ -1,4 +1,4 @@
-"""What a workload says of the density of its tensors."""
+"""The density of a workload's tensors: they must be dense, or are taken to be."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_densities(
 
 
 def _entries(workload: MappingNode, einsums: Sequence[WrittenEinsum]) -> Iterator[tuple[ScalarNode, Node]]:
-    """Yield what is said of densities; what is empty says nothing."""
+    """Yield the entries about densities that are not empty."""
     for key, value in workload.entries:
         if key.text in WORKLOAD_DENSITY_KEYS and not _is_empty(value):
             yield key, as_mapping(value, f"`{key.text}`")

@@ -171,18 +171,18 @@ def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
     SpecError
         For what is no Einsum, for two of one name, and for an empty list.
     """
-    found: dict[str, WrittenEinsum] = {}
+    einsums: dict[str, WrittenEinsum] = {}
     for item in flat_items(as_sequence(node, "`einsums`").items):
         label = _label(item)
         with within(label):
             einsum = _read_einsum(item, "an Einsum" if label is None else f"Einsum `{label}`")
-        if einsum.name in found:
-            related = ((found[einsum.name].span, "the first"),)
+        if einsum.name in einsums:
+            related = ((einsums[einsum.name].span, "the first"),)
             raise SpecError(f"two Einsums are named `{einsum.name}`", einsum.span, related)
-        found[einsum.name] = einsum
-    if not found:
+        einsums[einsum.name] = einsum
+    if not einsums:
         raise SpecError("`einsums` must not be empty", node.span)
-    return tuple(found.values())
+    return tuple(einsums.values())
 
 
 def _label(node: Node) -> str | None:
@@ -246,7 +246,7 @@ def _check_accesses(name: str, place: Span, accesses: tuple[WrittenAccess, ...])
 def _read_text(node: ScalarNode) -> tuple[tuple[WrittenAccess, ...], tuple[BareWord, ...]]:
     """Return the accesses of a string, the right side's in reading order, then the output; and its words."""
     text = node.text
-    left, equals, _ = text.partition("=")
+    output_text, equals, _ = text.partition("=")
     rest = _TENSOR.sub(lambda found: " " * len(found.group()), text)
     if rest.count("=") != 1 or not equals:
         second = rest.find("=", rest.find("=") + 1)
@@ -258,13 +258,13 @@ def _read_text(node: ScalarNode) -> tuple[tuple[WrittenAccess, ...], tuple[BareW
         hint = "a tensor's name and its bracket stand together, as in `A[m, k]`"
         place = part_of(node.span, text, stray.start())
         raise SpecError(f"`{stray.group()}` does not belong to a tensor", place, hint=hint)
-    outputs = list(_TENSOR.finditer(left))
-    if len(outputs) != 1 or rest[: len(left)].strip():
-        place = part_of(node.span, text, 0, len(left.rstrip()))
+    outputs = list(_TENSOR.finditer(output_text))
+    if len(outputs) != 1 or rest[: len(output_text)].strip():
+        place = part_of(node.span, text, 0, len(output_text.rstrip()))
         raise SpecError("on the left of `=` there must be one tensor, as in `Z[m, n]`", place)
-    accesses = [_text_access(found, node, output=False) for found in _TENSOR.finditer(text, len(left))]
+    accesses = [_text_access(found, node, output=False) for found in _TENSOR.finditer(text, len(output_text))]
     if not accesses:
-        place = part_of(node.span, text, len(left) + 1, len(text))
+        place = part_of(node.span, text, len(output_text) + 1, len(text))
         raise SpecError("on the right of `=` there must be a tensor, as in `A[m, k]`", place)
     words = tuple(
         BareWord(
@@ -277,18 +277,18 @@ def _read_text(node: ScalarNode) -> tuple[tuple[WrittenAccess, ...], tuple[BareW
     return (*accesses, _text_access(outputs[0], node, output=True)), words
 
 
-def _text_access(found: re.Match[str], node: ScalarNode, output: bool) -> WrittenAccess:
-    place = part_of(node.span, node.text, *found.span(1)) or node.span
-    inner = found.group(2)
+def _text_access(match: re.Match[str], node: ScalarNode, output: bool) -> WrittenAccess:
+    place = part_of(node.span, node.text, *match.span(1)) or node.span
+    inner = match.group(2)
     indices: dict[str, WrittenIndex] = {}
-    start = found.start(2)
+    start = match.start(2)
     for entry in inner.split(",") if inner.strip() else ():
         word = entry.strip()
         first = start + len(entry) - len(entry.lstrip())
         span = part_of(node.span, node.text, first, first + max(len(word), 1)) or node.span
         _add(indices, _text_index(word, span, (node, first)))
         start += len(entry) + 1
-    return WrittenAccess(found.group(1), place, tuple(indices.values()), output)
+    return WrittenAccess(match.group(1), place, tuple(indices.values()), output)
 
 
 def _text_index(word: str, span: Span, at: tuple[ScalarNode, int]) -> WrittenIndex:

@@ -76,7 +76,7 @@ def _bounding_box(
     if result.is_empty():
         raise SpecError("no point of the iteration space is left", texts[-1][1])
     box = {name: _interval(result, place) for place, name in enumerate(variables)}
-    if not all(own.is_bounded for own in box.values()):
+    if not all(interval.is_bounded for interval in box.values()):
         return box, False
     limits = (f"{own.low} <= {name} <= {own.high}" for name, own in box.items())
     return box, bool(_set(isl, everything, " and ".join(limits), texts[0][1]).is_equal(result))

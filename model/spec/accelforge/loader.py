@@ -225,10 +225,13 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
             renames = effective_renames(read_renames(written.get("renames")), top_renames, written.name)
             _check_shadowing(renames.values(), section.cascade)
             known = written, section.cascade, renames, section.rules
-            own = names_of_part(*known, notes.append) if text.is_fragment else EinsumNames(*known)
-            _collect(own, facts)
-        sets.append(own)
-    einsums = tuple(_einsum(einsum, own, facts, section) for einsum, own in zip(shaped, sets, strict=True))
+            einsum_names = names_of_part(*known, notes.append) if text.is_fragment else EinsumNames(*known)
+            _collect(einsum_names, facts)
+        sets.append(einsum_names)
+    einsums = tuple(
+        _einsum(einsum, einsum_names, facts, section)
+        for einsum, einsum_names in zip(shaped, sets, strict=True)
+    )
     notes += unused_notes(section.sizes, section.conditions, shaped)
     notes += cut_notes(shaped)
     notes += operation_notes(shaped)
@@ -243,7 +246,7 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
 
 
 def _settled(node: Node) -> Node:
-    """Return a section in which quoted numbers and truth values are as if they were not; it has no tags.
+    """Return a section without tags, in which quoted numbers and truth values count as if unquoted.
 
     Raises
     ------

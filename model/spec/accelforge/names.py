@@ -268,13 +268,13 @@ class EinsumNames:
             ruled = _tensors_in(node, self)
         elif node is not None:
             raise SpecError("`persistent_tensors` is a set expression", node.span)
-        own: dict[str, bool] = {}
+        flags: dict[str, bool] = {}
         for access in self.einsum.accesses:
-            given = access.get("persistent")
-            if given is not None:
-                flag = as_bool(given, "`persistent`", self.rules.variables)
-                _settle(own, access.tensor, flag, "persistent", given)
-        return ruled - own.keys() | {tensor for tensor, flag in own.items() if flag}
+            written = access.get("persistent")
+            if written is not None:
+                flag = as_bool(written, "`persistent`", self.rules.variables)
+                _settle(flags, access.tensor, flag, "persistent", written)
+        return ruled - flags.keys() | {tensor for tensor, flag in flags.items() if flag}
 
     def bits_per_value(self) -> dict[str, int]:
         """Return the bits of a value of each tensor: what its accesses say, else the workload.
@@ -289,17 +289,17 @@ class EinsumNames:
 
     def _bits_per_value(self) -> dict[str, int]:
         ruled = self._ruled_bits()
-        found: dict[str, int] = {}
+        written: dict[str, int] = {}
         for access in self.einsum.accesses:
-            given = access.get("bits_per_value")
-            if given is not None:
-                bits = as_int(given, "`bits_per_value`", self.rules.variables, 1, _MOST_BITS)
-                _settle(found, access.tensor, bits, "bits_per_value", given)
+            node = access.get("bits_per_value")
+            if node is not None:
+                bits = as_int(node, "`bits_per_value`", self.rules.variables, 1, _MOST_BITS)
+                _settle(written, access.tensor, bits, "bits_per_value", node)
         for access in self.einsum.accesses:
-            if access.tensor not in found and access.tensor not in ruled:
+            if access.tensor not in written and access.tensor not in ruled:
                 hint = "give `workload` an entry such as `bits_per_value: {All: 8}`"
                 raise SpecError(f"tensor `{access.tensor}` has no bits_per_value", access.span, hint=hint)
-        return {**ruled, **found}
+        return {**ruled, **written}
 
     def _ruled_bits(self) -> dict[str, int]:
         """Return the bits that the workload's set expressions give; those that say `Other` come last."""
@@ -309,8 +309,8 @@ class EinsumNames:
         covered: dict[str, tuple[int, Span]] = {}
         for last in (False, True):
             self._other = set_of(self._tensors - covered.keys(), "tensors") if last else None
-            own = [(key, value) for key, value in entries if (OTHER in _WORD.findall(key.text)) is last]
-            for key, value in own:
+            in_turn = [(key, value) for key, value in entries if (OTHER in _WORD.findall(key.text)) is last]
+            for key, value in in_turn:
                 self._cover(key, value, covered)
         self._other = None
         return {tensor: bits for tensor, (bits, _) in covered.items()}
@@ -368,20 +368,20 @@ def names_of_part(
         names = EinsumNames(einsum, cascade, renames, rules, fed)
         if not names.meets_counts():
             continue
-        own = sorted(fed & {access.tensor for access in einsum.accesses})
-        if own:
+        handed_on = sorted(fed & {access.tensor for access in einsum.accesses})
+        if handed_on:
             sentence = (
                 "{} counts as an intermediate in Einsum `{}`: nothing in this fragment writes it, but it has "
                 "a rank that all has that is written here"
             )
-            note(note_at(einsum.span, sentence, listing(own), einsum.name))
+            note(note_at(einsum.span, sentence, listing(handed_on), einsum.name))
         return names
     return EinsumNames(einsum, cascade, renames, rules, on_unmet=note)
 
 
-def _settle(found: dict[str, _Value], tensor: str, value: _Value, what: str, node: Node) -> None:
+def _settle(values: dict[str, _Value], tensor: str, value: _Value, what: str, node: Node) -> None:
     """Note what an access says of its tensor; SpecError where another access of the Einsum says otherwise."""
-    if found.setdefault(tensor, value) != value:
+    if values.setdefault(tensor, value) != value:
         raise SpecError(f"`{tensor}` has two values of `{what}`", node.span)
 
 

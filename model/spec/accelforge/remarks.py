@@ -19,7 +19,7 @@ from model.workload import Einsum
 def unused_notes(
     sizes: Mapping[str, RankSize], conditions: Iterable[Condition], shaped: Sequence[ShapedEinsum]
 ) -> Iterator[Note]:
-    """Say of each size and condition that speaks of nothing in the workload that it has no effect.
+    """Note each size and condition that concerns nothing in the workload: it has no effect.
 
     Parameters
     ----------
@@ -44,12 +44,12 @@ def unused_notes(
             yield note_at(einsum.sizes[name].span, sentence, own.name, name)
     variables = {frozenset(einsum.written.rank_variables) for einsum in shaped}
     for part in conditions:
-        if not any(part.variables <= own for own in variables):
+        if not any(part.variables <= named for named in variables):
             yield note_at(part.span, "no Einsum has these rank variables; `{}` has no effect", part.text)
 
 
 def cut_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
-    """Say of each condition that goes on beyond the size of a rank that the size ends it."""
+    """Note each condition that goes on beyond the size of a rank: the size ends it."""
     for einsum in shaped:
         yield from _cuts_of(einsum)
 
@@ -80,7 +80,7 @@ def _ends(constraints: Iterable[Constraint]) -> dict[str, tuple[int, Span]]:
 
 
 def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
-    """Say of each operation that is named that it changes no cost.
+    """Note each operation that is named: it changes no cost.
 
     Raises
     ------
@@ -94,15 +94,15 @@ def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
 
 
 def copy_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
-    """Say of each function `copy` that it is none of the copies that cost no arithmetic."""
-    computed = (own.written for own in shaped if own.written.get(COPY_KEY) is None)
+    """Note each function `copy`: it is computed, unlike a copy operation."""
+    computed = (einsum.written for einsum in shaped if einsum.written.get(COPY_KEY) is None)
     for word in (word for einsum in computed for word in einsum.words):
         if word.is_called and word.name == "copy":
             yield note_at(word.span, "`copy` is computed like any function; `{}: true` moves", COPY_KEY)
 
 
 def version_notes(*sections: Node | None) -> Iterator[Note]:
-    """Say of each version of a section that it changes nothing."""
+    """Note each version of a section: it changes nothing."""
     for section in sections:
         version = section.get("version") if isinstance(section, MappingNode) else None
         if version is not None:
@@ -111,7 +111,7 @@ def version_notes(*sections: Node | None) -> Iterator[Note]:
 
 
 def partial_notes(einsums: Iterable[Einsum]) -> list[Note]:
-    """Say which Einsums skip some combinations of their rank variables."""
+    """Note the Einsums that skip some combinations of their rank variables."""
     partial = [einsum.name for einsum in einsums if not einsum.is_box]
     if not partial:
         return []

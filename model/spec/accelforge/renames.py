@@ -76,7 +76,7 @@ def read_renames(node: Node | None, kind: Kind | None = None) -> Renames:
         return {}
     if isinstance(node, MappingNode):
         return {key.text: _rename(key, value, None, kind) for key, value in node.entries}
-    found: Renames = {}
+    renames: Renames = {}
     for item in as_sequence(node, "`renames`").items:
         entry = as_mapping(item, "a rename")
         check_keys(entry, ("name", "source", "expected_count"), "a rename", ("name", "source"))
@@ -86,11 +86,11 @@ def read_renames(node: Node | None, kind: Kind | None = None) -> Renames:
             given(entry, "expected_count"),
             kind,
         )
-        if rename.name in found:
-            related = ((found[rename.name].span, "the first"),)
+        if rename.name in renames:
+            related = ((renames[rename.name].span, "the first"),)
             raise SpecError(f"rename `{rename.name}` is given twice", rename.span, related)
-        found[rename.name] = rename
-    return found
+        renames[rename.name] = rename
+    return renames
 
 
 def _rename(key: Node, source: Node, expected: Node | None, kind: Kind | None) -> Rename:
@@ -135,14 +135,14 @@ def read_top_renames(node: Node | None, einsums: Iterable[str]) -> dict[str, Ren
     listed = given(section, "einsums")
     items = () if listed is None else as_sequence(listed, "`einsums` of `renames`").items
     names = (DEFAULT, *einsums)
-    found: dict[str, Renames] = {}
+    by_einsum: dict[str, Renames] = {}
     for item in flat_items(items):
         entry = as_mapping(item, "an Einsum's renames")
         check_keys(entry, ("name", *_SECTION_KINDS), "an Einsum's renames", ("name",))
         name = known_name(entry.require("name", "an Einsum's renames"), names, "Einsum")
         for rename in _renames_of_entry(entry):
-            _add(found.setdefault(name, {}), rename)
-    return found
+            _add(by_einsum.setdefault(name, {}), rename)
+    return by_einsum
 
 
 def _renames_of_entry(entry: MappingNode) -> Iterator[Rename]:

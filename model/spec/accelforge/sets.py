@@ -151,16 +151,16 @@ class _SetEvaluator(Evaluator):
         return super()._known_value(node, depth)
 
     def _named(self, name: str, node: ast.expr) -> object:
-        found = self._sets.find(name)
-        if found is not None:
-            return found
+        known = self._sets.find(name)
+        if known is not None:
+            return known
         hint = did_you_mean(name, self._sets.candidates()) or self._sets.unknown()
         message = f"`{name}` is no tensor, rank variable, rename or set"
         raise SpecError(message, self._text.at(node), hint=hint)
 
     def _complement(self, value: object) -> SetValue:
-        own = _as_set(value)
-        return _combined("-", self._sets.everything(own.kind), own)
+        members = _as_set(value)
+        return _combined("-", self._sets.everything(members.kind), members)
 
 
 def _as_set(value: object) -> SetValue:
@@ -169,8 +169,8 @@ def _as_set(value: object) -> SetValue:
     raise TypeError("a set is needed here")
 
 
-def _combined(symbol: str, left: object, right: object) -> SetValue:
-    first, second = _as_set(left), _as_set(right)
+def _combined(symbol: str, first_value: object, second_value: object) -> SetValue:
+    first, second = _as_set(first_value), _as_set(second_value)
     if first.kind and second.kind and first.kind != second.kind:
         raise TypeError(f"`{symbol}` joins {first.kind} with {second.kind}")
     members = {

@@ -16,7 +16,7 @@ from model.spec.limits import DEFAULT_LIMITS
 from model.spec.notes import TakeNote, note_at
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.spec.timeloop.attributes import NO_ATTRIBUTES, Attributes, read_attributes
-from model.spec.timeloop.problem import MAX_BOUND
+from model.spec.timeloop.instance import MAX_BOUND
 from model.wording import listing
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -130,10 +130,10 @@ def read_conditions(
     SpecError
         For a text that does not speak of its rank variable, and for both names.
     """
-    found = None if section is None else one_of(section, SHAPE_KEYS, "the workload")
-    if found is None or (isinstance(found[1], ScalarNode) and found[1].value is None):
+    written = None if section is None else one_of(section, SHAPE_KEYS, "the workload")
+    if written is None or (isinstance(written[1], ScalarNode) and written[1].value is None):
         return ()
-    key, node = found
+    key, node = written
     if key.text != SHAPE_KEYS[0]:
         note(note_at(key.span, "`{}` is read as `{}`, as it is called today", key.text, SHAPE_KEYS[0]))
     if isinstance(node, MappingNode):
@@ -148,8 +148,8 @@ def _condition(node: Node, known: frozenset[str], key: ScalarNode | None) -> Con
     words = frozenset(_WORD.findall(scalar.text))
     if key is not None and key.text not in words:
         raise SpecError(f"this does not speak of `{key.text}`", scalar.span, ((key.span, "its key"),))
-    own = frozenset() if key is None else {key.text}
-    return Condition(scalar.text, scalar.span, (words & known) | own)
+    constrained = frozenset() if key is None else {key.text}
+    return Condition(scalar.text, scalar.span, (words & known) | constrained)
 
 
 def find_shape(
@@ -180,17 +180,17 @@ def find_shape(
     affine: list[Constraint] = []
     texts: list[tuple[str, Span]] = []
     for condition in conditions:
-        found = _constraints(condition)
-        if found is None:
+        constraints = _constraints(condition)
+        if constraints is None:
             texts.append((condition.text, condition.span))
         else:
-            affine += found
+            affine += constraints
     for constraint in affine:
         _check_variables(constraint, einsum)
     box = tightened(einsum.rank_variables, [*limits, *affine])
     bent = [constraint for constraint in affine if len(constraint.affine.coefficients) > 1]
     texts += [(f"{c.affine} >= 0", c.span) for c in bent if cuts(c, box)]
-    bounded = all(own.is_bounded for own in box.values())
+    bounded = all(interval.is_bounded for interval in box.values())
     is_plain = is_attained(box, limits) if bounded else not may_bound_together(box, limits)
     if not texts and not is_plain:
         texts = [(f"{c.affine} >= 0", c.span) for c in limits if cuts(c, box)]
@@ -237,8 +237,8 @@ def _check_variables(constraint: Constraint, einsum: WrittenEinsum) -> None:
 
 
 def _check_bounded(einsum: WrittenEinsum, box: Box, sizes: Mapping[str, RankSize]) -> None:
-    indices = (own for access in einsum.accesses for own in access.indices)
-    for index, name in ((own, name) for own in indices for name in own.affine.coefficients):
+    indices = (index for access in einsum.accesses for index in access.indices)
+    for index, name in ((inner, name) for inner in indices for name in inner.affine.coefficients):
         if not box[name].is_bounded:
             raise _unbounded(name, index, sizes)
 
@@ -252,9 +252,9 @@ def _unbounded(name: str, index: WrittenIndex, sizes: Mapping[str, RankSize]) ->
 
 
 def _range(box: Box, name: str, einsum: WrittenEinsum) -> range:
-    own = box[name]
-    assert own.low is not None
-    assert own.high is not None
-    if own.high - own.low >= MAX_BOUND:
+    interval = box[name]
+    assert interval.low is not None
+    assert interval.high is not None
+    if interval.high - interval.low >= MAX_BOUND:
         raise SpecError(f"`{name}` has more than {MAX_BOUND} values", einsum.span)
-    return range(own.low, own.high + 1)
+    return range(interval.low, interval.high + 1)

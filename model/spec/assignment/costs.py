@@ -100,14 +100,14 @@ def read_transition(
     sources, targets = tuple(sources), tuple(targets)
     matrix = as_mapping(node, f"`transition` of {edge}")
     _check_methods(matrix, sources, f"the source of {edge}")
-    found: dict[tuple[str, str], Cost] = {}
+    costs: dict[tuple[str, str], Cost] = {}
     for source, entry in matrix.entries:
         row = as_mapping(entry, f"transitions from `{source.text}` in {edge}")
         _check_methods(row, targets, f"the target of {edge}")
         for target, cost in row.entries:
             what = f"transition from `{source.text}` to `{target.text}` in {edge}"
-            found[source.text, target.text] = read_cost(cost, what)
-    return found
+            costs[source.text, target.text] = read_cost(cost, what)
+    return costs
 
 
 def _check_methods(node: MappingNode, methods: tuple[str, ...], whose: str) -> None:

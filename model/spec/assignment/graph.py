@@ -60,19 +60,19 @@ def read_layers(section: MappingNode, keys: Sequence[str]) -> tuple[NamedLayer, 
     layers = as_sequence(section.require("layers", "`network`"), "`layers`")
     if not layers.items:
         raise SpecError("`layers` must not be empty", layers.span)
-    found: dict[str, NamedLayer] = {}
+    named: dict[str, NamedLayer] = {}
     places: dict[str, Span] = {}
     for item in layers.items:
         node = as_mapping(item, "a layer")
         if "name" not in node:
             check_keys(node, keys, "a layer", ("name",))
-        given = node.require("name", "a layer")
-        name = as_name(given, "the layer's name")
-        if name in found:
-            raise SpecError(f"two layers are named `{name}`", given.span, ((places[name], "the first"),))
+        name_node = node.require("name", "a layer")
+        name = as_name(name_node, "the layer's name")
+        if name in named:
+            raise SpecError(f"two layers are named `{name}`", name_node.span, ((places[name], "the first"),))
         check_keys(node, keys, f"layer `{name}`")
-        found[name], places[name] = NamedLayer(name, node), given.span
-    return tuple(found.values())
+        named[name], places[name] = NamedLayer(name, node), name_node.span
+    return tuple(named.values())
 
 
 def read_edges(

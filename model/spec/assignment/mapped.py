@@ -25,8 +25,9 @@ from model.spec.notes import note_at
 from model.spec.reader import read_files, unused_notes
 from model.spec.sizes import check_problem
 from model.spec.source import MappingNode, ScalarNode, Span, SpecError
+from model.spec.timeloop.instance import MAX_BOUND
 from model.spec.timeloop.loader import LoadOptions, load_node
-from model.spec.timeloop.problem import MAX_BOUND, LoadedProblem
+from model.spec.timeloop.problem import LoadedProblem
 
 PROBLEM, MAPPER = "problem", "mapper"
 
@@ -57,9 +58,9 @@ def load_method_network(
     """
     # A method that cannot carry out a layer is an answer of the mapper's, not an error.
     options = replace(options or LoadOptions(), refuse_infeasible=False)
-    given = [Path(path) for path in paths]
+    files = [Path(path) for path in paths]
     names: set[str] = set()
-    tops = {path: _read(path, variables, options, names) for path in given}
+    tops = {path: _read(path, variables, options, names) for path in files}
     networks = [top for top in tops.values() if SECTION in top]
     architectures = tuple(path for path, top in tops.items() if SECTION not in top)
     if not networks:
@@ -108,22 +109,22 @@ def _shaped(
 
 def _layer(layer: NamedLayer, offered: MethodFile) -> ShapedLayer:
     shape = read_shape(layer)
-    given, place = layer.node.get("methods"), source_ref(layer.node.span)
+    listed, place = layer.node.get("methods"), source_ref(layer.node.span)
     if isinstance(shape, Tensor):
         known, what, usual = offered.layouts, "layout", offered.layouts
     else:
         known, what, usual = tuple(offered.methods), "method", _usual(shape, offered.methods)
-    if given is None:
+    if listed is None:
         return ShapedLayer(layer.name, shape, usual, place)
-    chosen = tuple(name_list(given, known, what))
+    chosen = tuple(name_list(listed, known, what))
     if not chosen:
-        raise SpecError(f"layer `{layer.name}` offers no {what}", given.span)
+        raise SpecError(f"layer `{layer.name}` offers no {what}", listed.span)
     return ShapedLayer(layer.name, shape, chosen, place)
 
 
 def _usual(shape: Convolution, methods: Mapping[str, Method]) -> tuple[str, ...]:
     """Return the methods that make sense: a filter of one position leaves nothing to take in turn."""
-    useful = tuple(name for name, own in methods.items() if own.lowering != KN2ROW or shape.window > 1)
+    useful = tuple(name for name, method in methods.items() if method.lowering != KN2ROW or shape.window > 1)
     return useful or tuple(methods)
 
 

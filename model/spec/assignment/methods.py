@@ -48,8 +48,8 @@ def read_methods(top: MappingNode) -> MethodFile:
     section = as_mapping(top.require(SECTION, "the file"), f"`{SECTION}`")
     check_keys(section, SECTION_KEYS, f"`{SECTION}`", SECTION_KEYS)
     layouts = _layouts(section.require("layouts", f"`{SECTION}`"))
-    given = as_mapping(section.require("dataflows", f"`{SECTION}`"), "`dataflows`")
-    dataflows = {key.text: _constraints(key, value) for key, value in given.entries}
+    constraints = as_mapping(section.require("dataflows", f"`{SECTION}`"), "`dataflows`")
+    dataflows = {key.text: _constraints(key, value) for key, value in constraints.entries}
     methods: dict[str, Method] = {}
     places: dict[str, Span] = {}
     offers = as_sequence(section.require("offers", f"`{SECTION}`"), "`offers`")
@@ -65,17 +65,17 @@ def read_methods(top: MappingNode) -> MethodFile:
 
 
 def _layouts(node: Node) -> tuple[str, ...]:
-    found: dict[str, Node] = {}
+    layouts: dict[str, Node] = {}
     for item in as_sequence(node, "`layouts`").items:
         name = as_name(item, "a layout")
-        if name in found:
+        if name in layouts:
             raise SpecError(
-                f"layout `{name}` is listed twice", item.span, ((found[name].span, "first here"),)
+                f"layout `{name}` is listed twice", item.span, ((layouts[name].span, "first here"),)
             )
-        found[name] = item
-    if not found:
+        layouts[name] = item
+    if not layouts:
         raise SpecError("`layouts` must not be empty", node.span)
-    return tuple(found)
+    return tuple(layouts)
 
 
 def _constraints(key: ScalarNode, node: Node) -> SequenceNode:

@@ -105,11 +105,11 @@ def shaped_network(
 
 
 def _read_edge(edge: NamedEdge, layers: Sequence[ShapedLayer]) -> ShapedEdge:
-    given, target = None if edge.node is None else edge.node.get("channels"), layers[edge.target]
-    channels = None if given is None else _extent(given, "`channels` of an edge")
-    if given is not None and channels is not None and channels > target.channels:
+    channels_node, target = None if edge.node is None else edge.node.get("channels"), layers[edge.target]
+    channels = None if channels_node is None else _extent(channels_node, "`channels` of an edge")
+    if channels_node is not None and channels is not None and channels > target.channels:
         taken = f"layer `{target.name}` takes in {target.channels:,}"
-        raise SpecError(f"the edge carries {channels:,} channels, but {taken}", given.span)
+        raise SpecError(f"the edge carries {channels:,} channels, but {taken}", channels_node.span)
     return ShapedEdge(edge.source, edge.target, channels, source_ref(edge.span))
 
 

@@ -60,9 +60,9 @@ def _layer(layer: NamedLayer) -> LayerCosts:
 
 def _edge(edge: NamedEdge, layers: list[LayerCosts]) -> EdgeCosts:
     source, target = layers[edge.source], layers[edge.target]
-    given = None if edge.node is None else edge.node.get("transition")
+    table = None if edge.node is None else edge.node.get("transition")
     transition: Mapping[tuple[str, str], Cost] = {}
-    if given is not None:
+    if table is not None:
         name = f"`{source.name}` -> `{target.name}`"
-        transition = read_transition(given, name, source.costs, target.costs)
+        transition = read_transition(table, name, source.costs, target.costs)
     return EdgeCosts(source.name, target.name, transition, source_ref(edge.span))

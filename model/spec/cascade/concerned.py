@@ -53,24 +53,24 @@ def read_each(readers: Iterable[Reader[Read]], what: str) -> tuple[Read, ...]:
         The first that is met, with the names of those that meet it; without any, and without a place that
         stands for one, where all do: then it is one of what they share.
     """
-    given, found = tuple(readers), list[Read]()
-    for place, reader in enumerate(given):
+    in_order, values = tuple(readers), list[Read]()
+    for place, reader in enumerate(in_order):
         try:
-            found.append(reader.read())
+            values.append(reader.read())
         except SpecError as error:
-            raise _named(error, given, place, what) from None
-    return tuple(found)
+            raise _named(error, in_order, place, what) from None
+    return tuple(values)
 
 
 def _named(error: SpecError, readers: Sequence[Reader[Read]], place: int, what: str) -> SpecError:
-    own, later = readers[place], readers[place + 1 : place + 1 + MOST_COMPARED]
-    if len(readers) == 1 or (error.span is not None and error.span.file == own.file):
+    failed, later = readers[place], readers[place + 1 : place + 1 + MOST_COMPARED]
+    if len(readers) == 1 or (error.span is not None and error.span.file == failed.file):
         return error
-    concerned = [own.name, *(other.name for other in later if _met(other) == _key(error, own))]
+    concerned = [failed.name, *(other.name for other in later if _met(other) == _key(error, failed))]
     some_pass = place > 0 or len(concerned) <= len(later)
-    says_so = what in error.message and f"`{own.name}`" in error.message
+    says_so = what in error.message and f"`{failed.name}`" in error.message
     if not some_pass:
-        return type(error)(error.message, _key(error, own)[1], error.related, error.hint)
+        return type(error)(error.message, _key(error, failed)[1], error.related, error.hint)
     if says_so:
         return error
     number = what if len(concerned) == 1 else f"{what}s"

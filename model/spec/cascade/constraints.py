@@ -127,20 +127,20 @@ class Resolver:
 
     def _tensors(self, node: Node) -> Node:
         items = node.items if isinstance(node, SequenceNode) else (node,)
-        found: dict[str, Node] = {}
+        tensors: dict[str, Node] = {}
         for item in items:
             scalar = as_scalar(item, "a tensor")
             names = (_EVERYTHING,) if scalar.text == _EVERYTHING else self._dataspaces(scalar)
             for name in names:
-                found.setdefault(name, _word(name, scalar))
-        return SequenceNode(tuple(found.values()), node.span)
+                tensors.setdefault(name, _word(name, scalar))
+        return SequenceNode(tuple(tensors.values()), node.span)
 
     def _dataspaces(self, scalar: ScalarNode) -> tuple[str, ...]:
-        found = self.naming.tensors(scalar.text)
+        tensors = self.naming.tensors(scalar.text)
         if self.naming.is_all_inputs(scalar.text):
             self.all_inputs.append(scalar.span)
-        if found is not None:
-            return found
+        if tensors is not None:
+            return tensors
         names = self.naming.known_tensor_names
         hint = did_you_mean(scalar.text, names) or f"known are {listing(names)}"
         if scalar.text in CONVENTIONAL:
@@ -201,9 +201,9 @@ class Resolver:
 
     def _dims(self, name: str, place: Node) -> tuple[str, ...]:
         """Return what a name means here; a name that means nothing becomes a dimension of bound 1."""
-        found = self.naming.dims(name)
-        if found or not name.isidentifier():
-            return found or (name,)
+        dims = self.naming.dims(name)
+        if dims or not name.isidentifier():
+            return dims or (name,)
         self.absent.setdefault(name, _word(name, place))
         return (name,)
 

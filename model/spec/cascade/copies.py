@@ -71,8 +71,8 @@ def stray_notes(workload: Workload, layers: Sequence[Layer]) -> Iterator[Note]:
 def _notes_of_copy(copy: Einsum, stored: Mapping[str, Mapping[str, str]]) -> Iterator[Note]:
     """Yield notes on the tensors of a copy, given the level of each tensor by the Einsums that have it."""
     for tensor in copy.tensors:
-        own = stored[tensor][copy.name]
-        other = next((name for name, level in stored[tensor].items() if level != own), None)
+        home = stored[tensor][copy.name]
+        other = next((name for name, level in stored[tensor].items() if level != home), None)
         if other is not None:
             sentence = "for the copy `{}`, `{}` is stored at `{}`, but at `{}` for Einsum `{}`"
-            yield note_at(place_of(copy), sentence, copy.name, tensor, own, stored[tensor][other], other)
+            yield note_at(place_of(copy), sentence, copy.name, tensor, home, stored[tensor][other], other)

@@ -48,5 +48,5 @@ def _without_loops(problem: Problem, names: list[str]) -> Iterator[FactorRule]:
 
 
 def _keeping(rules: KeepRules, homes: Mapping[str, int], level: int) -> KeepRules:
-    own = frozenset(name for name, home in homes.items() if home == level)
-    return replace(rules, keep=rules.keep | own, whole=own)
+    stored = frozenset(name for name, home in homes.items() if home == level)
+    return replace(rules, keep=rules.keep | stored, whole=stored)

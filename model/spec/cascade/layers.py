@@ -203,8 +203,10 @@ def _layer(read: _Read, room: _Room) -> Layer:
     """Return a layer on what other tensors leave of the levels that store them."""
     einsum, mapspace, overfull = read.einsum, read.mapspace, list[Overfull]()
     for level, written in enumerate(read.written):
-        left = _with_reservation(mapspace, einsum, room.taken(einsum, level), written)
-        mapspace, overfull = (mapspace, [*overfull, left]) if isinstance(left, Overfull) else (left, overfull)
+        reserved = _with_reservation(mapspace, einsum, room.taken(einsum, level), written)
+        mapspace, overfull = (
+            (mapspace, [*overfull, reserved]) if isinstance(reserved, Overfull) else (reserved, overfull)
+        )
     layer = Layer(einsum.name, replace(mapspace, notes=()), einsum.n_instances, overfull=tuple(overfull))
     if einsum.is_copy_operation:
         return replace(layer, is_copy=True, transfer=read_transfer(mapspace, einsum))
@@ -262,6 +264,6 @@ def _with_reservation(
         text = f"{taken.what} take {words:,} words of `{level.name}`, which holds {holds}"
         text = f"while Einsum `{einsum.name}` runs, {text}"
         return Overfull(level.name, words, level.size_words, text, level.size_source)
-    left = replace(level, size_words=level.size_words - words, reserved_words=words)
-    nodes = (*architecture.nodes[:position], left, *architecture.nodes[position + 1 :])
+    smaller = replace(level, size_words=level.size_words - words, reserved_words=words)
+    nodes = (*architecture.nodes[:position], smaller, *architecture.nodes[position + 1 :])
     return replace(mapspace, architecture=replace(architecture, nodes=nodes))

@@ -97,17 +97,17 @@ def read_network(
     options = _with_neighbours(options or LoadOptions(), named)
     values = dict(variables or {})
     used: set[str] = set()
-    given = _classified(named, values, options, used)
-    kinds = [bool(given.models), bool(given.workloads), bool(given.layers)]
-    if sum(kinds) > 1 or len(given.models) > 1:
+    files = _classified(named, values, options, used)
+    kinds = [bool(files.models), bool(files.workloads), bool(files.layers)]
+    if sum(kinds) > 1 or len(files.models) > 1:
         raise SpecError("one network at a time: give an ONNX model, a workload, or layer files")
     if not any(kinds):
         hint = "a file with `workload:`, files with `problem:`, a directory of such, or an ONNX model"
         raise SpecError("no workload and no layers are given", hint=hint)
-    if given.models:
-        loaded = _model(given, values, options, used)
+    if files.models:
+        loaded = _model(files, values, options, used)
     else:
-        loaded = (_cascade if given.workloads else _layers)(given, values, options)
+        loaded = (_cascade if files.workloads else _layers)(files, values, options)
     if names is None:
         return replace(loaded, network=loaded.network.noted(unused_notes(values, used)))
     names.update(used)
@@ -214,9 +214,9 @@ def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions
     readers = (
         Reader(layer[0], partial(read, *layer), file=layer[2].span.file) for layer in _named_layers(given)
     )
-    found = read_each(readers, "layer")
-    network = Network(given.title, tuple(layer for layer, _ in found), tuple(dict.fromkeys(notes)))
-    return LoadedNetwork(network, tuple(spec for _, spec in found))
+    layers = read_each(readers, "layer")
+    network = Network(given.title, tuple(layer for layer, _ in layers), tuple(dict.fromkeys(notes)))
+    return LoadedNetwork(network, tuple(spec for _, spec in layers))
 
 
 def _each_problem(top: MappingNode) -> tuple[MappingNode, ...]:

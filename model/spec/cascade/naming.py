@@ -143,17 +143,17 @@ class Naming:
 
     @cached_property
     def _sets(self) -> Mapping[str, tuple[str, ...]]:
-        own = self.einsum.tensors
+        all_tensors = self.einsum.tensors
         persistent = {access.tensor for access in self.einsum.accesses if access.persistent}
         return {
-            "All": own,
-            "Tensors": own,
+            "All": all_tensors,
+            "Tensors": all_tensors,
             "Nothing": (),
             "Inputs": self.einsum.inputs,
             "Outputs": self.einsum.outputs,
-            "Intermediates": tuple(name for name in own if name in self.workload.intermediates),
-            "Shared": tuple(name for name in own if name in self.workload.shared),
-            "Persistent": tuple(name for name in own if name in persistent),
+            "Intermediates": tuple(name for name in all_tensors if name in self.workload.intermediates),
+            "Shared": tuple(name for name in all_tensors if name in self.workload.shared),
+            "Persistent": tuple(name for name in all_tensors if name in persistent),
         }
 
     def _dataspaces(self, tensors: Iterable[str]) -> tuple[str, ...]:

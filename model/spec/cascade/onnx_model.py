@@ -189,12 +189,12 @@ def _values(graph: Any) -> Iterator[Any]:
 
 def _shapes(graph: Any) -> dict[str, tuple[int, ...]]:
     """Return the shapes that are known in full."""
-    found = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     for value in _values(graph):
         sizes = tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
         if value.type.tensor_type.HasField("shape") and all(size > 0 for size in sizes):
-            found.setdefault(value.name, sizes)
-    return found
+            shapes.setdefault(value.name, sizes)
+    return shapes
 
 
 def _open_sizes(graph: Any) -> tuple[str, ...]:
@@ -205,11 +205,11 @@ def _open_sizes(graph: Any) -> tuple[str, ...]:
 def _bits(onnx: ModuleType, graph: Any, variables: Mapping[str, object]) -> dict[str, int]:
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     types |= {value.name: value.type.tensor_type.elem_type for value in _values(graph)}
-    given = variables.get(BITS)
-    if given is not None:
-        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+    wanted = variables.get(BITS)
+    if wanted is not None:
+        if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
             raise SpecError(f"`{BITS}` is no positive integer")
-        return dict.fromkeys(types, given)
+        return dict.fromkeys(types, wanted)
     known = ((name, _bits_of(onnx, kind)) for name, kind in types.items())
     return {name: bits for name, bits in known if bits is not None}
 
@@ -232,5 +232,5 @@ def _skips(skipped: Mapping[str, Sequence[str]]) -> Iterator[Note]:
 
 
 def _node(onnx: ModuleType, node: Any, name: str, values: Values) -> Node:
-    attributes = {own.name: onnx.helper.get_attribute_value(own) for own in node.attribute}
+    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     return Node(name, tuple(node.input), next(iter(node.output), ""), attributes, values)

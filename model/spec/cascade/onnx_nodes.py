@@ -149,7 +149,9 @@ class Node:
             It is anything else.
         """
         values = self.attributes.get(attribute) or [default] * count
-        if not isinstance(values, list) or not all(isinstance(own, int) and own >= least for own in values):
+        if not isinstance(values, list) or not all(
+            isinstance(value, int) and value >= least for value in values
+        ):
             raise self.error(f"has {attribute} = {values}, which are no integers from {least} on")
         if len(values) != count:
             raise self.error(f"has {attribute} = {values}, but {count} of them are needed")
@@ -235,51 +237,41 @@ def convolution(node: Node) -> Einsum:
         Shapes or attributes that do not fit each other, or are not known.
     """
     image, weights = node.operand(0), node.operand(1)
+    groups = _groups(node, image, weights)
+    channels = {"C": weights[1], "K": weights[0] // groups}
+    windows = tuple(_windows(node, image[2:], weights[2:]))
+    node.check_result((image[0], weights[0], *(window.rows for window in windows)))
+    slid = [(*names, window) for names, window in zip(WINDOW, windows, strict=False)]
+    # A depthwise convolution has one channel per group, which needs no rank variable of its own.
+    looped = {dim: size for dim, size in channels.items() if size > 1 or groups == 1}
+    build = _Builder(node)
+    build.sizes |= {"N": image[0], **({"G": groups} if groups > 1 else {}), **looped}
+    for row, tap, window in slid:
+        build.sizes |= {row: window.rows, tap: window.taps}
+    batch = _index("N", ("N", 1))
+    within = {dim: [(dim, 1)] if dim in looped else [] for dim in channels}
+    group = {dim: [("G", size)] if groups > 1 else [] for dim, size in channels.items()}
+    read = (window.index(row, tap) for row, tap, window in slid)
+    build.access(node.inputs[0], batch, _index("C", *group["C"], *within["C"]), *read)
+    kernel = _index("K", *group["K"], *within["K"])
+    taps = (_index(tap, (tap, 1)) for _, tap, _ in slid)
+    build.access(node.inputs[1], kernel, _index("C", *within["C"]), *taps)
+    written = (_index(row, (row, 1)) for row, _, _ in slid)
+    build.access(node.output, batch, kernel, *written, output=True)
+    return build.einsum(is_box=not any(window.before or window.after for window in windows))
+
+
+def _groups(node: Node, image: Shape, weights: Shape) -> int:
+    """Return the number of groups of a convolution, whose operands must fit each other."""
     count = len(weights) - 2
     if not 1 <= count <= len(WINDOW) or len(image) != len(weights):
         raise node.error(f"is no convolution in 1 to {len(WINDOW)} dimensions: {image} with {weights}")
     if tuple(node.integers("kernel_shape", count, 1, 1)) != weights[2:] and "kernel_shape" in node.attributes:
         raise node.error(f"has kernel_shape = {node.attributes['kernel_shape']}, but weights {weights}")
     groups = node.integer("group", 1, 1)
-    kernels, channels = weights[0] // groups, weights[1]
-    if image[1] != channels * groups or weights[0] != kernels * groups:
+    if image[1] != weights[1] * groups or weights[0] % groups:
         raise node.error(f"does not fit: group = {groups}, an input {image}, weights {weights}")
-    windows = tuple(_windows(node, image[2:], weights[2:]))
-    node.check_result((image[0], weights[0], *(window.rows for window in windows)))
-    build = _Builder(node)
-    build.sizes["N"] = image[0]
-    build.sizes |= {"G": groups} if groups > 1 else {}
-    build.sizes |= {"C": channels} if channels > 1 or groups == 1 else {}
-    build.sizes |= {"K": kernels} if kernels > 1 or groups == 1 else {}
-    named = [(*names, window) for names, window in zip(WINDOW, windows, strict=False)]
-    for row, tap, window in named:
-        build.sizes |= {row: window.rows, tap: window.taps}
-    inner = [("C", 1)] if "C" in build.sizes else []
-    outer = [("K", 1)] if "K" in build.sizes else []
-    group_in = [("G", channels)] if groups > 1 else []
-    group_out = [("G", kernels)] if groups > 1 else []
-    image_, weights_ = node.inputs[:2]
-    batch = _index("N", ("N", 1))
-    build.access(
-        image_,
-        batch,
-        _index("C", *group_in, *inner),
-        *(window.index(row, tap) for row, tap, window in named),
-    )
-    build.access(
-        weights_,
-        _index("K", *group_out, *outer),
-        _index("C", *inner),
-        *(_index(tap, (tap, 1)) for _, tap, _ in named),
-    )
-    build.access(
-        node.output,
-        batch,
-        _index("K", *group_out, *outer),
-        *(_index(row, (row, 1)) for row, _, _ in named),
-        output=True,
-    )
-    return build.einsum(is_box=not any(window.before or window.after for window in windows))
+    return groups
 
 
 def _windows(node: Node, sizes: Shape, taps: Shape) -> Iterator[_Window]:
@@ -363,7 +355,7 @@ def _product(node: Node, batches: tuple[Shape, Shape], sizes: tuple[int, ...]) -
     build.sizes |= {"P": rows, "C": summed, "K": columns}
     batch = {place: _index(dim, (dim, 1)) for place, dim in names.items()}
     row, depth, column = (_index(dim, (dim, 1)) for dim in ("P", "C", "K"))
-    build.access(node.inputs[0], *(own for place, own in batch.items() if left[place] > 1), row, depth)
+    build.access(node.inputs[0], *(index for place, index in batch.items() if left[place] > 1), row, depth)
     build.access(node.inputs[1], *batch.values(), depth, column)
     build.access(node.output, *batch.values(), row, column, output=True)
     return build.einsum()

@@ -38,7 +38,7 @@ def persistent_bits(workload: Workload) -> dict[str, Stored]:
         By tensor.
     """
     taken: dict[str, Stored] = {}
-    accesses = ((own, access) for own in workload.einsums for access in own.accesses)
+    accesses = ((einsum, access) for einsum in workload.einsums for access in einsum.accesses)
     for einsum, access in accesses:
         if access.persistent:
             stored = Stored(stored_bits(einsum, access) * einsum.n_instances, access.bits_per_value)
@@ -82,11 +82,11 @@ def reserved_bits(einsum: Einsum, persistent: dict[str, Stored], stored: Collect
         Bits by the size of their values in bits; negative if scales below 1 leave more room than the
         tensors' own sizes do.
     """
-    own = {access.tensor: access for access in einsum.accesses if access.tensor in stored}
+    accesses = {access.tensor: access for access in einsum.accesses if access.tensor in stored}
     total: Counter[int] = Counter()
-    for tensor in persistent.keys() & set(stored) - own.keys():
+    for tensor in persistent.keys() & set(stored) - accesses.keys():
         total[persistent[tensor].bits_per_value] += persistent[tensor].bits
-    for tensor, access in own.items():
+    for tensor, access in accesses.items():
         taken = persistent[tensor].bits if tensor in persistent else stored_bits(einsum, access)
         total[access.bits_per_value] += taken - math.ceil(_plain_bits(einsum, access))
     return {size: bits for size, bits in total.items() if bits}

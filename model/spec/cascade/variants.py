@@ -66,7 +66,7 @@ def load_variants(
     SpecError
         For every kind of bad input, with the values at which it is met.
     """
-    own = options or LoadOptions()
+    load_options = options or LoadOptions()
     names = [setting.name for values in settings for setting in values[:1]]
     twice = next((values[0] for place, values in enumerate(settings) if names[place] in names[:place]), None)
     if twice is not None:
@@ -83,7 +83,7 @@ def load_variants(
     for workload, architecture, chosen in product(
         _alternatives(workloads), _alternatives(architectures), list(product(*settings))
     ):
-        variant = _variant(workload, architecture, chosen, shared, variables, own, used)
+        variant = _variant(workload, architecture, chosen, shared, variables, load_options, used)
         # The same files for all values: their text is kept once.
         text = documents.setdefault((workload, architecture), variant.documents)
         values = tuple(setting.value for setting in chosen)
@@ -98,14 +98,14 @@ _Alternative = tuple[str | None, tuple[Path, ...]]
 
 def _once(paths: Sequence[str | Path], what: str, notes: list[Note]) -> list[str | Path]:
     """Return the paths, each place once, and note those that are named again."""
-    found: dict[str, str | Path] = {}
+    by_place: dict[str, str | Path] = {}
     for path in paths:
         place = os.path.abspath(path)  # noqa: PTH100 (a link is a name of its own)
-        if place in found:
+        if place in by_place:
             sentence = "the {} {} is named more than once, and counts once"
             notes.append(note_at(None, sentence, what, display_name(Path(path))))
-        found.setdefault(place, path)
-    return list(found.values())
+        by_place.setdefault(place, path)
+    return list(by_place.values())
 
 
 def _alternatives(paths: Sequence[str | Path]) -> list[_Alternative]:

@@ -104,7 +104,7 @@ def _writers(einsums: Sequence[Einsum]) -> dict[str, int]:
 def _lives(einsums: Sequence[Einsum], order: Sequence[int]) -> Iterator[_Life]:
     turn = {place: number for number, place in enumerate(order)}
     for tensor, writer in _writers(einsums).items():
-        readers = [turn[place] for place, own in enumerate(einsums) if tensor in own.tensors]
+        readers = [turn[place] for place, einsum in enumerate(einsums) if tensor in einsum.tensors]
         yield _Life(tensor, writer, frozenset(order[turn[writer] + 1 : max(readers)]))
 
 
@@ -118,7 +118,7 @@ def _waits(
     """Yield the tensors that wait while an Einsum runs that does not access them."""
     for life in lives:
         writer = einsums[life.writer]
-        access = next(own for own in writer.accesses if own.tensor == life.tensor and own.output)
+        access = next(access for access in writer.accesses if access.tensor == life.tensor and access.output)
         if place in life.between and life.tensor not in einsum.tensors and not access.persistent:
             stored = Stored(stored_bits(writer, access), access.bits_per_value)
             yield Waiting(life.tensor, homes[life.writer][life.tensor], stored)
@@ -128,20 +128,22 @@ def _roots(einsums: Sequence[Einsum], homes: Sequence[Mapping[str, int]]) -> dic
     """Return of each tensor the one whose values it has at its place: itself, or what it was copied from."""
     roots: dict[str, str] = {}
     for place in running_order(einsums):
-        einsum, own = einsums[place], homes[place]
+        einsum, levels = einsums[place], homes[place]
         sources = [access.tensor for access in einsum.accesses if not access.output]
         for access in (access for access in einsum.accesses if access.output):
-            stays = einsum.is_copy_operation and own[access.tensor] == own[sources[0]]
+            stays = einsum.is_copy_operation and levels[access.tensor] == levels[sources[0]]
             roots[access.tensor] = roots.get(sources[0], sources[0]) if stays else access.tensor
     return roots
 
 
-def _largest(found: Iterator[Waiting], roots: Mapping[str, str], einsum: Einsum) -> Iterator[Waiting]:
+def _largest(waits: Iterator[Waiting], roots: Mapping[str, str], einsum: Einsum) -> Iterator[Waiting]:
     """Yield one of those with the same values, unless the Einsum itself accesses these."""
     accessed = {roots.get(tensor, tensor) for tensor in einsum.tensors}
     largest: dict[str, Waiting] = {}
-    for own in found:
-        root = roots.get(own.tensor, own.tensor)
+    for tensor_waits in waits:
+        root = roots.get(tensor_waits.tensor, tensor_waits.tensor)
         if root not in accessed:
-            largest[root] = max(largest.get(root, own), own, key=lambda waiting: waiting.stored)
+            largest[root] = max(
+                largest.get(root, tensor_waits), tensor_waits, key=lambda waiting: waiting.stored
+            )
     yield from largest.values()

@@ -60,7 +60,7 @@ def word_rows(level: StorageLevel, bits: Mapping[str, int]) -> Fraction:
     Fraction
         Of a row; above 1 where all values are wider than one.
     """
-    sizes = [fit(level, own).size_rows for own in bits.values()]
+    sizes = [fit(level, value_bits).size_rows for value_bits in bits.values()]
     shared = math.lcm(*(size.denominator for size in sizes))
     return Fraction(math.gcd(*(int(size * shared) for size in sizes)), shared)
 
@@ -94,13 +94,13 @@ def in_values(architecture: Architecture, bits: Mapping[str, int]) -> Architectu
 def _level_in_values(level: StorageLevel, bits: Mapping[str, int]) -> StorageLevel:
     if len(set(bits.values())) > 1:
         return _packed(level, bits)
-    (own, *_) = bits.values()
-    if level.word_bits == own:
+    (value_bits, *_) = bits.values()
+    if level.word_bits == value_bits:
         return level
-    found = fit(level, own)
+    found = fit(level, value_bits)
     return replace(
-        _with_words(level, bits, Fraction(own)),
-        word_bits=own,
+        _with_words(level, bits, Fraction(value_bits)),
+        word_bits=value_bits,
         block_size=found.values,
         energy=_times(level.energy, found.rows),
     )
@@ -110,14 +110,17 @@ def _packed(level: StorageLevel, bits: Mapping[str, int]) -> StorageLevel:
     """Return a level with values of several sizes."""
     rows = word_rows(level, bits)
     word_bits = rows * _row_bits(level)
-    fits = {name: fit(level, own) for name, own in bits.items()}
+    fits = {name: fit(level, value_bits) for name, value_bits in bits.items()}
     return replace(
         _with_words(level, bits, word_bits),
         word_bits=int(word_bits) if word_bits.denominator == 1 else word_bits,
         block_size=max(1, int(1 / rows)),
-        bandwidth_scale=tuple((name, level.scale(name) * own / word_bits) for name, own in bits.items()),
+        bandwidth_scale=tuple(
+            (name, level.scale(name) * value_bits / word_bits) for name, value_bits in bits.items()
+        ),
         packing=tuple(
-            Packing(name, own.values, int(own.size_rows / rows), own.rows) for name, own in fits.items()
+            Packing(name, fitted.values, int(fitted.size_rows / rows), fitted.rows)
+            for name, fitted in fits.items()
         ),
     )
 
@@ -144,7 +147,7 @@ def _capacity(level: StorageLevel, size_words: int, bits: Mapping[str, int]) -> 
     full, rest = divmod(size_words, level.block_size)
     rows, rest_bits = word_rows(level, bits), rest * level.word_bits
     share = Fraction(rest_bits, _row_bits(level))
-    filled = min(rest_bits // own * fit(level, own).size_rows for own in bits.values())
+    filled = min(rest_bits // value_bits * fit(level, value_bits).size_rows for value_bits in bits.values())
     return math.floor(full / rows) + math.floor(max(share, filled) / rows)
 
 

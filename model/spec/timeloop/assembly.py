@@ -82,9 +82,9 @@ def assemble(clauses: Sequence[Clause], context: Context) -> Assembly:
     _check_fanouts([leaf for leaf in context.tree.leaves if leaf.fanout > 1], storages[0], context)
     keepings, parallel = _keepings(clauses, storages, context)
     loops = _loops(clauses, context)
-    fanouts = [own.leaf for own in loops if own.kind == "spatial"]
+    fanouts = [node_loops.leaf for node_loops in loops if node_loops.kind == "spatial"]
     _check_fanouts(fanouts, storages[0], context)
-    slots = tuple(_slot(own, keepings, frozenset(fanouts), context) for own in loops)
+    slots = tuple(_slot(node_loops, keepings, frozenset(fanouts), context) for node_loops in loops)
     return Assembly(slots, compute, parallel)
 
 
@@ -170,18 +170,18 @@ def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]
     One of 1 x 1 is none, unless it is asked for more: then no mapping satisfies the constraints, as
     with any other mesh that is too small.
     """
-    found: list[LoopConstraints] = []
+    constraints: list[LoopConstraints] = []
     for leaf in context.tree.leaves:
         if leaf.role == "nothing":
             continue
         spatial = read_loops(clauses, leaf, "spatial", context)
         if leaf.fanout > 1 or asks_for_children(spatial):
-            found.append(spatial)
+            constraints.append(spatial)
         else:
             note_no_fanout(spatial, context)
         if leaf.role == "storage":
-            found.append(read_loops(clauses, leaf, "temporal", context))
-    return maximize(found, context)
+            constraints.append(read_loops(clauses, leaf, "temporal", context))
+    return maximize(constraints, context)
 
 
 def _slot(
@@ -252,7 +252,7 @@ def min_parallelism(
         Another target, two constraints, or a share outside 0 to 1.
     """
     innermost = (assembly.storages[-1].loops.leaf, assembly.compute)
-    found: tuple[Fraction, Span] | None = None
+    least: tuple[Fraction, Span] | None = None
     for clause in clauses:
         if clause.kind != "parallelism":
             continue
@@ -263,13 +263,13 @@ def min_parallelism(
             raise SpecError(message, clause.node.span, hint=hint)
         value = clause.node.require("min", "a parallelism constraint")
         share = _share(value, context)
-        if found is not None:
-            raise SpecError("parallelism is constrained twice", value.span, ((found[1], "the first"),))
-        found = (share, value.span)
+        if least is not None:
+            raise SpecError("parallelism is constrained twice", value.span, ((least[1], "the first"),))
+        least = (share, value.span)
     units = 1
     for slot in assembly.fanouts:
         units *= slot.loops.leaf.fanout
-    return (Fraction(0), None) if found is None else (found[0] * units, found[1])
+    return (Fraction(0), None) if least is None else (least[0] * units, least[1])
 
 
 def _share(value: Node, context: Context) -> Fraction:

@@ -98,8 +98,8 @@ def read_attributes(
     outer = {**variables, **values_of(inherited if visible is None else visible)}
     resolver = _Resolver(node, outer, nodes)
     for key, value in node.entries:
-        found = resolver.value(key.text)
-        attributes[key.text] = Attribute(found, _settled(value, found), key.span)
+        resolved = resolver.value(key.text)
+        attributes[key.text] = Attribute(resolved, _settled(value, resolved), key.span)
     return attributes
 
 

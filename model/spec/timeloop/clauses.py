@@ -113,8 +113,8 @@ def _check_address(node: MappingNode, leaf: Leaf, kind: Kind) -> None:
 
 
 def _target_of(node: MappingNode) -> Node | None:
-    found = one_of(node, ("target", "name"), "a target")
-    return None if found is None else found[1]
+    target = one_of(node, ("target", "name"), "a target")
+    return None if target is None else target[1]
 
 
 def _kind_of(node: Node) -> Kind:
@@ -173,8 +173,8 @@ def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
 
 
 def _listed_clauses(items: Iterable[Node], context: Context) -> list[Clause]:
-    found = (_target_clause(item, context) for item in items)
-    return [clause for clause in found if clause is not None]
+    clauses = (_target_clause(item, context) for item in items)
+    return [clause for clause in clauses if clause is not None]
 
 
 def _target_clause(item: Node, context: Context) -> Clause | None:
@@ -204,7 +204,9 @@ def _find(target: Node, kind: Kind, context: Context) -> Leaf:
     name = as_name(target, "`target`")
     if name not in context.leaves:
         hint = did_you_mean(name, context.leaves) or f"the architecture has {listing(context.leaves)}"
-        related = tuple((place, "it is not enabled") for own, place in context.tree.disabled if own == name)
+        related = tuple(
+            (place, "it is not enabled") for disabled, place in context.tree.disabled if disabled == name
+        )
         raise SpecError(f"unknown level `{name}`", target.span, related, hint=hint)
     leaf = context.leaves[name]
     if kind == "spatial" and leaf.role == "storage" and leaf.spatial is None:
@@ -224,11 +226,11 @@ def _fanout_below(storage: Leaf, span: Span, context: Context) -> Leaf:
         if leaf.role in ("storage", "compute"):
             break
     # One of 1 x 1 is meant where there is no other: a variable or a sweep may have made it so small.
-    found = [leaf for leaf in between if leaf.fanout > 1]
-    found = found or [leaf for leaf in between if leaf.spatial is not None]
-    if len(found) == 1:
-        return found[0]
-    below = listing(leaf.name for leaf in found) if found else "no fanout"
+    candidates = [leaf for leaf in between if leaf.fanout > 1]
+    candidates = candidates or [leaf for leaf in between if leaf.spatial is not None]
+    if len(candidates) == 1:
+        return candidates[0]
+    below = listing(leaf.name for leaf in candidates) if candidates else "no fanout"
     message = f"a spatial target needs a node with `spatial`; `{storage.name}` has {below} below it"
     raise SpecError(message, span, ((storage.span, "the storage level"),))
 

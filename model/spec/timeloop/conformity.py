@@ -17,12 +17,12 @@ from model.spec.timeloop.slots import StorageSlot
 from model.spec.timeloop.tree import Leaf
 
 
-def check_flags(asked: LoopConstraints, own: LoopConstraints) -> None:
+def check_flags(asked: LoopConstraints, mapped: LoopConstraints) -> None:
     """Check that a mapping sets no flag by itself that changes what is counted.
 
     Parameters
     ----------
-    asked, own
+    asked, mapped
         What the constraints and the mapping say of one node's loops.
 
     Raises
@@ -31,7 +31,7 @@ def check_flags(asked: LoopConstraints, own: LoopConstraints) -> None:
         A flag stands in the mapping only.
     """
     for flag in ("no_reuse", "no_link_transfer", "rmw_first_update"):
-        _check_flag(flag, getattr(asked, flag), getattr(own, flag), own.leaf)
+        _check_flag(flag, getattr(asked, flag), getattr(mapped, flag), mapped.leaf)
 
 
 def check_coalescing(asked: Sequence[StorageSlot], settled: Sequence[StorageSlot]) -> None:
@@ -86,13 +86,13 @@ def check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Co
 
 
 def check_rules(
-    asked: LoopConstraints, own: LoopConstraints, values: dict[str, int], span: Span, context: Context
+    asked: LoopConstraints, mapped: LoopConstraints, values: dict[str, int], span: Span, context: Context
 ) -> None:
     """Check a mapping's factors at one node against the constraints.
 
     Parameters
     ----------
-    asked, own
+    asked, mapped
         What the constraints and the mapping say of the node's loops.
     values
         The factors by dimension, 1 where a dimension is missing.
@@ -110,18 +110,18 @@ def check_rules(
         value = values.get(dim, 1)
         broken = next((rule for rule in asked.rules_of(dim) if not rule.rule().allows(value)), None)
         if broken is not None:
-            place = next((factor.span for factor in own.rules_of(dim)), span)
+            place = next((factor.span for factor in mapped.rules_of(dim)), span)
             related = ((broken.span, "the constraint"),)
-            message = f"the mapping's {dim}={value} at `{own.leaf.name}` breaks the constraint `{broken}`"
+            message = f"the mapping's {dim}={value} at `{mapped.leaf.name}` breaks the constraint `{broken}`"
             raise SpecError(message, place, related)
 
 
-def check_order(asked: LoopConstraints, own: LoopConstraints, order: list[str], span: Span) -> None:
+def check_order(asked: LoopConstraints, mapped: LoopConstraints, order: list[str], span: Span) -> None:
     """Check a mapping's order of loops at one node against the constraints.
 
     Parameters
     ----------
-    asked, own
+    asked, mapped
         What the constraints and the mapping say of the node's loops.
     order
         Dimensions of the loops above 1, innermost first.
@@ -140,9 +140,11 @@ def check_order(asked: LoopConstraints, own: LoopConstraints, order: list[str], 
     if order[: len(inner)] == inner and order[len(order) - len(outer) :] == outer:
         return
     shown = " ".join(order)
-    place = span if own.permutation is None else own.permutation.span
+    place = span if mapped.permutation is None else mapped.permutation.span
     related = ((asked.permutation.span, "the constraint"),)
-    message = f"the loops of `{own.leaf.name}` (innermost first: {shown}) break the order of the constraints"
+    message = (
+        f"the loops of `{mapped.leaf.name}` (innermost first: {shown}) break the order of the constraints"
+    )
     raise SpecError(message, place, related)
 
 

@@ -79,7 +79,7 @@ class Context:
         Its attributes come before the variables, and these before the nodes. Attributes also go by
         ``attributes.NAME``, and `INSTANCE` is the list of the instance's keys.
         """
-        own = values_of(leaf.attributes)
-        dotted = {f"attributes.{name}": value for name, value in own.items()}
+        attributes = values_of(leaf.attributes)
+        dotted = {f"attributes.{name}": value for name, value in attributes.items()}
         instance = {INSTANCE: list(self.loaded.instance_keys)}
-        return {**self._nodes, **self.variables, **own, **dotted, **instance}
+        return {**self._nodes, **self.variables, **attributes, **dotted, **instance}

@@ -81,11 +81,11 @@ def check_feasible(slots: Sequence[Slot], context: Context) -> None:
         dim: [demand for slot in slots for demand in _demands(slot, dim, context)]
         for dim in context.problem.dims
     }
-    for dim, own in asked.items():
-        if not _reachable(dim, slots, own, context):
-            raise _unreachable(dim, slots, own, context)
-    extents = {dim: _least_extents(dim, slots, own, context) for dim, own in asked.items()}
-    demands = [demand for own in asked.values() for demand in own]
+    for dim, of_dim in asked.items():
+        if not _reachable(dim, slots, of_dim, context):
+            raise _unreachable(dim, slots, of_dim, context)
+    extents = {dim: _least_extents(dim, slots, of_dim, context) for dim, of_dim in asked.items()}
+    demands = [demand for of_dim in asked.values() for demand in of_dim]
     for place, slot in enumerate(slots):
         here = {dim: least[place] for dim, least in extents.items()}
         if isinstance(slot, StorageSlot) and not _fits(slot, here, context):
@@ -112,11 +112,11 @@ def _check_mesh(slot: FanoutSlot, context: Context) -> None:
 def _too_wide(slot: FanoutSlot, name: str, size: int, factors: Sequence[Factor]) -> ConflictError:
     """Return the error for factors whose product exceeds `size`, as few of them as exceed it."""
     leaf = slot.loops.leaf
-    few = irreducible(
+    blamed = irreducible(
         sorted(factors, key=lambda factor: -factor.value),
         lambda rest: math.prod(factor.value for factor in rest) > size,
     )
-    shown = [factor for factor in factors if factor in few]
+    shown = [factor for factor in factors if factor in blamed]
     product = math.prod(factor.value for factor in shown)
     total = "" if len(shown) == 1 else f" = {product}"
     places = [(leaf.fanout_place, f"`{leaf.name}` is {leaf.mesh_x} x {leaf.mesh_y}")]
@@ -149,13 +149,13 @@ def _allowed(
     dim: str, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context
 ) -> list[frozenset[int]]:
     """Return for each slot the factors of `dim` that the demands allow."""
-    own: dict[int, list[_Demand]] = {id(slot): [] for slot in slots}
+    by_slot: dict[int, list[_Demand]] = {id(slot): [] for slot in slots}
     for demand in demands:
         if demand.dim == dim:
-            own[id(demand.slot)].append(demand)
+            by_slot[id(demand.slot)].append(demand)
     factors = divisors(context.problem.bound[dim])
     return [
-        frozenset(f for f in factors if all(demand.allows(f) for demand in here)) for here in own.values()
+        frozenset(f for f in factors if all(demand.allows(f) for demand in here)) for here in by_slot.values()
     ]
 
 
@@ -180,12 +180,12 @@ def _least_extents(
 
 def _products(choices: Iterable[frozenset[int]], bound: int) -> list[frozenset[int]]:
     """Return the divisors of `bound` that are products of one choice each, after each step."""
-    found: list[frozenset[int]] = []
+    products: list[frozenset[int]] = []
     reached = frozenset({1})
     for factors in choices:
         reached = frozenset(a * b for a in reached for b in factors if bound % (a * b) == 0)
-        found.append(reached)
-    return found
+        products.append(reached)
+    return products
 
 
 def _unreachable(
@@ -193,13 +193,13 @@ def _unreachable(
 ) -> ConflictError:
     """Say why no factors of `dim` multiply to its bound."""
     bound = context.problem.bound[dim]
-    few = irreducible(demands, lambda rest: not _reachable(dim, slots, rest, context))
+    blamed = irreducible(demands, lambda rest: not _reachable(dim, slots, rest, context))
     # Rules come first: they are what people change before the hardware.
-    places = sorted(few, key=lambda demand: demand.factor is None)
+    places = sorted(blamed, key=lambda demand: demand.factor is None)
     first = places[0].span
     named = ((demand.span, demand.text) for demand in places[1:])
     related = ((context.bounds.spans[dim], f"{dim} is {bound} here"), *named)
-    allowed = _allowed(dim, slots, few, context)
+    allowed = _allowed(dim, slots, blamed, context)
     if all(factors == {1} for factors in allowed):
         return ConflictError(f"{dim} is {bound}, but its factor is fixed to 1 at every node", first, related)
     if any(not factors for factors in allowed):
@@ -240,8 +240,8 @@ def _too_small(
         return _kept_words((part for part in parts if isinstance(part, _Kept)), extents)
 
     parts: list[_Demand | _Kept] = [*_kept(slot, context), *demands]
-    few = irreducible(parts, lambda rest: sum(tiles(rest).values()) > usable)
-    shown = tiles(few)
+    blamed = irreducible(parts, lambda rest: sum(tiles(rest).values()) > usable)
+    shown = tiles(blamed)
     total = sum(shown.values())
     words = f"{total:,} word{'' if total == 1 else 's'}"
     arithmetic = " + ".join(f"{name} {count:,}" for name, count in shown.items()) + f" = {words}"
@@ -249,8 +249,8 @@ def _too_small(
     capacity = f"{usable:,}"
     if level.multiple_buffering != 1:
         capacity += f" ({level.size_words:,} over multiple_buffering {level.multiple_buffering})"
-    related = [(part.span, f"`{part.space.name}` is kept here") for part in few if isinstance(part, _Kept)]
-    related += [(part.span, part.text) for part in few if isinstance(part, _Demand)]
+    related = [(part.span, f"`{part.space.name}` is kept here") for part in blamed if isinstance(part, _Kept)]
+    related += [(part.span, part.text) for part in blamed if isinstance(part, _Demand)]
     written = (attribute.node.span for attribute in leaf.attributes.values())
     related += [(span, "the capacity") for span in written if source_ref(span) == level.size_source][:1]
     message = f"{demand} at the least, `{level.name}` holds {capacity}: {total - usable:,} too few"

@@ -169,10 +169,10 @@ def settle_parallel(
 
 
 def _kept(branch: Iterable[Leaf], keepings: dict[Leaf, Keeping]) -> dict[str, Span]:
-    found: dict[str, Span] = {}
+    kept: dict[str, Span] = {}
     for leaf in branch:
-        found = {**keepings[leaf].keep, **found} if leaf in keepings else found
-    return found
+        kept = {**keepings[leaf].keep, **kept} if leaf in keepings else kept
+    return kept
 
 
 def _bypass(branch: Iterable[Leaf], names: dict[str, Span], keepings: dict[Leaf, Keeping]) -> None:

@@ -158,9 +158,9 @@ def load_timeloop(
     try:
         top = reduce(join_specs, parts)
     except SpecError as error:
-        several = sum("problem" in part for part in parts) > 1
+        has_several = sum("problem" in part for part in parts) > 1
         raise SpecError(
-            error.message, error.span, error.related, SEVERAL if several else error.hint
+            error.message, error.span, error.related, SEVERAL if has_several else error.hint
         ) from None
     return load_node(top, files, options).noted(notes)
 
@@ -199,14 +199,14 @@ def load_node(
     check_sections(top, problem is not None, options.ignore_sparse, notes.append)
     context = _context(top, files, options, notes, problem)
     clauses = _clauses(top, context)
-    given = None if options.skip_mapping else section_of(top, "mapping")
-    if given is None and options.require_mapping:
+    section = None if options.skip_mapping else section_of(top, "mapping")
+    if section is None and options.require_mapping:
         named = ", ".join(
             map(display_name, files if options.mapping_file is None else [options.mapping_file])
         )
         lack = "nothing under the key" if "mapping" in top else "no key"
         raise SpecError(f"there is {lack} `mapping` in {named}")
-    targets = [] if given is None else target_clauses(given, "`mapping`", context)
+    targets = [] if section is None else target_clauses(section, "`mapping`", context)
     assembly = assemble(clauses, context)
     note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
@@ -214,12 +214,12 @@ def load_node(
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
         check_feasible(assembly.slots, context)
     mapping = None
-    if given is not None:
+    if section is not None:
         keeping = [clause for clause in targets if clause.kind == "dataspace"]
         settled = assemble([*clauses, *keeping], context)
         check_coalescing(assembly.storages, settled.storages)
-        mapping = read_mapping(targets, settled, given.span, context)
-        check_parallelism(mapping, *parallelism, given.span)
+        mapping = read_mapping(targets, settled, section.span, context)
+        check_parallelism(mapping, *parallelism, section.span)
     loaded_notes = tuple(dict.fromkeys(notes))
     return LoadedSpec(
         mapspace=replace(mapspace, notes=loaded_notes),

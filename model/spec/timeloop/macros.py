@@ -70,27 +70,29 @@ def _maximized(
     if constraints.kind == "temporal" and macro.capacity is None:
         raise SpecError("a temporal `maximize_dims` needs `maximize_dims_capacity`", macro.span)
     capacity = constraints.leaf.fanout if macro.capacity is None else macro.capacity
-    left = _left_over(loops, context)
+    unused = _left_over(loops, context)
     for group in macro.groups:
         for dim in group:
             _require_free(constraints, dim, macro)
-        chosen = _largest(group, left, capacity, constraints, context)
+        chosen = _largest(group, unused, capacity, constraints, context)
         added = [Factor(dim, "=", value, macro.span) for dim, value in chosen.items()]
         constraints = replace(constraints, factors=(*constraints.factors, *added))
     fixed = ", ".join(str(factor) for factor in constraints.factors if factor.span == macro.span)
-    remark = ROUNDED if any(_rounds_up(group, constraints, left, capacity) for group in macro.groups) else ""
+    remark = (
+        ROUNDED if any(_rounds_up(group, constraints, unused, capacity) for group in macro.groups) else ""
+    )
     sentence = "maximize_dims of `{}` comes to {}" + remark
     context.note(note_at(macro.span, sentence, constraints.leaf.name, fixed))
     return constraints
 
 
 def _rounds_up(
-    group: tuple[str, ...], constraints: LoopConstraints, left: dict[str, int], capacity: int
+    group: tuple[str, ...], constraints: LoopConstraints, unused: dict[str, int], capacity: int
 ) -> bool:
     """Whether something is left of a group and of the capacity: Timeloop then rounds a factor up."""
-    given = {factor.dim: factor.value for factor in constraints.factors if factor.relation == "="}
-    room = capacity // math.prod(given.values())
-    return room > 1 and any(given[dim] < left[dim] for dim in group)
+    fixed = {factor.dim: factor.value for factor in constraints.factors if factor.relation == "="}
+    room = capacity // math.prod(fixed.values())
+    return room > 1 and any(fixed[dim] < unused[dim] for dim in group)
 
 
 def _require_free(constraints: LoopConstraints, dim: str, macro: Maximize) -> None:
@@ -102,17 +104,17 @@ def _require_free(constraints: LoopConstraints, dim: str, macro: Maximize) -> No
 
 def _left_over(loops: list[LoopConstraints], context: Context) -> dict[str, int]:
     """Return what is left of each bound after the factors that are fixed at any node."""
-    left = context.problem.bound.copy()
+    unused = context.problem.bound.copy()
     for other in loops:
         fixed = {factor.dim: factor.value for factor in other.factors if factor.relation == "="}
         for dim, value in fixed.items():
-            left[dim] = left[dim] // value if left[dim] % value == 0 else 1
-    return left
+            unused[dim] = unused[dim] // value if unused[dim] % value == 0 else 1
+    return unused
 
 
 def _largest(
     group: tuple[str, ...],
-    left: dict[str, int],
+    unused: dict[str, int],
     capacity: int,
     constraints: LoopConstraints,
     context: Context,
@@ -126,7 +128,7 @@ def _largest(
     rules = spatial_rules(constraints, context) if spatial else None
     taken = {factor.dim: factor.value for factor in constraints.factors if factor.relation != "<="}
     choices: list[tuple[str, tuple[int, ...]]] = [(dim, (value,)) for dim, value in taken.items()]
-    choices += [(dim, divisors(left[dim])[::-1]) for dim in group]
+    choices += [(dim, divisors(unused[dim])[::-1]) for dim in group]
     reached: _Products = {(1, 1): ()}
     for dim, values in choices:
         axis = None if rules is None else axis_of(rules, dim, context)

@@ -1,4 +1,4 @@
-"""Attributes of architecture nodes that are given other values than the files say."""
+"""Overrides: other values for attributes of architecture nodes than the files give."""
 
 from __future__ import annotations
 
@@ -135,12 +135,12 @@ def _with_setting(top: MappingNode, setting: AttributeSetting) -> MappingNode:
 
 def _set(node: MappingNode, setting: AttributeSetting) -> MappingNode:
     section = "spatial" if setting.attribute in MESHES else "attributes"
-    own = node.get(section)
-    own = own if isinstance(own, MappingNode) else MappingNode((), setting.span)
+    attributes = node.get(section)
+    attributes = attributes if isinstance(attributes, MappingNode) else MappingNode((), setting.span)
     is_modelled = node.tag in COMPONENT_TAGS and setting.attribute in MODELLED_ATTRIBUTES
     is_free = section == "spatial" or is_modelled
-    if setting.attribute not in own and not is_free:
-        hint = did_you_mean(setting.attribute, own.keys()) or f"it writes {listing(own.keys())}"
+    if setting.attribute not in attributes and not is_free:
+        hint = did_you_mean(setting.attribute, attributes.keys()) or f"it writes {listing(attributes.keys())}"
         message = f"`{setting.node}` writes no attribute `{setting.attribute}`"
         raise SpecError(message, setting.span, ((node.span, "the node"),), hint)
-    return with_entry(node, section, with_entry(own, setting.attribute, setting.value))
+    return with_entry(node, section, with_entry(attributes, setting.attribute, setting.value))

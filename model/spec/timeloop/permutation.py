@@ -1,4 +1,4 @@
-"""Loop orders: innermost first, as a list or a text."""
+"""Loop orders as they are written: innermost first, as a list or a text."""
 
 from __future__ import annotations
 

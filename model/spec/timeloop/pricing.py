@@ -126,9 +126,9 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel 
     if required is not None:
         context.note(note_at(required.span, "required_actions is not needed: all actions are priced"))
     attributes = {**values_of(leaf.attributes), **_scales(leaf, names)}
-    own = leaf.node.get("attributes")
+    node = leaf.node.get("attributes")
     kind: Kind = "storage" if leaf.role == "storage" else "compute"
-    given = read_given(kind, leaf.node, own if isinstance(own, MappingNode) else None, names)
+    given = read_given(kind, leaf.node, node if isinstance(node, MappingNode) else None, names)
     request = EnergyRequest(
         name=leaf.name,
         component_class=leaf.component_class,
@@ -197,7 +197,7 @@ def build_architecture(
         Energies are too far apart to be numbers of one unit.
     """
     units = _units(prices, context)
-    if not any(figure for own in prices.values() for figure in _figures(own)):
+    if not any(figure for price in prices.values() for figure in _figures(price)):
         context.note(
             Note("all energies are 0: every mapping has the energy and the EDP 0, and none is better")
         )
@@ -225,8 +225,8 @@ def _figures(prices: Prices) -> tuple[Decimal, ...]:
 
 
 def _units(prices: Mapping[str, Prices], context: Context) -> int:
-    by_name = {name: _figures(own) for name, own in prices.items()}
-    figures = [figure for own in by_name.values() for figure in own]
+    by_name = {name: _figures(price) for name, price in prices.items()}
+    figures = [figure for of_component in by_name.values() for figure in of_component]
     try:
         units = energy_units(figures)
     except SpreadError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,18 +25,20 @@ from model.spec.keys import check_keys, one_of
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.notes import note_at
 from model.spec.sizes import check_count, check_problem
-from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 from model.spec.sparsity import check_density
 from model.spec.timeloop.editing import with_entry
+from model.spec.timeloop.instance import (
+    SPARSE_KEYS,
+    Shape,
+    instance_fields,
+    read_bounds,
+    read_coefficients,
+    read_instance,
+    respelt_instance,
+)
 from model.spec.timeloop.version import check_version
 from model.wording import listing
-
-# Far above any layer, low enough that the divisors of a bound are found at once.
-MAX_BOUND = 2**31 - 1
-
-# Instance keys of real files that follow from the others, so that nothing reads them.
-DERIVED_KEYS = ("H", "W", "Hpad", "Wpad", "H_pad", "W_pad")
-SPARSE_KEYS = ("densities", "density", "commonDensity", "common_density")
 
 # What files of layers say about them besides; energies here do not depend on the values of data.
 DESCRIPTIVE_KEYS = ("dnn_name", "notes", "histograms")
@@ -78,14 +80,6 @@ class LoadedProblem:
     section: MappingNode | None = None
 
 
-@dataclass(frozen=True)
-class _Shape:
-    name: str
-    dims: dict[str, Span]
-    coefficients: dict[str, tuple[Span, int | None]]
-    dataspaces: Node
-
-
 def read_problem(
     node: Node,
     find_shape: ShapeLookup,
@@ -113,59 +107,57 @@ def read_problem(
     SpecError
         The section is malformed; the error's span is the place.
     """
-    if isinstance(node, SequenceNode):
-        hint = "the command `network` maps each problem of a list; all others take one"
-        raise SpecError("`problem` must be a mapping, but is a list", node.span, hint=hint)
-    section = as_mapping(node, "`problem`")
-    sparse = [(key, value) for key, value in section.entries if key.text in SPARSE_KEYS]
-    check_keys(
-        section,
-        (*_PROBLEM_KEYS, *SPARSE_KEYS),
-        "`problem`",
-        ("shape", "instance"),
-        _OF_SHAPE | _bounds(section),
-    )
-    check_version(section)
+    section = _section(node)
     written = _shape_node(section.require("shape", "`problem`"), find_shape)
     shape = _read_shape(written, limits)
-    instance = _instance(section)
+    instance = read_instance(section)
     check_version(instance)
     notes = [
         note_at(section.key(key).span, "`{}` describes the problem; nothing here reads it", key)
         for key in DESCRIPTIVE_KEYS
         if key in section
     ]
-    for key, value in sparse:
-        check_density(key, value, ignore_sparse, notes.append)
-    fields = _instance_fields(instance, shape, ignore_sparse, notes)
-    coefficients = _coefficients(shape, fields, instance, names)
-    bounds: dict[str, int] = {}
-    spans: dict[str, Span] = {}
-    for dim, span in shape.dims.items():
-        if dim not in fields:
-            related = ((span, "the dimension is declared here"),)
-            raise SpecError(f"`instance` lacks a bound for dimension `{dim}`", instance.span, related)
-        bounds[dim] = as_int(fields[dim], f"bound of dimension `{dim}`", names, 1, MAX_BOUND)
-        spans[dim] = fields[dim].span
+    for key, value in section.entries:
+        if key.text in SPARSE_KEYS:
+            check_density(key, value, ignore_sparse, notes.append)
+    fields = instance_fields(instance, shape, ignore_sparse, notes)
+    coefficients = read_coefficients(shape, fields, instance, names)
+    bounds = read_bounds(shape, fields, instance, names)
     dataspaces = _read_dataspaces(shape, coefficients, limits)
-    used = frozenset[str]().union(*(space.dims for space in dataspaces))
-    idle = [dim for dim in shape.dims if dim not in used and bounds[dim] > 1]
-    if idle:
-        sentence = "no dataspace is indexed by dimension {}: its loops only repeat the work"
-        notes.append(note_at(None, sentence, listing(idle)))
     name = _problem_name(section, instance, shape)
     problem = Problem(name, tuple(shape.dims), tuple(bounds.values()), dataspaces)
     check_problem(problem, limits, instance.span)
+    notes += _idle_notes(problem)
+    spans = {dim: fields[dim].span for dim in shape.dims}
     understood = with_entry(section, "shape", written)
-    understood = with_entry(understood, "instance", _respelt_instance(instance, fields))
+    understood = with_entry(understood, "instance", respelt_instance(instance, fields))
     return LoadedProblem(problem, spans, tuple(notes), tuple(instance.keys()), understood)
 
 
-def _problem_name(section: MappingNode, instance: MappingNode, shape: _Shape) -> str:
+def _idle_notes(problem: Problem) -> Iterator[Note]:
+    used = frozenset[str]().union(*(space.dims for space in problem.dataspaces))
+    idle = [dim for dim in problem.dims if dim not in used and problem.bound[dim] > 1]
+    if idle:
+        sentence = "no dataspace is indexed by dimension {}: its loops only repeat the work"
+        yield note_at(None, sentence, listing(idle))
+
+
+def _section(node: Node) -> MappingNode:
+    if isinstance(node, SequenceNode):
+        hint = "the command `network` maps each problem of a list; all others take one"
+        raise SpecError("`problem` must be a mapping, but is a list", node.span, hint=hint)
+    section = as_mapping(node, "`problem`")
+    known, required = (*_PROBLEM_KEYS, *SPARSE_KEYS), ("shape", "instance")
+    check_keys(section, known, "`problem`", required, _OF_SHAPE | _bounds(section))
+    check_version(section)
+    return section
+
+
+def _problem_name(section: MappingNode, instance: MappingNode, shape: Shape) -> str:
     for holder in (instance, section):
-        given = holder.get("name")
-        if given is not None and "name" not in shape.dims:
-            return as_name(given, "`name`")
+        name = holder.get("name")
+        if name is not None and "name" not in shape.dims:
+            return as_name(name, "`name`")
     return shape.name or Path(instance.span.file).stem
 
 
@@ -176,7 +168,7 @@ def _shape_node(node: Node, find_shape: ShapeLookup) -> MappingNode:
     return as_mapping(node, "`shape`")
 
 
-def _read_shape(shape: MappingNode, limits: Limits) -> _Shape:
+def _read_shape(shape: MappingNode, limits: Limits) -> Shape:
     own_spaces = next((key for key in _SPACES if key in shape), _SPACES[0])
     check_keys(shape, _SHAPE_KEYS, "`shape`", ("dimensions", own_spaces))
     check_version(shape)
@@ -194,7 +186,7 @@ def _read_shape(shape: MappingNode, limits: Limits) -> _Shape:
     if dataspaces is None:
         raise SpecError(f"`shape` lacks the key `{_SPACES[0]}`", shape.span)
     name = shape.get("name")
-    return _Shape(
+    return Shape(
         name="" if name is None or _is_blank(name) else as_name(name, "`name`"),
         dims=dims,
         coefficients=_declared_coefficients(shape.get("coefficients"), dims),
@@ -233,135 +225,40 @@ def _declared_coefficients(node: Node | None, dims: dict[str, Span]) -> dict[str
     return declared
 
 
-def _instance(section: MappingNode) -> MappingNode:
-    node = section.require("instance", "`problem`")
-    if isinstance(node, ScalarNode) and "<" in node.text:
-        hint = "write `{DIMENSION: BOUND}`; cascades with such conditions are read as AccelForge workloads"
-        raise SpecError("`instance` has conditions, as LoopTree's has", node.span, hint=hint)
-    return as_mapping(node, "`instance`")
-
-
 def _bounds(section: MappingNode) -> dict[str, str]:
     """Return the keys of what may be bounds, which older versions had in the section itself."""
     scalars = [(key.text, value) for key, value in section.entries if isinstance(value, ScalarNode)]
     return {key: "instance" for key, value in scalars if type(value.value) is int}
 
 
-def _instance_fields(
-    instance: MappingNode, shape: _Shape, ignore_sparse: bool, notes: list[Note]
-) -> dict[str, Node]:
-    """Return the instance's values by dimension or coefficient, spelling mended where that is safe."""
-    known = (*shape.dims, *shape.coefficients)
-    fields = {key.text: value for key, value in instance.entries if key.text in known}
-    others = [(k, value) for k, value in instance.entries if k.text not in (*known, "name", "version")]
-    derived = [key.text for key, _ in others if key.text in DERIVED_KEYS]
-    respelt: dict[str, ScalarNode] = {}
-    for key, value in others:
-        if key.text in SPARSE_KEYS:
-            check_density(key, value, ignore_sparse, notes.append)
-        if key.text in (*SPARSE_KEYS, *DERIVED_KEYS):
-            continue
-        name = _respelt(key, shape, instance)
-        if name in respelt:
-            related = ((respelt[name].span, "the first"),)
-            raise SpecError(f"`{key.text}` is a second spelling of `{name}`", key.span, related)
-        notes.append(_respelling_note(key, name, fields[name]))
-        respelt[name] = key
-        fields[name] = value
-    if derived:
-        sentence = "instance {} not part of the shape: they follow from the others, unused"
-        notes.append(note_at(None, sentence, _keys(derived)))
-    return fields
-
-
-def _respelt_instance(instance: MappingNode, fields: dict[str, Node]) -> MappingNode:
-    """Return the instance with the values that count, and without the spellings that were mended."""
-    kept = (*fields, *SPARSE_KEYS, *DERIVED_KEYS, "name", "version")
-    entries = [(key, fields.get(key.text, value)) for key, value in instance.entries if key.text in kept]
-    return MappingNode(tuple(entries), instance.span, instance.tag)
-
-
-def _respelling_note(key: ScalarNode, name: str, default: Node) -> Note:
-    value = as_scalar(default, f"`{name}`").text
-    sentence = (
-        "`{0}` is read as `{1}`, in place of the default {2} that was merged in; "
-        "Timeloop reads no `{0}` and evaluates {1} {2}"
-    )
-    return note_at(key.span, sentence, key.text, name, value)
-
-
-def _keys(names: list[str]) -> str:
-    return f"key {listing(names)} is" if len(names) == 1 else f"keys {listing(names)} are"
-
-
-def _respelt(key: ScalarNode, shape: _Shape, instance: MappingNode) -> str:
-    """Return the name that a key meant which differs from it in case only.
-
-    Accepted only where the right spelling came in through a merge, from a base of defaults: there
-    the author can only have meant to override it. Anywhere else it is an error.
-    """
-    known = (*shape.dims, *shape.coefficients)
-    folded = [name for name in known if name.casefold() == key.text.casefold()]
-    if len(folded) == 1 and folded[0] in instance and not _written_in(instance, folded[0]):
-        return folded[0]
-    similar = did_you_mean(key.text, known) or did_you_mean(key.text, (*SPARSE_KEYS, "name", "version"))
-    defaults = [name for name, (_, default) in shape.coefficients.items() if default is not None]
-    missing = [name for name in known if name not in instance and name not in defaults]
-    lacking = f", which lacks {listing(missing)}" if missing and not similar else ""
-    hint = similar or f"the shape has {listing(known)}"
-    raise SpecError(f"unknown key `{key.text}` in `instance`{lacking}", key.span, hint=hint)
-
-
-def _written_in(mapping: MappingNode, name: str) -> bool:
-    """Whether the key `name` stands inside the text of `mapping`, not merged from elsewhere."""
-    span, outer = mapping.key(name).span, mapping.span
-    inside = (outer.line, outer.column) <= (span.line, span.column) < (outer.end_line, outer.end_column)
-    return span.file == outer.file and inside
-
-
-def _coefficients(
-    shape: _Shape, fields: dict[str, Node], instance: MappingNode, names: Names
-) -> dict[str, int]:
-    values: dict[str, int] = {}
-    for name, (span, default) in shape.coefficients.items():
-        if name in fields:
-            values[name] = as_int(fields[name], f"coefficient `{name}`", names, minimum=1)
-        elif default is not None:
-            values[name] = default
-        else:
-            related = ((span, "it has no default"),)
-            raise SpecError(f"`instance` lacks coefficient `{name}`", instance.span, related)
-    return values
-
-
-def _read_dataspaces(shape: _Shape, coefficients: dict[str, int], limits: Limits) -> tuple[Dataspace, ...]:
+def _read_dataspaces(shape: Shape, coefficients: dict[str, int], limits: Limits) -> tuple[Dataspace, ...]:
     node = as_sequence(shape.dataspaces, "`data-spaces`")
     check_count(node.items, limits.dimensions, "dataspaces", node.span)
-    found: dict[str, Dataspace] = {}
+    dataspaces: dict[str, Dataspace] = {}
     places: dict[str, Span] = {}
     for item in node.items:
         entry = as_mapping(item, "a dataspace")
         check_keys(entry, _DATASPACE_KEYS, "a dataspace", ("name", "projection"))
         name_node = entry.require("name", "a dataspace")
         name = _identifier(name_node, "dataspace")
-        if name in found:
+        if name in dataspaces:
             related = ((places[name], "the first"),)
             raise SpecError(f"two dataspaces are named `{name}`", name_node.span, related)
         projection = as_sequence(entry.require("projection", f"dataspace `{name}`"), "`projection`")
         check_count(projection.items, limits.dimensions, f"ranks of `{name}`", projection.span)
         flag = one_of(entry, _READ_WRITE, "a dataspace")
-        found[name] = Dataspace(
+        dataspaces[name] = Dataspace(
             name=name,
             ranks=tuple(_read_rank(rank, shape, coefficients) for rank in projection.items),
             read_write=flag is not None and as_bool(flag[1], f"`{flag[0].text}`"),
         )
         places[name] = name_node.span
-    if not any(space.read_write for space in found.values()):
+    if not any(space.read_write for space in dataspaces.values()):
         raise SpecError("no dataspace is `read_write: true`, so nothing is computed", node.span)
-    return tuple(found.values())
+    return tuple(dataspaces.values())
 
 
-def _read_rank(node: Node, shape: _Shape, coefficients: dict[str, int]) -> tuple[Term, ...]:
+def _read_rank(node: Node, shape: Shape, coefficients: dict[str, int]) -> tuple[Term, ...]:
     """Read one rank: a dimension, or a sum of terms; terms over the same dimension are added up."""
     if isinstance(node, ScalarNode):
         return (Term(known_name(node, shape.dims, "dimension"), 1),)
@@ -381,7 +278,7 @@ def _read_rank(node: Node, shape: _Shape, coefficients: dict[str, int]) -> tuple
     return tuple(Term(dim, factor) for dim, factor in terms.items())
 
 
-def _read_coefficient(term: SequenceNode, dim: str, shape: _Shape, coefficients: dict[str, int]) -> int:
+def _read_coefficient(term: SequenceNode, dim: str, shape: Shape, coefficients: dict[str, int]) -> int:
     if len(term.items) == 1:
         return 1
     node = as_scalar(term.items[1], "a coefficient")

@@ -134,11 +134,13 @@ def _note_narrow(loops: LoopConstraints, rules: SpatialRules, context: Context) 
     axis = "x" if loops.leaf.mesh_x == 1 else "y"
     fixed, (written, span) = _fixed_dims(loops, context), loops.split
     placed = {dim: axis_of(rules, dim, context) for dim in context.problem.dims}
-    lost = [dim for dim, own in placed.items() if own == axis and dim not in fixed]
-    unlisted = [dim for dim, own in placed.items() if own is None and dim not in rules.uncounted]
+    lost = [dim for dim, placed_on in placed.items() if placed_on == axis and dim not in fixed]
+    unlisted = [dim for dim, placed_on in placed.items() if placed_on is None and dim not in rules.uncounted]
     places = rules.split if axis == "x" else len(placed) - len(rules.uncounted) - rules.split
     # What is fixed to 1 may take places that the order leaves open.
-    least = places - sum(own == axis for own in placed.values()) - len(fixed.intersection(unlisted))
+    least = (
+        places - sum(placed_on == axis for placed_on in placed.values()) - len(fixed.intersection(unlisted))
+    )
     parts = [listing(lost)] if lost else []
     if least > 0:
         parts.append(f"{least} of {listing(dim for dim in unlisted if dim not in fixed)}")

@@ -43,8 +43,8 @@ def _leaf(node: MappingNode) -> MappingNode:
     constraints = node.get("constraints")
     if not isinstance(constraints, MappingNode):
         return node
-    found = ((key, _counting(key.text, value)) for key, value in constraints.entries)
-    entries = tuple((key, value) for key, value in found if value is not None)
+    settled = ((key, _counting(key.text, value)) for key, value in constraints.entries)
+    entries = tuple((key, value) for key, value in settled if value is not None)
     if not entries:
         return without(node, ("constraints",))
     return with_entry(node, "constraints", MappingNode(entries, constraints.span, constraints.tag))
@@ -53,8 +53,8 @@ def _leaf(node: MappingNode) -> MappingNode:
 def _targets(section: Node) -> Node:
     """Return a section of constraints, or a list of them, with those that count."""
     if isinstance(section, SequenceNode):
-        found = (_counting(_type_of(item), item) for item in section.items)
-        return SequenceNode(tuple(item for item in found if item is not None), section.span, section.tag)
+        settled = (_counting(_type_of(item), item) for item in section.items)
+        return SequenceNode(tuple(item for item in settled if item is not None), section.span, section.tag)
     if not isinstance(section, MappingNode):
         return section
     section = without(section, (SHORT_PARALLELISM,))
@@ -71,5 +71,5 @@ def _counting(kind: str, constraint: Node) -> MappingNode | None:
     """Return what a constraint says of the counting, None where that is nothing."""
     if KINDS.get(kind) not in _COUNTED or not isinstance(constraint, MappingNode):
         return None
-    left = without(constraint, CHOICES)
-    return None if all(key in ADDRESS_KEYS for key in left.keys()) else left  # noqa: SIM118 (a node, not a dict)
+    kept = without(constraint, CHOICES)
+    return None if all(key in ADDRESS_KEYS for key in kept.keys()) else kept  # noqa: SIM118 (a node, not a dict)

@@ -1,4 +1,4 @@
-"""From all that is asked for to what is to blame."""
+"""From demands that conflict to an irreducible conflict among them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def irreducible(parts: Sequence[Part], conflict: Callable[[Sequence[Part]], bool
         Whether parts conflict; leaving more of them out never makes a conflict.
     """
     all_parts = list(parts)
-    found = _needed([], False, all_parts, conflict)
-    return [part for part in all_parts if any(part is other for other in found)]
+    needed = _needed([], False, all_parts, conflict)
+    return [part for part in all_parts if any(part is other for other in needed)]
 
 
 def _needed(
-    given: list[Part], grown: bool, parts: list[Part], conflict: Callable[[Sequence[Part]], bool]
+    background: list[Part], grown: bool, parts: list[Part], conflict: Callable[[Sequence[Part]], bool]
 ) -> list[Part]:
-    """Return what of `parts` is needed for a conflict besides `given`, which has just `grown` or not."""
-    if (grown and conflict(given)) or not parts:
+    """Return the `parts` that conflict with `background`; `grown` says that it has parts it lacked before."""
+    if (grown and conflict(background)) or not parts:
         return []
     if len(parts) == 1:
         return parts
     middle = len(parts) // 2
     first, second = parts[:middle], parts[middle:]
-    from_second = _needed([*given, *first], True, second, conflict)
-    from_first = _needed([*given, *from_second], bool(from_second), first, conflict)
+    from_second = _needed([*background, *first], True, second, conflict)
+    from_first = _needed([*background, *from_second], bool(from_second), first, conflict)
     return [*from_first, *from_second]

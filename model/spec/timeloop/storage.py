@@ -30,18 +30,18 @@ class _Reader:
         """Return the attribute under one of the synonyms of `name`, the leaf's own before inherited ones."""
         spellings = SYNONYMS.get(name, (name,))
         present = [(word, self.leaf.attributes[word]) for word in spellings if word in self.leaf.attributes]
-        own = [entry for entry in present if entry[0] in self.leaf.own]
-        differing = [entry for entry in own[1:] if entry[1].value != own[0][1].value]
+        written_here = [entry for entry in present if entry[0] in self.leaf.own_attributes]
+        differing = [entry for entry in written_here[1:] if entry[1].value != written_here[0][1].value]
         if differing:
-            (first, one), (second, other) = own[0], differing[0]
+            (first, one), (second, other) = written_here[0], differing[0]
             message = f"`{first}` and `{second}` are two names of one attribute"
             raise SpecError(message, other.key, ((one.key, "first given here"),))
-        return (own or present)[0] if present else None
+        return (written_here or present)[0] if present else None
 
     def node(self, name: str) -> Node | None:
         """Return the attribute's value as written."""
-        found = self.find(name)
-        return None if found is None or found[1].value is None else found[1].node
+        entry = self.find(name)
+        return None if entry is None or entry[1].value is None else entry[1].node
 
     def integer(self, name: str, minimum: int = 1) -> int | None:
         """Return a whole number, None where the attribute is not given."""
@@ -70,8 +70,8 @@ class _Reader:
 
     def place(self, name: str) -> Span:
         """Return where an attribute is written, or the component's name."""
-        found = self.find(name)
-        return self.leaf.span if found is None else found[1].node.span
+        entry = self.find(name)
+        return self.leaf.span if entry is None else entry[1].node.span
 
 
 def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> StorageLevel:
@@ -104,16 +104,7 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
     cluster_size, block_size = _block(reader, word_bits, context)
     if cluster_size > 1 and _is_dram(leaf):
         raise SpecError("a DRAM has a `cluster_size` of 1", reader.place("cluster_size"))
-    if reader.flag("allow_overbooking"):
-        sentence = (
-            "allow_overbooking of `{}` changes nothing: tiles of dense data always have their full size"
-        )
-        context.note(note_at(reader.place("allow_overbooking"), sentence, leaf.name))
-    if reader.find("reduction_supported") and not reader.flag("reduction_supported"):
-        sentence = (
-            "reduction_supported of `{}` changes nothing: it prices networks only, which are not modelled"
-        )
-        context.note(note_at(reader.place("reduction_supported"), sentence, leaf.name))
+    _note_idle_flags(reader, context)
     capacity = _capacity(reader, word_bits, block_size)
     if capacity is None:
         _note_no_limit(reader, context)
@@ -139,6 +130,18 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
     )
 
 
+def _note_idle_flags(reader: _Reader, context: Context) -> None:
+    """Note flags that are understood and change nothing here."""
+    reasons: dict[str, str] = {}
+    if reader.flag("allow_overbooking"):
+        reasons["allow_overbooking"] = "tiles of dense data always have their full size"
+    if reader.find("reduction_supported") and not reader.flag("reduction_supported"):
+        reasons["reduction_supported"] = "it prices networks only, which are not modelled"
+    for name, reason in reasons.items():
+        sentence = name + " of `{}` changes nothing: " + reason
+        context.note(note_at(reader.place(name), sentence, reader.leaf.name))
+
+
 def _note_no_limit(reader: _Reader, context: Context) -> None:
     """Note attributes that say how a capacity is used, where there is none."""
     for name in ("multiple_buffering", "min_utilization"):
@@ -149,8 +152,8 @@ def _note_no_limit(reader: _Reader, context: Context) -> None:
 
 def _source(reader: _Reader, *names: str) -> SourceRef | None:
     """Return the place of the first of these attributes that is given."""
-    given = (name for name in names if reader.node(name) is not None)
-    name = next(given, None)
+    present = (name for name in names if reader.node(name) is not None)
+    name = next(present, None)
     return None if name is None else source_ref(reader.place(name))
 
 
@@ -159,7 +162,7 @@ def _is_dram(leaf: Leaf) -> bool:
 
 
 def _lacking(leaf: Leaf, what: str) -> SpecError:
-    """Say that an attribute is missing, at the first of those that one nobody reads may be meant as."""
+    """Return the error for a missing attribute, at the first unknown one, which may be meant for it."""
     message, unknown = f"storage `{leaf.name}` lacks {what}", unknown_attributes(leaf)
     if not unknown:
         return SpecError(message, leaf.span)
@@ -214,21 +217,21 @@ def _check_no_width(leaf: Leaf, word_bits: int) -> None:
 
 def _capacity(reader: _Reader, word_bits: int, block_size: int) -> int | None:
     """Return the words of one instance, None when unlimited."""
-    found: dict[str, int] = {}
+    capacities: dict[str, int] = {}
     depth = reader.integer("depth")
     if depth is not None:
-        found["depth"] = depth * block_size
+        capacities["depth"] = depth * block_size
     entries = reader.integer("entries")
     if entries is not None:
-        found["entries"] = entries
+        capacities["entries"] = entries
     kilobytes = reader.fraction("sizeKB")
     if kilobytes is not None:
-        found["sizeKB"] = int(kilobytes * BITS_PER_KIBIBYTE / word_bits)
-    if not found:
+        capacities["sizeKB"] = int(kilobytes * BITS_PER_KIBIBYTE / word_bits)
+    if not capacities:
         if _is_dram(reader.leaf):
             return None
         raise _lacking(reader.leaf, "`depth`; only a DRAM may be unlimited")
-    (name, words), *others = found.items()
+    (name, words), *others = capacities.items()
     for other, other_words in others:
         if other_words != words:
             message = f"`{other}` gives {other_words} words, but `{name}` {words}"
@@ -247,9 +250,9 @@ def _bandwidth(reader: _Reader, name: str) -> Fraction | None:
 
 def _port_bandwidth(reader: _Reader, name: str) -> Fraction | None:
     """Return the bandwidth of one kind of access: its own, or half of the old ``bandwidth`` of both."""
-    own = _bandwidth(reader, name)
+    of_port = _bandwidth(reader, name)
     both = _bandwidth(reader, "bandwidth")
-    return own if own is not None or both is None else both / 2
+    return of_port if of_port is not None or both is None else both / 2
 
 
 def _note_bandwidth(reader: _Reader, context: Context) -> None:
@@ -303,7 +306,7 @@ def _gating_fanouts(reader: _Reader, fanouts: frozenset[Leaf], context: Context)
             context.note(note_at(reader.place("power_gated_at"), sentence, leaf.name))
     if gate is None or gate == leaf.name:
         return None
-    if POWER_GATING in leaf.own and reader.flag(POWER_GATING):
+    if POWER_GATING in leaf.own_attributes and reader.flag(POWER_GATING):
         return None
     leaves = context.tree.leaves
     above = leaves[: leaves.index(leaf)]

@@ -95,7 +95,7 @@ def check_names(leaf: Leaf, context: Context) -> None:
 
 
 def refuse_networks(leaf: Leaf) -> None:
-    """Check that no energy of networks is given, which a storage has, and the fanout of a container.
+    """Check that no energy of a network is given, on a storage or for the fanout of a container.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def _note_sparse(leaf: Leaf, context: Context) -> None:
 def unknown_attributes(leaf: Leaf) -> dict[str, Span]:
     """Return the places of the attributes that a storage writes itself, and that nobody reads, in order."""
     known = (*STORAGE_ATTRIBUTES, *ESTIMATED_ATTRIBUTES)
-    unknown = {name: leaf.attributes[name].key for name in leaf.own if name not in known}
+    unknown = {name: leaf.attributes[name].key for name in leaf.own_attributes if name not in known}
     return dict(sorted(unknown.items(), key=lambda item: (item[1].line, item[1].column)))
 
 

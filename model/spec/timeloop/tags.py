@@ -1,4 +1,4 @@
-"""Tags mark the nodes of an architecture; anywhere else they would be read and ignored."""
+"""Tags mark the nodes of an architecture; anywhere else they are refused, as nothing would heed them."""
 
 from __future__ import annotations
 

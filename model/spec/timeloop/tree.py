@@ -57,7 +57,7 @@ class Leaf:
         The leaf's mapping.
     attributes
         Evaluated, inherited ones included.
-    own
+    own_attributes
         Names of the attributes that are written on the leaf itself.
     component_class, subclass
         Of a component.
@@ -72,7 +72,7 @@ class Leaf:
     span: Span
     node: MappingNode
     attributes: Attributes = field(default_factory=dict)
-    own: frozenset[str] = frozenset()
+    own_attributes: frozenset[str] = frozenset()
     component_class: str = ""
     subclass: str | None = None
     mesh_x: int = 1
@@ -187,9 +187,9 @@ def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> 
     _read_nodes(section.require("nodes", "`architecture`"), scope, walk)
     check_points(math.prod(leaf.fanout for leaf in walk.leaves), limits, "the instances are", section.span)
     _check_names(walk.leaves)
-    own = section.get("name")
+    name_node = section.get("name")
     containers = (leaf.name for leaf in walk.leaves if leaf.role == "container")
-    name = next(containers, "architecture") if own is None else as_name(own, "`name`")
+    name = next(containers, "architecture") if name_node is None else as_name(name_node, "`name`")
     return Tree(tuple(walk.leaves), tuple(walk.parallels), section.span, name, tuple(walk.disabled))
 
 
@@ -249,9 +249,9 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | tuple[str, Span]:
     node = MappingNode((), item.span) if is_bare else as_mapping(item, f"`{item.tag}`")
     if item.tag == "!Nothing":
         check_keys(node, ("name", "constraints"), "`!Nothing`")
-        own = node.get("name")
-        text = "" if own is None else as_name(own, "`name`")
-        return Leaf("nothing", text, (own or node).span, node)
+        written_name = node.get("name")
+        text = "" if written_name is None else as_name(written_name, "`name`")
+        return Leaf("nothing", text, (written_name or node).span, node)
     known = _CONTAINER_KEYS if item.tag == "!Container" else _COMPONENT_KEYS
     required = ("name",) if item.tag == "!Container" else ("name", "class")
     check_keys(node, known, f"this `{item.tag}`", required, _ELSEWHERE)
@@ -273,7 +273,7 @@ def _read_leaf(item: Node, scope: _Scope) -> Leaf | tuple[str, Span]:
         span=name_node.span,
         node=node,
         attributes=attributes,
-        own=frozenset(() if own_node is None else own_node.keys()),
+        own_attributes=frozenset(() if own_node is None else own_node.keys()),
         gate=scope.gate,
     )
     leaf = _with_mesh(leaf, scope)
@@ -372,14 +372,14 @@ def _role(name: str) -> Role | None:
 def _inside(container: Leaf, scope: _Scope) -> _Scope:
     """Return the scope of what follows a container: its attributes, but not its own power gate."""
     attributes = {name: value for name, value in container.attributes.items() if name != POWER_GATING}
-    own = {name: attributes[name] for name in container.own if name in attributes}
-    return replace(scope, attributes=attributes, visible={**scope.visible, **own})
+    of_container = {name: attributes[name] for name in container.own_attributes if name in attributes}
+    return replace(scope, attributes=attributes, visible={**scope.visible, **of_container})
 
 
 def _gates(leaf: Leaf) -> bool:
     """Whether a container or a component gates the power of what follows it, as well as its own."""
     value = leaf.node.get(POWER_GATING)
-    if value is None and POWER_GATING in leaf.own:
+    if value is None and POWER_GATING in leaf.own_attributes:
         value = leaf.attributes[POWER_GATING].node
     return value is not None and as_bool(value, f"`{POWER_GATING}`", values_of(leaf.attributes))
 

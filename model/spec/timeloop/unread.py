@@ -1,4 +1,4 @@
-"""Attributes that an architecture writes and that nobody reads."""
+"""Notes on attributes that an architecture gives and nothing reads."""
 
 from __future__ import annotations
 
@@ -49,7 +49,11 @@ def note_unread(top: Node, classes: CompoundClasses, context: Context) -> None:
 
 def _unread_attributes(leaf: Leaf, classes: CompoundClasses, context: Context) -> Iterator[tuple[str, Span]]:
     for name, attribute in leaf.attributes.items():
-        if name in leaf.own and attribute.value is not None and not _is_known(name, leaf, classes, context):
+        if (
+            name in leaf.own_attributes
+            and attribute.value is not None
+            and not _is_known(name, leaf, classes, context)
+        ):
             yield name, attribute.key
 
 

@@ -57,13 +57,13 @@ def _configurations(
 ) -> Iterator[Configuration]:
     for_inputs, for_weights = chosen
     follow = for_weights is not Strategy.NONE and for_inputs.cuts("C")
-    own: Sequence[int] = (weights.dims[-1],)
+    channel_counts: Sequence[int] = (weights.dims[-1],)
     if for_weights is not Strategy.NONE:
-        own = growing(weights.dims[-1], backend.vector_size)
+        channel_counts = growing(weights.dims[-1], backend.vector_size)
     pairs = (
         (tile, weights.shrunk((weights.dims[0], channels)))
         for tile in tiles
-        for channels in ((tile.dims[-1],) if follow else own)
+        for channels in ((tile.dims[-1],) if follow else channel_counts)
     )
     for tile, cut in pairs:
         if cut.fits(backend.capacity):

@@ -211,7 +211,7 @@ def _spatial_loops(
         if letter not in left:
             continue
         allowed = allowed_factors(rules.factors, found.dims[letter], left[letter])
-        factor = max((own for own in allowed if own <= size), default=1)
+        factor = max((factor for factor in allowed if factor <= size), default=1)
         if factor > 1:
             left[letter] //= factor
             yield SpatialLoop(found.dims[letter], factor, axis)

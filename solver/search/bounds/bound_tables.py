@@ -12,19 +12,19 @@ from solver.search.bounds.rows import Row
 class StageTables:
     """The tiles of one level that can still matter, and their costs.
 
-    ``own[k]`` is what is paid at the level's boundary for class k of the slot above, ``least`` the least
-    of any class with all that is inside, both without what depends on the loops outside.
+    ``boundary_costs[k]`` is what is paid at the level's boundary for class k of the slot above, ``least``
+    the least of any class with all that is inside, both without what depends on the loops outside.
 
     Parameters
     ----------
     tiles
         Lattice indices, ascending.
-    own, least
+    boundary_costs, least
         In quanta, shapes (classes, tiles) and (tiles,).
     """
 
     tiles: IntArray
-    own: IntArray
+    boundary_costs: IntArray
     least: IntArray
 
 

@@ -111,10 +111,10 @@ class Conflicts:
         Those over dimensions `outside` lie outside of it.
         """
         charges, views = self.slot.charges(ended), self.slot.boundaries.sub.space.views
-        if not all(set(partners) <= views[b.place].relevant for b in ended):
+        if not all(set(partners) <= views[boundary.place].relevant for boundary in ended):
             return charges
         short = np.zeros(len(self.slot.pairs.tiles), dtype=np.int64)
-        for b in ended:
-            inside = views[b.place].irrelevant - set(outside)
-            short = short + b.reused(self.slot.level, self.slot.pairs.grown(sorted(inside)))
+        for boundary in ended:
+            inside = views[boundary.place].irrelevant - set(outside)
+            short = short + boundary.reused(self.slot.level, self.slot.pairs.grown(sorted(inside)))
         return np.maximum(short, charges)

@@ -225,7 +225,7 @@ class LatticeBounds(Generic[Sub_co]):
     def _survivors(self, feasible: Sequence[IntArray], room: int) -> tuple[list[IntArray], list[IntArray]]:
         """Per level, the tiles that can matter, and per class and tile the cost at their boundary."""
         tiles = list(feasible)
-        price = self._own_once if self._within is None else self._own
+        price = self._boundary_costs_once if self._within is None else self._boundary_costs
         at_boundary = [price(level, t) for level, t in enumerate(tiles)]
         floors = [costs.min(axis=0) for costs in at_boundary]
         slack = room - sum(int(floor.min()) for floor in floors)
@@ -234,22 +234,22 @@ class LatticeBounds(Generic[Sub_co]):
             tiles[level], at_boundary[level] = tiles[level][keep], at_boundary[level][:, keep]
         return tiles, at_boundary
 
-    def _own_once(self, level: int, tiles: IntArray) -> IntArray:
-        """`_own`, remembered for levels without fanouts above: there it is often the same."""
+    def _boundary_costs_once(self, level: int, tiles: IntArray) -> IntArray:
+        """`_boundary_costs`, remembered for levels without fanouts above: there it is often the same."""
         if self.sub.unrolls(0, level):
-            return self._own(level, tiles)
+            return self._boundary_costs(level, tiles)
         prices = tuple((b.place, b.price) for b in self.boundaries.by_level[level])
         key = ("own", self.sharp, level, self.space.tenants(self.sub.mask, level), prices)
-        return self.space.memo(key, lambda: self._own(level, tiles))
+        return self.space.memo(key, lambda: self._boundary_costs(level, tiles))
 
-    def _own(self, level: int, tiles: IntArray) -> IntArray:
+    def _boundary_costs(self, level: int, tiles: IntArray) -> IntArray:
         """Cost at the boundary of `level` per class and tile, but for what the class reuses."""
         costs = np.zeros((len(self.classes), len(tiles)), dtype=np.int64)
-        for b in self.boundaries.by_level[level]:
-            surplus = b.surplus(tiles)
-            loose = self._each([b.extra(words) for words in self._unreused(b, tiles)])
-            for k, members in enumerate(self.classes):
-                costs[k] += surplus if b.counts_in(members) else loose[k]
+        for boundary in self.boundaries.by_level[level]:
+            surplus = boundary.surplus(tiles)
+            loose = self._each([boundary.extra(words) for words in self._unreused(boundary, tiles)])
+            for number, members in enumerate(self.classes):
+                costs[number] += surplus if boundary.counts_in(members) else loose[number]
         return np.minimum(costs, INFINITY)
 
     def _each(self, arrays: list[IntArray]) -> list[IntArray]:
@@ -277,14 +277,16 @@ class LatticeBounds(Generic[Sub_co]):
         if count == 0:
             return best
         fewest = {
-            b.place: self._each([words.min(keepdims=True) for words in self._unreused(b, tiles)])
-            for b in self.boundaries.by_level[level]
+            boundary.place: self._each(
+                [words.min(keepdims=True) for words in self._unreused(boundary, tiles)]
+            )
+            for boundary in self.boundaries.by_level[level]
         }
-        for k, members in enumerate(self.classes):
+        for number, members in enumerate(self.classes):
             loads = np.zeros((1, count))
-            for b in self.boundaries.by_level[level]:
-                once, loose = np.array([b.once_words]), fewest[b.place][k]
-                b.price.add_loads(once if b.counts_in(members) else loose, loads)
+            for boundary in self.boundaries.by_level[level]:
+                once, loose = np.array([boundary.once_words]), fewest[boundary.place][number]
+                boundary.price.add_loads(once if boundary.counts_in(members) else loose, loads)
             best = np.minimum(best, loads[0])
         return best
 
@@ -349,7 +351,7 @@ class LatticeBounds(Generic[Sub_co]):
         self, slot: SlotStep, stage: StageTables, inside: dict[Row, IntArray], origins: IntArray, room: int
     ) -> Iterator[tuple[Row, IntArray]]:
         """Rows outside of a slot with bounds at its outer tiles, several times the same row."""
-        classes = zip(self.classes, stage.own, strict=True)
+        classes = zip(self.classes, stage.boundary_costs, strict=True)
         fitting = ((row, *members) for members in classes for row in inside if row.fits(members[0]))
         for row, members, costs in fitting:
             if self._stop():

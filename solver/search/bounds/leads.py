@@ -165,9 +165,9 @@ class SlotPairs:
         lattice = self.space.lattice
         extents = {d: lattice.extents[self.targets, d] for d in component.dims}
         # What loops over a dimension farther out may add up to, one iteration each.
-        room = {d: (lattice.bounds[d] - own) * component.step(d) for d, own in extents.items()}
+        room = {d: (lattice.bounds[d] - extent) * component.step(d) for d, extent in extents.items()}
         # All of them are multiples of what their tiles are.
-        units = [np.where(room[d] > 0, own * component.step(d), 0) for d, own in extents.items()]
+        units = [np.where(room[d] > 0, extent * component.step(d), 0) for d, extent in extents.items()]
         unit = np.maximum(np.gcd.reduce(units), 1)
         between: BoolArray = (passed % unit > 0) & ~(overlapping & ((passed + lead) % unit == 0))
         beyond = np.ones(len(self.targets), dtype=np.bool_)
@@ -222,14 +222,14 @@ class SlotPairs:
             A lower bound in words of all instances, shape (pairs,); where none of these loops may lead, tiles
             are delivered whole.
         """
-        view, own, tiles = self.space.views[place], self.space.tables[place], self.tiles - inward
-        plain = own.plain_words[tiles]
+        view, table, tiles = self.space.views[place], self.space.tables[place], self.tiles - inward
+        plain = table.plain_words[tiles]
         words = plain
         for c, component in enumerate(view.components):
             if not component.sliding:
                 continue
             least = self.space.sliding_words(place, c, unrolling)[tiles]
-            box = own.boxes[c][tiles]
+            box = table.boxes[c][tiles]
             for d in (d for d in component.dims if leading is None or d in leading):
                 led = self._led(view, component, d, plain, box, least)
                 words = np.where(self._leads(view, d), np.minimum(words, led), words)

@@ -77,8 +77,8 @@ class LedPairs:
     @property
     def going_on(self) -> IntArray:
         """Iterations of the loop over the lead's own dimension, where it may go on with the lead's row."""
-        own = (self.lead.dim,)
-        return self.pairs.meeting(self.component, self._movement, self._overlapping, self._passed, own)
+        leading = (self.lead.dim,)
+        return self.pairs.meeting(self.component, self._movement, self._overlapping, self._passed, leading)
 
     def onward(self) -> Iterator[tuple[int, int, BoolArray]]:
         """Pairs whose only loop is over the lead's own dimension and goes on past its tiles.
@@ -133,9 +133,9 @@ def led_twice(
     tuple[IntArray, IntArray]
         Lower bounds in words of all instances, one entry per tile; the second array is no less.
     """
-    view, own = space.views[place], space.tables[place]
+    view, table = space.views[place], space.tables[place]
     c, component = component_of(view, led.dim)
-    plain, box = own.plain_words[led.tiles], own.boxes[c][led.tiles]
+    plain, box = table.plain_words[led.tiles], table.boxes[c][led.tiles]
     move = space.lattice.extents[led.moved, led.dim] * component.step(led.dim)
     least = space.sliding_words(place, c, unrolling)[led.tiles]
     fewest, words = (led_words(plain, box, led.count, move, often, least) for often in (ALWAYS, returns))

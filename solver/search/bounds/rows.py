@@ -53,7 +53,7 @@ class Row:
         """Whether the next loop outside can leave `members`, and no other dataspace, in place."""
         if self.place is not None and self.place not in members:
             return False
-        return not any(own.place in members for own in self.waiting if own.lead is None)
+        return not any(waiting.place in members for waiting in self.waiting if waiting.lead is None)
 
 
 CLOSED = Row()

@@ -123,16 +123,18 @@ class SlotStep:
         charged = costs[slot.columns[some]]
         for one in waiting:
             charged = np.minimum(charged + slot.waiting(one, members)[some], INFINITY)
-        told = [b for b in ended if self._told_by_pairs(b)]
-        steady = [b for b in ended if not self._told_by_pairs(b)]
-        for b in told:
-            charged = charged + slot.ending(b)[some]
+        told = [boundary for boundary in ended if self._told_by_pairs(boundary)]
+        steady = [boundary for boundary in ended if not self._told_by_pairs(boundary)]
+        for boundary in told:
+            charged = charged + slot.ending(boundary)[some]
         charged = charged + self._conflicts.of(waiting, members, steady)[some]
         steadily = charges(steady, self.level, self.outer)
-        for left, where in self._outcomes(waiting | {Waiting(b.place, b.level) for b in told}):
-            those = where[some]
+        for left, where in self._outcomes(
+            waiting | {Waiting(boundary.place, boundary.level) for boundary in told}
+        ):
+            chosen = where[some]
             least = np.full(len(self.outer), INFINITY, dtype=np.int64)
-            np.minimum.at(least, slot.rows[some[those]], charged[those])
+            np.minimum.at(least, slot.rows[some[chosen]], charged[chosen])
             yield replace(key, waiting=left), np.minimum(least + steadily, INFINITY)
 
     def _pairwise(self, waiting: Iterable[Waiting], ended: Iterable[Boundary]) -> bool:
@@ -158,10 +160,12 @@ class SlotStep:
             return
         if row.place is not None:
             yield Row(row.place, row.innermost), []
-        ended = [b for b in (*here, *due) if row.place is not None and b.place == row.place]
-        for b in here:
-            if b.place != row.place:
-                yield Row(b.place, self.level + 1), ended
+        ended = [
+            boundary for boundary in (*here, *due) if row.place is not None and boundary.place == row.place
+        ]
+        for boundary in here:
+            if boundary.place != row.place:
+                yield Row(boundary.place, self.level + 1), ended
 
     def _told_by_pairs(self, boundary: Boundary) -> bool:
         """Whether the loops of this slot tell what a boundary costs."""
@@ -190,17 +194,17 @@ class SlotStep:
             yield frozenset((waiting,)), rest & still
             rest = rest & ~still
             inward = slot.inward(self.boundaries.of(waiting))
-            for later, those in self._led(waiting, inward) if waiting.lead is None else self._onward(waiting):
-                yield frozenset((later,)), those
-                rest = rest & ~those
+            for later, pairs in self._led(waiting, inward) if waiting.lead is None else self._onward(waiting):
+                yield frozenset((later,)), pairs
+                rest = rest & ~pairs
         yield frozenset(), rest
 
     def _led(self, waiting: Waiting, inward: int) -> Iterator[tuple[Waiting, BoolArray]]:
         """What waits if a loop of this slot leads."""
-        for dim, count, those in self._surcharges.pairs.alone(waiting.place, inward):
-            yield waiting._replace(lead=dim, times=count, slot=self.level), those
+        for dim, count, pairs in self._surcharges.pairs.alone(waiting.place, inward):
+            yield waiting._replace(lead=dim, times=count, slot=self.level), pairs
 
     def _onward(self, waiting: Waiting) -> Iterator[tuple[Waiting, BoolArray]]:
         """What waits if the slot's only loop goes on past the tiles of a lead inside."""
-        for count, movement, those in self._surcharges.onward(waiting):
-            yield waiting._replace(onward=waiting.onward * count, passed=waiting.passed + movement), those
+        for count, movement, pairs in self._surcharges.onward(waiting):
+            yield waiting._replace(onward=waiting.onward * count, passed=waiting.passed + movement), pairs

@@ -123,8 +123,8 @@ class Surcharges:
     def left_open(self, waiting: Waiting) -> BoolArray:
         """The same, and those whose loops go on past the tiles of a lead inside."""
         open_pairs = self.still_open(waiting)
-        for _, _, those in self.onward(waiting):
-            open_pairs = open_pairs | those
+        for _, _, pairs in self.onward(waiting):
+            open_pairs = open_pairs | pairs
         return open_pairs
 
     def onward(self, waiting: Waiting) -> list[tuple[int, int, BoolArray]]:

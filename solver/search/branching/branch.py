@@ -110,8 +110,8 @@ class Branching:
 
     def limit_nodes(self, more: int) -> None:
         """Leave at most `more` nodes of the budget."""
-        left = self.expanded + more
-        self.budget = left if self.budget is None else min(self.budget, left)
+        most = self.expanded + more
+        self.budget = most if self.budget is None else min(self.budget, most)
 
     @cached_property
     def _busiest(self) -> float:
@@ -136,11 +136,11 @@ class Branching:
         self.expanded += 1
         if self.exhausted_budget:
             return
-        found, ties, dearer = False, self._ties, self._dearer
+        improved, ties, dearer = False, self._ties, self._dearer
         for skeleton in self._inside(node):
-            found = True
+            improved = True
             yield skeleton
-        if found or self._dearer > dearer or self.exhausted_budget or self.stop():
+        if improved or self._dearer > dearer or self.exhausted_budget or self.stop():
             return
         if self._ties == ties:
             self._refuted.setdefault(state, []).append(node)
@@ -244,13 +244,13 @@ class Branching:
     @cached_property
     def _loadable(self) -> tuple[BoolArray, ...]:
         """Per level, the tiles of the stage below it that the bounds of every load leave."""
-        found = []
+        by_level = []
         for level, stage in enumerate(self.bounds.stages, start=1):
             possible = np.ones(len(stage.tiles), dtype=np.bool_)
-            for own in self.loads:
-                possible &= own.possible(level, stage.tiles)
-            found.append(possible)
-        return tuple(found)
+            for load_bounds in self.loads:
+                possible &= load_bounds.possible(level, stage.tiles)
+            by_level.append(possible)
+        return tuple(by_level)
 
     def _extend(
         self, node: Node, stage: StageTables, places: IntArray, member: StageChoice
@@ -278,7 +278,7 @@ class Branching:
             return np.zeros(len(loops), dtype=np.bool_)
         possible: BoolArray = _any_loop(loops, order.groups[fixed].dims)
         if order.turns:
-            turns = [_any_loop(loops, own.leads) & _any_loop(loops, own.partners) for own in order.turns]
+            turns = [_any_loop(loops, turn.leads) & _any_loop(loops, turn.partners) for turn in order.turns]
             possible &= np.any(turns, axis=0)
         return possible & _any_loop(loops, order.late) if order.late else possible
 
@@ -290,11 +290,11 @@ class Branching:
         fits = lattice.fitting(tiles, lattice.index(member.factors), node.tile)
         places, tiles = places[fits], tiles[fits]
         inner = lattice.extents[tiles] * np.array(member.factors, dtype=np.int64)
-        found = InnerTiles(places, tiles, lattice.extents[node.tile] // inner, member)
+        candidates = InnerTiles(places, tiles, lattice.extents[node.tile] // inner, member)
         for d, allowed in enumerate(slot.allowed):
             if not slot.free[d]:
-                found = found.only(np.isin(found.loops[:, d], sorted(allowed)))
-        return found
+                candidates = candidates.only(np.isin(candidates.loops[:, d], sorted(allowed)))
+        return candidates
 
     def _ordered(self, node: Node, candidates: InnerTiles, order: OrderClass) -> Family | None:
         """Children of `node` whose loops are in an order of this class; None if there are none."""
@@ -310,10 +310,10 @@ class Branching:
         least = np.minimum(spent + walk.inside(self.bounds, level, candidates.places), INFINITY)
         busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=self._busiest)
         keep = least < self._limit()
-        for own in self.loads:
-            parts = own.with_inside(walk, level, loads) * SLACK
-            keep &= parts < float(own.limit(self.goal))
-            busiest = np.maximum(busiest, parts / float(own.sub.scale))
+        for load_bounds in self.loads:
+            parts = load_bounds.with_inside(walk, level, loads) * SLACK
+            keep &= parts < float(load_bounds.limit(self.goal))
+            busiest = np.maximum(busiest, parts / float(load_bounds.sub.scale))
         energies, cycles = self.sub.costs(least, self.bounds.constant, busiest)
         keep &= self.goal.hopeful(energies, cycles)
         values = self.goal.values(energies, cycles)
@@ -327,5 +327,5 @@ class Branching:
 
 def _any_loop(loops: IntArray, dims: Iterable[int]) -> BoolArray:
     """Candidates with a loop over one of `dims`."""
-    found: BoolArray = loops[:, list(dims)].prod(axis=1) > 1
-    return found
+    has_loop: BoolArray = loops[:, list(dims)].prod(axis=1) > 1
+    return has_loop

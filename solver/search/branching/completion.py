@@ -110,9 +110,9 @@ class Completion:
 
     def _delivered(self, place: int, level: int, above: tuple[Ordered, ...]) -> list[int]:
         """Words delivered to one instance of `level`, for every order of the first slot that is open."""
-        key = (place, level, tuple(own.imprints[place] for own in above))
+        key = (place, level, tuple(option.imprints[place] for option in above))
         if key not in self._known_words:
-            self._known_words[key] = self._count(place, level, tuple(own.order for own in above))
+            self._known_words[key] = self._count(place, level, tuple(option.order for option in above))
         return self._known_words[key]
 
     @cached_property
@@ -143,11 +143,11 @@ class Completion:
         key = place, slot
         if key not in self._known_orders:
             options = self._distinct_orders[slot]
-            first = {own.imprints[place]: own.order for own in options}
+            first = {option.imprints[place]: option.order for option in options}
             numbers = {imprint: number for number, imprint in enumerate(first)}
             loops = {dim: number for number, dim in enumerate(sorted(options[0].order))}
             orders = np.array([[loops[dim] for dim in order] for order in first.values()], dtype=np.int64)
-            self._known_orders[key] = orders, [numbers[own.imprints[place]] for own in options]
+            self._known_orders[key] = orders, [numbers[option.imprints[place]] for option in options]
         return self._known_orders[key]
 
     @cached_property
@@ -232,7 +232,7 @@ class Completion:
                 continue
             if level == depth:
                 # No boundary lies inside the innermost level, so the order of its loops is free.
-                orders = tuple(own.order for own in above)
+                orders = tuple(option.order for option in above)
                 mapping = self.skeleton.mapping((*orders, next(self.skeleton.orders(depth - 1))))
                 yield Priced(mapping, evaluate(self.space.problem, self.space.architecture, mapping))
                 continue
@@ -279,12 +279,12 @@ class Completion:
     @cached_property
     def _distinct_orders(self) -> tuple[tuple[Ordered, ...], ...]:
         """Per level but the innermost, one order of its loops of each kind that dataspaces can tell apart."""
-        space, found = self.space, []
+        space, by_level = self.space, []
         for level, factors in enumerate(self.skeleton.temporal[:-1]):
             live = {dim: factor for dim, factor in zip(space.active, factors, strict=True) if factor > 1}
             rules = space.mapspace.temporal[level]
-            found.append(distinct_orders(rules, live, space.active, space.views))
-        return tuple(found)
+            by_level.append(distinct_orders(rules, live, space.active, space.views))
+        return tuple(by_level)
 
     @cached_property
     def _leak_per_cycle(self) -> int:

@@ -190,7 +190,7 @@ class Core:
             self.model.add(sum(pairs) == ends[k] + goes[k])
             for i, pair in enumerate(pairs):
                 by_state[i].append(pair)
-                picks.append(_Pick(pair, int(stage.own[k][i])))
+                picks.append(_Pick(pair, int(stage.boundary_costs[k][i])))
         for state, own in zip(inner, by_state, strict=True):
             self.model.add(sum(own) == state)
         self._choices.append(picks)
@@ -205,10 +205,14 @@ class Core:
         picks: list[_Pick] = []
         by_state: list[list[Variable]] = [[] for _ in outer]
         for k, members in enumerate(self.bounds.classes):
-            here = [b for b in self.bounds.boundaries.by_level[level + 1] if b.counts_in(members)]
+            here = [
+                boundary
+                for boundary in self.bounds.boundaries.by_level[level + 1]
+                if boundary.counts_in(members)
+            ]
             costs = np.zeros(len(outer), dtype=np.int64)
-            for b in here:
-                costs += b.reused(level, self._tiles[level])
+            for boundary in here:
+                costs += boundary.reused(level, self._tiles[level])
             pairs = [self.model.new_bool_var(f"reuse{level}_{k}_{j}") for j in range(len(outer))]
             self.model.add(sum(pairs) == ends[k])
             for j, pair in enumerate(pairs):

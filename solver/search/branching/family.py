@@ -39,8 +39,8 @@ class Family:
 
     def child(self, position: int) -> Node:
         """Return one of the children."""
-        walk, node, found = self.walk, self.walk.node, self.walk.candidates
-        factors, tile = found.member.factors, int(found.tiles[position])
+        walk, node, candidates = self.walk, self.walk.node, self.walk.candidates
+        factors, tile = candidates.member.factors, int(candidates.tiles[position])
         extents = walk.space.lattice.vector(tile)
         delivered = ((b.place, b.level, int(words[position])) for b, words in self.delivered)
         return Node(
@@ -54,9 +54,9 @@ class Family:
             delivered=(*node.delivered, *delivered),
             in_place=tuple(int(run[position]) for run in walk.runs),
             signature=walk.signature(position),
-            path=(*node.path, tuple(int(t) for t in found.loops[position])),
+            path=(*node.path, tuple(int(t) for t in candidates.loops[position])),
             orders=(*node.orders, walk.order),
-            spatial=(*node.spatial, found.member),
+            spatial=(*node.spatial, candidates.member),
             extents=(*node.extents, tuple(e * f for e, f in zip(extents, factors, strict=True))),
             leads=walk.leading(position),
         )
@@ -76,10 +76,10 @@ def best_first(families: Sequence[Family], limit: Callable[[], int]) -> Iterator
     """
     if not families:
         return
-    numbers = np.repeat(np.arange(len(families)), [len(own.least) for own in families])
-    positions = np.concatenate([np.arange(len(own.least)) for own in families])
-    values = np.concatenate([own.values for own in families])
-    least = np.concatenate([own.least for own in families])
+    numbers = np.repeat(np.arange(len(families)), [len(family.least) for family in families])
+    positions = np.concatenate([np.arange(len(family.least)) for family in families])
+    values = np.concatenate([family.values for family in families])
+    least = np.concatenate([family.least for family in families])
     seen = set()
     for place in np.lexsort((least, values)).tolist():
         if least[place] >= limit():

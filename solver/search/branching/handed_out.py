@@ -77,11 +77,11 @@ class HandedOut:
 
     def _count(self, place: int, stage: int, choice: StageChoice, inside: tuple[int, ...]) -> int:
         """Different tiles among the children of a stage, whose tiles are `inside`."""
-        numbers, found = self.sub.space.fanouts_below[stage], 1
-        for number, own in reversed(list(zip(numbers, choice.choices, strict=True))):
-            found *= self._handed_out(place, number, own, inside)
-            inside = tuple(n * factor for n, factor in zip(inside, own.factors, strict=True))
-        return found
+        numbers, count = self.sub.space.fanouts_below[stage], 1
+        for number, fanout_choice in reversed(list(zip(numbers, choice.choices, strict=True))):
+            count *= self._handed_out(place, number, fanout_choice, inside)
+            inside = tuple(n * factor for n, factor in zip(inside, fanout_choice.factors, strict=True))
+        return count
 
     def _handed_out(self, place: int, number: int, choice: FanoutChoice, inside: Sequence[int]) -> int:
         """The same of one fanout."""

@@ -34,8 +34,8 @@ class LoadBounds:
     @cached_property
     def _once(self) -> tuple[int, ...]:
         """Per level, what its boundaries and those inside cost at least."""
-        own = [sum(b.once for b in boundaries) for boundaries in self.bounds.boundaries.by_level]
-        return tuple(sum(own[level:]) for level in range(len(own) + 1))
+        by_level = [sum(b.once for b in boundaries) for boundaries in self.bounds.boundaries.by_level]
+        return tuple(sum(by_level[level:]) for level in range(len(by_level) + 1))
 
     def limit(self, goal: Goal) -> int:
         """Least load that can no longer improve.

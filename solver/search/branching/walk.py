@@ -283,10 +283,10 @@ class Walk:
             applies = self._applies(row) & (cost < least)
             if not applies.any():
                 continue
-            for b in bounds.boundaries.due(row, level):
-                cost = cost + self._ended(bounds, level, b)
-            for own in row.waiting:
-                cost = cost + self._slid(bounds, level, own)
+            for boundary in bounds.boundaries.due(row, level):
+                cost = cost + self._ended(bounds, level, boundary)
+            for waiting in row.waiting:
+                cost = cost + self._slid(bounds, level, waiting)
             least = np.where(applies, np.minimum(least, cost), least)
         return least
 
@@ -294,9 +294,9 @@ class Walk:
         """Tiles whose innermost loop outside goes on as a row has it."""
         applies = np.ones(len(self.first), dtype=np.bool_) if row.place is None else self._stays(row.place)
         unmoved = (self.first < 0) & (self.node.signature is None)
-        for own in row.waiting:
-            if own.lead is None:
-                applies = applies & (unmoved | ~self._stays(own.place))
+        for waiting in row.waiting:
+            if waiting.lead is None:
+                applies = applies & (unmoved | ~self._stays(waiting.place))
         return applies
 
     def _ended(self, bounds: AnyBounds, level: int, boundary: Boundary) -> IntArray:
@@ -309,15 +309,15 @@ class Walk:
             cost = np.maximum(cost, exact)
         return cost
 
-    def _slid(self, bounds: AnyBounds, level: int, own: Waiting) -> IntArray | int:
+    def _slid(self, bounds: AnyBounds, level: int, waiting: Waiting) -> IntArray | int:
         """What a boundary inside costs beyond its least, whose tile no loop inside moves."""
-        boundary, tiles = bounds.boundaries.of(own), self.candidates.tiles
+        boundary, tiles = bounds.boundaries.of(waiting), self.candidates.tiles
         inward = bounds.boundaries.inward(level, boundary)
         if inward is None:
             return 0
-        if own.lead is not None:
-            led = bounds.boundaries.led(own, level, tiles)
-            return led_surcharge(boundary, level, tiles, led, self._returns_to(own.place, led))
+        if waiting.lead is not None:
+            led = bounds.boundaries.led(waiting, level, tiles)
+            return led_surcharge(boundary, level, tiles, led, self._returns_to(waiting.place, led))
         least = boundary.extra(boundary.unreused_words(tiles - inward, level=level))
         surcharge: IntArray = np.maximum(boundary.extra(self.delivered(boundary, inward)) - least, 0)
         return surcharge

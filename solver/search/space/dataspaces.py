@@ -140,8 +140,8 @@ class DataspaceView:
 
         Where terms of both signs add up, or several ranks do, loops may lead back together.
         """
-        others = [own for own in self.components if own is not component]
-        return tuple(d for own in others if own.steady for d in own.dims)
+        others = [other for other in self.components if other is not component]
+        return tuple(d for other in others if other.steady for d in other.dims)
 
     def distinct_tiles(self, factors: Sequence[int], bounds: Sequence[int]) -> int:
         """Lower bound on the distinct tiles among children unrolled by `factors`.

@@ -99,9 +99,9 @@ class SpatialGrid:
             Shape (combinations,); whole numbers, rounded down where doubles are too coarse.
         """
         # In whole numbers: a quotient of doubles may come out a cycle above.
-        units, own = np.unique(self.above[-1], return_inverse=True)
+        units, index = np.unique(self.above[-1], return_inverse=True)
         computes = self.space.problem.computes
-        return np.array([rounded_down(computes // _no_less(used)) for used in units])[own]
+        return np.array([rounded_down(computes // _no_less(used)) for used in units])[index]
 
     @cached_property
     def leak_per_cycle(self) -> FloatArray:

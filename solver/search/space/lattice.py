@@ -31,7 +31,6 @@ PAIRS_PER_STATE = 0.1
 INFINITY = 1 << 59
 """Stands for "impossible" in tables; a dozen of them still add up without overflow."""
 
-
 Steps = tuple[tuple[int, int], ...]
 """Bases and largest exponents: the products of their powers are the extents of a dimension."""
 

@@ -133,8 +133,8 @@ def slot_orders(rules: TemporalRules, active: Sequence[str], views: Sequence[Dat
     chains = list(_chains(groups, everything))
     classes = [OrderClass((*inner, *chain, *outer)) for chain in chains]
     cut = [OrderClass((*inner, *chain, *outer), late=late) for chain, late in _cut_short(groups, views)]
-    turning = dict.fromkeys(own for chain in chains for own in _turning(inner, chain, views))
-    turned = [replace(own, groups=(*own.groups, *outer)) for own in turning]
+    turning = dict.fromkeys(order for chain in chains for order in _turning(inner, chain, views))
+    turned = [replace(order, groups=(*order.groups, *outer)) for order in turning]
     useful = tuple(dim for group in groups if group.signature for dim in group.dims)
     return SlotOrders(len(inner), useful, (*classes, *cut, *turned))
 
@@ -160,7 +160,7 @@ def _turning_in(
     group, outside = chain[number], chain[number + 1 :]
     rest = tuple(d for other in outside for d in other.dims)
     skipped = frozenset(d for other in outside if other.signature for d in other.dims)
-    farther_in = frozenset(d for own in (*inner, *chain[:number]) for d in own.dims)
+    farther_in = frozenset(d for group in (*inner, *chain[:number]) for d in group.dims)
     if between := _between(group, farther_in, views):
         yield OrderClass((*inner, *chain[:number], replace(group, before=rest), *outside), late=between)
     for dims, turns in _turns(group, farther_in, views):

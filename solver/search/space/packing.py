@@ -44,9 +44,9 @@ class Packed:
         """
         chosen = [axis for axis in (self.fields if axes is None else axes) if axis in self.fields]
         mask, spare = sum(self.fields[a] for a in chosen), sum(self.spare[a] for a in chosen)
-        left = (rows & mask | spare) - (columns & mask)
-        left &= spare
-        covers: npt.NDArray[np.bool_] = left == spare
+        differences = (rows & mask | spare) - (columns & mask)
+        differences &= spare
+        covers: npt.NDArray[np.bool_] = differences == spare
         return covers
 
 

@@ -284,7 +284,7 @@ def accesses(
     for place, child in zip(chain, (*chain[1:], len(levels)), strict=True):
         level, source = levels[place], _source(levels, name, chain, child)
         if read_write and name in level.no_coalesce:
-            yield from (Access(place, own, source, True, False) for own in ("read", "fill", "update"))
+            yield from (Access(place, action, source, True, False) for action in ("read", "fill", "update"))
             continue
         free = read_write and name not in level.rmw_first_update
         yield Access(place, "read", source, True, free)

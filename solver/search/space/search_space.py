@@ -120,9 +120,9 @@ class SearchSpace:
     def _slot(self, rules: TemporalRules) -> Slot:
         allowed = []
         for d, dim in enumerate(self.active):
-            own = [rule for rule in rules.factors if rule.dim == dim]
+            of_dim = [rule for rule in rules.factors if rule.dim == dim]
             factors = self.lattice.divisors_of(d)
-            allowed.append(frozenset(f for f in factors if all(r.allows(f) for r in own)))
+            allowed.append(frozenset(f for f in factors if all(r.allows(f) for r in of_dim)))
         return Slot(self.lattice, tuple(allowed))
 
     @cached_property
@@ -273,21 +273,21 @@ class SearchSpace:
         IntArray
             Lower bounds, shape (lattice size,).
         """
-        view, own = self.views[place], self.tables[place]
+        view, table = self.views[place], self.tables[place]
         if not view.window_dims or not self.reuses(place, level):
-            return own.plain_words
+            return table.plain_words
         leading = view.window_dims
         if members is not None:
             leading = leading.intersection(self.leading(members))
         key = (place, unrolling, leading)
-        return self.memo(key, lambda: relevant_words(view, own, self.lattice, unrolling, leading))
+        return self.memo(key, lambda: relevant_words(view, table, self.lattice, unrolling, leading))
 
     def sliding_words(self, place: int, component: int, unrolling: Unrolling) -> IntArray:
         """The same when it is known that tiles overlap in `component` only, whichever loop is innermost."""
-        view, own = self.views[place], self.tables[place]
+        view, table = self.views[place], self.tables[place]
         key = (place, component, unrolling)
         return self.memo(
-            key, lambda: sliding_words(view, own, self.lattice, component, unrolling, view.window_dims)
+            key, lambda: sliding_words(view, table, self.lattice, component, unrolling, view.window_dims)
         )
 
     @cached_property
@@ -350,7 +350,9 @@ class SearchSpace:
     def most_keep_masks(self) -> int:
         """Choices of what each level keeps, before those are left out that keep nothing or cost the same."""
         rules = enumerate(self.mapspace.keep)
-        return math.prod(len(keep_options(own, level, v.name)) for level, own in rules for v in self.views)
+        return math.prod(
+            len(keep_options(keep_rules, level, v.name)) for level, keep_rules in rules for v in self.views
+        )
 
     def chains(self, mask: KeepMask) -> tuple[Chain, ...]:
         """The chain of each dataspace."""

@@ -51,9 +51,9 @@ def fanout_choices(
         return []
     candidates = []
     for dim, bound in zip(active, bounds, strict=True):
-        own = [rule for rule in rules.factors if rule.dim == dim]
+        of_dim = [rule for rule in rules.factors if rule.dim == dim]
         longest = max(fanout.mesh_x, fanout.mesh_y)
-        candidates.append([f for f in divisors(bound) if f <= longest and all(r.allows(f) for r in own)])
+        candidates.append([f for f in divisors(bound) if f <= longest and all(r.allows(f) for r in of_dim)])
     arranger = _Arranger(fanout, rules, all_dims, active)
     choices = []
     for factors in _vectors(candidates, fanout.size):
@@ -148,16 +148,18 @@ class StageTable:
 
     def __init__(self, classes: Sequence[StageClass], lattice: Lattice, dataspaces: int) -> None:
         shape = len(classes), dataspaces
-        self.units = np.array([own.units for own in classes], dtype=np.float64)
-        self.irrelevant = np.array([own.irrelevant for own in classes], dtype=np.float64).reshape(shape).T
-        self.distinct = np.array([own.distinct for own in classes], dtype=np.float64).reshape(shape).T
-        self.unrollings = tuple(
-            np.array([lattice.index(member.factors) for member in own.members], dtype=np.int64)
-            for own in classes
+        self.units = np.array([choice.units for choice in classes], dtype=np.float64)
+        self.irrelevant = (
+            np.array([choice.irrelevant for choice in classes], dtype=np.float64).reshape(shape).T
         )
-        self.several = np.array([len(own) > 1 for own in self.unrollings], dtype=np.bool_)
+        self.distinct = np.array([choice.distinct for choice in classes], dtype=np.float64).reshape(shape).T
+        self.unrollings = tuple(
+            np.array([lattice.index(member.factors) for member in choice.members], dtype=np.int64)
+            for choice in classes
+        )
+        self.several = np.array([len(members) > 1 for members in self.unrollings], dtype=np.bool_)
         strides = np.array(lattice.strides, dtype=np.int64)
-        least = (lattice.exponents[own].min(axis=0).astype(np.int64) for own in self.unrollings)
+        least = (lattice.exponents[members].min(axis=0).astype(np.int64) for members in self.unrollings)
         self.common = np.array([exponents @ strides for exponents in least], dtype=np.int64)
 
     @property
@@ -180,5 +182,5 @@ class StageTable:
         """
         places = np.flatnonzero(chosen)
         parts = [self.unrollings[place] for place in places]
-        own = np.repeat(places, [len(part) for part in parts])
-        return own, np.concatenate([np.empty(0, dtype=np.int64), *parts])
+        repeated = np.repeat(places, [len(part) for part in parts])
+        return repeated, np.concatenate([np.empty(0, dtype=np.int64), *parts])

@@ -78,16 +78,16 @@ class StageRules:
         Stopped
             As soon as `stop` answers True.
         """
-        found = _Choices(((),), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), (self._unit,))
-        for fanout, own in zip(fanouts, options, strict=True):
-            found = self._joined(found, self._single(fanout, own), stop)
+        joined = _Choices(((),), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), (self._unit,))
+        for fanout, fanout_options in zip(fanouts, options, strict=True):
+            joined = self._joined(joined, self._single(fanout, fanout_options), stop)
         sliding = frozenset(d for view in self.views for d in view.window_dims)
         classes = defaultdict(list)
-        for choices, index, kind in zip(found.choices, found.indices, found.kinds, strict=True):
+        for choices, index, kind in zip(joined.choices, joined.indices, joined.kinds, strict=True):
             factors = self.lattice.vector(int(index))
             unused = tuple(view.unused(factors) for view in self.views)
             windows = tuple(f if d in sliding else 1 for d, f in enumerate(factors))
-            key = math.prod(factors), unused, found.marks[kind].distinct, windows
+            key = math.prod(factors), unused, joined.marks[kind].distinct, windows
             classes[key].append(StageChoice(choices, factors))
         return tuple(StageClass(*key, tuple(members)) for key, members in classes.items())
 
@@ -169,5 +169,5 @@ class StageRules:
         codes, inverse = np.unique(first * len(inner.marks) + second, return_inverse=True)
         pairs = (divmod(code, len(inner.marks)) for code in codes.tolist())
         marks = (outer.marks[i].then(inner.marks[j]) for i, j in pairs)
-        found = [numbers.setdefault(mark, len(numbers)) for mark in marks]
-        return np.array(found, dtype=np.int64)[inverse]
+        mark_numbers = [numbers.setdefault(mark, len(numbers)) for mark in marks]
+        return np.array(mark_numbers, dtype=np.int64)[inverse]

@@ -54,7 +54,10 @@ class Combination(Subproblem):
         if any(member.factors[d] > 1 for member in members for d in view.strided):
             return None
         dims = range(len(self.space.active))
-        windows = ((own.windows[d] if d in view.window_dims else 1 for d in dims) for own in stages)
+        windows = (
+            (spatial_class.windows[d] if d in view.window_dims else 1 for d in dims)
+            for spatial_class in stages
+        )
         return sum(self.space.lattice.index(tuple(own)) for own in windows)
 
     def share(self, place: int, level: int) -> tuple[int, int]:

@@ -83,8 +83,8 @@ class SubproblemGroup(Subproblem):
     @cached_property
     def _unrollings(self) -> tuple[IntArray, ...]:
         stages = zip(self.space.stage_tables, self._classes, strict=True)
-        found = ([table.unrollings[own] for own in classes] for table, classes in stages)
-        return tuple(np.unique(np.concatenate(own)) for own in found)
+        by_stage = ([table.unrollings[members] for members in classes] for table, classes in stages)
+        return tuple(np.unique(np.concatenate(unrollings)) for unrollings in by_stage)
 
     @cached_property
     def steps(self) -> int:
@@ -157,7 +157,7 @@ class SubproblemGroup(Subproblem):
     def _operands(self, place: int) -> FloatArray:
         """Energy of what serves the compute with a dataspace, at least, per subproblem."""
         energy = np.zeros(len(self.grid))
-        for action in (own for own in self._actions_of(place) if own.boundary == len(self.space.levels)):
+        for action in (paid for paid in self._actions_of(place) if paid.boundary == len(self.space.levels)):
             words = self.grid.steps * action.multiplier - ROUNDED_UP * action.minus
             energy += self.grid.price(place, action) * np.maximum(words, 0.0)
         return energy

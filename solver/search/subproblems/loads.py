@@ -271,7 +271,7 @@ def load_terms(sub: EnergySubproblem, resource: int | None) -> list[LoadTerm]:
     resource
         Its place among those of the search space; None loads nothing.
     """
-    prices = (price for own in sub.prices for price in own.values())
+    prices = (price for by_level in sub.prices for price in by_level.values())
     return [term for price in prices for term in price.loads if term.resource == resource]
 
 

@@ -124,12 +124,12 @@ class MixedSubproblem(Combination):
         """
         per_energy, per_cycle, needed = Fraction(0), Fraction(0), Fraction(total)
         for cost, share in self._shares:
-            own = share / cost.sub.quantum
-            needed += own * cost.sub.constant
+            weight = share / cost.sub.quantum
+            needed += weight * cost.sub.constant
             if isinstance(cost.sub, LoadSubproblem):
-                per_cycle += own * cost.sub.scale * MODEL_ROUNDING
+                per_cycle += weight * cost.sub.scale * MODEL_ROUNDING
             else:
-                per_energy += own
+                per_energy += weight
         needed += per_cycle * self.space.latency
         cheapest, dearest = Fraction(energy), Fraction(goal.energy_limit(cycles))
         fastest, slowest = Fraction(cycles), Fraction(goal.cycles_limit(energy))

@@ -1,4 +1,4 @@
-"""What the lattice bounds ask of mappings: which tiles there are, and what delivering them costs."""
+"""A subproblem as the lattice bounds see it: which tiles there are, and what delivering them costs."""
 
 from __future__ import annotations
 

@@ -60,12 +60,12 @@ class Cells:
         Part
             Its ``starts`` count from the beginning of the part.
         """
-        several = np.arange(len(self)) if chosen is None else chosen
-        starts = np.cumsum(self.sizes[several]) - self.sizes[several]
-        for some in np.split(np.arange(len(several)), np.flatnonzero(np.diff(starts // size)) + 1):
-            own = several[some]
-            numbers = self.numbers[ranges(self.starts[own], self.sizes[own])[1]]
-            yield Part(self.grid, numbers, starts[some] - starts[some[:1]], own)
+        cells = np.arange(len(self)) if chosen is None else chosen
+        starts = np.cumsum(self.sizes[cells]) - self.sizes[cells]
+        for positions in np.split(np.arange(len(cells)), np.flatnonzero(np.diff(starts // size)) + 1):
+            part_cells = cells[positions]
+            numbers = self.numbers[ranges(self.starts[part_cells], self.sizes[part_cells])[1]]
+            yield Part(self.grid, numbers, starts[positions] - starts[positions[:1]], part_cells)
 
 
 @dataclass(frozen=True)
@@ -127,14 +127,14 @@ def parted(grid: SpatialGrid, most: int, stop: Stop) -> Cells:
     halves : How one is parted.
     """
     ticket = count()
-    found = [(-len(grid), next(ticket), np.arange(len(grid)))]
-    while len(found) < most and -found[0][0] > 1:
+    heap = [(-len(grid), next(ticket), np.arange(len(grid)))]
+    while len(heap) < most and -heap[0][0] > 1:
         if stop():
             raise Stopped
-        _, _, largest = heapq.heappop(found)
+        _, _, largest = heapq.heappop(heap)
         for half in halves(grid.chosen(largest)):
-            heapq.heappush(found, (-len(half), next(ticket), largest[half]))
-    members = [own for _, _, own in found]
+            heapq.heappush(heap, (-len(half), next(ticket), largest[half]))
+    members = [part for _, _, part in heap]
     starts = np.cumsum([0, *map(len, members[:-1])])
     return Cells(grid, np.concatenate(members), starts)
 

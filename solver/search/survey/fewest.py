@@ -90,10 +90,10 @@ class FewestBelow:
         asked = np.zeros(len(firsts), dtype=np.bool_)
         asked[chosen] = True
         missing = np.flatnonzero(asked & (known == UNKNOWN))
-        for some in _alike(self._windows(firsts[missing], place, tenancy[0])):
+        for rows in _alike(self._windows(firsts[missing], place, tenancy[0])):
             if self._stop():
                 raise Stopped
-            known[missing[some]] = self._least(firsts[missing[some]], place, tenancy)
+            known[missing[rows]] = self._least(firsts[missing[rows]], place, tenancy)
         words: IntArray = known[chosen]
         return words
 
@@ -123,8 +123,8 @@ class FewestBelow:
         """Numbers that tell how some combinations unroll a dataspace's windows above a level."""
         codes = np.zeros(len(numbers), dtype=np.int64)
         if self._space.views[place].window_dims:
-            for own, choice in zip(self._window_kinds[:level], self._grid.choices, strict=False):
-                _, codes = np.unique(codes * len(own) + own[choice[numbers]], return_inverse=True)
+            for kinds, choice in zip(self._window_kinds[:level], self._grid.choices, strict=False):
+                _, codes = np.unique(codes * len(kinds) + kinds[choice[numbers]], return_inverse=True)
         return codes
 
     @cached_property

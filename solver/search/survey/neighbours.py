@@ -54,7 +54,10 @@ class Subjects:
         ValueError
             If there are none.
         """
-        columns = zip(*((own.masks, own.numbers, own.energies, own.cycles) for own in several), strict=True)
+        columns = zip(
+            *((subjects.masks, subjects.numbers, subjects.energies, subjects.cycles) for subjects in several),
+            strict=True,
+        )
         return cls(*map(np.concatenate, columns))
 
     def chosen(self, places: IntArray) -> Subjects:
@@ -93,13 +96,15 @@ class Neighbours:
             Ascending.
         """
         groups = [group for level in self._outer_levels for group in self._groups(subjects, level)]
-        chosen, left = np.zeros(len(subjects), dtype=np.bool_), most
+        chosen, remaining = np.zeros(len(subjects), dtype=np.bool_), most
         for group in sorted(groups, key=len, reverse=True):
-            if left < SMALLEST_GROUP:
+            if remaining < SMALLEST_GROUP:
                 break
             # Of a larger group some from everywhere: they tell whether the others are worth it.
-            spread = group if len(group) <= left else group[np.arange(left) * len(group) // left]
-            left -= int(np.count_nonzero(~chosen[spread]))
+            spread = (
+                group if len(group) <= remaining else group[np.arange(remaining) * len(group) // remaining]
+            )
+            remaining -= int(np.count_nonzero(~chosen[spread]))
             chosen[spread] = True
         return np.flatnonzero(chosen)
 
@@ -163,11 +168,11 @@ class Neighbours:
         added = np.empty(len(group))
         # Of those with the same prices most is computed once.
         order = np.lexsort((room, *outer.per_word))
-        for some in np.split(order, range(pairs.at_once, len(order), pairs.at_once)):
+        for rows in np.split(order, range(pairs.at_once, len(order), pairs.at_once)):
             if self._survey.stop():
                 raise Stopped
-            grid = self._survey.grid.chosen(group.numbers[some])
-            added[some] = pairs.added(outer.chosen(some), inner.chosen(some), grid, room[some])
+            grid = self._survey.grid.chosen(group.numbers[rows])
+            added[rows] = pairs.added(outer.chosen(rows), inner.chosen(rows), grid, room[rows])
         return added
 
     def _pairs(self, group: Subjects, level: int) -> TilePairs:
@@ -187,10 +192,10 @@ class Neighbours:
         kept = self._survey.kept
         kinds = kept.variant_of_mask[level - 1][group.masks]
         for kind in np.unique(kinds):
-            those = np.flatnonzero(kinds == kind)
+            members = np.flatnonzero(kinds == kind)
             for portion in kept.variants[level - 1][kind].portions:
                 rate = table.rate(portion, None)
                 assert rate is not None  # every portion takes energy
-                per_word[portion.place, those] = rate.per_word[columns[those]]
-                per_copies[portion.place, those] = rate.per_copies[columns[those]]
+                per_word[portion.place, members] = rate.per_word[columns[members]]
+                per_copies[portion.place, members] = rate.per_copies[columns[members]]
         return Rates(per_word, per_copies)

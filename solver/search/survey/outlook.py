@@ -264,8 +264,8 @@ class Outlook:
             return 0.0
         values = np.minimum(goal.values(neighbours.energies(subjects), subjects.cycles), self.limit)
         for mask in np.unique(subjects.masks):
-            those = subjects.masks == mask
-            self.prospects[mask].join(subjects.numbers[those], values[those])
+            of_mask = subjects.masks == mask
+            self.prospects[mask].join(subjects.numbers[of_mask], values[of_mask])
         self.version += 1
         settled = float((values >= self.limit).mean())
         self.most_joined *= GROWTH if 2 * settled > 1 else 1

@@ -97,12 +97,12 @@ class Costs:
     """
 
     def __init__(self, level: Level, rates: Rates) -> None:
-        own, self._shared = np.unique(rates.per_word, axis=1, return_inverse=True)
+        distinct, self._shared = np.unique(rates.per_word, axis=1, return_inverse=True)
         classes = level.space.reuse_classes
-        priced = [place for place, per_word in enumerate(own) if per_word.any()]
-        loose = {place: own[place][:, None] * level.words(place) for place in priced}
+        priced = [place for place, per_word in enumerate(distinct) if per_word.any()]
+        loose = {place: distinct[place][:, None] * level.words(place) for place in priced}
         once = {place: rates.per_copies[place] * level.fewest(place) for place in priced}
-        self._loose = np.zeros((len(classes), own.shape[1], len(level.tiles)))
+        self._loose = np.zeros((len(classes), distinct.shape[1], len(level.tiles)))
         self._once = np.zeros((len(classes), len(self._shared)))
         for (k, members), place in product(enumerate(classes), priced):
             if level.reuses(place, members):

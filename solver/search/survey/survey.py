@@ -205,7 +205,7 @@ class _Surveyor:
 
         For a slice of the table's cells of shape (masks, cells); else each mask has a cell of its own.
         """
-        table, numbered = self._table, self._found(masks)
+        table, numbered = self._table, self._by_level(masks)
         fixed = float(self.space.problem.computes * self.space.architecture.compute.energy)
         energies = (
             self._total(numbered, cells, self._energy) + self._total(numbered, cells, self._surplus) + fixed
@@ -272,9 +272,9 @@ class _Surveyor:
 
     def surplus(self, masks: IntArray, cells: slice | IntArray) -> FloatArray:
         """What whole blocks of words add to the energies that `bounds` has, shaped as these."""
-        return self._total(self._found(masks), cells, self._surplus)
+        return self._total(self._by_level(masks), cells, self._surplus)
 
-    def _found(self, masks: IntArray) -> list[_Numbered]:
+    def _by_level(self, masks: IntArray) -> list[_Numbered]:
         """What each level keeps with any of the masks."""
         return [_numbered(variants[masks]) for variants in self._kept.variant_of_mask]
 
