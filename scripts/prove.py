@@ -54,9 +54,7 @@ def floored(space, query):
             most = int(query.edp / energy[i] * (1 + SLACK)) + 1 if counted and energy[i] > 0 else inf
             high = min(query.latency, most, inf if kinds else low)
             loads = {kind: load[i] for kind, load in zip(kinds, slow) if min(query.latency, query.edp) < inf}
-            ways = [(way,) for way in sorted(loads, key=loads.get, reverse=True)]
-            pairs = [a + b for i, a in enumerate(ways[:3]) for b in ways[:i]]
-            measures = ((), *ways, *pairs)
+            measures = (None, *sorted(loads, key=loads.get, reverse=True))
             yield (low, high), measures, (mask, i)
 
 

@@ -61,8 +61,7 @@ class Choice:
             top = (max(most + slope * low, least + slope * high) + 1 if slope else most) - fixed
         pairs = []
         for v, _, p, kind, _, access, paying, _, _ in charges:
-            rates = self.space.rates(v, p, kind)
-            rate = sum(rates.get(way, 0) for way in measure) * (1 - Fraction(SLACK)) / max(1, len(measure))
+            rate = self.space.rates(v, p, kind).get(measure, 0) * (1 - Fraction(SLACK))
             pairs.append((access * paying * (most < inf), int(slope * rate)))
         unit = math.gcd(*chain(*pairs)) or 1
         while inf > top // unit >= EXACT:
@@ -190,43 +189,32 @@ class Choice:
         return (*at[:3], frozenset(at.loops[self.way[at.i]].items()), *ended)
 
     def sunk(self, at):
-        """What decides the costs of the loops so far: sizes of tiles, and numbers that costs rise with."""
-        sizes, numbers = [], []
-        for p in range(self.way[at.i] + 1, len(at.loops)):
-            inner, outer = ((*self.product(at.loops[q:]),) for q in (p + 1, p))
+        """All that decides what the loops so far cost: sizes of tiles, and numbers that costs rise with."""
+        sizes, numbers, since, inner = [], [], 0, (1,) * len(self.bounds)
+        for p in range(len(at.loops) - 1, self.way[at.i], -1):
+            outer = tuple(n * at.loops[p].get(d, 1) for d, n in enumerate(inner))
             if p in self.spatial:
                 loops = tuple(zip(at.loops[p], at.loops[p].values(), inner))
                 sent = zip(self.spaces, self.space.nodes[p]["multicast"])
                 numbers += [space.distinct(loops, once) for space, once in sent]
                 sizes += [(s.tile(inner), s.tile(outer)) for s in self.spaces if s.rw and not s.dense]
             elif p in self.space.stores:
-                nest = at.nest[sum(len(at.loops[q]) for q in self.way if q > p) :]
                 kept = [(v, self.space.at[p][v]) for v, levels in enumerate(self.mask) if p in levels[1:]]
                 reuse = [(self.spaces[v], doc["temporal_reuse"]) for v, doc in kept]
-                numbers += [space.delivered(inner, nest, same) for space, same in reuse]
+                numbers += [space.delivered(inner, at.nest[since:], same) for space, same in reuse]
+            else:
+                since += len(at.loops[p])
+            inner = outer
         return tuple(sizes), numbers
-
-    def product(self, nodes):
-        """Iterations of all loops of some nodes, per dimension."""
-        return (prod(loops.get(d, 1) for loops in nodes) for d in self.space.every)
 
     def search(self, query):
         """The cost of a mapping that satisfies the query, None if none does, of all nests within the limits.
 
-        At first, of nests with the same future only those go on that no other undercuts in all they paid and
-        all words not paid for: that decides, unless one within the limits does not satisfy the query. Then
-        only those are left out that another undercuts in everything that exact costs depend on.
+        Of nests with the same future only those go on that no other undercuts in all that costs rise with. To
+        compare costs so far would not do: words come in whole blocks, and the first ones may be free.
         """
-        for exact in (False, True):
-            cost, missed = self.walk(query, exact)
-            if cost or not missed:
-                return cost
-        return None
-
-    def walk(self, query, exact):
-        """The cost of a mapping that satisfies the query, or None; whether one within the limits does not."""
         spatial = [dict(enumerate(self.spatial.get(p, ()))) for p in range(len(self.space.nodes))]
-        seen, missed, budget = {}, False, MOST_NESTS
+        seen, budget = {}, MOST_NESTS
         stack = [Point(0, self.bounds, self.start, np.zeros(len(self.limits)), (), (), spatial)]
         while stack:
             self.space.in_time()
@@ -236,19 +224,21 @@ class Choice:
                 continue
             cost = self.space.price(at.loops, self.mask) if at.i == len(self.way) else None
             if cost and cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items()):
-                return cost, missed
-            if cost:
-                missed = True
-                continue
-            # Costs to come are no sums: words come in whole blocks, and the first ones may be free.
-            sizes, sunk = self.sunk(at) if exact else ((), [*at.paid, *self.words(at, at.ended)])
-            known = seen.setdefault((*self.future(at), sizes), [])
-            if not any(all(map(le, other, sunk)) for other in known):
-                known.append(sunk)
+                return cost
+            if not cost and not self.undercut(at, seen):
                 budget -= 1
                 need(budget, "too many nests are left open by the bounds", CannotCheckError)
                 stack += self.grown(at)
-        return None, missed
+        return None
+
+    def undercut(self, at, seen):
+        """Whether a nest `seen` before costs no more, however both go on; else this one counts as seen."""
+        sizes, sunk = self.sunk(at)
+        known = seen.setdefault((*self.future(at), sizes), [])
+        if any(all(map(le, other, sunk)) for other in known):
+            return True
+        known.append(sunk)
+        return False
 
 
 def decide(query, low, high, measures, *choice):

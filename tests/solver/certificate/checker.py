@@ -12,6 +12,7 @@ SCRIPTS = REPOSITORY / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 import prove  # noqa: E402
+import prove_nests  # noqa: E402
 import prove_space  # noqa: E402
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "certified",
     "digested",
     "prove",
+    "prove_nests",
     "prove_space",
     "solved",
     "verdict",

@@ -20,7 +20,7 @@ from tests.bruteforce import enumerate_mappings, objective_value, optima
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace
 from tests.reference_designs import DESIGNS, design
-from tests.solver.certificate.checker import certified, digested, prove, solved, verdict
+from tests.solver.certificate.checker import certified, digested, prove, prove_nests, solved, verdict
 from tests.solver.certificate.samples import FEASIBLE, INFEASIBLE
 from tests.solver.search.unusual import register_mapspaces, unusual_mapspaces, with_signs
 from tests.strategies import mapspaces, random_mapspaces
@@ -131,6 +131,52 @@ def test_nests_that_paid_more_so_far_may_cost_less_in_the_end():
     assert document["bounds"] == [best]
     found = prove.refute(prove.Space(document["problem"]), prove.Query(energy=best))
     assert found and found["energy"] == best
+
+
+ROUNDED = """
+problem:
+  shape:
+    name: pointwise
+    dimensions: [P, Q, C, K]
+    data_spaces:
+    - {name: Weights, projection: [[[C]], [[K]]]}
+    - {name: Inputs, projection: [[[C]], [[P]], [[Q]]]}
+    - {name: Outputs, projection: [[[K]], [[P]], [[Q]]], read_write: true}
+  instance: {P: 28, Q: 28, C: 256, K: 64}
+architecture:
+  nodes:
+  - !Component
+    name: DRAM
+    class: DRAM
+    attributes: {width: 64, datawidth: 8, read_bandwidth: 8}
+    energy: {read: 200, write: 200, leak: 0}
+  - !Component
+    name: buffer
+    class: SRAM
+    attributes: {depth: 4096, width: 512, datawidth: 8}
+    energy: {read: 12, write: 14, leak: 0}
+    constraints: {dataspace: {keep: [Weights, Inputs], bypass: [Outputs]}}
+  - !Component
+    name: sums
+    class: SRAM
+    attributes: {depth: 256, width: 512, datawidth: 32}
+    energy: {read: 6, write: 7, leak: 0}
+    constraints: {dataspace: {keep: [Outputs], bypass: [Weights, Inputs]}}
+  - !Container
+    name: units
+    spatial: {meshX: 1024}
+    constraints: {spatial: {factors: [P=1, Q=1, C=64, K=16]}}
+  - !Component {name: mac, class: intmac, energy: {compute: 1}}
+"""
+"""All words of the operands, once each, take 27,136 cycles of the DRAM, and a little more in doubles."""
+
+
+def test_a_cycle_that_doubles_add_leaves_few_nests_to_the_walk(tmp_path, monkeypatch):
+    (tmp_path / "rounded.yaml").write_text(ROUNDED)
+    document = certified(load_timeloop([tmp_path / "rounded.yaml"]).mapspace, "latency")
+    assert document["bounds"] == [27_137]
+    monkeypatch.setattr(prove_nests, "MOST_NESTS", 20_000)
+    assert prove.check(document) == "no mapping is below latency 27,137 cycles"
 
 
 def test_levels_that_only_pass_words_on_may_be_outermost():
