@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from model.mapspace import Mapspace
 from model.source_ref import SourceRef
+from solver.clock import Clock
 from solver.explain.conflict import Conflict, find_conflicts
 from solver.explain.constraints import (
     Capacity,
@@ -81,20 +81,16 @@ def diagnose(
     ContradictionError
         As of `find_conflict`.
     """
-    end = time.monotonic() + time_limit_s
-
-    def stop() -> bool:
-        return time.monotonic() > end or (should_stop is not None and should_stop())
-
+    clock = Clock(time_limit_s, should_stop)
     constraints = constraints_of(mapspace)
-    feasibility = Feasibility(mapspace, constraints, stop)
+    feasibility = Feasibility(mapspace, constraints, clock.stop)
     answer = feasibility.decide(constraints)
     if answer.verdict is not Verdict.INFEASIBLE:
         return Diagnosis(answer.verdict, witness=answer.witness)
     if not with_reasons:
         return Diagnosis(answer.verdict)
     conflicts = find_conflicts(feasibility, constraints, MOST_CONFLICTS)
-    reasons = tuple(_reasons(feasibility, constraints, conflicts, stop))
+    reasons = tuple(_reasons(feasibility, constraints, conflicts, clock))
     return Diagnosis(answer.verdict, reasons or (NOT_FOUND,))
 
 
@@ -132,22 +128,24 @@ def _reasons(
     feasibility: Feasibility,
     constraints: Collection[Constraint],
     conflicts: Collection[Conflict],
-    stop: StopCallback,
+    clock: Clock,
 ) -> Iterator[Reason]:
+    """Yield each conflict with its arithmetic and its levers, all within its share of the time."""
     mapspace = feasibility.mapspace
-    for conflict in conflicts:
+    for told, conflict in enumerate(conflicts):
+        own = clock.share(len(conflicts) - told)
+        model = feasibility.until(own.stop)
         others = {c for other in conflicts if other is not conflict for c in other.constraints}
         others |= {twin for c in others for twin in twins_of(c, constraints)}
         rest = [c for c in constraints if c not in others]
         given = [c for c in constraints if not droppable(c)]
         asked = [c for c in constraints if isinstance(c, Keeping)]
-        found = _shortfalls(feasibility, given, conflict.constraints, asked)
-        changes = tuple(levers(feasibility, rest, conflict.constraints))
+        found = _shortfalls(model, given, conflict.constraints, asked)
         together = [*given, *conflict.constraints]
         statements = tuple(
-            Statement(statement_text(c, mapspace), _places(feasibility, together, c))
-            for c in conflict.constraints
+            Statement(statement_text(c, mapspace), _places(model, together, c)) for c in conflict.constraints
         )
+        changes, complete = levers(model, rest, conflict.constraints, own)
         yield Reason(
             text=_headline(conflict, found, mapspace),
             sources=tuple(dict.fromkeys(source for s in statements for source in s.sources)),
@@ -155,7 +153,7 @@ def _reasons(
             irreducible=conflict.irreducible,
             shortfalls=found,
             levers=changes,
-            complete=not stop(),
+            complete=complete,
         )
 
 
