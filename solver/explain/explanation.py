@@ -34,6 +34,9 @@ MOST_CONFLICTS = 3
 
 DEFAULT_TIME_LIMIT_S = 60.0
 
+LEAST_TIME_S = 2.0
+"""Seconds for the reasons, however short the time limit is: most conflicts are found in that time."""
+
 NOT_FOUND = Reason("the conflict between the constraints was not found in the time given")
 
 MOST_TELLING = (Capacity, Utilization, Parallelism, Mesh)
@@ -59,6 +62,13 @@ class Diagnosis:
     witness: Witness | None = None
 
 
+def reasons_time_s(time_limit_s: float | None, spent_s: float = 0.0) -> float:
+    """Return the seconds for reasons: what a search left of its limit, if any, but enough for cheap ones."""
+    if time_limit_s is None:
+        return DEFAULT_TIME_LIMIT_S
+    return min(DEFAULT_TIME_LIMIT_S, max(LEAST_TIME_S, time_limit_s - spent_s))
+
+
 def diagnose(
     mapspace: Mapspace,
     should_stop: StopCallback | None = None,
@@ -72,7 +82,8 @@ def diagnose(
     should_stop
         Asked often; once it answers True, what was found so far is returned.
     time_limit_s
-        Seconds after which the same happens.
+        Seconds after which the same happens; once it is known that nothing fits, the reasons have
+        `LEAST_TIME_S` at the least.
     with_reasons
         Whether to look for the conflict if there is no mapping.
 
@@ -89,6 +100,8 @@ def diagnose(
         return Diagnosis(answer.verdict, witness=answer.witness)
     if not with_reasons:
         return Diagnosis(answer.verdict)
+    clock = Clock(max(LEAST_TIME_S, time_limit_s - clock.seconds), should_stop)
+    feasibility = feasibility.until(clock.stop)
     conflicts = find_conflicts(feasibility, constraints, MOST_CONFLICTS)
     reasons = tuple(_reasons(feasibility, constraints, conflicts, clock))
     return Diagnosis(answer.verdict, reasons or (NOT_FOUND,))

@@ -1,5 +1,6 @@
 """Levers are applied to the spec's own text: the change suffices, and one step less does not."""
 
+import time
 from fractions import Fraction
 
 import pytest
@@ -315,3 +316,16 @@ def test_a_rule_that_keeps_a_dimension_out_of_a_split_is_part_of_the_conflict():
     assert "M=1 in the spatial loops of `PE`" in [statement.text for statement in reason.constraints]
     free = [edits[0], pe("factors: [R=1], split: 2"), share(0.9)]
     assert diagnose(mapspace_of(*free)).verdict is Verdict.FEASIBLE
+
+
+def test_the_conflict_is_named_however_short_the_time_limit_is(monkeypatch):
+    mapspace, decide = mapspace_of(factors("M=3, C=4, R=3")), Feasibility.decide
+    at_once, late = diagnose(mapspace), time.monotonic() + 0.3
+
+    def slow(self, asked):
+        answer = decide(self, asked)
+        time.sleep(max(0.0, late - time.monotonic()))
+        return answer
+
+    monkeypatch.setattr(Feasibility, "decide", slow)
+    assert diagnose(mapspace, time_limit_s=0.2) == at_once
