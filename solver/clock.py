@@ -29,6 +29,16 @@ class Clock:
         """Time since the start."""
         return time.monotonic() - self._start
 
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until the limit, 0 once it has passed; None if there is none."""
+        return None if self._limit is None else max(0.0, self._limit - self.seconds)
+
+    def share(self, parts: int) -> Clock:
+        """Return a clock for the first of `parts` that have the time which is left; it ends with this one."""
+        left_s = self.left_s
+        return Clock(None if left_s is None else left_s / parts, self.stop)
+
     def stop(self) -> bool:
         """Whether the search must end now."""
         if self.termination is None and self._limit is not None and self.seconds >= self._limit:

@@ -55,6 +55,12 @@ class _Question:
     should_stop: StopCallback | None
     wants_reasons: bool = True
 
+    def tell_of_explanation(self, seconds: float) -> None:
+        """Report that it is looked into whether anything fits, and why not, `seconds` after the start."""
+        if self.on_progress is not None:
+            objective, *_ = self.options.objectives or self.mapspace.objectives
+            self.on_progress(Progress(Phase.EXPLANATION, seconds, objective))
+
 
 def map_from(
     known: Priced,
@@ -155,9 +161,12 @@ def _helped(search: Search[Answer], question: _Question) -> Answer:
         answer = _advised(search, question, answer)
     if answer.status is not Status.INFEASIBLE or answer.reasons or not question.wants_reasons:
         return answer
-    from solver.explain import explain_infeasible  # noqa: PLC0415 (most searches end otherwise)
+    from solver.explain import explain_infeasible, reasons_time_s  # noqa: PLC0415 (rarely needed)
 
-    return replace(answer, reasons=explain_infeasible(question.mapspace, question.should_stop))
+    spent_s = answer.statistics.seconds
+    question.tell_of_explanation(spent_s)
+    time_s = reasons_time_s(question.options.time_limit_s, spent_s)
+    return replace(answer, reasons=explain_infeasible(question.mapspace, question.should_stop, time_s))
 
 
 class _Patience:
@@ -246,6 +255,7 @@ def _opinion(question: _Question, first: Result | Front) -> Priced | tuple[Reaso
     """Return a mapping, or the reasons why there is none, if asked for; None if nobody knows."""
     from solver.explain import Verdict, diagnose  # noqa: PLC0415 (most searches end otherwise)
 
+    question.tell_of_explanation(first.statistics.seconds)
     left_s = _time_left(question.options, first.statistics.seconds).time_limit_s
     limit_s = MOST_ADVICE_S if left_s is None else min(MOST_ADVICE_S, left_s)
     diagnosis = diagnose(question.mapspace, question.should_stop, limit_s, question.wants_reasons)

@@ -202,6 +202,8 @@ class Phase(StrEnum):
     BRANCHING = "branching"
     MAPPER = "mapper"
     """A heuristic one, which proves nothing."""
+    EXPLANATION = "explanation"
+    """Whether anything fits, and why not."""
 
 
 @dataclass(frozen=True, slots=True)

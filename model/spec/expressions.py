@@ -82,6 +82,10 @@ def _evaluate_node(node: ScalarNode, names: Mapping[str, object]) -> int | float
     return Evaluator(node.value, node.span, names).result()
 
 
+def _has_caret(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)
+
+
 class Evaluator:
     """Walks the syntax tree of one expression; a subclass may understand more kinds of nodes.
 
@@ -149,7 +153,8 @@ class Evaluator:
                 return self._called(name, function, [self._value(argument, depth) for argument in arguments])
             case ast.Call(func=ast.Attribute() as method) if _stem(method):
                 return self._of_node(node, method, depth)
-        raise SpecError("this is not allowed in an expression", self._text.at(node))
+        hint = "powers are written `**`" if _has_caret(node) else None
+        raise SpecError("this is not allowed in an expression", self._text.at(node), hint=hint)
 
     def _texts_in(self, node: ast.expr) -> str | None:
         """Say which names of a part stand for texts, as those do that are no expressions over known names."""

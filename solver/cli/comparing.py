@@ -49,7 +49,8 @@ def run_comparison(mapspace: Mapspace, arguments: argparse.Namespace) -> int:
         raise OutputError(str(error)) from error
     comparison = compare_as_told(mapspace, mappers, arguments)
     if comparison.result.status is Status.INFEASIBLE and arguments.json is not None:
-        result = replace(comparison.result, reasons=refused_reasons(mapspace))
+        reasons = refused_reasons(mapspace, arguments.time_limit)
+        result = replace(comparison.result, reasons=reasons)
         comparison = replace(comparison, result=result)
     for outcome in comparison.outcomes:
         write_stderr(outcome.failure)

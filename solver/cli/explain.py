@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from model.spec.places import places_of
+from solver.cli.explain_arguments import TIME_LIMIT_S
 from solver.cli.interrupt import interruptible
 from solver.cli.output import STDOUT, check_outputs, deliver, report_steps
 from solver.cli.progress import live_progress
 from solver.cli.running import load_unmapped, search_options
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.reasons import Reason
-from solver.result import Status
+from solver.result import Phase, Progress, Status
 
 if TYPE_CHECKING:
     from model.mapspace import Mapspace
@@ -73,7 +75,7 @@ def _explain(
     mapspace: Mapspace, arguments: argparse.Namespace
 ) -> tuple[tuple[Reason, ...], CostReport | None]:
     """Return the reasons of an infeasible mapspace, or the costs of a feasible one."""
-    from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible
+    from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible, reasons_time_s
     from solver.guided import map_from
     from solver.search import map_einsum
 
@@ -81,12 +83,17 @@ def _explain(
         interruptible() as stop,
         live_progress(mapspace.architecture.units_per_pj, quiet=False) as on_progress,
     ):
-        diagnosis = diagnose(mapspace, stop.is_set)
+        if on_progress is not None:
+            on_progress(Progress(Phase.EXPLANATION, 0.0, mapspace.objectives[0]))
+        time_s = reasons_time_s(arguments.time_limit)
+        diagnosis = diagnose(mapspace, stop.is_set, time_s)
         if diagnosis.verdict is Verdict.INFEASIBLE:
             return diagnosis.reasons, None
         options = search_options(arguments)
+        if options.time_limit_s is None:
+            options = replace(options, time_limit_s=TIME_LIMIT_S)
         report = constraint_costs(mapspace, options, map_einsum, on_progress, stop.is_set, map_from)
         if report.baseline.status is not Status.INFEASIBLE:
             return (), report
         # The search proves what the diagnosis could not decide in its time.
-        return explain_infeasible(mapspace, stop.is_set), None
+        return explain_infeasible(mapspace, stop.is_set, time_s), None

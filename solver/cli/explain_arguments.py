@@ -19,6 +19,5 @@ def add_explain(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "explain", "say why nothing fits, or what each constraint costs")
     parser.description = DESCRIPTION
     add_search_options(parser)
-    parser.set_defaults(time_limit=TIME_LIMIT_S)
     add_json(parser)
     return parser

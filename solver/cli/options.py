@@ -145,7 +145,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
         help=f"one of {', '.join(OBJECTIVES)}, or several with commas between, compared in that order "
         "(default: the spec's optimization_metrics, or edp)",
     )
-    add_effort(group, "mapping")
+    add_effort(group, "mapping", "; why nothing fits is found in what is left, or in 2 seconds")
     add_memory_limit(group)
 
 
@@ -160,13 +160,13 @@ def add_memory_limit(group: Group) -> None:
     )
 
 
-def add_effort(group: Group, sought: str) -> None:
-    """Add time limit, workers and seed; `sought` is what the search returns."""
+def add_effort(group: Group, sought: str, more: str = "") -> None:
+    """Add time limit, workers and seed; `sought` is what is found, `more` what else the limit is for."""
     group.add_argument(
         "--time-limit",
         type=seconds,
         metavar="S",
-        help=f"stop after S seconds with the best {sought} so far, as the first Ctrl-C does",
+        help=f"stop after S seconds with the best {sought} so far, as the first Ctrl-C does{more}",
     )
     group.add_argument(
         "--jobs",

@@ -69,7 +69,7 @@ def _refusal(arguments: argparse.Namespace) -> Iterator[Step]:
     """Yield what is written where constraints conflict plainly."""
     if arguments.json is not None:
         mapspace = load_mapspace(arguments, refuse_infeasible=False)
-        reasons = refused_reasons(mapspace)
+        reasons = refused_reasons(mapspace, arguments.time_limit)
         from solver.pareto import Front
 
         units = mapspace.architecture.units_per_pj

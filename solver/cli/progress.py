@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from solver.cli.output import write_stderr
 from solver.report.figures import objective_text, percent, seconds_text
-from solver.result import Progress, ProgressCallback
+from solver.result import Phase, Progress, ProgressCallback
 
 LOG_PERIOD_S = 30.0
 """Seconds between two lines where stderr is no terminal; shorter searches write none."""
@@ -39,6 +39,8 @@ class StatusLine:
 def status_text(progress: Progress | None, seconds: float, units_per_pj: int) -> str:
     """Return label and phase, incumbent, bound, gap and seconds in one line.
 
+    An explanation has neither incumbent nor bound.
+
     Parameters
     ----------
     progress
@@ -51,6 +53,8 @@ def status_text(progress: Progress | None, seconds: float, units_per_pj: int) ->
     if progress is None:
         return f"starting  {seconds_text(seconds)}"
     parts = [f"{progress.label} {progress.phase}".lstrip()]
+    if progress.phase == Phase.EXPLANATION:
+        return "  ".join([*parts, seconds_text(seconds)])
     for name, quantity in (("incumbent", progress.incumbent), ("bound", progress.bound)):
         shown = "-" if quantity is None else objective_text(progress.objective, quantity, units_per_pj)
         parts.append(f"{name} {shown}")

@@ -45,13 +45,19 @@ def refused_result(arguments: argparse.Namespace) -> tuple[Mapspace, Result]:
     mapspace = load_mapspace(arguments, refuse_infeasible=False)
     objectives = arguments.objective or mapspace.objectives
     units = mapspace.architecture.units_per_pj
-    reasons = refused_reasons(mapspace)
+    reasons = refused_reasons(mapspace, arguments.time_limit)
     return mapspace, Result(Status.INFEASIBLE, Termination.PROVEN, objectives, units, reasons=reasons)
 
 
-def refused_reasons(mapspace: Mapspace) -> tuple[Reason, ...]:
-    """Return why a mapspace is empty that was refused; an interrupt ends that with what is known."""
-    from solver.explain import explain_infeasible
+def refused_reasons(mapspace: Mapspace, time_limit_s: float | None = None) -> tuple[Reason, ...]:
+    """Return why a mapspace is empty that was refused; an interrupt ends that with what is known.
+
+    Parameters
+    ----------
+    time_limit_s
+        That of the command, if any.
+    """
+    from solver.explain import explain_infeasible, reasons_time_s
 
     with interruptible() as stop:
-        return explain_infeasible(mapspace, stop.is_set)
+        return explain_infeasible(mapspace, stop.is_set, reasons_time_s(time_limit_s))

@@ -1,7 +1,7 @@
 """Why nothing fits, and what each constraint costs."""
 
 from solver.explain.costs import CostReport, constraint_costs
-from solver.explain.explanation import Diagnosis, diagnose, explain_infeasible
+from solver.explain.explanation import Diagnosis, diagnose, explain_infeasible, reasons_time_s
 from solver.explain.feasibility import Verdict
 
 __all__ = [
@@ -11,4 +11,5 @@ __all__ = [
     "constraint_costs",
     "diagnose",
     "explain_infeasible",
+    "reasons_time_s",
 ]

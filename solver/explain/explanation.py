@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from model.mapspace import Mapspace
 from model.source_ref import SourceRef
+from solver.clock import Clock
 from solver.explain.conflict import Conflict, find_conflicts
 from solver.explain.constraints import (
     Capacity,
@@ -33,6 +33,9 @@ MOST_CONFLICTS = 3
 """Conflicts that share no constraint, of which as many are looked for."""
 
 DEFAULT_TIME_LIMIT_S = 60.0
+
+LEAST_TIME_S = 2.0
+"""Seconds for the reasons, however short the time limit is: most conflicts are found in that time."""
 
 NOT_FOUND = Reason("the conflict between the constraints was not found in the time given")
 
@@ -59,6 +62,13 @@ class Diagnosis:
     witness: Witness | None = None
 
 
+def reasons_time_s(time_limit_s: float | None, spent_s: float = 0.0) -> float:
+    """Return the seconds for reasons: what a search left of its limit, if any, but enough for cheap ones."""
+    if time_limit_s is None:
+        return DEFAULT_TIME_LIMIT_S
+    return min(DEFAULT_TIME_LIMIT_S, max(LEAST_TIME_S, time_limit_s - spent_s))
+
+
 def diagnose(
     mapspace: Mapspace,
     should_stop: StopCallback | None = None,
@@ -72,7 +82,8 @@ def diagnose(
     should_stop
         Asked often; once it answers True, what was found so far is returned.
     time_limit_s
-        Seconds after which the same happens.
+        Seconds after which the same happens; once it is known that nothing fits, the reasons have
+        `LEAST_TIME_S` at the least.
     with_reasons
         Whether to look for the conflict if there is no mapping.
 
@@ -81,20 +92,18 @@ def diagnose(
     ContradictionError
         As of `find_conflict`.
     """
-    end = time.monotonic() + time_limit_s
-
-    def stop() -> bool:
-        return time.monotonic() > end or (should_stop is not None and should_stop())
-
+    clock = Clock(time_limit_s, should_stop)
     constraints = constraints_of(mapspace)
-    feasibility = Feasibility(mapspace, constraints, stop)
+    feasibility = Feasibility(mapspace, constraints, clock.stop)
     answer = feasibility.decide(constraints)
     if answer.verdict is not Verdict.INFEASIBLE:
         return Diagnosis(answer.verdict, witness=answer.witness)
     if not with_reasons:
         return Diagnosis(answer.verdict)
+    clock = Clock(max(LEAST_TIME_S, time_limit_s - clock.seconds), should_stop)
+    feasibility = feasibility.until(clock.stop)
     conflicts = find_conflicts(feasibility, constraints, MOST_CONFLICTS)
-    reasons = tuple(_reasons(feasibility, constraints, conflicts, stop))
+    reasons = tuple(_reasons(feasibility, constraints, conflicts, clock))
     return Diagnosis(answer.verdict, reasons or (NOT_FOUND,))
 
 
@@ -132,22 +141,24 @@ def _reasons(
     feasibility: Feasibility,
     constraints: Collection[Constraint],
     conflicts: Collection[Conflict],
-    stop: StopCallback,
+    clock: Clock,
 ) -> Iterator[Reason]:
+    """Yield each conflict with its arithmetic and its levers, all within its share of the time."""
     mapspace = feasibility.mapspace
-    for conflict in conflicts:
+    for told, conflict in enumerate(conflicts):
+        own = clock.share(len(conflicts) - told)
+        model = feasibility.until(own.stop)
         others = {c for other in conflicts if other is not conflict for c in other.constraints}
         others |= {twin for c in others for twin in twins_of(c, constraints)}
         rest = [c for c in constraints if c not in others]
         given = [c for c in constraints if not droppable(c)]
         asked = [c for c in constraints if isinstance(c, Keeping)]
-        shortfalls = _shortfalls(feasibility, given, conflict.constraints, asked)
-        changes = tuple(levers(feasibility, rest, conflict.constraints))
+        shortfalls = _shortfalls(model, given, conflict.constraints, asked)
         together = [*given, *conflict.constraints]
         statements = tuple(
-            Statement(statement_text(c, mapspace), _places(feasibility, together, c))
-            for c in conflict.constraints
+            Statement(statement_text(c, mapspace), _places(model, together, c)) for c in conflict.constraints
         )
+        changes, complete = levers(model, rest, conflict.constraints, own)
         yield Reason(
             text=_headline(conflict, shortfalls, mapspace),
             sources=tuple(dict.fromkeys(source for s in statements for source in s.sources)),
@@ -155,7 +166,7 @@ def _reasons(
             irreducible=conflict.irreducible,
             shortfalls=shortfalls,
             levers=changes,
-            complete=not stop(),
+            complete=complete,
         )
 
 

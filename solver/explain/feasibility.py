@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -135,6 +136,12 @@ class Feasibility:
     def alone(self, constraints: Collection[Constraint]) -> Feasibility:
         """Return a model of these constraints and no others, to be solved along another path."""
         return Feasibility(self.mapspace, constraints, self._stop, self._seed + 1)
+
+    def until(self, stop: Stop) -> Feasibility:
+        """Return the same model, with all that it has learnt, asked to stop by `stop`."""
+        other = copy.copy(self)
+        other._stop = stop
+        return other
 
     def decide(self, asked: Collection[Constraint]) -> Answer:
         """Return whether a mapping satisfies all of `asked`.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
 from model.mapping import FanoutMapping
 from model.mapspace import Mapspace
+from solver.clock import Clock
 from solver.explain.constraints import (
     Capacity,
     Constraint,
@@ -39,40 +40,82 @@ from solver.reasons import Lever
 
 Search = Callable[[Feasibility, Collection[Constraint], Sized], int | None]
 
+DEAREST_LAST = (FactorLimit, Keeping, Split, SpatialOrder, Whole, Parallelism, Utilization, Capacity, Mesh)
+"""In which order changes are tried: one question each, a bisection, several until sizes and shares agree."""
+
 
 def levers(
-    feasibility: Feasibility, constraints: Collection[Constraint], conflict: Collection[Constraint]
-) -> Iterator[Lever]:
-    """Yield, for each constraint of `conflict`, the nearest change that suffices by itself, if any does.
+    feasibility: Feasibility,
+    constraints: Collection[Constraint],
+    conflict: Collection[Constraint],
+    clock: Clock,
+) -> tuple[tuple[Lever, ...], bool]:
+    """Return, for each constraint of `conflict`, the nearest change that suffices by itself, if any does.
+
+    The dearest are tried last, each for its share of the time that the others leave.
 
     Parameters
     ----------
     constraints
         All that is to hold otherwise, the conflict included. What is written at the same place, by an
         anchor or for all branches of a ``!Parallel``, changes together.
+    clock
+        Says when to stop.
+
+    Returns
+    -------
+    found, complete
+        The changes, in the order of `conflict`, and whether none was cut short.
     """
+    together = list(_written_together(conflict, constraints))
+    found: dict[Constraint, tuple[Lever, ...]] = {}
+    complete = True
+    for tried, changed in enumerate(sorted(together, key=_dearness)):
+        share = clock.share(len(together) - tried)
+        found[changed[0]] = tuple(_sufficient(feasibility.until(share.stop), constraints, changed))
+        complete &= share.termination is None
+    return tuple(lever for changed in together for lever in found[changed[0]]), complete
+
+
+def _written_together(
+    conflict: Iterable[Constraint], constraints: Collection[Constraint]
+) -> Iterator[list[Constraint]]:
+    """Yield each constraint with those that change with it, once for all of them."""
     seen: set[Constraint] = set()
     for constraint in conflict:
-        if constraint in seen:
-            continue
-        twins = twins_of(constraint, constraints)
-        seen.update(twins)
-        rest = [c for c in constraints if c != constraint and c not in twins]
-        match constraint:
-            case SpatialOrder():
-                yield from _reordered(feasibility, rest, [constraint, *twins])
-            case Mesh():
-                yield from _resized_mesh(feasibility, rest, [constraint, *twins])
-            case Whole():
-                yield from _stored_elsewhere(feasibility, rest, constraint)
-            case Capacity():
-                yield from _resized(feasibility, rest, [constraint, *twins], next_larger)
-            case Utilization():
-                yield from _filled_less(feasibility, rest, [constraint, *twins])
-            case FactorLimit() | Split() | Keeping() | Parallelism():
-                yield from _changed(feasibility, rest, [constraint, *twins])
-            case _:
-                assert_never(constraint)
+        if constraint not in seen:
+            twins = twins_of(constraint, constraints)
+            seen.update(twins)
+            yield [constraint, *twins]
+
+
+def _dearness(changed: Sequence[Constraint]) -> tuple[int, int]:
+    """Return what sorts changes; of several meshes, the largest has the most sizes to go through."""
+    first = changed[0]
+    return DEAREST_LAST.index(type(first)), first.size if isinstance(first, Mesh) else 0
+
+
+def _sufficient(
+    feasibility: Feasibility, constraints: Collection[Constraint], changed: Sequence[Constraint]
+) -> Iterator[Lever]:
+    """Yield the nearest change to what is written together that suffices by itself, if any does."""
+    constraint = changed[0]
+    rest = [c for c in constraints if c not in changed]
+    match constraint:
+        case SpatialOrder():
+            yield from _reordered(feasibility, rest, changed)
+        case Mesh():
+            yield from _resized_mesh(feasibility, rest, changed)
+        case Whole():
+            yield from _stored_elsewhere(feasibility, rest, constraint)
+        case Capacity():
+            yield from _resized(feasibility, rest, changed, next_larger)
+        case Utilization():
+            yield from _filled_less(feasibility, rest, changed)
+        case FactorLimit() | Split() | Keeping() | Parallelism():
+            yield from _changed(feasibility, rest, changed)
+        case _:
+            assert_never(constraint)
 
 
 def _changed(

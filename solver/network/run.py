@@ -14,7 +14,7 @@ from solver.network.reasons import with_reasons
 from solver.network.result import LayerResult, NetworkResult, Origin
 from solver.network.tasks import Plan, Task, naming_of, plan
 from solver.reasons import Lever, Reason, Shortfall, Statement
-from solver.result import Options, Progress, Result, Status, StopCallback, Termination
+from solver.result import Options, Phase, Progress, Result, Status, StopCallback, Termination
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def map_network(network: Network, options: Options = Options(), run: Run = Run()
     network
         The layers.
     options
-        As for a single Einsum; the time limit is that of each search.
+        As for a single Einsum; the time limit is that of each search, with the reasons for it.
     run
         How to run the searches.
 
@@ -94,7 +94,20 @@ def map_network(network: Network, options: Options = Options(), run: Run = Run()
     ExecutorError
         Searches cannot run where they were to.
     """
-    return with_reasons(map_networks([network], options, run), run.should_stop)[0]
+    return explained(map_networks([network], options, run), options, run)[0]
+
+
+def explained(results: Sequence[NetworkResult], options: Options, run: Run) -> tuple[NetworkResult, ...]:
+    """Return the results of a run with the reasons of INFEASIBLE layers; see `with_reasons`."""
+    searches = sum(own.origin in ("searched", "cached") for result in results for own in result.layers)
+
+    def report(own: LayerResult) -> None:
+        if run.on_progress is None or own.result is None:
+            return
+        search = Progress(Phase.EXPLANATION, own.result.statistics.seconds, own.result.objective)
+        run.on_progress(NetworkProgress(searches, searches, own.layer, search))
+
+    return with_reasons(results, run.should_stop, options.time_limit_s, report)
 
 
 def map_networks(
@@ -105,7 +118,7 @@ def map_networks(
     """Map each layer of several networks; those that are the same problem are searched once for all.
 
     Parameters are those of `map_network`. The seconds of each result are those of the whole run. INFEASIBLE
-    layers have no reasons; see `solver.network.reasons.with_reasons`.
+    layers have no reasons; see `explained`.
 
     Returns
     -------

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from model.architecture import Architecture
 from model.sweep import Variant
-from solver.network.reasons import with_reasons
 from solver.network.result import NetworkResult
-from solver.network.run import Run, map_networks
+from solver.network.run import Run, explained, map_networks
 from solver.result import Options, Status
 
 
@@ -130,7 +129,7 @@ def sweep(
     """
     start = time.monotonic()
     networks = [variant.network for variant in variants]
-    results = with_reasons(map_networks(networks, options, run), run.should_stop)
+    results = explained(map_networks(networks, options, run), options, run)
     points = tuple(SweepPoint(*pair) for pair in zip(variants, results, strict=True))
     return SweepResult(points, time.monotonic() - start)
 

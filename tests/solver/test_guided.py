@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from solver import guided
-from solver.explain import Diagnosis, Verdict, diagnose
+from solver.explain import Diagnosis, Verdict, diagnose, explain_infeasible
+from solver.explain.explanation import NOT_FOUND
 from solver.explain.feasibility import Witness
 from solver.guided import front_or_explain, map_from, map_or_explain
 from solver.pareto import pareto_front
@@ -108,6 +109,28 @@ def test_what_the_opinion_leaves_open_and_the_search_proves_is_explained(search,
         assert answer.status is Status.INFEASIBLE
         assert answer.reasons
     assert asked
+
+
+@pytest.mark.parametrize("search", [map_or_explain, front_or_explain])
+@pytest.mark.parametrize(
+    ("limit_s", "given"), [(None, (60, 60)), (0.5, (2, 2)), (5.0, (4, 5)), (900.0, (60, 60))]
+)
+def test_the_reasons_have_what_is_left_of_the_time_limit(search, limit_s, given, monkeypatch):
+    times, phases = [], []
+    monkeypatch.setattr(
+        "solver.explain.explain_infeasible", lambda *own: times.append(own[2]) or explain_infeasible(*own)
+    )
+    answer = search(NOTHING[0], Options(time_limit_s=limit_s), lambda own: phases.append(own.phase))
+    assert answer.reasons
+    assert given[0] <= times[0] <= given[1]
+    assert phases[-1] == Phase.EXPLANATION
+
+
+def test_a_second_opinion_is_an_explanation_to_those_who_wait(impatient, monkeypatch):
+    phases = []
+    monkeypatch.setattr("solver.explain.diagnose", lambda *_: Diagnosis(Verdict.INFEASIBLE, (NOT_FOUND,)))
+    map_or_explain(mapspace_of(), ENERGY, lambda own: phases.append(own.phase))
+    assert phases[-1] == Phase.EXPLANATION
 
 
 def test_a_mapping_to_begin_with_is_kept_or_beaten():

@@ -12,9 +12,12 @@ from model.spec.fields import NO_NAMES, Names
 from model.spec.limits import DEFAULT_LIMITS, Limits
 from model.spec.sizes import check_count
 from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
+from model.spec.syntax import ExpressionText
 
-_WORD = re.compile(r"[.'\"]?[A-Za-z_]\w*")
-"""A word of an expression; one behind a dot or a quotation mark is no name of its own."""
+_WORD = re.compile(r"[.'\"]?(?!(?<=\d)[eE][-+]?\d+\b)[A-Za-z_]\w*")
+"""A word of an expression, but no exponent; one behind a dot or a quotation mark is no name of its own."""
+_OPERATORS = frozenset(("and", "else", "if", "in", "is", "not", "or"))
+"""Words of expressions that name nothing."""
 _OF_NODES = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\.(?:attributes|spatial|get_fanout)\b")
 """The node whose attributes or mesh an expression asks for."""
 _LONGEST_CHAIN = 50
@@ -146,15 +149,27 @@ class _Resolver:
         assert isinstance(node, ScalarNode)
         if node.quoted or not isinstance(node.value, str):
             return node.value
-        words = dict.fromkeys(_WORD.findall(node.text))
+        found = dict.fromkeys(_WORD.findall(node.text))
+        words = [word for word in found if word not in _OPERATORS]
         asked = _OF_NODES.findall(node.text)
         # An attribute that names itself means the inherited one: `depth: depth * 2`.
         siblings = [word for word in words if word in self._node and word != name]
         names = {**self._outer, **{word: self.value(word) for word in siblings}}
         calls = "(" in node.text and not inside
-        if not asked and not any(word in names for word in words) and words and not calls:
+        # `5 if 3 > 2 else 7` names nothing and is an expression; `10 in` is text.
+        is_text = words or (found and not _is_expression(node.text))
+        if is_text and not asked and not any(word in names for word in words) and not calls:
             return node.text
         return evaluate(node, {**self._nodes, **names} if asked else names)
+
+
+def _is_expression(text: str) -> bool:
+    """Whether a text has the form of an expression, whatever its names mean."""
+    try:
+        ExpressionText(text, None).parse()
+    except SpecError:
+        return False
+    return True
 
 
 def read_variables(node: MappingNode | None, limits: Limits = DEFAULT_LIMITS) -> dict[str, object]:

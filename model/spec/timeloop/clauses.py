@@ -32,6 +32,12 @@ KINDS: dict[str, Kind] = {
 }
 SHORT_PARALLELISM = "min_parallelism"
 UPPER_UTILIZATION = "max_utilization"
+_LISTS: dict[Kind, tuple[str, ...]] = {
+    "temporal": ("factors", "permutation", "no_reuse", "no_iteration_over_dataspaces"),
+    "spatial": ("factors", "permutation", "no_reuse", "no_iteration_over_dataspaces"),
+    "dataspace": ("keep", "bypass", "no_coalesce"),
+}
+"""Keys whose lists ask for nothing where they are empty."""
 _NODE_KEYS = (
     "temporal",
     "spatial",
@@ -88,6 +94,9 @@ def _clauses_at(leaf: Leaf, constraints: MappingNode) -> Iterator[Clause]:
         if given(constraints, key.text) is None:
             continue
         kind = KINDS.get(key.text, "parallelism")
+        if isinstance(value, MappingNode) and _asks_nothing(value, kind):
+            _check_address(value, leaf, kind)
+            continue
         _check_place(kind, leaf, key.span)
         if key.text == SHORT_PARALLELISM:
             yield _short_parallelism(leaf, value)
@@ -95,6 +104,18 @@ def _clauses_at(leaf: Leaf, constraints: MappingNode) -> Iterator[Clause]:
         node = as_mapping(value, f"`{key.text}`")
         _check_address(node, leaf, kind)
         yield Clause(kind, leaf, node)
+
+
+def _asks_nothing(node: MappingNode, kind: Kind) -> bool:
+    """Whether a constraint is left empty, or says so list by list: it may stand anywhere then."""
+    values = [(key.text, value) for key, value in node.entries if key.text not in ADDRESS_KEYS]
+    return kind in _LISTS and all(key in _LISTS[kind] and _is_empty(value) for key, value in values)
+
+
+def _is_empty(value: Node) -> bool:
+    if isinstance(value, SequenceNode):
+        return not value.items
+    return isinstance(value, ScalarNode) and value.value is None
 
 
 def no_upper_utilization(span: Span) -> SpecError:
@@ -149,7 +170,7 @@ def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
     Returns
     -------
     list of Clause
-        In their order; those that ask nothing of a fanout that is written as a level are left out.
+        In their order; those that ask for nothing are left out.
 
     Raises
     ------
@@ -188,6 +209,8 @@ def _target_clause(item: Node, context: Context) -> Clause | None:
         _check_idle(node, fanout, kind, context)
         return None
     leaf = fanout or _find(target, kind, context)
+    if _asks_nothing(node, kind):
+        return None
     _check_place(kind, leaf, target.span)
     return Clause(kind, leaf, node)
 

@@ -95,8 +95,9 @@ def instance_fields(
         respelt[name] = key
         fields[name] = value
     if derived:
-        sentence = "instance {} not part of the shape: they follow from the others, unused"
-        notes.append(note_at(None, sentence, _keys(derived)))
+        sentence = "instance {} not part of the shape: {} from the others, unused"
+        follow = "it follows" if len(derived) == 1 else "they follow"
+        notes.append(note_at(None, sentence, _keys(derived), follow))
     return fields
 
 

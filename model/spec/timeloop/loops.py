@@ -11,7 +11,7 @@ from model.spec.fields import Names, as_int, as_sequence, given, known_name, mea
 from model.spec.keys import check_keys
 from model.spec.sizes import check_count
 from model.spec.source import ConflictError, MappingNode, Node, SequenceNode, Span, SpecError
-from model.spec.timeloop.clauses import ADDRESS_KEYS, Clause, Kind, of
+from model.spec.timeloop.clauses import ADDRESS_KEYS, SHORT_PARALLELISM, Clause, Kind, of
 from model.spec.timeloop.context import Context
 from model.spec.timeloop.factors import Factor, check_attainable, read_factors
 from model.spec.timeloop.permutation import Permutation, read_permutation
@@ -121,6 +121,7 @@ def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Conte
     nodes = of(clauses, leaf, kind)
     names = context.names_at(leaf)
     for node in nodes:
+        _refuse_shares(node, kind)
         check_keys(node, (*_KEYS[kind], *ADDRESS_KEYS), f"a {kind} constraint")
         _refuse_remainders(node)
     constraints = LoopConstraints(
@@ -175,6 +176,15 @@ def _contradict(bound: int, rules: Sequence[Factor]) -> bool:
     """Whether no divisor of `bound` satisfies all rules."""
     asked = [rule.rule() for rule in rules]
     return not any(all(rule.allows(divisor) for rule in asked) for divisor in divisors(bound))
+
+
+def _refuse_shares(node: MappingNode, kind: Kind) -> None:
+    """Raise a SpecError for a least share of all units among what is asked of loops."""
+    key = next((key for key in (SHORT_PARALLELISM, "parallelism", "utilization") if key in node), None)
+    if key is not None:
+        message = f"unknown key `{key}` in a {kind} constraint"
+        hint = f"`constraints: {{{SHORT_PARALLELISM}: SHARE}}` on the compute unit asks for units in use"
+        raise SpecError(message, node.key(key).span, hint=hint)
 
 
 def _refuse_remainders(node: MappingNode) -> None:

@@ -140,6 +140,8 @@ def test_other_values_have_no_fanout(text: str):
         ("heights['dept']", None),
         ("heihgts.depth", "did you mean `heights`?"),
         ("1 / 0", None),
+        ("2^10", "powers are written `**`"),
+        ("2 | 8", None),
         ("16KB", UNITS_HINT),
         ("1.5 GHz", UNITS_HINT),
         ("10%", UNITS_HINT),

@@ -30,6 +30,10 @@ def test_line_with_and_without_an_incumbent():
     )
 
 
+def test_an_explanation_has_no_incumbent():
+    assert status_text(Progress(Phase.EXPLANATION, 0.1, "edp"), 3, 1000) == "explanation  3.00 s"
+
+
 def test_the_line_shows_the_latest_report():
     line = StatusLine(1)
     line.update(Progress(Phase.SURVEY, 0.0, "latency"))

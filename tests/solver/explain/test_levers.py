@@ -1,14 +1,18 @@
 """Levers are applied to the spec's own text: the change suffices, and one step less does not."""
 
+import time
 from fractions import Fraction
 
 import pytest
 
 from model.mapspace import FactorRule
+from solver.clock import Clock
 from solver.explain import Verdict, conflict, diagnose
+from solver.explain import levers as levers_module
 from solver.explain.conflict import Conflict, find_conflicts
 from solver.explain.constraints import Capacity, Parallelism, constraints_of
 from solver.explain.feasibility import Feasibility
+from solver.explain.levers import levers
 from solver.explain.nearest import nearest
 from solver.explain.wording import change_text
 from tests.mapspaces import copies
@@ -217,6 +221,48 @@ def test_a_stopped_search_for_a_value_says_that_it_is_not_exact():
     assert (found.value, found.exact) == (2**11, False)
 
 
+def test_a_dear_change_leaves_time_for_the_others(monkeypatch):
+    def endless(feasibility, rest, changed):
+        while feasibility.decide(rest).verdict is not Verdict.UNKNOWN:
+            pass
+        yield from ()
+
+    mapspace = mapspace_of(factors("C<=2, R=1"), share(1))
+    with_all = [lever.text for lever in diagnose(mapspace).reasons[0].levers]
+    monkeypatch.setattr(levers_module, "_resized_mesh", endless)
+    (reason,) = diagnose(mapspace, time_limit_s=1.5).reasons
+    assert [lever.text for lever in reason.levers] == [text for text in with_all if "mesh" not in text]
+    assert "6 of 12 arithmetic units (0.5) instead of 12" in with_all
+    assert (reason.irreducible, reason.complete) == (True, False)
+
+
+def test_no_conflict_takes_the_time_of_the_next_one(monkeypatch):
+    shares = []
+
+    def listen(feasibility, constraints, blamed, clock):
+        shares.append(clock.left_s)
+        return levers(feasibility, constraints, blamed, clock)
+
+    monkeypatch.setattr("solver.explain.explanation.levers", listen)
+    buffer = "keep: [Inputs, Outputs]}"
+    loops = (buffer, f"{buffer}\n        temporal: {{factors: [R=3, C=4]}}")
+    reasons = diagnose(mapspace_of(loops, factors("C=2, R=3")), time_limit_s=90).reasons
+    assert [reason.complete for reason in reasons] == [True, True]
+    assert shares[0] < 45 < shares[1]
+
+
+def test_a_share_of_a_clock_ends_with_it():
+    stopped = []
+    clock = Clock(60, lambda: bool(stopped))
+    share = clock.share(3)
+    assert 19 < share.left_s <= 20
+    assert Clock(None).share(3).left_s is None
+    assert not share.stop()
+    stopped.append(True)
+    assert share.stop()
+    assert Clock(0).share(2).stop()
+
+
 def test_a_smaller_mesh_is_proposed_where_a_share_of_it_is_to_be_in_use():
     # M=3 and C=2 fill 3 x 2 children, which are all units if there are no more columns than two.
     edits = [factors("C<=2, R=1"), share(1)]
@@ -270,3 +316,16 @@ def test_a_rule_that_keeps_a_dimension_out_of_a_split_is_part_of_the_conflict():
     assert "M=1 in the spatial loops of `PE`" in [statement.text for statement in reason.constraints]
     free = [edits[0], pe("factors: [R=1], split: 2"), share(0.9)]
     assert diagnose(mapspace_of(*free)).verdict is Verdict.FEASIBLE
+
+
+def test_the_conflict_is_named_however_short_the_time_limit_is(monkeypatch):
+    mapspace, decide = mapspace_of(factors("M=3, C=4, R=3")), Feasibility.decide
+    at_once, late = diagnose(mapspace), time.monotonic() + 0.3
+
+    def slow(self, asked):
+        answer = decide(self, asked)
+        time.sleep(max(0.0, late - time.monotonic()))
+        return answer
+
+    monkeypatch.setattr(Feasibility, "decide", slow)
+    assert diagnose(mapspace, time_limit_s=0.2) == at_once

@@ -13,9 +13,9 @@ from solver.explain import explain_infeasible
 from solver.network import ResultCache, Run, map_network, reasons
 from solver.network.reasons import with_reasons
 from solver.network.result import LayerResult
-from solver.network.run import map_networks
+from solver.network.run import NetworkProgress, map_networks
 from solver.reasons import Reason
-from solver.result import Options, Status
+from solver.result import Options, Phase, Status, StopCallback
 from tests.small_network import too_tight
 
 ENERGY = Options(objectives=("energy",))
@@ -36,6 +36,24 @@ def test_a_stop_ends_the_search_for_reasons(network: Network):
     result = map_network(too_tight(network), ENERGY)
     (reason,) = with_reasons([result], lambda: True)[0].layers[1].result.reasons
     assert "not found in the time given" in reason.text
+
+
+def test_the_reasons_of_a_layer_have_what_its_search_left(network: Network, monkeypatch: pytest.MonkeyPatch):
+    times: list[float] = []
+
+    def listen(mapspace: Mapspace, should_stop: StopCallback, time_limit_s: float) -> tuple[Reason, ...]:
+        times.append(time_limit_s)
+        return explain_infeasible(mapspace, should_stop, time_limit_s)
+
+    monkeypatch.setattr(reasons, "explain_infeasible", listen)
+    told: list[NetworkProgress] = []
+    run = Run(on_progress=told.append)
+    for limit_s in (None, 20.0, 0.5):
+        map_network(too_tight(network), replace(ENERGY, time_limit_s=limit_s), run)
+    assert 59 < times[0] <= 60
+    assert 15 < times[1] <= 20
+    assert times[2] == 2
+    assert (told[-1].done, told[-1].searches, told[-1].search.phase) == (1, 1, Phase.EXPLANATION)
 
 
 def test_several_networks_come_without_reasons(network: Network):

@@ -186,6 +186,36 @@ def test_constraints_that_are_left_empty_ask_for_nothing(empty):
 
 
 @pytest.mark.parametrize(
+    "empty",
+    [
+        "{dataspace: {}, temporal: {}, spatial: {}}",
+        "{dataspace: {keep: [], bypass: [], no_coalesce: }}",
+        "{temporal: {target: mac, factors: [], permutation: []}}",
+        "{spatial: {no_iteration_over_dataspaces: []}}",
+    ],
+)
+def test_what_asks_for_nothing_may_stand_anywhere(empty):
+    found = load(spec(arch=architecture(DRAM, BUFFER, constrained(MAC, empty)))).mapspace
+    assert found == load(spec(arch=architecture(DRAM, BUFFER, MAC))).mapspace
+    container = constrained(ARRAY, "{temporal: {}, dataspace: {keep: []}}")
+    load(spec(arch=architecture(DRAM, BUFFER, container, MAC)))
+    targets = "targets: [{type: dataspace, target: mac, bypass: []}, {type: temporal, target: mac}]"
+    load(spec(f"constraints: {{{targets}}}\n", arch=architecture(DRAM, BUFFER, MAC)))
+
+
+@pytest.mark.parametrize(
+    ("constraints", "message", "mark"),
+    [
+        ("{dataspace: {keep_only: []}}", "a dataspace constraint has no effect on `mac`", "dataspace"),
+        ("{temporal: {fators: []}}", "a temporal constraint has no effect on `mac`", "temporal"),
+        ("{temporal: {target: buffer}}", "this constraint stands on `mac`", "buffer"),
+    ],
+)
+def test_what_asks_for_something_may_not(constraints, message, mark):
+    assert_fails(spec(arch=architecture(DRAM, BUFFER, constrained(MAC, constraints))), message, mark)
+
+
+@pytest.mark.parametrize(
     ("constraints", "message", "mark"),
     [
         ("{temporal: {target: spad, factors: [P=1]}}", "this constraint stands on `buffer`", "spad"),

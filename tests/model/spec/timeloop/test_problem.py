@@ -73,8 +73,12 @@ def test_a_shape_by_name_that_is_shipped():
 
 
 def test_derived_instance_keys_are_noted():
-    loaded = load(changed("K: 8}", "K: 8, H: 18, Wpad: 1}"))
-    assert any("`H` and `Wpad`" in note.text for note in loaded.notes)
+    for keys, words in (
+        ("H: 18, Wpad: 1", "keys `H` and `Wpad` are not part of the shape: they follow"),
+        ("Wpad: 1", "key `Wpad` is not part of the shape: it follows"),
+    ):
+        texts = [note.text for note in load(changed("K: 8}", f"K: 8, {keys}}}")).notes]
+        assert f"instance {words} from the others, unused" in texts
 
 
 def test_a_dimension_that_nothing_is_indexed_by_is_noted():

@@ -152,6 +152,13 @@ def test_mistakes_are_marked(spatial, message, mark):
     assert_fails(text_with(spatial), message, mark)
 
 
+@pytest.mark.parametrize("key", ["min_parallelism", "parallelism", "utilization"])
+def test_a_least_parallelism_is_told_where_it_belongs(key):
+    error = failure(text_with(f"{{{key}: 0.5}}"))
+    assert error.message == f"unknown key `{key}` in a spatial constraint"
+    assert error.hint == "`constraints: {min_parallelism: SHARE}` on the compute unit asks for units in use"
+
+
 def test_a_factor_that_fits_on_no_axis_leaves_no_divisor():
     error = failure(text_with("{factors: [K=8]}"))
     assert error.message == "no divisor of K = 8 is allowed at `PE`"
