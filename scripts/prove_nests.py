@@ -196,7 +196,7 @@ class Choice:
             if p in self.spatial:
                 loops = tuple(zip(at.loops[p], at.loops[p].values(), inner))
                 sent = zip(self.spaces, self.space.nodes[p]["multicast"])
-                numbers += [space.distinct(loops, once) for space, once in sent]
+                numbers += [s.distinct(loops, once) for s, once in sent if s.plain < s.relevant]
                 sizes += [(s.tile(inner), s.tile(outer)) for s in self.spaces if s.rw and not s.dense]
             elif p in self.space.stores:
                 kept = [(v, self.space.at[p][v]) for v, levels in enumerate(self.mask) if p in levels[1:]]
