@@ -41,15 +41,7 @@ def prime_factors(number: int) -> tuple[tuple[int, int], ...]:
 
 
 def ordered_factorizations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """Yield all tuples of positive integers whose product is `number`, in lexicographic order.
-
-    Parameters
-    ----------
-    number
-        At least 1.
-    parts
-        Length of the tuples, at least 1.
-    """
+    """Yield all tuples of positive integers whose product is `number`, in lexicographic order."""
     if parts == 1:
         yield (number,)
         return

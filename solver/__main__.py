@@ -16,16 +16,6 @@ TRACEBACK = "TILEWRIGHT_TRACEBACK"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what `solver.cli.main.main` does; interrupts and defects leave no traceback, imports included.
 
-    Parameters
-    ----------
-    arguments
-        None takes those of the process.
-
-    Returns
-    -------
-    int
-        One of `solver.exit_codes`.
-
     Raises
     ------
     SystemExit

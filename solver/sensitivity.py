@@ -89,11 +89,6 @@ def varied(architecture: Architecture, variation: Variation) -> Architecture:
     """Return `architecture` with one limit changed. All prices stay: leakage and accesses cost the same.
 
     A capacity is rounded down to whole words. Its least utilization is a share and moves with it.
-
-    Parameters
-    ----------
-    variation
-        Of a limit that the level has, as of `variations`.
     """
     nodes = tuple(
         _varied_level(node, variation)

@@ -96,16 +96,7 @@ class ArrayTime:
 
 
 def method_times(method: str, shape: Convolution, model: SystolicModel) -> tuple[ArrayTime, ...]:
-    """Return the time of a convolution by `method`, one entry per dataflow of the model.
-
-    Parameters
-    ----------
-    method
-        ``im2col``: one product of the unfolded input (positions x window * channels) and the weights,
-        both loaded before. ``kn2row``: a product per position of the filter. ``winograd``: a product
-        per position of the transformed tile, on a fraction ``1 / m^2`` of the positions, and the
-        transforms themselves.
-    """
+    """Return the time of a convolution by `method`, one entry per dataflow of the model."""
     positions, depth, outputs = Fraction(shape.positions), shape.in_channels, shape.out_channels
     if method == IM2COL:
         depth *= shape.window
@@ -139,19 +130,7 @@ def _products(
 def transition_ms(
     source: str, target: str, layer: ShapedLayer, edge: ShapedEdge, model: SystolicModel
 ) -> Fraction:
-    """Return the time to bring a tensor from one method's layout into another's, double buffered.
-
-    Parameters
-    ----------
-    source, target
-        Methods, or `TENSOR`.
-    layer
-        The target's layer; its input is what moves.
-    edge
-        The edge; says how many channels move.
-    model
-        Bandwidth, word size, and Winograd's tile.
-    """
+    """Return the time to bring a tensor from one method's layout into another's, double buffered."""
     shape = layer.shape
     if isinstance(shape, Convolution):
         high, wide, channels = shape.height * shape.stride, shape.width * shape.stride, shape.in_channels

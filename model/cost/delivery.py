@@ -41,20 +41,6 @@ def changes(tile: Sequence[int], moves: Iterable[Move], reuse: bool = True) -> I
     loops being in their second iteration: it brings nothing if the tile comes to lie where it was,
     keeps the overlap if it continues the innermost movement, and brings the whole tile otherwise.
 
-    Parameters
-    ----------
-    tile
-        Extent per rank of the tile that the instance holds.
-    moves
-        The temporal loops, innermost first; those of bound 1 bring nothing and are left out.
-    reuse
-        False for an instance that forgets its tile between steps: every loop brings all of it.
-
-    Yields
-    ------
-    Change
-        One per loop of bound above 1, innermost first.
-
     Notes
     -----
     Timeloop's rule; docs/model.md, "The counting rule of temporal reuse", says where it is not exact.

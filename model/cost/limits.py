@@ -38,18 +38,6 @@ def capacity_violations(level: StorageLevel, size_words: int) -> Iterator[Violat
 def mesh_violations(architecture: Architecture, mapping: Mapping) -> Iterator[Violation]:
     """Check along each axis of each fanout that the spatial loops find enough children.
 
-    Parameters
-    ----------
-    architecture
-        Its fanouts.
-    mapping
-        One entry per node.
-
-    Yields
-    ------
-    Violation
-        Of kind ``mesh_x`` or ``mesh_y``, outermost fanout first.
-
     Raises
     ------
     ValueError

@@ -53,18 +53,7 @@ class Grid:
         return (place for inside, place in places if inside and place < len(self.offsets))
 
     def linked(self, jump: Vector) -> frozenset[int]:
-        """Children that now want what a neighbour wanted before the tiles moved.
-
-        Parameters
-        ----------
-        jump
-            Displacement of all tiles per rank since the step before.
-
-        Returns
-        -------
-        frozenset of int
-            Positions in ``offsets``.
-        """
+        """Children that now want what a neighbour wanted before the tiles moved."""
         wanted = (tuple(map(add, offset, jump)) for offset in self.offsets)
         return frozenset(
             child
@@ -205,18 +194,7 @@ class LinkDelivery:
     space: Dataspace
 
     def received(self, position: int) -> tuple[Words, Words]:
-        """Words of one instance from above and from neighbours, both averages.
-
-        Parameters
-        ----------
-        position
-            Of the receiving level in ``architecture.nodes``, at least 1.
-
-        Returns
-        -------
-        tuple
-            Words from above, and words from neighbours: none unless a fanout lies directly above.
-        """
+        """Words of one instance from above and from neighbours, both averages."""
         above = position - 1
         if not isinstance(self.architecture.nodes[above], Fanout):
             return MulticastDelivery(self.architecture, self.nest, self.space).received(position)
@@ -227,17 +205,7 @@ class LinkDelivery:
         )
 
     def across(self, position: int, stream: Words, for_themselves: bool) -> Words:
-        """Accesses that links leave, scaled to `stream` if the children do not ask for themselves.
-
-        Parameters
-        ----------
-        position
-            Of the fanout in ``architecture.nodes``.
-        stream
-            Words that one child asks for; of no account where it asks for itself.
-        for_themselves
-            Whether the children ask for themselves.
-        """
+        """Accesses that links leave, scaled to `stream` if the children do not ask for themselves."""
         sharing = self._sharing(position)
         if for_themselves:
             return sharing.accesses

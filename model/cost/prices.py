@@ -16,20 +16,6 @@ def access_energy(level: StorageLevel, packing: Packing, reads: int, fills: int,
     """Energy of one instance's accesses to one dataspace.
 
     Whole vectors are paid, and each of their rows.
-
-    Parameters
-    ----------
-    level
-        Its prices.
-    packing
-        How the values of the dataspace lie there.
-    reads, fills, updates
-        Values of the dataspace in one instance over the whole run.
-
-    Returns
-    -------
-    int
-        In the architecture's energy unit.
     """
     price = level.energy
     actions = ((reads, price.read), (fills, price.fill), (updates, price.update))

@@ -60,14 +60,6 @@ def displacement(space: Dataspace, dim: str, stride: int) -> Vector:
 
 
 def fresh_words(tile: Sequence[int], move: Sequence[int]) -> int:
-    """Words of a box that it did not cover before it moved.
-
-    Parameters
-    ----------
-    tile
-        Extent of the box per rank.
-    move
-        Displacement per rank, of either sign; as long as `tile`.
-    """
+    """Words of a box that it did not cover before it moved."""
     overlap = math.prod(max(0, extent - abs(step)) for extent, step in zip(tile, move, strict=True))
     return math.prod(tile) - overlap

@@ -43,32 +43,11 @@ class Delivery(Protocol):
     """How the words of one dataspace get from a level to the next inner one."""
 
     def received(self, position: int) -> tuple[Words, Words]:
-        """Words that one instance gets.
-
-        Parameters
-        ----------
-        position
-            Of the receiving level in ``architecture.nodes``.
-
-        Returns
-        -------
-        tuple
-            Words from above, and words from neighbours.
-        """
+        """Words that one instance gets."""
         ...
 
     def across(self, position: int, stream: Words, for_themselves: bool) -> Words:
-        """Accesses above a fanout that serve its children.
-
-        Parameters
-        ----------
-        position
-            Of the fanout in ``architecture.nodes``.
-        stream
-            Words that each child in use asks for.
-        for_themselves
-            Whether the children ask for themselves; otherwise they pass on what others ask for.
-        """
+        """Accesses above a fanout that serve its children."""
         ...
 
 
@@ -118,18 +97,7 @@ def distinct_children(architecture: Architecture, nest: Nest, space: Dataspace, 
 
 
 def reuses(architecture: Architecture, space: Dataspace, position: int) -> bool:
-    """Whether a node reuses what it holds of a dataspace from one step to the next.
-
-    Parameters
-    ----------
-    architecture
-        Its nodes and their flags.
-    space
-        The dataspace.
-    position
-        Of the node in ``architecture.nodes``. The compute, at their number, never does; fanouts, which
-        hold nothing, count as if they did.
-    """
+    """Whether a node reuses what it holds of a dataspace from one step to the next."""
     if position == len(architecture.nodes):
         return False
     node = architecture.nodes[position]
@@ -172,20 +140,6 @@ def dataspace_traffic(
     above. A fanout multiplies it by the number of distinct words among its children. A level that
     keeps the dataspace serves the stream and asks for what must be delivered into itself instead;
     with ``no_coalesce`` it serves the stream but passes it on.
-
-    Parameters
-    ----------
-    architecture, mapping, nest
-        The hardware, and a mapping with its loops.
-    space
-        The dataspace.
-    delivery
-        How words get from a level to the next inner one; made for the same `nest` and `space`.
-
-    Returns
-    -------
-    tuple of Traffic
-        One per level that keeps `space`, outermost first.
 
     Raises
     ------

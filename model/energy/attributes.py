@@ -21,15 +21,7 @@ def is_placeholder(value: object) -> bool:
 
 
 def missing_attribute(name: str, component_class: str) -> EnergyError:
-    """Return the error for an attribute that nobody specified; the caller raises it.
-
-    Parameters
-    ----------
-    name
-        Of the attribute; those of `PROCESS_ATTRIBUTES` get a hint on where they may stand.
-    component_class
-        The class that needs it.
-    """
+    """Return the error for an attribute that nobody specified; the caller raises it."""
     hint = None
     if name in PROCESS_ATTRIBUTES:
         hint = f"give `{name}` on the component, on a container around it, or in the top-level variables"
@@ -75,15 +67,6 @@ class Attributes:
     def number(self, *names: str, default: float | None = None, least: float = 0.0) -> float:
         """Return a number, of the first of some names that is specified.
 
-        Parameters
-        ----------
-        names
-            Of the attribute, the best one first.
-        default
-            What a missing one counts as; it is not held against `least`.
-        least
-            The least value allowed; the greatest is `LARGEST_ATTRIBUTE`.
-
         Raises
         ------
         EnergyError
@@ -104,11 +87,6 @@ class Attributes:
 
     def millimetres(self, *names: str) -> float:
         """Return a length such as ``2mm`` or ``150 um``; a bare number is in millimetres.
-
-        Parameters
-        ----------
-        names
-            Of the attribute, the best one first. Units are ``m``, ``mm``, ``um``, ``µm`` and ``nm``.
 
         Raises
         ------

@@ -154,17 +154,6 @@ class CompoundComponent:
     def energy_pj(self, action: str) -> float | None:
         """Sum of what the subcomponents do in an action.
 
-        Parameters
-        ----------
-        action
-            Its name. Arguments that the caller leaves open range over what the action declares, and the
-            largest energy counts.
-
-        Returns
-        -------
-        float or None
-            Picojoule, None when the class has no such action.
-
         Raises
         ------
         SpecError
@@ -254,17 +243,6 @@ class Library:
         span: Span | None = None,
     ) -> Component:
         """Build a component.
-
-        Parameters
-        ----------
-        component_class
-            Name of its class; compound classes come before primitive ones.
-        attributes
-            Evaluated. Missing ones that describe the process are the spec's variables.
-        nesting
-            Number of compound components around it, at most `MAX_NESTING`.
-        span
-            Where the class is asked for, None for a component of the architecture.
 
         Raises
         ------

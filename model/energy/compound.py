@@ -289,13 +289,6 @@ def _load_indexed_name(node: Node) -> tuple[str, IndexRange | None]:
 def as_expression(text: str, span: Span) -> ScalarNode:
     """Return a part of a scalar's text, to be evaluated on its own.
 
-    Parameters
-    ----------
-    text
-        The part; blanks around it do not count.
-    span
-        Of the whole scalar, for messages.
-
     Raises
     ------
     SpecError

@@ -28,11 +28,6 @@ _DRAM_TYPES = ", ".join(sorted(DRAM_PJ_PER_BIT))
 def dram_pj_per_bit(written: object) -> float:
     """Return the energy per bit of a DRAM, in picojoule.
 
-    Parameters
-    ----------
-    written
-        Its attribute ``type``, in whatever case; None for `DEFAULT_DRAM`.
-
     Raises
     ------
     EnergyError

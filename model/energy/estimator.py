@@ -73,13 +73,7 @@ class Estimate:
         )
 
     def scaled(self, node_nm: float) -> Estimate:
-        """The same component at another node than 45 nm; leakage scales as energy does.
-
-        Parameters
-        ----------
-        node_nm
-            In nanometres, see `model.energy.technology.parse_node`.
-        """
+        """The same component at another node than 45 nm; leakage scales as energy does."""
         energy, area = energy_scale(node_nm), area_scale(node_nm)
         return Estimate(self.access_pj * energy, self.leak_w * energy, self.area_um2 * area)
 
@@ -253,20 +247,7 @@ def _counter_model(attributes: Attributes) -> Estimate:
 
 
 def assumed_unit(name: str, attributes: Attributes) -> str | None:
-    """Return a remark on the length of a wire that has no unit.
-
-    Parameters
-    ----------
-    name
-        Of the primitive class.
-    attributes
-        Of the component.
-
-    Returns
-    -------
-    str or None
-        None where there is none to make.
-    """
+    """Return a remark on the length of a wire that has no unit."""
     length = attributes.lookup("length")
     if name != "wire" or attributes.lookup("length_mm") is not None or not isinstance(length, (int, float)):
         return None
@@ -306,11 +287,6 @@ class Primitive:
 
     def estimate(self, attributes: Attributes) -> Estimate:
         """Estimate one component at its technology node.
-
-        Parameters
-        ----------
-        attributes
-            Evaluated; ``technology`` is one of them unless the class does not scale.
 
         Raises
         ------

@@ -30,13 +30,6 @@ def place(span: Span) -> str:
 def exact_decimal(node: Node, what: str) -> Decimal:
     """Read a finite, non-negative number without a detour over binary floating point.
 
-    Parameters
-    ----------
-    node
-        A scalar that is a number.
-    what
-        Names the figure in the message.
-
     Raises
     ------
     SpecError
@@ -70,14 +63,6 @@ def rounded(value: float, finest: Decimal | None = None) -> Decimal:
     Digits below `finest` are dropped too where that leaves four: the fewer a price has, the farther exact
     sums of prices reach.
 
-    Parameters
-    ----------
-    value
-        In any unit.
-    finest
-        The last digit worth showing, a power of ten in the unit of `value`; None for `SIGNIFICANT_DIGITS`
-        alone.
-
     Raises
     ------
     EnergyError
@@ -94,13 +79,7 @@ def rounded(value: float, finest: Decimal | None = None) -> Decimal:
 
 
 def shortened(figure: Decimal) -> Decimal:
-    """Drop digits of what was calculated from an estimate: those below `COARSEST_PJ` where that leaves six.
-
-    Parameters
-    ----------
-    figure
-        Not negative, in picojoule or another unit. With six digits or less it is returned as it is.
-    """
+    """Drop digits of what follows from an estimate: those below `COARSEST_PJ` where that leaves six."""
     last = min(COARSEST_PJ.adjusted(), figure.adjusted() - SIGNIFICANT_DIGITS + 1)
     exponent = figure.as_tuple().exponent
     if not isinstance(exponent, int) or exponent >= last:
@@ -112,17 +91,6 @@ def keyed_mapping(
     node: Node, what: str, known: frozenset[str], required: Collection[str] = ()
 ) -> MappingNode:
     """Return a node if it is a mapping with none but known keys.
-
-    Parameters
-    ----------
-    node
-        What is read.
-    what
-        Names it in messages.
-    known
-        All keys that it may have.
-    required
-        Those that it must have. That they are missing is not an error here, but said with one.
 
     Raises
     ------
@@ -136,13 +104,6 @@ def keyed_mapping(
 
 def items_of(node: Node | None, what: str) -> tuple[Node, ...]:
     """Return the items of a list, none for a missing or empty value.
-
-    Parameters
-    ----------
-    node
-        None where the key is missing.
-    what
-        Names it in messages.
 
     Raises
     ------

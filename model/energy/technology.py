@@ -87,24 +87,12 @@ def parse_node(technology: object) -> float:
 
 
 def energy_scale(node_nm: float) -> float:
-    """Energy at a node relative to 45 nm, by the fit of Stillmaker and Baas (see the module).
-
-    Parameters
-    ----------
-    node_nm
-        In nanometres, as `parse_node` returns it.
-    """
+    """Energy at a node relative to 45 nm, by the fit of Stillmaker and Baas (see the module)."""
     return _interpolated(_ENERGY, node_nm) / _ENERGY[REFERENCE_NM]
 
 
 def area_scale(node_nm: float) -> float:
-    """Area at a node relative to 45 nm, by the table of Stillmaker and Baas (see the module).
-
-    Parameters
-    ----------
-    node_nm
-        In nanometres, as `parse_node` returns it.
-    """
+    """Area at a node relative to 45 nm, by the table of Stillmaker and Baas (see the module)."""
     return _interpolated(_AREA_RELATIVE_TO_45_NM, node_nm)
 
 

@@ -35,15 +35,7 @@ class Layout:
 
     @classmethod
     def of(cls, problem: Problem, space: Dataspace) -> Layout:
-        """Lay out a dataspace for the bounds of a problem.
-
-        Parameters
-        ----------
-        problem
-            All its dimensions get a weight, 0 where they do not index `space`.
-        space
-            One of its dataspaces.
-        """
+        """Lay out a dataspace for the bounds of a problem."""
         reaches = [
             [term.coefficient * (problem.bound[term.dim] - 1) for term in rank] for rank in space.ranks
         ]
@@ -58,28 +50,11 @@ class Layout:
         return cls(space.ranks, shape, weight, origin)
 
     def position(self, point: Mapping[str, int]) -> int:
-        """Flat position of the word that an iteration uses.
-
-        Parameters
-        ----------
-        point
-            Index of each dimension, from 0; missing ones are 0.
-        """
+        """Flat position of the word that an iteration uses."""
         return self.origin + sum(self.weight[dim] * index for dim, index in point.items())
 
     def footprint(self, extents: Mapping[str, int]) -> frozenset[int]:
-        """Flat positions that a box of iterations touches, relative to that of its first point.
-
-        Parameters
-        ----------
-        extents
-            Iterations of each dimension, at least 1; dimensions that are missing stand still.
-
-        Returns
-        -------
-        frozenset of int
-            Negative ones too where coefficients are negative.
-        """
+        """Flat positions that a box of iterations touches, relative to that of its first point."""
         touched = {0}
         for dim, extent in extents.items():
             touched = {at + move for at in touched for move in _multiples(self.weight[dim], extent)}

@@ -78,58 +78,23 @@ class Store:
         self.buffers = [Buffer() for _ in self.offsets]
 
     def tile(self, instance: int, base: int) -> Words:
-        """Words of one instance's tile.
-
-        Parameters
-        ----------
-        instance
-            Position in ``offsets``.
-        base
-            Flat position at which the tile of the first instance starts.
-        """
+        """Words of one instance's tile."""
         start = base + self.offsets[instance]
         return frozenset(start + word for word in self.footprint)
 
     def leaving(self, base: int | None) -> list[Words]:
-        """Words that each instance gives up when the tiles move.
-
-        Parameters
-        ----------
-        base
-            Flat position at which the first instance's next tile starts; None if all words leave.
-
-        Returns
-        -------
-        list of frozenset
-            One per instance. Without temporal reuse all that is held.
-        """
+        """Words that each instance gives up when the tiles move."""
         held = [frozenset(buffer.held) for buffer in self.buffers]
         if base is None or not self.temporal_reuse:
             return held
         return [words - self.tile(i, base) for i, words in enumerate(held)]
 
     def missing(self, base: int) -> list[Words]:
-        """Words that each instance does not hold of its tile.
-
-        Parameters
-        ----------
-        base
-            Flat position at which the first instance's tile starts.
-
-        Returns
-        -------
-        list of frozenset
-            One per instance.
-        """
+        """Words that each instance does not hold of its tile."""
         return [self.tile(i, base).difference(buffer.held) for i, buffer in enumerate(self.buffers)]
 
     def drop(self, words: Sequence[Words]) -> None:
         """Forget words of each instance.
-
-        Parameters
-        ----------
-        words
-            One set per instance.
 
         Raises
         ------
@@ -173,11 +138,6 @@ class Link:
         """Empty the child of what its next tile does not hold.
 
         Children that give up the same words in one step are reduced on the way: one update each.
-
-        Parameters
-        ----------
-        base
-            Flat position at which the tile of the first instance starts; None empties the child altogether.
         """
         leaving = self.child.leaving(base)
         if not self.read_write:
@@ -188,13 +148,7 @@ class Link:
                 self._reduce(self.parent.buffers[instance], words, senders)
 
     def deliver(self, base: int) -> None:
-        """Bring each child what its tile lacks; equal requests of one step are one read.
-
-        Parameters
-        ----------
-        base
-            Flat position at which the tile of the first instance starts.
-        """
+        """Bring each child what its tile lacks; equal requests of one step are one read."""
         for instance, request in enumerate(self._gather(self.child.missing(base))):
             for words, receivers in request:
                 self._send(self.parent.buffers[instance], words, receivers)
@@ -237,19 +191,7 @@ class Link:
 
 
 def merge(requests: Sequence[Request]) -> Request:
-    """Join the requests of one fanout's children.
-
-    Parameters
-    ----------
-    requests
-        One per child.
-
-    Returns
-    -------
-    Request
-        Children whose whole requests ask for exactly the same sets of words share an entry per set;
-        those that only overlap share nothing.
-    """
+    """Join the requests of one fanout's children."""
     groups: dict[tuple[Words, ...], list[tuple[int, ...]]] = {}
     for request in requests:
         key = tuple(words for words, _ in request)

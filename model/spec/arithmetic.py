@@ -40,13 +40,6 @@ def calculate(symbol: str, left: object, right: object) -> object:
     Where a number has more digits than a double, as a `LongFloat` has, sums, differences, products and
     quotients are exact if that takes no more than 100 digits.
 
-    Parameters
-    ----------
-    symbol
-        One of `OPERATORS`.
-    left, right
-        Values of any type.
-
     Raises
     ------
     ArithmeticError
@@ -135,13 +128,6 @@ def number(value: object) -> float:
 
 def item(values: object, key: object) -> object:
     """Return an element of a list, or a value of a mapping.
-
-    Parameters
-    ----------
-    values
-        The list or mapping.
-    key
-        A place in the list, from 0 or (negative) from its end; or a key of the mapping, a text.
 
     Raises
     ------

@@ -80,15 +80,7 @@ class Document:
 
 
 def whole_line_span(source: SourceText, line: int) -> Span:
-    """Return the span of the visible part of a line.
-
-    Parameters
-    ----------
-    source
-        The text.
-    line
-        Its number, from 1; a line beyond the text counts as empty.
-    """
+    """Return the span of the visible part of a line."""
     return Span(*_whole_line(LineOrigin(source, line), source.line(line) or ""), source)
 
 

@@ -131,15 +131,6 @@ def known_name(node: Node, known: Iterable[str], what: str) -> str:
 def value_of(node: Node, names: Names, what: str) -> int | float | str | bool:
     """Return a scalar's value; plain text is evaluated as an expression.
 
-    Parameters
-    ----------
-    node
-        What is read; quoted text stands for itself.
-    names
-        What the expression may use.
-    what
-        Names it in messages.
-
     Raises
     ------
     SpecError

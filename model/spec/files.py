@@ -34,11 +34,6 @@ class IncludeRoots:
     def permits(self, path: Path) -> bool:
         """Whether a file may be included: it lies in one of the trees once its symbolic links are followed.
 
-        Parameters
-        ----------
-        path
-            It need not exist.
-
         Raises
         ------
         SpecError
@@ -166,20 +161,6 @@ def find(wanted: str, directories: Iterable[Path], roots: IncludeRoots) -> Path 
 
     Nothing is told about what lies outside of `roots`, not even whether it exists.
 
-    Parameters
-    ----------
-    wanted
-        A path as a spec writes it.
-    directories
-        Where it is looked for, in order.
-    roots
-        What may be included.
-
-    Returns
-    -------
-    Path or None
-        None if there is none, and all places lie inside of `roots`.
-
     Raises
     ------
     SpecError
@@ -239,13 +220,6 @@ def files_of(directory: Path) -> list[Path]:
 
 def read_text(path: Path, limits: Limits) -> str:
     """Return the text of a spec file, without a byte order mark.
-
-    Parameters
-    ----------
-    path
-        The file.
-    limits
-        ``file_bytes`` counts.
 
     Raises
     ------

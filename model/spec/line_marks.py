@@ -33,18 +33,6 @@ class LineMarks:
     def register(self, path: Path, source: SourceText) -> int:
         """Give the lines of a template their numbers and return the first.
 
-        Parameters
-        ----------
-        path
-            The template; one that is registered already keeps its numbers.
-        source
-            Its text.
-
-        Returns
-        -------
-        int
-            Lines have consecutive numbers, from 0 for the first line of the first template.
-
         Raises
         ------
         SpecError
@@ -68,28 +56,12 @@ class LineMarks:
 
     @classmethod
     def marked(cls, text: str, number: int) -> str:
-        """Return a text with a mark at the start of each line but the first.
-
-        Parameters
-        ----------
-        text
-            A part of a template.
-        number
-            That of the line in which it starts, see `register`.
-        """
+        """Return a text with a mark at the start of each line but the first."""
         first, *others = text.split("\n")
         return "\n".join([first, *(cls.mark(number + i) + line for i, line in enumerate(others, start=1))])
 
     def document(self, name: str, marked: str) -> Document:
-        """Return a rendered text without its marks, and with the origins of its lines.
-
-        Parameters
-        ----------
-        name
-            The file as messages name it.
-        marked
-            What was rendered of registered templates. A line without a mark belongs to the line before.
-        """
+        """Return a rendered text without its marks, and with the origins of its lines."""
         origins = []
         current = 0
         for line in SourceText.of(name, marked).lines:

@@ -27,13 +27,6 @@ def merged_mapping(entries: Iterable[Entry], span: Span, tag: str | None) -> Map
     given stays, as does any value with the tag ``!nomerge``. Of several sources, an earlier one goes
     before a later one. Keys that were merged in follow the own ones.
 
-    Parameters
-    ----------
-    entries
-        Own entries and merge keys, no key twice.
-    span, tag
-        Those of the mapping.
-
     Raises
     ------
     SpecError
@@ -100,11 +93,6 @@ def _with_children(node: Node, change: Callable[[Node], Node]) -> Node:
 
 def join_included(first: Node, second: Node) -> Node:
     """Return what two files of one directory say: one mapping as `join_specs` joins it, or one list.
-
-    Parameters
-    ----------
-    first, second
-        Their roots; the place of `first` counts.
 
     Raises
     ------

@@ -88,16 +88,6 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
     def instrument(self, template: nodes.Template) -> nodes.Template:
         """Put the charges and size checks into a parsed template.
 
-        Parameters
-        ----------
-        template
-            Is changed in place.
-
-        Returns
-        -------
-        Template
-            The same one.
-
         Raises
         ------
         ForeignStatementError
@@ -131,11 +121,6 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
 
     def sized(self, value: object) -> object:
         """Return a value after its size is checked and charged.
-
-        Parameters
-        ----------
-        value
-            It counts with all that it holds.
 
         Raises
         ------
@@ -193,15 +178,6 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
         """Calculate with bounded operands and results.
 
-        Parameters
-        ----------
-        context
-            Of Jinja2, not used.
-        operator
-            One of `model.spec.arithmetic.OPERATORS`.
-        left, right
-            An undefined one raises its error here.
-
         Raises
         ------
         ArithmeticError, TypeError
@@ -226,15 +202,7 @@ class SpecEnvironment(ImmutableSandboxedEnvironment):
         return None
 
     def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
-        """Whether a template may read an attribute: a few of the plain types, and of namespaces.
-
-        Parameters
-        ----------
-        obj, attr
-            The object, and the name of its attribute.
-        value
-            Of the attribute; it does not matter.
-        """
+        """Whether a template may read an attribute: a few of the plain types, and of namespaces."""
         if isinstance(obj, Namespace):
             return not attr.startswith("_")
         return any(isinstance(obj, kind) and attr in allowed for kind, allowed in _SAFE_ATTRIBUTES.items())

@@ -66,13 +66,6 @@ class Scope:
     def enter(self, path: Path, limits: Limits) -> Scope:
         """Return the scope of a file that this one includes.
 
-        Parameters
-        ----------
-        path
-            The file.
-        limits
-            ``include_depth`` counts.
-
         Raises
         ------
         SpecError
@@ -128,11 +121,6 @@ class Session:
     def count_nodes(self, nodes: int) -> None:
         """Count the values that a file holds.
 
-        Parameters
-        ----------
-        nodes
-            With every alias written out, see `model.spec.composer.extent_of`.
-
         Raises
         ------
         SpecError
@@ -145,13 +133,6 @@ class Session:
 
     def locate(self, wanted: str, scope: Scope) -> Path:
         """Return the file that a spec names.
-
-        Parameters
-        ----------
-        wanted
-            A path as it is written.
-        scope
-            The file that it is written in: where to look.
 
         Raises
         ------
@@ -168,11 +149,6 @@ class Session:
     def spend(self, characters: int) -> None:
         """Count text that a template prints.
 
-        Parameters
-        ----------
-        characters
-            Of this text.
-
         Raises
         ------
         SpecError
@@ -185,11 +161,6 @@ class Session:
 
     def work(self, size: int) -> None:
         """Count what a template makes or looks at.
-
-        Parameters
-        ----------
-        size
-            Characters and items.
 
         Raises
         ------
@@ -204,13 +175,6 @@ class Session:
 
     def check_template(self, sizes: Iterable[int], path: Path) -> None:
         """Check that a template is not too large to be compiled, and that there is time left.
-
-        Parameters
-        ----------
-        sizes
-            Characters of the parts that are compiled; they are counted as far as the limit.
-        path
-            The template.
 
         Raises
         ------

@@ -37,11 +37,6 @@ class IncludedTrees:
     def resolve(self, node: ScalarNode) -> Node:
         """Return the tree, or the part of it, that a node's text stands for.
 
-        Parameters
-        ----------
-        node
-            A scalar that `add` made, perhaps followed by ``.key``.
-
         Raises
         ------
         SpecError
@@ -58,13 +53,6 @@ class IncludedTrees:
 
 def subtree(tree: Node, key: str) -> Node:
     """Return what a key with dots names below a tree.
-
-    Parameters
-    ----------
-    tree
-        Where it begins.
-    key
-        Names of keys, separated by dots; the empty one names `tree` itself.
 
     Raises
     ------

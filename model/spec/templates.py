@@ -46,13 +46,6 @@ class TemplateEngine:
     def render(self, text: str, scope: Scope) -> tuple[Document, Resolver]:
         """Return the rendered document, and what finds the trees that stand in it as tags.
 
-        Parameters
-        ----------
-        text
-            The template.
-        scope
-            Its file, and the values of its variables.
-
         Raises
         ------
         SpecError

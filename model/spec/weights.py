@@ -13,13 +13,6 @@ _BITS_OF_A_CHARACTER = 32
 def parts(value: object, limit: int) -> Iterator[object]:
     """Yield a value and all that it holds.
 
-    Parameters
-    ----------
-    value
-        Of a template.
-    limit
-        Most characters and items; a long number counts for a tenth of its digits.
-
     Raises
     ------
     OverflowError

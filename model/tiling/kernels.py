@@ -68,13 +68,6 @@ def untiled(operator: Operator, tensors: Mapping[str, Array], function: Elementw
 def check_operands(operator: Operator, tensors: Mapping[str, Array]) -> None:
     """Check the operands of an operator.
 
-    Parameters
-    ----------
-    operator
-        Whose operands they are.
-    tensors
-        By name.
-
     Raises
     ------
     ValueError
@@ -89,13 +82,6 @@ def check_operands(operator: Operator, tensors: Mapping[str, Array]) -> None:
 def applied(function: Elementwise | None, operands: Sequence[Array]) -> Array:
     """Apply what an element-wise operator does.
 
-    Parameters
-    ----------
-    function
-        Takes the operands, and returns an array of their shape.
-    operands
-        One or two.
-
     Raises
     ------
     ValueError
@@ -107,79 +93,27 @@ def applied(function: Elementwise | None, operands: Sequence[Array]) -> Array:
 
 
 def convolve(padded: Array, weights: Array, windows: Windows) -> Array:
-    """Correlate images with a filter.
-
-    Parameters
-    ----------
-    padded
-        Inputs that hold their padding, shape ``(N, H, W, C)``.
-    weights
-        Shape ``(features, rows, columns, C)``.
-    windows
-        Along rows and columns; field and stride count, the padding does not.
-
-    Returns
-    -------
-    ndarray
-        Shape ``(N, windows down, windows across, features)``.
-    """
+    """Correlate images with a filter."""
     parts = [part @ weights[:, row, column, :].T for (row, column), part in _parts(padded, windows)]
     total: Array = np.add.reduce(parts)
     return total
 
 
 def inner_product(inputs: Array, weights: Array) -> Array:
-    """Multiply vectors with a matrix.
-
-    Parameters
-    ----------
-    inputs
-        Shape ``(N, C)``.
-    weights
-        Shape ``(features, C)``.
-
-    Returns
-    -------
-    ndarray
-        Shape ``(N, features)``.
-    """
+    """Multiply vectors with a matrix."""
     products: Array = inputs @ weights.T
     return products
 
 
 def pool(inputs: Array, windows: Windows, average: bool) -> Array:
-    """Return the maximum or the average of each window.
-
-    Parameters
-    ----------
-    inputs
-        Shape ``(N, H, W, C)``.
-    windows
-        Along rows and columns; field and stride count, the padding does not.
-    average
-        Whether it is the average, a float whatever the type of `inputs` is.
-
-    Returns
-    -------
-    ndarray
-        Shape ``(N, windows down, windows across, C)``.
-    """
+    """Return the maximum or the average of each window."""
     parts = np.stack([part for _, part in _parts(inputs, windows)])
     pooled: Array = parts.mean(axis=0) if average else parts.max(axis=0)
     return pooled
 
 
 def normalise(inputs: Array, weights: Array) -> Array:
-    """Return ``gamma * (inputs - mean) * scale + beta`` along the last rank.
-
-    Parameters
-    ----------
-    inputs
-        Shape ``(..., C)``.
-    weights
-        Shape ``(4, C)``: the rows are mean, scale (the inverse of the standard deviation, computed
-        beforehand), gamma and beta.
-    """
+    """Return ``gamma * (inputs - mean) * scale + beta`` along the last rank."""
     mean, scale, gamma, beta = weights
     normalised: Array = gamma * ((inputs - mean) * scale) + beta
     return normalised

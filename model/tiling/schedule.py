@@ -54,16 +54,6 @@ def steps(tiling: Tiling) -> Iterator[Step]:
     outputs within, then channels, so that a sum is finished before the next one begins. Inner product:
     batches, features, channels. Pooling and batch normalisation: batches, rows, columns, channels.
     Element-wise operators and softmax: all tensors in lockstep.
-
-    Parameters
-    ----------
-    tiling
-        Its ``grid`` of each tensor counts, not what SMAUG lists.
-
-    Yields
-    ------
-    Step
-        All together compute each output once; the sums over channels in several steps.
     """
     operator = tiling.operator
     inputs, outputs = tiling[INPUTS].grid, tiling[OUTPUTS].grid

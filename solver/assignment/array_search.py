@@ -101,19 +101,7 @@ def choose_array(
     options: AssignOptions = AssignOptions(),
     should_stop: StopCallback | None = None,
 ) -> ArrayChoice:
-    """Choose rows and columns with ``rows * columns <= budget``; among equals, the fewest multipliers.
-
-    Parameters
-    ----------
-    shaped, model
-        What is priced on every array.
-    budget
-        Multipliers (DSPs).
-    criterion
-        Out of `solver.criteria.CRITERIA`.
-    options, should_stop
-        As for `assign`, for the whole search.
-    """
+    """Choose rows and columns with ``rows * columns <= budget``; among equals, the fewest multipliers."""
     clock = Clock(options.time_limit_s, should_stop)
     priced = PricedArrays(shaped, model, *arrays_within(budget))
     if criterion == TOTAL:

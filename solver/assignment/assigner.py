@@ -88,19 +88,7 @@ class _Solution:
 
 
 def take_apart(instance: Instance) -> tuple[Reduced, str]:
-    """Eliminate what can be eliminated, and say by what method.
-
-    Returns
-    -------
-    Reduced
-        What left, and what is left.
-    str
-        `CHAIN`, `REDUCTIONS` or `BUCKET_ELIMINATION`.
-
-    References
-    ----------
-    docs/assignment.md, "How it is solved".
-    """
+    """Eliminate what can be eliminated, and say by what method."""
     paths = find_paths(instance)
     if paths is not None:
         eliminations = [step for path in paths for step in relax_path(instance, path)]

@@ -93,13 +93,7 @@ class Branching:
                 self._branch(batch)
 
     def accept(self, choice: Choice, total: int) -> None:
-        """Take an assignment from elsewhere, if it is better.
-
-        Parameters
-        ----------
-        choice, total
-            One that counts, and its exact total.
-        """
+        """Take an assignment from elsewhere, if it is better."""
         if total < self.limit:
             self.best, self.limit = choice, total
 

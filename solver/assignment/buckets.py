@@ -22,22 +22,7 @@ MOST_ENTRIES = 1 << 24
 
 
 def plan_order(sizes: Mapping[int, int], near: Mapping[int, Set[int]], most_entries: int) -> list[int] | None:
-    """Return an order of elimination; the variable with the smallest table goes first.
-
-    Parameters
-    ----------
-    sizes
-        Values of each variable.
-    near
-        Neighbours of each variable.
-    most_entries
-        What the tables may have together.
-
-    Returns
-    -------
-    list or None
-        None where the tables would have more entries.
-    """
+    """Return an order of elimination; the variable with the smallest table goes first."""
     linked = {variable: set(others) for variable, others in near.items()}
 
     def entries(variable: int) -> int:
@@ -63,18 +48,7 @@ def plan_order(sizes: Mapping[int, int], near: Mapping[int, Set[int]], most_entr
 
 
 def eliminate(instance: Instance, order: Sequence[int]) -> Iterator[Elimination]:
-    """Yield the variables of `order` as they leave; no other variable is linked to them.
-
-    Parameters
-    ----------
-    order
-        Whole connected parts of the graph, as of `plan_order`.
-
-    Yields
-    ------
-    Elimination
-        Its tables are cut off at the instance's infinity.
-    """
+    """Yield the variables of `order` as they leave; no other variable is linked to them."""
     rank = {variable: place for place, variable in enumerate(order)}
     vectors = {variable: instance.vectors[variable] for variable in order}
     buckets: dict[int, dict[Scope, CostArray]] = {variable: {} for variable in order}

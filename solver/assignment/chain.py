@@ -41,16 +41,6 @@ def relax_path(instance: Instance, path: list[int]) -> Iterator[Elimination]:
 
     The distance of a layer's method is the least cost of a path from the source that ends with it; the
     sink behind the last layer costs nothing, so that the least distance there is the path's cost.
-
-    Parameters
-    ----------
-    path
-        Variables, from one end to the other, as of `find_paths`.
-
-    Yields
-    ------
-    Elimination
-        Its vector has the distances, cut off at the instance's infinity.
     """
     distances = instance.vectors[path[0]]
     for here, onward in pairwise(path):

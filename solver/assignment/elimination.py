@@ -52,13 +52,6 @@ class Elimination:
     def costs(self, choice: Sequence[int], infinity: int) -> CostArray:
         """Return the cost of each value when the neighbours are chosen.
 
-        Parameters
-        ----------
-        choice
-            Values of all variables; those of the neighbours count.
-        infinity
-            Sums are cut off there.
-
         Returns
         -------
         CostArray
@@ -94,14 +87,6 @@ def restore(eliminations: Sequence[Elimination], choice: list[int], infinity: in
     """Choose the best value of every eliminated variable, last eliminated first.
 
     `choice` holds the variables that were not eliminated and is completed.
-
-    Returns
-    -------
-    Departure or None
-        To the second-best assignment among those that share the given choices. Any other assignment
-        leaves the best one somewhere first, going back through the eliminations; up to there it
-        agrees, and behind it the best completion is already part of the vector. So the least margin of
-        a single variable is the margin of the whole. None where there is no other feasible one.
     """
     best: Departure | None = None
     for position in range(len(eliminations) - 1, -1, -1):
@@ -125,17 +110,7 @@ def restore(eliminations: Sequence[Elimination], choice: list[int], infinity: in
 def depart(
     eliminations: Sequence[Elimination], choice: Sequence[int], departure: Departure, infinity: int
 ) -> list[int]:
-    """Return the assignment that leaves `choice` at the departure and is best from there on.
-
-    Parameters
-    ----------
-    eliminations, infinity
-        As of `restore`.
-    choice
-        What `restore` completed.
-    departure
-        What it returned.
-    """
+    """Return the assignment that leaves `choice` at the departure and is best from there on."""
     other = list(choice)
     other[eliminations[departure.position].variable] = departure.value
     for elimination in reversed(eliminations[: departure.position]):
@@ -144,12 +119,5 @@ def depart(
 
 
 def least_total(eliminations: Sequence[Elimination]) -> int:
-    """Return what the variables without neighbours add up to, each at its best.
-
-    Returns
-    -------
-    int
-        Where all variables were eliminated, the total of the best assignment; else what the rest adds to. At
-        least infinity if none of these assignments is allowed.
-    """
+    """Return what the variables without neighbours add up to, each at its best."""
     return sum(int(np.min(elimination.vector)) for elimination in eliminations if not elimination.links)

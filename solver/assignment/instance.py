@@ -36,14 +36,7 @@ class Instance:
 
     @classmethod
     def of(cls, network: CostedNetwork) -> Instance:
-        """Return the instance of a network.
-
-        Returns
-        -------
-        Instance
-            Costs in the network's steps, of 64 bits or, where totals need more, Python integers. Matrices of
-            zeros are left out, and forbidden entries are `infinity`.
-        """
+        """Return the instance of a network."""
         edges = [(edge, edge.transition) for edge in network.edges if edge.transition is not None]
         arrays = [*(layer.costs for layer in network.layers), *(matrix for _, matrix in edges)]
         least, most = _extremes(arrays)
@@ -109,18 +102,7 @@ def price(instance: Instance, choice: Sequence[int]) -> int:
 
 
 def descend(instance: Instance, start: Sequence[int]) -> Choice | None:
-    """Improve an assignment by changes of single values; None if what no change improves is forbidden.
-
-    Parameters
-    ----------
-    start
-        A value per variable; forbidden ones may be among them.
-
-    Returns
-    -------
-    Choice | None
-        No change of a single value costs less: not the optimum in general.
-    """
+    """Improve an assignment by changes of single values; None if what no change improves is forbidden."""
     near = _matrices_from(instance)
     choice, before = list(start), list[int]()
     while choice != before:
@@ -137,13 +119,7 @@ def _best_value(costs: CostArray, value: int) -> int:
 
 
 def best_neighbour(instance: Instance, choice: Choice) -> Choice | None:
-    """Return the best assignment that differs from `choice` in one value, None if all are forbidden.
-
-    Parameters
-    ----------
-    choice
-        One that is allowed.
-    """
+    """Return the best assignment that differs from `choice` in one value, None if all are forbidden."""
     near = _matrices_from(instance)
     changes = []
     for i, value in enumerate(choice):

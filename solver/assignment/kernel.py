@@ -30,17 +30,7 @@ GROWTH = 4
 
 
 def solve_kernel(instance: Instance, request: Request, clock: Clock) -> Answer:
-    """Find the least total of an instance among the assignments asked for.
-
-    Parameters
-    ----------
-    instance
-        Vectors and matrices, of two variables at least.
-    request
-        What is asked for.
-    clock
-        Ends the search early.
-    """
+    """Find the least total of an instance among the assignments asked for."""
     most = instance.infinity - 1 if request.limit is None else min(request.limit, instance.infinity - 1)
     potentials = Potentials.of(instance, most + 1)
     start = _prepare(instance, potentials, request.excluded, clock)

@@ -79,17 +79,7 @@ class KernelModel:
         return literal
 
     def solve(self, instance: Instance, found: Answer, clock: Clock, deterministic_s: float) -> Answer:
-        """Minimise digit by digit.
-
-        Parameters
-        ----------
-        instance
-            With all costs in their own places, to price answers.
-        found
-            What is known already: an assignment that the model allows, or none.
-        clock, deterministic_s
-            When to stop; CP-SAT's own seconds are told for one digit.
-        """
+        """Minimise digit by digit."""
         digits = list(ExactSum(self._checked, self._priced).digits_down())
         self.model.add(digits[0].sum <= min(self._most // digits[0].weight, LARGEST_ACTIVITY))
         best = replace(found, method=CP_SAT)

@@ -237,15 +237,6 @@ def _with_bound(assignment: AssignResult, least: AssignResult, ended: Terminatio
     """Return the assignment by known mappings with the bound that unproven costs leave.
 
     No margin is proven then: other assignments may have cheaper mappings than those found.
-
-    Parameters
-    ----------
-    assignment
-        With the values of the best mappings.
-    least
-        With the bounds in their place: no assignment, by whatever mappings, is below its bound.
-    ended
-        Why costs are unproven.
     """
     if least.bound is None:
         return assignment

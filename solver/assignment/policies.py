@@ -18,11 +18,6 @@ def naive_policies(network: CostedNetwork) -> tuple[Policy, ...]:
 
     A layer that does not offer the single method takes its cheapest one; a method that no layer has to
     choose is no rule.
-
-    Returns
-    -------
-    tuple[Policy, ...]
-        `CHEAPEST` first, then the methods in the order in which layers first offer them.
     """
     open_layers = [layer for layer in network.layers if len(layer.methods) > 1]
     singles = list(dict.fromkeys(method for layer in open_layers for method in layer.methods))

@@ -42,13 +42,7 @@ class Potentials:
 
     @classmethod
     def of(cls, instance: Instance, limit: int) -> Potentials:
-        """Return a single instance, nothing moved yet.
-
-        Parameters
-        ----------
-        instance
-            Its costs are copied, and cut off at `limit`.
-        """
+        """Return a single instance, nothing moved yet."""
         count = len(instance.vectors) + len(instance.matrices)
         # Totals of allowed assignments bound what a place gathers; forbidden ones are cut off at the limit.
         dtype = np.int64 if limit * 8 * count <= LARGEST_TOTAL else object
@@ -71,18 +65,7 @@ class Potentials:
         self.near[i][j], self.near[j][i] = matrix, matrix.swapaxes(1, 2)
 
     def sweep(self, forward: bool) -> None:
-        """Gather every variable's costs, add their minimum to the constant, and pass the rest on.
-
-        Parameters
-        ----------
-        forward
-            Whether variables come, and pass costs on, by rising numbers; else by falling ones.
-
-        References
-        ----------
-        V. Kolmogorov, Convergent tree-reweighted message passing for energy minimization, PAMI 28, 2006: the
-        algorithm. The same, A new look at reweighted message passing, PAMI 37, 2015: the form it has here.
-        """
+        """Gather every variable's costs, add their minimum to the constant, and pass the rest on."""
         for variable in sorted(self.vectors, reverse=not forward):
             vector, near = self.vectors[variable], self.near[variable]
             for matrix in near.values():
@@ -108,13 +91,7 @@ class Potentials:
         return below_limit
 
     def take(self, rows: NDArray[np.intp]) -> Potentials:
-        """Return some of the instances.
-
-        Parameters
-        ----------
-        rows
-            Their places; of repeated ones each gets a copy.
-        """
+        """Return some of the instances."""
         taken = replace(
             self,
             floors=self.floors[rows],
@@ -127,15 +104,7 @@ class Potentials:
         return taken
 
     def fix(self, variable: int, rows: NDArray[np.intp], values: NDArray[np.intp]) -> Potentials:
-        """Return instances without `variable`: one per entry of `rows`, in which it has taken its value.
-
-        Parameters
-        ----------
-        variable
-            That leaves.
-        rows, values
-            Places of instances, and the value that it takes there; of one shape.
-        """
+        """Return instances without `variable`: one per entry of `rows`, in which it has taken its value."""
         vectors, near = dict(self.vectors), dict(self.near)
         vector, linked = vectors.pop(variable), near.pop(variable)
         for other in linked:
@@ -147,13 +116,7 @@ class Potentials:
         return fixed
 
     def bounds_with(self, variable: int, rows: NDArray[np.intp], values: NDArray[np.intp]) -> CostArray:
-        """Return what no assignment is below if `variable` takes a value, one per entry of `rows`.
-
-        Returns
-        -------
-        CostArray
-            Shaped as `rows`.
-        """
+        """Return what no assignment is below if `variable` takes a value, one per entry of `rows`."""
         bounds = self.floors[rows] + self.vectors[variable][rows, values]
         linked = self.near[variable]
         for other, vector in self.vectors.items():
@@ -168,15 +131,7 @@ class Potentials:
         return sum(int(matrix[0].size) for near in self.near.values() for matrix in near.values()) // 2
 
     def as_instance(self, origin: Instance, most: int) -> Instance:
-        """Return the first instance without its constant, for assignments of at most `most`.
-
-        Parameters
-        ----------
-        origin
-            Where the potentials come from, to know what was forbidden.
-        most
-            Below the limit of `of`; costs above it are forbidden, too.
-        """
+        """Return the first instance without its constant, for assignments of at most `most`."""
         infinity, dtype = origin.infinity, origin.vectors[0].dtype
         vectors = [
             np.where(vector[0] + self.floors[0] <= most, vector[0].astype(dtype), infinity)

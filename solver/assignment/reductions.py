@@ -45,15 +45,7 @@ class Reduced:
 
 
 def reduce_instance(instance: Instance, most_entries: int = MOST_ENTRIES) -> Reduced:
-    """Apply reductions until none applies, then bucket elimination to rests of little width.
-
-    Parameters
-    ----------
-    instance
-        What is reduced.
-    most_entries
-        What the tables of a rest may have together.
-    """
+    """Apply reductions until none applies, then bucket elimination to rests of little width."""
     work = _Reduction(instance)
     work.run()
     matrices = {(i, j): matrix for i, near in enumerate(work.near) for j, matrix in near.items() if i < j}
@@ -178,13 +170,6 @@ def split_matrix(matrix: CostArray, infinity: int) -> tuple[CostArray, CostArray
     ----------
     matrix
         Shape (rows, columns), none of it negative.
-    infinity
-        A matrix with such an entry is split only if it has a single row or column.
-
-    Returns
-    -------
-    tuple[CostArray, CostArray] | None
-        Shapes (rows,) and (columns,).
     """
     if matrix.shape[0] == 1:
         return np.zeros_like(matrix[:, 0]), matrix[0]

@@ -12,11 +12,6 @@ def graph_structure(instance: Instance) -> str:
 
     Every connected part of a ``chain`` is a path, of a ``tree`` has no ring, and of a ``series-parallel``
     graph vanishes when nodes with two neighbours at most are taken out, joining those neighbours.
-
-    Returns
-    -------
-    str
-        `CHAIN`, `TREE`, `SERIES_PARALLEL` or `GENERAL`.
     """
     neighbours = instance.neighbours()
     has_ring, has_rest = _eliminate([set(near) for near in neighbours])
@@ -28,15 +23,7 @@ def graph_structure(instance: Instance) -> str:
 
 
 def _eliminate(near: list[set[int]]) -> tuple[bool, bool]:
-    """Take out nodes with two neighbours at most, in place; those with fewer go first.
-
-    Returns
-    -------
-    bool
-        Whether a node with two neighbours was among them: only rings leave no other.
-    bool
-        Whether nodes are left.
-    """
+    """Take out nodes with two neighbours at most, in place; those with fewer go first."""
     gone = [False] * len(near)
     has_ring = False
     leaves = [node for node, neighbours in enumerate(near) if len(neighbours) <= 1]

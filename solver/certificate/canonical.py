@@ -75,11 +75,6 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
 def canonical_text(document: object) -> str:
     """Return the one serialisation that hashes are taken over: sorted keys, no spaces, ASCII.
 
-    Parameters
-    ----------
-    document
-        Of plain JSON values.
-
     Raises
     ------
     TypeError, ValueError
@@ -94,19 +89,7 @@ def canonical_sha256(document: object) -> str:
 
 
 def canonical_mapping(mapspace: Mapspace, mapping: Mapping) -> Json:
-    """Return the loops of each node of the canonical problem, and the nodes that keep each dataspace.
-
-    Parameters
-    ----------
-    mapping
-        One of the mapspace.
-
-    Returns
-    -------
-    Json
-        ``loops`` per canonical node, innermost first, as pairs of a dimension's number and a bound above 1;
-        and ``keep`` per dataspace, places of canonical nodes, outermost first.
-    """
+    """Return the loops of each node of the canonical problem, and the nodes that keep each dataspace."""
     problem, places = mapspace.problem, node_places(mapspace)
     temporal = iter(mapspace.temporal)
     loops: list[list[list[int]]] = []

@@ -42,11 +42,6 @@ if TYPE_CHECKING:
 def assign_command(arguments: argparse.Namespace) -> int:
     """Assign methods to layers; write, draw and print the assignment.
 
-    Returns
-    -------
-    int
-        By the status, see `EXIT_OF_STATUS`.
-
     Raises
     ------
     OutputError, PlotError, SpecError

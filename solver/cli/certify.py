@@ -42,12 +42,6 @@ MARK = b'"tilewright certificate '
 def prove_command(arguments: argparse.Namespace) -> int:
     """Map, certify and check; or check certificates that there are.
 
-    Returns
-    -------
-    int
-        That of `map` if the certificate is VALID, 0 if it was there before; else that of the checker, such
-        as `EXIT_UNPROVEN` if it is INVALID, and `EXIT_UNCHECKED` if it cannot be checked.
-
     Raises
     ------
     OutputError, SpecError, TooLargeError
@@ -114,18 +108,6 @@ def _check_certificate(path: Path | None) -> None:
 def checked(paths: Sequence[Path], time_limit_s: float | None) -> tuple[int, str]:
     """Have certificates checked, one after the other, by the program that knows nothing of the search.
 
-    Parameters
-    ----------
-    paths
-        At least one.
-    time_limit_s
-        For each of them, None for as long as it takes.
-
-    Returns
-    -------
-    tuple[int, str]
-        The checker's exit code, and what it prints, a line each: the names of files in it may be no text.
-
     Raises
     ------
     KeyboardInterrupt
@@ -180,17 +162,6 @@ def write_certificate(
     path: Path, mapspace: Mapspace, result: Result, arguments: argparse.Namespace, command: str = "map"
 ) -> bool:
     """Write the certificate of a result; if it claims nothing, say so and return False.
-
-    Parameters
-    ----------
-    path
-        Where to.
-    mapspace, result
-        What was searched, and what was found.
-    arguments
-        Of the command line that asked for it.
-    command
-        The command that leads to the same result.
 
     Raises
     ------

@@ -40,11 +40,6 @@ if TYPE_CHECKING:
 def map_command(arguments: argparse.Namespace) -> int:
     """Search the best mapping, or all that are best in energy and latency, write and print it.
 
-    Returns
-    -------
-    int
-        By the status, see `EXIT_OF_STATUS`.
-
     Raises
     ------
     OutputError, PlotError, SpecError, TooLargeError
@@ -112,11 +107,6 @@ def _write_certificate(mapspace: Mapspace, result: Result, arguments: argparse.N
 
 def evaluate_command(arguments: argparse.Namespace) -> int:
     """Price the mapping of a file, or that of the specs.
-
-    Returns
-    -------
-    int
-        `EXIT_INFEASIBLE` if the mapping breaks a limit of the hardware, or constraints conflict plainly.
 
     Raises
     ------

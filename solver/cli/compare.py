@@ -15,11 +15,6 @@ from solver.report.picture import check_plot
 def compare_command(arguments: argparse.Namespace) -> int:
     """Prove the optimum, run the mappers, print and write how they did.
 
-    Returns
-    -------
-    int
-        By the status of the exact search, see `EXIT_OF_STATUS`.
-
     Raises
     ------
     OutputError, PlotError, SpecError, TooLargeError

@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 def explain_command(arguments: argparse.Namespace) -> int:
     """Diagnose a spec; price its constraints if it allows mappings.
 
-    Returns
-    -------
-    int
-        `EXIT_OPTIMAL` with costs, `EXIT_INFEASIBLE` with reasons, `EXIT_UNKNOWN` with neither.
-
     Raises
     ------
     OutputError, SpecError, TooLargeError

@@ -53,19 +53,7 @@ def settled_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
 def mapping_steps(
     loaded: LoadedSpec, mapping: Mapping | None, settled: str, arguments: argparse.Namespace
 ) -> list[Step]:
-    """Return the steps that write a mapping where it is asked for; without one, that say so.
-
-    Parameters
-    ----------
-    loaded
-        The specs.
-    mapping
-        A mapping of them, if one was found.
-    settled
-        The text of `settled_text`.
-    arguments
-        Where to write.
-    """
+    """Return the steps that write a mapping where it is asked for; without one, that say so."""
     prefixes = ((arguments.mapping, ""), (arguments.mapped_spec, settled))
     asked = [(path, prefix) for path, prefix in prefixes if path is not None]
     if not asked:

@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 def network_command(arguments: argparse.Namespace) -> int:
     """Map a network, write and print what came out, and have it checked where that is asked for.
 
-    Returns
-    -------
-    int
-        That of the checker, if not all certificates that it was to check are VALID; else by the weakest
-        status of a layer, see `EXIT_OF_STATUS`.
-
     Raises
     ------
     OutputError, SpecError

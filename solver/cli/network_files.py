@@ -113,19 +113,6 @@ def _uncertifiable(own: LayerResult) -> str:
 def check_files(files: dict[Path, str], time_limit_s: float | None) -> tuple[int, str]:
     """Have certificates checked.
 
-    Parameters
-    ----------
-    files
-        Names of Einsums by certificate.
-    time_limit_s
-        For each, None for as long as it takes.
-
-    Returns
-    -------
-    tuple[int, str]
-        The checker's exit code, 0 where there is nothing to check; a line for each certificate that names
-        the Einsum, and one that counts them.
-
     Raises
     ------
     KeyboardInterrupt

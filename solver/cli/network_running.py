@@ -27,13 +27,6 @@ Answer = TypeVar("Answer")
 def run_searches(arguments: argparse.Namespace, mapped: Callable[[Options, Run], Answer]) -> Answer:
     """Return what `mapped` answers to the options, cache, progress and executor that the arguments ask for.
 
-    Parameters
-    ----------
-    arguments
-        As `solver.cli.network_arguments.add_run_options` adds them.
-    mapped
-        `solver.network.map_network` or its like, but for what is to be mapped.
-
     Raises
     ------
     OutputError

@@ -69,13 +69,7 @@ def add_spec_command(
     specs_nargs: str = "+",
     specs_help: str = "YAML files with a problem and an architecture, merged by top-level key",
 ) -> argparse.ArgumentParser:
-    """Add a command that reads specs, with the options that say how to read them.
-
-    Parameters
-    ----------
-    specs_nargs, specs_help
-        Of the positional argument, as `argparse` takes them.
-    """
+    """Add a command that reads specs, with the options that say how to read them."""
     parser = add_command(commands, name, summary)
     parser.add_argument("specs", nargs=specs_nargs, type=file_path, metavar="SPEC", help=specs_help)
     add_reading(parser)
@@ -253,11 +247,6 @@ def other_objective(name: str) -> str:
 
 def limit(text: str) -> tuple[str, float]:
     """Read the name and value of a limit on specs.
-
-    Returns
-    -------
-    tuple[str, float]
-        One of the fields of `Limits`, and an integer above 0 or, where that is a time, seconds.
 
     Raises
     ------

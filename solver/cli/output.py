@@ -100,19 +100,7 @@ def write_output(path: Path, text: str) -> None:
 def report_steps(
     report: Step, document: Callable[[], Document], json: Path | None, silent: bool
 ) -> Iterator[Step]:
-    """Yield the steps that print a report, unless `silent`, and write its document, if it has a place.
-
-    Parameters
-    ----------
-    report
-        Prints the report.
-    document
-        Makes the JSON document, once it is to be written.
-    json
-        Where that is written.
-    silent
-        Whether nothing is to be printed: it was asked for, or stdout takes one of the outputs.
-    """
+    """Yield the steps that print a report, unless `silent`, and write its document, if it has a place."""
     if not silent:
         yield report
     if json is not None:

@@ -40,15 +40,6 @@ def status_text(progress: Progress | None, seconds: float, units_per_pj: int) ->
     """Return label and phase, incumbent, bound, gap and seconds in one line.
 
     An explanation has neither incumbent nor bound.
-
-    Parameters
-    ----------
-    progress
-        The latest report, None if there was none.
-    seconds
-        Since the start.
-    units_per_pj
-        The architecture's energy units in a picojoule.
     """
     if progress is None:
         return f"starting  {seconds_text(seconds)}"
@@ -68,13 +59,6 @@ def live_progress(units_per_pj: int, quiet: bool) -> Iterator[ProgressCallback |
     """Yield a callback that feeds a status line, or None where nobody would see it.
 
     Where stderr is no terminal, the line is written every `LOG_PERIOD_S`.
-
-    Parameters
-    ----------
-    units_per_pj
-        The architecture's energy units in a picojoule.
-    quiet
-        Whether nothing is to be shown.
     """
     if quiet:
         yield None
@@ -94,13 +78,7 @@ def live_progress(units_per_pj: int, quiet: bool) -> Iterator[ProgressCallback |
 
 @contextmanager
 def logged(line: Callable[[], str]) -> Iterator[None]:
-    """Write a line to stderr every `LOG_PERIOD_S`, also while the search reports nothing.
-
-    Parameters
-    ----------
-    line
-        Returns it; called in a thread of its own.
-    """
+    """Write a line to stderr every `LOG_PERIOD_S`, also while the search reports nothing."""
     ended = threading.Event()
 
     def write() -> None:

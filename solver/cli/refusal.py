@@ -25,11 +25,6 @@ def say_conflict(conflict: ConflictError) -> None:
 def refuse(conflict: ConflictError, steps: Iterable[Step]) -> int:
     """Say which constraints conflict, then write the documents that say so; return the exit code.
 
-    Parameters
-    ----------
-    steps
-        Made once the message is out: to find the reasons takes a while.
-
     Raises
     ------
     OutputError, PlotError or BrokenPipeError
@@ -50,13 +45,7 @@ def refused_result(arguments: argparse.Namespace) -> tuple[Mapspace, Result]:
 
 
 def refused_reasons(mapspace: Mapspace, time_limit_s: float | None = None) -> tuple[Reason, ...]:
-    """Return why a mapspace is empty that was refused; an interrupt ends that with what is known.
-
-    Parameters
-    ----------
-    time_limit_s
-        That of the command, if any.
-    """
+    """Return why a mapspace is empty that was refused; an interrupt ends that with what is known."""
     from solver.explain import explain_infeasible, reasons_time_s
 
     with interruptible() as stop:

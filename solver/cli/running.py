@@ -35,11 +35,6 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
 def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
     """Load a spec for a command that does not look at the spec's own mapping, and say so.
 
-    Parameters
-    ----------
-    refuse_infeasible
-        Whether constraints that conflict plainly are an error.
-
     Raises
     ------
     SpecError
@@ -121,13 +116,7 @@ def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
 
 
 def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[Effect, ...]:
-    """Map again with other limits of the architecture; an interrupt ends it with what is known by then.
-
-    Returns
-    -------
-    tuple[Effect, ...]
-        Empty without a mapping; fewer than there are variations if it was interrupted.
-    """
+    """Map again with other limits of the architecture; an interrupt ends it with what is known by then."""
     from solver.guided import map_from, map_or_explain
     from solver.sensitivity import sensitivity
 

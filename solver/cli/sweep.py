@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 def sweep_command(arguments: argparse.Namespace) -> int:
     """Map every point of a sweep, write and print what came out.
 
-    Returns
-    -------
-    int
-        By the weakest status, see `EXIT_OF_STATUS`; INFEASIBLE only if no point has a mapping.
-
     Raises
     ------
     OutputError, PlotError, SpecError

@@ -35,11 +35,6 @@ if TYPE_CHECKING:
 def tile_command(arguments: argparse.Namespace) -> int:
     """Tile an operator, or a spec's problem, as the arguments say; write and print the tiling.
 
-    Returns
-    -------
-    int
-        `EXIT_INFEASIBLE` if the operator cannot be tiled, or constraints conflict plainly.
-
     Raises
     ------
     OutputError, SpecError

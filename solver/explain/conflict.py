@@ -55,13 +55,6 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
     filter tries to do without whole kinds first, then without each line in turn, and what several nodes
     share of one; what it leaves is decided once more by a model that holds nothing else.
 
-    Parameters
-    ----------
-    feasibility
-        Decides sets of constraints; once it is stopped, what is left so far is the conflict.
-    constraints
-        Those of its mapspace, or some of them.
-
     Raises
     ------
     ContradictionError
@@ -110,13 +103,7 @@ def _lines(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
 def _filtered(
     feasibility: Feasibility, given: Collection[Constraint], lines: Sequence[list[Constraint]]
 ) -> tuple[list[list[Constraint]], bool]:
-    """Leave out each line without which `given` and the other lines still contradict each other.
-
-    Returns
-    -------
-    lines, irreducible
-        Those that are needed, and whether the rest was found feasible without each.
-    """
+    """Leave out each line without which `given` and the other lines still contradict each other."""
     needed: list[list[Constraint]] = []
     irreducible = True
     for place, line in enumerate(lines):

@@ -275,11 +275,6 @@ def twins_of(constraint: Constraint, constraints: Iterable[Constraint]) -> list[
 def stored_at(mapspace: Mapspace, level: int, dataspace: str) -> Whole:
     """Return that a storage level stores a dataspace as a whole.
 
-    Parameters
-    ----------
-    level
-        Its place among the storage levels, 0 the outermost.
-
     Raises
     ------
     StopIteration

@@ -54,29 +54,13 @@ class Witness:
     evaluation: Evaluation
 
     def factor(self, node: int, dim: str) -> int:
-        """Return the factor of `dim` at a node.
-
-        Parameters
-        ----------
-        node
-            Its position in ``Architecture.nodes``.
-        dim
-            1 for one without a loop there.
-        """
+        """Return the factor of `dim` at a node."""
         entry = self.mapping.nodes[node]
         loops = entry.temporal if isinstance(entry, StorageMapping) else entry.spatial
         return math.prod(loop.bound for loop in loops if loop.dim == dim)
 
     def along(self, node: int, axis: str) -> int:
-        """Return the children in use along an axis of a fanout.
-
-        Parameters
-        ----------
-        node
-            Position of a fanout in ``Architecture.nodes``.
-        axis
-            "x" or "y".
-        """
+        """Return the children in use along an axis of a fanout."""
         entry = self.mapping.nodes[node]
         assert isinstance(entry, FanoutMapping)
         return math.prod(loop.bound for loop in entry.spatial if loop.axis == axis)
@@ -148,16 +132,6 @@ class Feasibility:
 
         Every answer of CP-SAT is judged by the plain cost model; one that exceeds a limit which the
         model leaves out is cut off, and the model solved again.
-
-        Parameters
-        ----------
-        asked
-            New ones are added to the model; those that are not asked for need not hold.
-
-        Returns
-        -------
-        Answer
-            UNKNOWN only once it is to stop.
 
         Raises
         ------

@@ -53,19 +53,6 @@ def levers(
     """Return, for each constraint of `conflict`, the nearest change that suffices by itself, if any does.
 
     The dearest are tried last, each for its share of the time that the others leave.
-
-    Parameters
-    ----------
-    constraints
-        All that is to hold otherwise, the conflict included. What is written at the same place, by an
-        anchor or for all branches of a ``!Parallel``, changes together.
-    clock
-        Says when to stop.
-
-    Returns
-    -------
-    found, complete
-        The changes, in the order of `conflict`, and whether none was cut short.
     """
     together = list(_written_together(conflict, constraints))
     found: dict[Constraint, tuple[Lever, ...]] = {}

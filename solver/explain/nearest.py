@@ -57,19 +57,6 @@ def nearest(
 
     None if there is none, if the constraint has no value, or if the search was stopped before any was
     found.
-
-    Parameters
-    ----------
-    context
-        What else is to hold; together with `constraint` it is infeasible.
-    twins
-        Constraints that are written at the same place, and change with it.
-
-    Returns
-    -------
-    Nearest | None
-        In the unit of the constraint: a factor, children, dimensions, units, or words (of a capacity, without
-        multiple buffering).
     """
     scales = [scale for scale in map(_scale, (constraint, *twins)) if scale is not None]
     if scales and not any(_is_held_at_one(feasibility.mapspace, limit) for limit in (constraint, *twins)):

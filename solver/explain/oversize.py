@@ -33,17 +33,7 @@ class Tile:
 def least_oversize(
     problem: Problem, storage: StorageLevel, limit: int, kept: Iterable[str], extents: Mapping[str, int]
 ) -> Tile:
-    """Return a tile within a given one that exceeds a limit as well, and that nothing can be taken from.
-
-    Parameters
-    ----------
-    problem, storage
-        Whose values take room in which level.
-    limit
-        Words of the level.
-    kept, extents
-        The tile; it takes more than `limit`.
-    """
+    """Return a tile within a given one that exceeds a limit as well, and that nothing can be taken from."""
     sizes = {name: storage.packing_of(name).size_per_value for name in kept}
     spaces = {name: problem.dataspace(name) for name in sizes}
 

@@ -32,13 +32,7 @@ class Products:
         self._indices: dict[Exponents, Variable] = {}
 
     def index(self, exponents: Exponents, dim: str) -> Variable:
-        """Return the place of a factor among the divisors of the bound of `dim`.
-
-        Returns
-        -------
-        Variable
-            0 for the factor 1; the same one for the same exponents.
-        """
+        """Return the place of a factor among the divisors of the bound of `dim`."""
         if exponents not in self._indices:
             count = len(divisors(self._bound[dim]))
             self._indices[exponents] = self._model.new_int_var(0, count - 1, f"i{len(self._indices)}")
@@ -46,13 +40,7 @@ class Products:
         return self._indices[exponents]
 
     def value(self, exponents: Exponents, dim: str, most: int) -> Variable:
-        """Return a factor of `dim`; those above `most` read ``most + 1``.
-
-        Returns
-        -------
-        Variable
-            A new one each time, 1 or more.
-        """
+        """Return a factor of `dim`; those above `most` read ``most + 1``."""
         values = [min(divisor, most + 1) for divisor in divisors(self._bound[dim])]
         value = self._model.new_int_var(1, values[-1], f"v_{dim}")
         self._tie(exponents, dim, value, values)
@@ -72,15 +60,7 @@ class Products:
     def where(
         self, conditions: Sequence[Literal], value: Expression, most: int, otherwise: int = 1
     ) -> Variable:
-        """Return `value`, at most `most`, where all conditions hold, else `otherwise`.
-
-        Parameters
-        ----------
-        conditions
-            One literal or more.
-        most
-            Where all of them hold, a larger `value` is excluded.
-        """
+        """Return `value`, at most `most`, where all conditions hold, else `otherwise`."""
         shadow = self._model.new_int_var(min(otherwise, 1), most, "s")
         self._model.add(shadow == value).only_enforce_if(*conditions)
         for condition in conditions:
@@ -88,15 +68,7 @@ class Products:
         return shadow
 
     def product(self, factors: Sequence[Variable], most: int) -> Variable:
-        """Return the product of variables, each at least 1; it cannot exceed `most`.
-
-        Parameters
-        ----------
-        factors
-            None make 1.
-        most
-            A larger product is excluded, as is each factor.
-        """
+        """Return the product of variables, each at least 1; it cannot exceed `most`."""
         total = self._model.new_constant(1)
         for factor in factors:
             following = self._model.new_int_var(1, most, "p")

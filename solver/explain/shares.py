@@ -48,18 +48,7 @@ class Sized:
 
 
 def sized_mesh(rest: Collection[Constraint], meshes: Sequence[Mesh]) -> Sized:
-    """Return the children of meshes that are written together; `rest` has a least parallelism, if any.
-
-    Parameters
-    ----------
-    meshes
-        One at least, of one size.
-
-    Returns
-    -------
-    Sized
-        In children along an axis.
-    """
+    """Return the children of meshes that are written together; `rest` has a least parallelism, if any."""
     now = meshes[0].size
     asked = [c for c in rest if isinstance(c, Parallelism)]
 
@@ -77,16 +66,6 @@ def sized_storages(capacities: Sequence[Capacity], filled: Collection[int]) -> S
     """Return the size of storages whose capacities are written together, each in what it is given in.
 
     Levels in `filled` are to be filled to their least utilization.
-
-    Parameters
-    ----------
-    capacities
-        One at least.
-
-    Returns
-    -------
-    Sized
-        In units of the first storage's capacity, see `unit_words`.
     """
     storages = [each.storage for each in capacities]
 
@@ -132,16 +111,6 @@ def next_larger(feasibility: Feasibility, rest: Collection[Constraint], sized: S
     """Return the least larger size that suffices, None if none was found.
 
     `rest` is what holds whatever the size is; with the size as it is now it is infeasible.
-
-    Parameters
-    ----------
-    rest
-        Without the limits and shares of `sized`.
-
-    Returns
-    -------
-    int | None
-        In the unit of `sized`; None also if it was stopped.
     """
     size = sized.above
     while True:
@@ -156,13 +125,7 @@ def next_larger(feasibility: Feasibility, rest: Collection[Constraint], sized: S
 
 
 def next_smaller(feasibility: Feasibility, rest: Collection[Constraint], sized: Sized) -> int | None:
-    """Return the largest smaller size that suffices, None if none was found; `rest` as for `next_larger`.
-
-    Returns
-    -------
-    int | None
-        In the unit of `sized`, above 0.
-    """
+    """Return the largest smaller size that suffices, None if none was found; `rest` as for `next_larger`."""
 
     def fails(*asked: Constraint) -> bool:
         return feasibility.decide([*rest, *asked]).witness is None

@@ -77,13 +77,7 @@ def clause_text(parts: Iterable[Constraint | TemporalOrder], mapspace: Mapspace)
 
 
 def shortfall(constraint: Constraint, suffices: Nearest, mapspace: Mapspace) -> Shortfall | None:
-    """Return what the rest of a conflict makes of the number in `constraint`, None if it has none.
-
-    Parameters
-    ----------
-    suffices
-        The nearest value that suffices, with a mapping that has it.
-    """
+    """Return what the rest of a conflict makes of the number in `constraint`, None if it has none."""
     value = suffices.value
     match constraint:
         case Capacity(level, storage):
@@ -127,11 +121,6 @@ def shortfall(constraint: Constraint, suffices: Nearest, mapspace: Mapspace) -> 
 def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
     """Return the change of `constraint` to `value` in words; of a capacity, the words of the storage.
 
-    Parameters
-    ----------
-    value
-        In the unit of the constraint, as of `nearest`.
-
     Raises
     ------
     ValueError
@@ -166,13 +155,7 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
 
 
 def order_text(constraint: SpatialOrder, order: Iterable[str], mapspace: Mapspace) -> str:
-    """Return that the spatial loops of a fanout have another order, innermost first.
-
-    Parameters
-    ----------
-    order
-        All dimensions.
-    """
+    """Return that the spatial loops of a fanout have another order, innermost first."""
     return f"permutation [{', '.join(order)}] of `{_node(mapspace, constraint.node)}` instead of this one"
 
 

@@ -46,11 +46,6 @@ class Weights:
 def units(value: float) -> int:
     """Binary logarithm in integer units.
 
-    Returns
-    -------
-    int
-        Rounded, of `LOG_UNIT` to the binary logarithm.
-
     Raises
     ------
     ValueError

@@ -80,13 +80,7 @@ def joined(batches: Sequence[MappingBatch]) -> MappingBatch:
 
 
 def copies(batch: MappingBatch, row: int, count: int) -> MappingBatch:
-    """Return `count` copies of one mapping, to be changed.
-
-    Parameters
-    ----------
-    row
-        The mapping's place in `batch`.
-    """
+    """Return `count` copies of one mapping, to be changed."""
     same = batch.part(np.full(count, row))
     return MappingBatch(same.factors.copy(), same.order.copy(), same.keep.copy())
 
@@ -95,20 +89,7 @@ def copies(batch: MappingBatch, row: int, count: int) -> MappingBatch:
 
 
 def factor_moves(batch: MappingBatch, row: int, mapspace: Mapspace, target: int) -> MappingBatch:
-    """Return all ways to move one prime factor of a mapping from another node to the node `target`.
-
-    Parameters
-    ----------
-    row
-        The mapping's place in `batch`.
-    target
-        Position in ``Architecture.nodes``.
-
-    Returns
-    -------
-    MappingBatch
-        Perhaps empty; rules and capacities are left to the price service.
-    """
+    """Return all ways to move one prime factor of a mapping from another node to the node `target`."""
     factors = batch.factors[row]
     moves = [
         (source, dim, prime)
@@ -124,20 +105,7 @@ def factor_moves(batch: MappingBatch, row: int, mapspace: Mapspace, target: int)
 
 
 def order_moves(batch: MappingBatch, row: int, mapspace: Mapspace, level: int) -> MappingBatch:
-    """Return all ways to take one loop of a storage level out and put it in at another place.
-
-    Parameters
-    ----------
-    row
-        The mapping's place in `batch`.
-    level
-        0 is the outermost storage level.
-
-    Returns
-    -------
-    MappingBatch
-        Perhaps empty; each order once, without that of the mapping itself.
-    """
+    """Return all ways to take one loop of a storage level out and put it in at another place."""
     order = batch.order[row, level].tolist()
     factors = batch.factors[row, mapspace.architecture.storage_indices[level]]
     looping = [dim for dim in order if factors[dim] > 1]
@@ -151,13 +119,7 @@ def order_moves(batch: MappingBatch, row: int, mapspace: Mapspace, level: int) -
 
 
 def keep_moves(batch: MappingBatch, row: int, rules: Rules) -> MappingBatch:
-    """Return all ways to keep one dataspace in other levels.
-
-    Returns
-    -------
-    MappingBatch
-        All options of each dataspace in turn, that of the mapping itself included.
-    """
+    """Return all ways to keep one dataspace in other levels."""
     moved = copies(batch, row, sum(map(len, rules.keep_options)))
     start = 0
     for space, options in enumerate(rules.keep_options):
@@ -183,13 +145,7 @@ class RandomMoves:
         self._free_keeps = [space for space, keep_sets in enumerate(rules.keep_options) if len(keep_sets) > 1]
 
     def apply(self, batch: MappingBatch, random: np.random.Generator) -> MappingBatch:
-        """Return changed mappings: most with a factor moved, others with another order or choice of levels.
-
-        Returns
-        -------
-        MappingBatch
-            One for each mapping, in its place; it may be the same.
-        """
+        """Return changed mappings: most with a factor moved, others with another order or other levels."""
         moved = MappingBatch(batch.factors.copy(), batch.order.copy(), batch.keep.copy())
         kind = random.random(len(batch))
         by_keep = kind < (0.1 if self._free_keeps else 0.0)

@@ -66,13 +66,7 @@ class Rules:
         return next((rule for rule, kept in verdicts if not kept[0]), None)
 
     def mapping(self, batch: MappingBatch, row: int) -> Mapping:
-        """Return an allowed mapping of a batch, without loops of bound 1.
-
-        Parameters
-        ----------
-        row
-            Of one that is allowed: others may get an arrangement that exceeds the mesh.
-        """
+        """Return an allowed mapping of a batch, without loops of bound 1."""
         problem, architecture = self.mapspace.problem, self.mapspace.architecture
         names = [space.name for space in problem.dataspaces]
         level, fanout = iter(range(len(architecture.levels))), iter(self.arrangements)
@@ -127,13 +121,7 @@ class Arrangements:
     along_x: Booleans
 
     def first_fitting(self, factors: Integers) -> Integers:
-        """For factors of shape ``(mappings, dims)``, the first set that fits the mesh, or -1.
-
-        Returns
-        -------
-        Integers
-            Shape ``(mappings,)``.
-        """
+        """For factors of shape ``(mappings, dims)``, the first set that fits the mesh, or -1."""
         step = max(1, TABLE_ENTRIES // max(1, len(self.along_x)))
         parts = [self._part(factors[start : start + step]) for start in range(0, len(factors), step)]
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
@@ -147,13 +135,7 @@ class Arrangements:
         return np.where(fits.any(axis=1), fits.argmax(axis=1), -1)
 
     def mapping(self, dims: Sequence[str], factors: Integers) -> FanoutMapping:
-        """Arrange the loops of one mapping that fits.
-
-        Parameters
-        ----------
-        dims, factors
-            Names, and factors of shape ``(dims,)`` for which `first_fitting` finds a set.
-        """
+        """Arrange the loops of one mapping that fits."""
         chosen = self.along_x[int(self.first_fitting(factors[None, :])[0])]
         loops = [
             SpatialLoop(dim, int(factor), "x" if along_x else "y")

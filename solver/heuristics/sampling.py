@@ -55,24 +55,12 @@ class Sampler:
         return MappingBatch(factors, self.draw_orders(random, count), self.draw_keep(random, count))
 
     def draw_orders(self, random: np.random.Generator, count: int) -> Integers:
-        """Draw orders of all storage levels, uniformly.
-
-        Returns
-        -------
-        Integers
-            Shape ``(count, levels, dims)``: places of dimensions, innermost first.
-        """
+        """Draw orders of all storage levels, uniformly."""
         keys = random.random((count, *self._order_keys.shape)) + self._order_keys
         return np.argsort(keys, axis=2)
 
     def draw_keep(self, random: np.random.Generator, count: int) -> Booleans:
-        """Draw for each dataspace which levels keep it, uniformly.
-
-        Returns
-        -------
-        Booleans
-            Shape ``(count, levels, dataspaces)``.
-        """
+        """Draw for each dataspace which levels keep it, uniformly."""
         options = self._rules.keep_options
         return np.stack(
             [keep_sets[random.integers(len(keep_sets), size=count)] for keep_sets in options], axis=2

@@ -33,18 +33,6 @@ def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
     """Return the key of a question: the same problem under other names has the same one.
 
     That is the mapspace as the cost model sees it, the objectives, and the version of this program.
-
-    Parameters
-    ----------
-    mapspace
-        Under whichever names: those of `solver.network.naming.by_position` make equal problems equal.
-    objectives
-        In order.
-
-    Returns
-    -------
-    str
-        SHA-256 in hex. Seed, limits and workers are not part of it: only proven answers are kept.
     """
     return canonical_sha256(
         {
@@ -60,11 +48,6 @@ def sources_digest() -> str:
     """Return a digest of what answers questions: the sources of this program, as they lie on disk.
 
     In a checkout they change from one version to the next; what was kept before is not asked again.
-
-    Returns
-    -------
-    str
-        SHA-256 in hex, computed once.
     """
     digest = hashlib.sha256()
     for package in PACKAGES:
@@ -115,11 +98,6 @@ class ResultCache:
     def store(self, key: str, result: Result) -> None:
         """Keep a proven answer; one that is not proven is passed over.
 
-        Parameters
-        ----------
-        key
-            As of `cache_key`.
-
         Raises
         ------
         OSError
@@ -155,13 +133,7 @@ class ResultCache:
             return None
 
     def path_of(self, key: str) -> Path:
-        """Return the file of a question's answer.
-
-        Returns
-        -------
-        Path
-            Other sources of this program have another one.
-        """
+        """Return the file of a question's answer."""
         return self.directory / f"{canonical_sha256([key, sources_digest()])}.json"
 
 

@@ -181,13 +181,7 @@ class _Call:
 
 
 def _search(mapspace: Mapspace, options: Options, asked_by: Program) -> bytes:
-    """Search on a worker; `ExecutorError` if that is another program, whose answers may differ.
-
-    Returns
-    -------
-    bytes
-        The pickled result, which passes through the scheduler.
-    """
+    """Search on a worker; `ExecutorError` if that is another program, whose answers may differ."""
     program = _program()
     if asked_by[0] != program[0]:
         raise ExecutorError(f"a worker of the cluster has version {program[0]}, this program {asked_by[0]}")

@@ -49,16 +49,6 @@ def search_task(
     """Map the mapspace of a task; one that is too large for a search is UNKNOWN, and ends no run.
 
     Reasons why nothing fits would speak of the task's names, which no user has seen.
-
-    Parameters
-    ----------
-    options
-        As for `solver.map_einsum`.
-
-    Returns
-    -------
-    Result
-        UNKNOWN, and TOO_LARGE, where `solver.map_einsum` raises `TooLargeError`.
     """
     try:
         return map_or_explain(mapspace, options, on_progress, should_stop, reasons=False)

@@ -44,13 +44,7 @@ class Renaming:
         return LoopNest(tuple(self._node_mapping(node) for node in mapping.nodes))
 
     def mapspace(self, mapspace: Mapspace) -> Mapspace:
-        """Return a mapspace under the new names, without what is there for people only.
-
-        Returns
-        -------
-        Mapspace
-            Without notes and places in specs; rules that say the same once, in the order of the new names.
-        """
+        """Return a mapspace under the new names, without what is there for people only."""
         return replace(
             mapspace,
             problem=self._problem(mapspace.problem),

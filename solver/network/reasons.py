@@ -33,13 +33,6 @@ def with_reasons(
     the violations of its transfer. The first layer of every network is looked into before the second of
     any: time may not suffice for all.
 
-    Parameters
-    ----------
-    time_limit_s
-        Of each search, if any; the reasons of a layer have what its search left.
-    on_layer
-        Told of each layer before it is looked into.
-
     Raises
     ------
     ContradictionError

@@ -120,11 +120,6 @@ def map_networks(
     Parameters are those of `map_network`. The seconds of each result are those of the whole run. INFEASIBLE
     layers have no reasons; see `explained`.
 
-    Returns
-    -------
-    tuple[NetworkResult, ...]
-        One for each network.
-
     Raises
     ------
     ExecutorError

@@ -48,13 +48,7 @@ class Plan:
 
 
 def plan(networks: Sequence[Network], options: Options) -> Plan:
-    """Return the searches of networks, identical ones once.
-
-    Parameters
-    ----------
-    options
-        Its objectives count, those of each mapspace where it has none.
-    """
+    """Return the searches of networks, identical ones once."""
     tasks: dict[str, Task] = {}
     keys = tuple(tuple(_key(layer, options, tasks) for layer in network.layers) for network in networks)
     return Plan(tasks, keys)

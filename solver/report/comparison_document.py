@@ -85,13 +85,7 @@ def exact_outcome(comparison: Comparison) -> Outcome:
 
 
 def milestones(comparison: Comparison, trace: Sequence[Point]) -> dict[str, float | None]:
-    """Return the seconds after which a mapper first came within so many percent of the optimum.
-
-    Returns
-    -------
-    dict
-        By percent, as text; None for a distance that was never reached.
-    """
+    """Return the seconds after which a mapper first came within so many percent of the optimum."""
     return {str(percent): comparison.first_within(trace, percent) for percent in MILESTONES_PERCENT}
 
 

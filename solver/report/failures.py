@@ -59,13 +59,7 @@ def failures(result: NetworkResult) -> Iterator[Failure]:
 
 
 def failure_lines(failure: Failure, places: Places) -> Iterator[str]:
-    """Yield why Einsums have no mapping, with the lines of the user's files.
-
-    Parameters
-    ----------
-    places
-        Text of the constraints, where it is known; other places are named only.
-    """
+    """Yield why Einsums have no mapping, with the lines of the user's files."""
     yield from reason_lines(failure.reasons, places)
     yield from (f"{INDENT}{violation_text(found)}\n" for found in failure.violations)
 

@@ -21,13 +21,7 @@ def energy_unit(picojoules: float | Fraction) -> tuple[int, str]:
 
 
 def energy_text(picojoules: float | Fraction) -> str:
-    """Return an energy with five significant digits, in the largest unit that it reaches.
-
-    Parameters
-    ----------
-    picojoules
-        Less than one pJ is written in pJ.
-    """
+    """Return an energy with five significant digits, in the largest unit that it reaches."""
     size, unit = energy_unit(picojoules)
     return f"{significant(picojoules / size)} {unit}"
 

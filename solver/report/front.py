@@ -49,13 +49,7 @@ def print_front(console: Console, mapspace: Mapspace, front: Front, places: Plac
 
 
 def front_table(front: Front) -> Table:
-    """Return a row per point, by rising cycles, with the distances from both ends of what is listed.
-
-    Parameters
-    ----------
-    front
-        With one point at least.
-    """
+    """Return a row per point, by rising cycles, with the distances from both ends of what is listed."""
     table = plain_table()
     for heading in ("Cycles", "of fastest", "Energy", "of least", "EDP (pJ*cycles)", "Utilization"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -89,13 +83,7 @@ def least_edp(front: Front) -> FrontPoint | None:
 
 
 def range_text(open_range: OpenRange, units_per_pj: int) -> str:
-    """Return in words where points may be missing.
-
-    Parameters
-    ----------
-    units_per_pj
-        The architecture's energy units in a picojoule.
-    """
+    """Return in words where points may be missing."""
     energy = energy_text(open_range.least_energy / units_per_pj)
     least = count_text(open_range.least_cycles)
     if open_range.most_cycles is None:

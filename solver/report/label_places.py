@@ -63,13 +63,6 @@ def label_offsets(labels: Sequence[Label], frame: Box) -> list[tuple[float, floa
     """Return for each label where it goes, relative to its point; None where there is no room for it.
 
     Labels that come first have the first choice of the places around their points.
-
-    Parameters
-    ----------
-    labels
-        The points, those that matter most first.
-    frame
-        What no label goes beyond.
     """
     taken = [label.marker for label in labels]
     offsets: list[tuple[float, float] | None] = []

@@ -16,11 +16,6 @@ def loop_nest(problem: Problem, architecture: Architecture, mapping: Mapping) ->
 
     A storage level heads its temporal loops with its name and the dataspaces it keeps; a fanout
     heads its spatial loops. Loops of bound 1 and fanouts without loops are left out.
-
-    Parameters
-    ----------
-    mapping
-        With a node for each of the architecture's.
     """
     lines: list[str] = []
     depth = 0

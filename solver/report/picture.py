@@ -51,13 +51,7 @@ def check_plot(path: Path | None) -> None:
 
 
 def blank_figure(rows: int = 1, columns: int = 1) -> tuple[Figure, list[list[Axes]]]:
-    """Return a figure and its panels, row by row, each of the usual size.
-
-    Returns
-    -------
-    tuple
-        The figure, and a list of `rows` lists of `columns` panels.
-    """
+    """Return a figure and its panels, row by row, each of the usual size."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an optional extra)
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -79,13 +73,6 @@ def write_numbers_out(axes: Axes, whole_across: bool = True) -> None:
     """Label ticks as tables do: counts with commas, figures without powers or offsets.
 
     Logarithmic axes have ticks of their own.
-
-    Parameters
-    ----------
-    axes
-        Figures go up.
-    whole_across
-        Whether counts go across.
     """
     from matplotlib.ticker import MaxNLocator, ScalarFormatter, StrMethodFormatter  # noqa: PLC0415 (an extra)
 
@@ -101,13 +88,6 @@ def write_numbers_out(axes: Axes, whole_across: bool = True) -> None:
 
 def save_figure(figure: Figure, path: Path, dots_per_inch: int = DOTS_PER_INCH) -> None:
     """Write a figure once all of it is drawn.
-
-    Parameters
-    ----------
-    path
-        Its suffix says in which format.
-    dots_per_inch
-        Of pictures made of dots.
 
     Raises
     ------

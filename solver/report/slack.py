@@ -24,13 +24,7 @@ UNCHANGED = "unchanged"
 
 
 def slack_table(slacks: Iterable[Slack]) -> Table:
-    """Return a row per limit of one instance: its size, and what the mapping uses and leaves of it.
-
-    Parameters
-    ----------
-    slacks
-        Those of a level one after the other.
-    """
+    """Return a row per limit of one instance: its size, and what the mapping uses and leaves of it."""
     table = _level_table("Limit", "Used", "Unused", "Of limit")
     previous = ""
     for slack in slacks:
@@ -48,15 +42,7 @@ def slack_table(slacks: Iterable[Slack]) -> Table:
 
 
 def sensitivity_table(base: Result, effects: Iterable[Effect]) -> Table:
-    """Return a row per limit: the optimum if it is halved and doubled, and by how much it moves.
-
-    Parameters
-    ----------
-    base
-        The optimum of the architecture as it is.
-    effects
-        Those of a level one after the other.
-    """
+    """Return a row per limit: the optimum if it is halved and doubled, and by how much it moves."""
     table = _level_table(*(heading for name in HEADINGS.values() for heading in (name, "Optimum", "Change")))
     rows: dict[tuple[str, Resource], dict[Fraction, Effect]] = {}
     for effect in effects:

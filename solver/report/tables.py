@@ -39,13 +39,7 @@ def levels_table(architecture: Architecture, evaluation: Evaluation) -> Table:
 
 
 def totals_table(architecture: Architecture, evaluation: Evaluation) -> Table:
-    """Return energy with what each level has of it, cycles, EDP and utilization of the whole problem.
-
-    Parameters
-    ----------
-    evaluation
-        Of a mapping onto this architecture.
-    """
+    """Return energy with what each level has of it, cycles, EDP and utilization of the whole problem."""
     table = Table.grid(padding=(0, 2))
     per_compute = significant(evaluation.energy_pj / evaluation.computes)
     table.add_row("Energy", energy_text(evaluation.energy_pj), f"{per_compute} pJ per compute")

@@ -155,11 +155,6 @@ class Agenda:
         Where unopened cells may hold a better one, a few candidates come before their turn, then `Unopened`:
         the cells are opened when the next turn is asked for.
 
-        Yields
-        ------
-        tuple[int, Coming]
-            A bound on the objective of this and all later turns, rounded down, and the candidate.
-
         Raises
         ------
         Stopped
@@ -195,13 +190,7 @@ class Agenda:
         yield from self._in_parts(mask, list(self._grouped(rest.numbers)))
 
     def single(self, mask: int, number: int) -> Surveyed | None:
-        """The candidate of one subproblem before its turn; None if it had one. It is left out then.
-
-        Parameters
-        ----------
-        mask, number
-            Its places among the keep masks and in the grid, of a combination that is remembered.
-        """
+        """The candidate of one subproblem before its turn; None if it had one. It is left out then."""
         numbers = np.array([number])
         return None if self._had(mask, numbers) else self._turn(mask, numbers)[1]
 
@@ -238,15 +227,7 @@ class Agenda:
             self._patience = min(2 * self._patience, MOST_IN_VAIN)
 
     def bounded(self, candidate: Surveyed, bounds: AnyBounds) -> None:
-        """Note what bounding a candidate took, and what it settled: it tells whether groups pay.
-
-        Parameters
-        ----------
-        candidate
-            A single subproblem or a group.
-        bounds
-            Of its energy; `empty` if they settle all of it.
-        """
+        """Note what bounding a candidate took, and what it settled: it tells whether groups pay."""
         size = len(candidate.numbers)
         self._in_vain = self._in_vain + 1 if self._goal.incumbent == self._last else 0
         self._last = self._goal.incumbent
@@ -255,13 +236,7 @@ class Agenda:
         self._states[size.bit_length()] += bounds.states
 
     def parts(self, group: Surveyed, bounds: AnyBounds) -> Iterator[Turn]:
-        """The parts of a group that was bounded, as far as that does not settle them.
-
-        Yields
-        ------
-        tuple[int, Surveyed]
-            Halves of it, or their members one by one; nothing that had its turn.
-        """
+        """The parts of a group that was bounded, as far as that does not settle them."""
         mask = self._places[group.sub.mask]
         numbers = self.outlook.hopeful(mask, group.numbers)
         if bounds.empty or len(numbers) == 0:

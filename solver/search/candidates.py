@@ -87,20 +87,7 @@ class Bounded:
         return sum(len(outside) * len(inside) for outside, inside in pairwise(self.survivors))
 
     def value_with(self, mixed: MixedSubproblem, total: int, goal: Goal) -> int:
-        """Bound on the objective if a weighted sum of costs is `total` or more.
-
-        Parameters
-        ----------
-        mixed, total
-            The sum, and a lower bound on it in its quanta.
-        goal
-            Where energy does not count, the sum has no share of it.
-
-        Returns
-        -------
-        int
-            In units of the objective.
-        """
+        """Bound on the objective if a weighted sum of costs is `total` or more."""
         energy = self.bounds.least if goal.counts_energy else 0
         return mixed.least_value(goal, total, energy, self.least_cycles)
 
@@ -128,11 +115,6 @@ def decided_by(sub: EnergySubproblem, loads: Sequence[LoadBounds]) -> Bounded:
     """A subproblem of which only the cycles count, with the bounds of the busiest resource foremost.
 
     Of `loads`, each was bounded within the tiles that the one before it leaves.
-
-    Parameters
-    ----------
-    loads
-        One at the least.
     """
     busiest = max(loads, key=lambda load: load.bounds.least_cycles)
     others = tuple(load for load in loads if load is not busiest)

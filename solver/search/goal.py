@@ -79,13 +79,7 @@ class Goal:
         return objective_value(self.objective, energy, cycles)
 
     def values(self, energies: FloatArray, cycles: FloatArray) -> FloatArray:
-        """Objective of arrays of bounds, in floating point, rounded down; infinite beyond a limit.
-
-        Parameters
-        ----------
-        energies, cycles
-            Lower bounds, of one shape; infinite where nothing is left.
-        """
+        """Objective of arrays of bounds, in floating point, rounded down; infinite beyond a limit."""
         within = np.isfinite(energies) & np.isfinite(cycles)
         for name, most in self.limits:
             within &= _rounded_down(name, energies, cycles) <= float(most)
@@ -103,25 +97,12 @@ class Goal:
         return (*self.limits, (self.objective, self.incumbent - 1))
 
     def energy_limit(self, cycles: int) -> int:
-        """Least energy that can no longer improve, for a mapping that takes `cycles` or more.
-
-        Returns
-        -------
-        int
-            Exclusive; `UNLIMITED` if there is no ceiling on what grows with energy, 0 if `cycles` are too
-            many.
-        """
+        """Least energy that can no longer improve, for a mapping that takes `cycles` or more."""
         limits = (_first_energy_above(name, most, cycles) for name, most in self._ceilings)
         return min(limits, default=UNLIMITED)
 
     def energy_limits(self, cycles: FloatArray) -> FloatArray:
-        """`energy_limit` for many numbers of cycles, above 0, in floating point and rounded up.
-
-        Returns
-        -------
-        FloatArray
-            Infinite without a ceiling; ceilings of cycles alone are not looked at.
-        """
+        """`energy_limit` for many numbers of cycles, above 0, in floating point and rounded up."""
         limits = np.full(len(cycles), np.inf)
         for name, most in (ceiling for ceiling in self._ceilings if ceiling[0] != "latency"):
             least_above = (float(most) + 1) / (cycles if name == "edp" else 1.0)
@@ -129,14 +110,7 @@ class Goal:
         return limits
 
     def cycles_limit(self, energy: int) -> int:
-        """Least cycles that can no longer improve, for a mapping that takes `energy` or more.
-
-        Returns
-        -------
-        int
-            Exclusive; `UNLIMITED` if there is no ceiling on what grows with cycles, 0 if `energy` is too
-            much. An energy of 0 says nothing of energy or EDP.
-        """
+        """Least cycles that can no longer improve, for a mapping that takes `energy` or more."""
         limits = (_first_cycles_above(name, most, energy) for name, most in self._ceilings)
         return min(limits, default=UNLIMITED)
 

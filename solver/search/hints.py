@@ -13,24 +13,7 @@ from solver.search.stopping import Stop
 
 
 def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: Stop) -> list[Priced]:
-    """The best mapping that greedy descents from random ones find, or nothing.
-
-    Parameters
-    ----------
-    objective
-        One name; limits of earlier objectives are not looked at.
-    evaluations
-        Mappings that may be priced.
-    seed
-        Other seeds, other mappings to begin with.
-    stop
-        Once it answers True, the best so far is enough.
-
-    Returns
-    -------
-    list[Priced]
-        One, or none where the heuristic cannot treat the mapspace, or not many mappings at a time.
-    """
+    """The best mapping that greedy descents from random ones find, or nothing."""
     # Heuristics that cannot treat a mapspace are not needed for its optimum.
     with suppress(BudgetSpent, MapperError):
         pricing = Pricing(mapspace, (objective,), Budget(None, evaluations), seed, stop)

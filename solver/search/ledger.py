@@ -42,13 +42,7 @@ class Ledger:
         self._entries = {mask: _Entry([0] * inner) for mask in survey.space.keep_masks}
 
     def surveyed(self, mask: KeepMask, numbers: IntArray) -> None:
-        """Note that the survey does not settle subproblems, so that lattices were bounded.
-
-        Parameters
-        ----------
-        numbers
-            Their places in the grid; several times the same is as good as once.
-        """
+        """Note that the survey does not settle subproblems, so that lattices were bounded."""
         self._entries[mask].bounded.append(numbers)
 
     def bounded(self, bounds: AnyBounds) -> None:
@@ -72,17 +66,7 @@ class Ledger:
         entry.core_solves += core.calls
 
     def evidence(self, goal: Goal, outlook: Outlook) -> Evidence:
-        """What the bound on the goal's objective rests on.
-
-        Parameters
-        ----------
-        goal, outlook
-            As they are when the search has ended.
-
-        References
-        ----------
-        docs/certificates.md, "The format", has what becomes of it.
-        """
+        """What the bound on the goal's objective rests on."""
         masks = (self._of_mask(place, *own, goal, outlook) for place, own in enumerate(self._entries.items()))
         return Evidence(goal.objective, tuple(masks))
 

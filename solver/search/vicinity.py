@@ -36,11 +36,6 @@ class Vicinity:
         """The subproblem of a mapping and hopeful neighbours: first where one dataspace more or less is kept.
 
         Others follow by their bounds: they have one stage unrolled otherwise, or two changes of what is kept.
-
-        Parameters
-        ----------
-        mapping
-            One of the mapspace.
         """
         space, mask = self._space, _keep_mask(self._space, mapping)
         unlike = self._stages_unlike(_spatial_factors(space, mapping))

@@ -129,22 +129,7 @@ class Bounder:
         stop: Stop = never,
         within: Sequence[Survivors | None] | None = None,
     ) -> Iterator[LatticeBounds[Sub]]:
-        """Bound each of `subs` for costs below its limit, in order; end early when `stop` says so.
-
-        Parameters
-        ----------
-        limits
-            In units of each one's cost, exclusive.
-        stop
-            Asked often; what was not bounded by then is left out.
-        within
-            Tiles that are left of each, None for all.
-
-        Yields
-        ------
-        LatticeBounds
-            In the order of `subs`; fewer of them if stopped.
-        """
+        """Bound each of `subs` for costs below its limit, in order; end early when `stop` says so."""
         works = [Work(*work) for work in zip(subs, limits, within or [None] * len(subs), strict=True)]
         done = 0
         try:

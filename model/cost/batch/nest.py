@@ -42,18 +42,7 @@ class BatchNest:
         return self.steps_above(len(self.architecture.nodes))
 
     def steps_above(self, position: int) -> Integers:
-        """Product of the temporal bounds above a node.
-
-        Parameters
-        ----------
-        position
-            Of the node in ``architecture.nodes``; their number for the compute.
-
-        Returns
-        -------
-        array
-            Shape ``(mappings,)``.
-        """
+        """Product of the temporal bounds above a node."""
         nodes = [index for index in self.architecture.storage_indices if index < position]
         return _product(self.factors[nodes])
 
@@ -67,37 +56,11 @@ class BatchNest:
         return _product(self.factors[nodes])
 
     def multicast(self, index: SpaceIndex, position: int) -> Integers:
-        """Distinct tiles among the children of a fanout.
-
-        Parameters
-        ----------
-        index
-            The dataspace.
-        position
-            Of the fanout in ``architecture.nodes``.
-
-        Returns
-        -------
-        array
-            Shape ``(mappings,)``, between 1 and the children in use.
-        """
+        """Distinct tiles among the children of a fanout."""
         return distinct_children(index, self.factors[position], self.bounds[position + 1])
 
     def delivered(self, index: SpaceIndex, level: int) -> Integers:
-        """Words delivered into one instance of a storage level, by the rule of `model.cost.delivery.changes`.
-
-        Parameters
-        ----------
-        index
-            The dataspace; the level keeps it and reuses what it holds.
-        level
-            Position in ``architecture.levels``.
-
-        Returns
-        -------
-        array
-            Words of the dataspace, shape ``(mappings,)``, the first tile included.
-        """
+        """Words delivered into one instance of a level, by the rule of `model.cost.delivery.changes`."""
         extents = extents_of(index, self.bounds[self.architecture.storage_indices[level]])
         tile: Integers = np.prod(extents, axis=0)
         total = tile.copy()
@@ -125,18 +88,6 @@ def _product(factors: Integers) -> Integers:
 
 def unroll(problem: Problem, architecture: Architecture, batch: MappingBatch) -> BatchNest:
     """Lay out the loops of all mappings.
-
-    Parameters
-    ----------
-    problem, architecture
-        What the mappings are of.
-    batch
-        The mappings along the first axis.
-
-    Returns
-    -------
-    BatchNest
-        The mappings along the last axis.
 
     Raises
     ------

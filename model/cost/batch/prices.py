@@ -15,22 +15,7 @@ from model.cost.batch.nest import BatchNest
 def level_energy(
     level: StorageLevel, names: Sequence[str], reads: Integers, fills: Integers, updates: Integers
 ) -> Doubles:
-    """Energy of one instance's accesses to all dataspaces.
-
-    Parameters
-    ----------
-    level
-        Its prices and packings.
-    names
-        Dataspaces, in the order of the last axis of what follows.
-    reads, fills, updates
-        Words of the dataspaces (their values) per instance, shape ``(mappings, dataspaces)``.
-
-    Returns
-    -------
-    array
-        In the architecture's energy unit, shape ``(mappings,)``.
-    """
+    """Energy of one instance's accesses to all dataspaces."""
     price, packings = level.energy, [level.packing_of(name) for name in names]
     rows = np.array([float(packing.accesses_per_block) for packing in packings])
     energy = np.zeros(len(reads))

@@ -42,13 +42,6 @@ class SpaceIndex:
 def index_space(problem: Problem, space: Dataspace) -> SpaceIndex:
     """Index `space` by the problem's dimensions.
 
-    Parameters
-    ----------
-    problem
-        Its dimensions give the positions, its bounds the room that displacements need.
-    space
-        One of its dataspaces.
-
     Raises
     ------
     OverflowError
@@ -80,20 +73,7 @@ def _groups(coefficients: Integers) -> tuple[tuple[int, ...], ...]:
 
 
 def extents_of(index: SpaceIndex, bounds: Integers) -> Integers:
-    """Extent per rank of the bounding boxes that blocks of iterations touch.
-
-    Parameters
-    ----------
-    index
-        The dataspace.
-    bounds
-        Iterations of each dimension, shape ``(dims, mappings)``.
-
-    Returns
-    -------
-    array
-        Words, shape ``(ranks, mappings)`` (see `model.cost.tiles.extents`).
-    """
+    """Extent per rank of the bounding boxes that blocks of iterations touch."""
     widths = np.abs(index.coefficients)
     extents = np.ones((len(widths), bounds.shape[1]), dtype=np.int64)
     for rank, dim in zip(*np.nonzero(widths), strict=True):
@@ -102,22 +82,7 @@ def extents_of(index: SpaceIndex, bounds: Integers) -> Integers:
 
 
 def fresh_by_dim(index: SpaceIndex, extents: Integers, strides: Integers) -> Integers:
-    """New words in a tile after a step of each dimension on its own.
-
-    Parameters
-    ----------
-    index
-        The dataspace.
-    extents
-        Of the tile, shape ``(ranks, mappings)``, see `extents_of`.
-    strides
-        How far a step advances its dimension, shape ``(dims, mappings)``.
-
-    Returns
-    -------
-    array
-        Words, shape ``(dims, mappings)``; 0 where nothing moves.
-    """
+    """New words in a tile after a step of each dimension on its own."""
     fresh = np.zeros_like(strides)
     words = np.prod(extents, axis=0)
     for dim in index.relevant:

@@ -27,20 +27,6 @@ def kept_levels(architecture: Architecture, space: Dataspace, keep: Booleans) ->
     """Levels that keep a dataspace in effect.
 
     With nothing kept farther out, a level with ``no_coalesce`` counts as bypassing.
-
-    Parameters
-    ----------
-    architecture
-        Its storage levels.
-    space
-        The dataspace.
-    keep
-        Levels that keep it by the mappings, shape ``(storage levels, mappings)``; it is not changed.
-
-    Returns
-    -------
-    array
-        A copy of the same shape.
     """
     kept = keep.copy()
     for level, storage in enumerate(architecture.levels):
@@ -50,24 +36,7 @@ def kept_levels(architecture: Architecture, space: Dataspace, keep: Booleans) ->
 
 
 def dataspace_traffic(nest: BatchNest, index: SpaceIndex, space: Dataspace, kept: Booleans) -> BatchTraffic:
-    """Count accesses, walking from the compute outwards (see `model.cost.traffic`).
-
-    Parameters
-    ----------
-    nest
-        The loops of the mappings.
-    index
-        How `space` is indexed.
-    space
-        The dataspace.
-    kept
-        Levels that keep it in effect, shape ``(storage levels, mappings)``, see `kept_levels`.
-
-    Returns
-    -------
-    BatchTraffic
-        Words of `space` (its values) per instance.
-    """
+    """Count accesses, walking from the compute outwards (see `model.cost.traffic`)."""
     architecture = nest.architecture
     tiles = [np.prod(extents_of(index, bounds), axis=0) for bounds in nest.bounds]
     parts = partition_words(architecture, tiles)

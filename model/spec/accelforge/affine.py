@@ -64,13 +64,6 @@ class NotAffineError(Exception):
 def read_affine(text: str, span: Span | None) -> Affine:
     """Return an affine expression over names.
 
-    Parameters
-    ----------
-    text
-        Sums, differences and products with whole numbers, such as ``2*p + r - 1``; ``2p`` is ``2*p``.
-    span
-        Its place, None if it stands in no spec.
-
     Raises
     ------
     SpecError
@@ -88,16 +81,6 @@ def read_constraints(text: str, span: Span) -> tuple[Constraint, ...]:
     """Return the constraints that a conjunction of affine comparisons stands for.
 
     Comparisons may be chained (``0 <= m < 128``) and joined by ``and`` or ``&&``; ``=`` means equality.
-
-    Parameters
-    ----------
-    text, span
-        The conjunction, and its place.
-
-    Returns
-    -------
-    tuple of Constraint
-        One for every inequality between whole numbers, two for an equality.
 
     Raises
     ------

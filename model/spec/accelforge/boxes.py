@@ -109,20 +109,7 @@ def _largest(affine: Affine, box: Mapping[str, Interval], skip: str | None = Non
 
 
 def may_bound_together(box: Mapping[str, Interval], constraints: Iterable[Constraint]) -> bool:
-    """Whether constraints may bound a box that has open ends.
-
-    Parameters
-    ----------
-    box
-        What `tightened` leaves.
-    constraints
-        Those it was made of.
-
-    Returns
-    -------
-    bool
-        True if there is a variable without both ends, and each such one is in two different sums.
-    """
+    """Whether constraints may bound a box that has open ends."""
     sums: dict[str, set[tuple[tuple[str, int], ...]]] = {}
     for terms in (sorted(constraint.affine.coefficients.items()) for constraint in constraints):
         opposite = [(name, -coefficient) for name, coefficient in terms]
@@ -137,18 +124,6 @@ def is_attained(box: Mapping[str, Interval], constraints: Iterable[Constraint]) 
 
     Intervals alone tell unless different sums of the same variables are limited. Then each end is
     tried with all other variables at their low ends, and at their high ends.
-
-    Parameters
-    ----------
-    box
-        Without open ends.
-    constraints
-        Those over single variables hold in `box`, and do not matter.
-
-    Returns
-    -------
-    bool
-        False does not say that an end is too far out, only that this does not tell.
     """
     strictest: dict[frozenset[tuple[str, int]], Affine] = {}
     for constraint in constraints:

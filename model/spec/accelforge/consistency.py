@@ -68,15 +68,7 @@ def _accesses(einsums: Sequence[ShapedEinsum]) -> Iterator[_Accessed]:
 
 
 def note_unreached(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
-    """Note ranks of which a rank variable reaches a part only, as other accesses or conditions limit it.
-
-    Parameters
-    ----------
-    einsums
-        All Einsums.
-    note
-        Takes each note, a text that begins with the place.
-    """
+    """Note ranks of which a rank variable reaches a part only, as other accesses or conditions limit it."""
     indices = ((einsum, index) for einsum, access in _accesses(einsums) for index in access.indices)
     for einsum, index in indices:
         size, values = einsum.sizes.get(index.rank), _values(einsum, index)
@@ -93,13 +85,6 @@ def check_tensors(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
 
     Ranks are compared by name, or by position where the names differ. Sizes are those given in
     `rank_sizes`; where there is none, accesses by single rank variables must have equal ranges.
-
-    Parameters
-    ----------
-    einsums
-        All Einsums.
-    note
-        Takes a note on ranks that are compared by position.
 
     Raises
     ------
@@ -183,13 +168,6 @@ def check_words(einsums: Sequence[WrittenEinsum], constants: Collection[str]) ->
     """Check that no tensor of an Einsum's text lacks its indices.
 
     Words between the tensors name functions, or constants.
-
-    Parameters
-    ----------
-    einsums
-        All Einsums.
-    constants
-        Names of ranks and variables.
 
     Raises
     ------

@@ -18,15 +18,6 @@ def check_densities(
 ) -> None:
     """Check that a workload's tensors are dense.
 
-    Parameters
-    ----------
-    workload, einsums
-        The section ``workload``, and what its ``einsums`` are.
-    ignore_sparse
-        Take all data as dense, with a note, instead of refusing it.
-    note
-        Takes a note on what is ignored.
-
     Raises
     ------
     SpecError

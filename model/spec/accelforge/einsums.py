@@ -156,16 +156,6 @@ class WrittenEinsum:
 def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
     """Read a list of Einsums.
 
-    Parameters
-    ----------
-    node
-        Lists in it are taken for what they hold.
-
-    Returns
-    -------
-    tuple of WrittenEinsum
-        One at least, in the order of the text.
-
     Raises
     ------
     SpecError

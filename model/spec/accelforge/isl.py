@@ -25,21 +25,6 @@ def bounding_box(
 ) -> tuple[Box, bool]:
     """Return the least box around a set of integer points, and whether the set fills it.
 
-    Parameters
-    ----------
-    variables
-        The set's dimensions.
-    constraints
-        Affine constraints that hold.
-    texts
-        Further conditions in ISL's notation, with their places; one at least.
-
-    Returns
-    -------
-    tuple
-        The box, its ends open where the set is, and whether all its points belong to the set: False for
-        an open one.
-
     Raises
     ------
     SpecError

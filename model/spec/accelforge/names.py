@@ -86,11 +86,6 @@ class EinsumNames:
     def find(self, name: str) -> SetValue | None:
         """Return the set called `name`, restricted to the Einsum.
 
-        Returns
-        -------
-        SetValue or None
-            None where the workload has no such name; ``Other`` exists only in keys of ``bits_per_value``.
-
         Raises
         ------
         SpecError
@@ -124,13 +119,6 @@ class EinsumNames:
 
     def attribute(self, value: SetValue, name: str) -> object:
         """Return an attribute of a set.
-
-        Parameters
-        ----------
-        value
-            The set.
-        name
-            ``tensors`` or ``rank_variables``, for a set of the other kind; ``bits_per_value`` of one tensor.
 
         Raises
         ------
@@ -350,14 +338,6 @@ def names_of_part(
 
     Where its renames do not match what they expect, tensors that look as if another part wrote them
     count as intermediates. If that does not help, what falls short is noted.
-
-    Parameters
-    ----------
-    einsum, cascade, renames, rules
-        As for `EinsumNames`.
-    note
-        Takes a note on what counts as an intermediate; and later, when the sets are asked for, on
-        renames that fall short.
 
     Raises
     ------

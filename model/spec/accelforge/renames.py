@@ -55,18 +55,6 @@ Renames = dict[str, Rename]
 def read_renames(node: Node | None, kind: Kind | None = None) -> Renames:
     """Read ``{name: source}``, or a list of mappings with ``name``, ``source`` and ``expected_count``.
 
-    Parameters
-    ----------
-    node
-        None where there are no renames.
-    kind
-        What they must give, None for either.
-
-    Returns
-    -------
-    dict of str to Rename
-        In the order of the text.
-
     Raises
     ------
     SpecError
@@ -111,18 +99,6 @@ def read_top_renames(node: Node | None, einsums: Iterable[str]) -> dict[str, Ren
 
     Several entries for one Einsum, as files that are joined may bring them, count together.
 
-    Parameters
-    ----------
-    node
-        None where there is no such section.
-    einsums
-        Names of all Einsums.
-
-    Returns
-    -------
-    dict of str to Renames
-        By Einsum, and for `DEFAULT`; those of which nothing is said are missing.
-
     Raises
     ------
     SpecError
@@ -159,15 +135,5 @@ def _add(renames: Renames, rename: Rename) -> None:
 
 
 def effective_renames(own: Renames, top: Mapping[str, Renames], einsum: str) -> Renames:
-    """Return the renames that hold in an Einsum.
-
-    Parameters
-    ----------
-    own
-        Its own, which go before all others.
-    top
-        What `read_top_renames` returns: those of the Einsum go before the default ones.
-    einsum
-        Its name.
-    """
+    """Return the renames that hold in an Einsum."""
     return {**top.get(DEFAULT, {}), **top.get(einsum, {}), **own}

@@ -65,11 +65,6 @@ class SetNames(Protocol):
     def attribute(self, value: SetValue, name: str) -> object:
         """Return an attribute of a set.
 
-        Parameters
-        ----------
-        value, name
-            The set, and the attribute: ``value.name``.
-
         Raises
         ------
         TypeError
@@ -84,13 +79,6 @@ def evaluate_set(node: ScalarNode, names: SetNames) -> SetValue:
     and conditionals; ``Inputs()`` means ``Inputs``; ``len(...)`` counts; ``.tensors`` and
     ``.rank_variables`` lead from one kind to the other.
 
-    Parameters
-    ----------
-    node
-        The expression.
-    names
-        Those of one Einsum.
-
     Raises
     ------
     SpecError
@@ -104,18 +92,6 @@ def evaluate_set(node: ScalarNode, names: SetNames) -> SetValue:
 
 def evaluate_number(node: ScalarNode, names: SetNames) -> object:
     """Return what an expression over sets stands for, such as ``1 if len(All) == 3 else 0``.
-
-    Parameters
-    ----------
-    node
-        The expression.
-    names
-        Those of one Einsum.
-
-    Returns
-    -------
-    object
-        Not checked: a number as a rule, but also a truth value or a set.
 
     Raises
     ------

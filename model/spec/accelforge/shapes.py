@@ -76,20 +76,6 @@ def read_rank_sizes(
 ) -> tuple[dict[str, RankSize], Attributes]:
     """Return the sizes of ranks, those of the workload included, and what an inner section inherits.
 
-    Parameters
-    ----------
-    node
-        A section ``rank_sizes``, None where there is none.
-    outer
-        What it inherits: `NO_SIZES`, or what this returned for the workload.
-    variables
-        Names that sizes may use; a size may be an expression over other sizes, too.
-
-    Returns
-    -------
-    tuple
-        Sizes by rank, from 1 to `MAX_BOUND`; and the same as attributes, to be inherited.
-
     Raises
     ------
     SpecError
@@ -115,15 +101,6 @@ def read_conditions(
     section: MappingNode | None, known: frozenset[str], note: TakeNote
 ) -> tuple[Condition, ...]:
     """Read ``iteration_space_shape``: a list of texts, or a mapping of rank variables to texts.
-
-    Parameters
-    ----------
-    section
-        What has it, a workload or an Einsum; None for an Einsum that is a text.
-    known
-        All rank variables of the workload.
-    note
-        Takes a note on ``shape``, the older name of the key.
 
     Raises
     ------

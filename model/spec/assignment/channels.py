@@ -20,18 +20,6 @@ def channel_notes(
     """Return a note for each edge that takes all channels of the next layer, which the one before lacks.
 
     An edge with ``channels`` says what it carries, and is believed.
-
-    Parameters
-    ----------
-    named, edges
-        The edges as written and as read, in the same order.
-    layers
-        All layers, which edges name by position.
-
-    Returns
-    -------
-    list of str
-        `MOST_NOTES` at most, and one more that counts the rest.
     """
     notes = [
         _note(own.span, layers[edge.source], layers[edge.target])

@@ -16,18 +16,6 @@ INFINITE_WORDS = ("inf", "+inf", "infinity")
 def read_cost(node: Node, what: str) -> Cost:
     """Return a cost exactly as written.
 
-    Parameters
-    ----------
-    node
-        A number, or one of `INFINITE_WORDS`; no expression.
-    what
-        Names it in messages.
-
-    Returns
-    -------
-    Cost
-        None for infinity.
-
     Raises
     ------
     SpecError
@@ -55,13 +43,6 @@ def read_cost(node: Node, what: str) -> Cost:
 def read_figure(node: Node, what: str) -> Fraction:
     """Return a positive finite number exactly as written.
 
-    Parameters
-    ----------
-    node
-        A number; no expression.
-    what
-        Names it in messages.
-
     Raises
     ------
     SpecError
@@ -77,20 +58,6 @@ def read_transition(
     node: Node, edge: str, sources: Iterable[str], targets: Iterable[str]
 ) -> dict[tuple[str, str], Cost]:
     """Return the costs of pairs of methods: ``{METHOD OF THE SOURCE: {METHOD OF THE TARGET: COST}}``.
-
-    Parameters
-    ----------
-    node
-        The matrix, whose entries may be missing.
-    edge
-        Names the edge in messages.
-    sources, targets
-        Methods of the edge's two layers.
-
-    Returns
-    -------
-    dict of (str, str) to Cost
-        Those that are given, by method of the source and method of the target.
 
     Raises
     ------

@@ -45,13 +45,6 @@ class NamedEdge:
 def read_layers(section: MappingNode, keys: Sequence[str]) -> tuple[NamedLayer, ...]:
     """Read the list under ``layers``.
 
-    Parameters
-    ----------
-    section
-        The section ``network``.
-    keys
-        Those that a layer may have, ``name`` among them; what stands under others is not looked at.
-
     Raises
     ------
     SpecError
@@ -79,15 +72,6 @@ def read_edges(
     section: MappingNode, layers: Sequence[NamedLayer], keys: Sequence[str]
 ) -> tuple[NamedEdge, ...]:
     """Read ``edges``: a list of mappings, or ``chain``.
-
-    Parameters
-    ----------
-    section
-        The section ``network``; without the key there are no edges.
-    layers
-        All layers, in their order.
-    keys
-        Those that an edge may have, ``from`` and ``to`` among them.
 
     Raises
     ------

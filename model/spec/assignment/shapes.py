@@ -55,16 +55,6 @@ FRACTIONAL, WHOLE = "fractional", "whole"
 def read_shapes(section: MappingNode) -> tuple[ShapedNetwork, Hardware]:
     """Read a network with a ``cost_model``.
 
-    Parameters
-    ----------
-    section
-        The section ``network``.
-
-    Returns
-    -------
-    tuple
-        The layers by their shapes, and the hardware that prices them, in ms.
-
     Raises
     ------
     SpecError
@@ -84,13 +74,6 @@ def shaped_network(
     section: MappingNode, named: Sequence[NamedLayer], layers: tuple[ShapedLayer, ...]
 ) -> ShapedNetwork:
     """Read the edges between layers with shapes, and return the network with notes on them.
-
-    Parameters
-    ----------
-    section
-        The section ``network``.
-    named, layers
-        The layers as written and as read, in the same order.
 
     Raises
     ------

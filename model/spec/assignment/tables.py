@@ -20,11 +20,6 @@ EDGE_KEYS = ("from", "to", "transition")
 def read_tables(section: MappingNode) -> CostedNetwork:
     """Read a network whose costs are all given.
 
-    Parameters
-    ----------
-    section
-        The section ``network``.
-
     Raises
     ------
     SpecError

@@ -17,13 +17,6 @@ from model.workload import Einsum, Workload
 def read_transfer(mapspace: Mapspace, einsum: Einsum) -> Transfer | None:
     """Return what a copy operation moves, None where its tensors are stored at one level.
 
-    Parameters
-    ----------
-    mapspace
-        Of the copy; its levels count in the values that it moves.
-    einsum
-        The copy, with one input.
-
     Raises
     ------
     SpecError
@@ -47,15 +40,7 @@ def read_transfer(mapspace: Mapspace, einsum: Einsum) -> Transfer | None:
 
 
 def stray_notes(workload: Workload, layers: Sequence[Layer]) -> Iterator[Note]:
-    """Yield notes on tensors that a copy moves to or from another level than an Einsum has them at.
-
-    Parameters
-    ----------
-    workload
-        Its Einsums.
-    layers
-        One per Einsum, in the same order.
-    """
+    """Yield notes on tensors that a copy moves to or from another level than an Einsum has them at."""
     if all(layer.transfer is None for layer in layers):
         return
     stored: dict[str, dict[str, str]] = {}

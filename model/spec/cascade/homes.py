@@ -17,11 +17,6 @@ def stored_as_a_whole(mapspace: Mapspace) -> Mapspace:
     that one has temporal loops over the tensor's dimensions: nothing could take its place meanwhile.
     Spatial loops outside are free; each instance holds its part then.
 
-    Parameters
-    ----------
-    mapspace
-        Of one Einsum; it has more factor rules afterwards, with ``stored`` set, and ``KeepRules.whole``.
-
     Notes
     -----
     docs/network.md.

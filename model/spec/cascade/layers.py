@@ -41,21 +41,6 @@ MOST_WORDS = 1 << 56
 def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], options: LoadOptions) -> Network:
     """Return the layers of a workload on an architecture.
 
-    Parameters
-    ----------
-    workload
-        The Einsums.
-    top
-        A joined Timeloop spec without a problem. Its constraints may name tensors and rank variables
-        of the workload, and renames of both.
-    files, options
-        As `model.spec.timeloop.load_timeloop` takes them.
-
-    Returns
-    -------
-    Network
-        One layer per Einsum, in their order; notes that several of them give stand there once.
-
     Raises
     ------
     SpecError
@@ -240,13 +225,7 @@ def _bits(einsum: Einsum) -> dict[str, int]:
 def _with_reservation(
     mapspace: Mapspace, einsum: Einsum, taken: _Taken, written: StorageLevel
 ) -> Mapspace | Overfull:
-    """Return the mapspace with a level as other tensors leave it, if they leave anything.
-
-    Parameters
-    ----------
-    written
-        The level as it was written.
-    """
+    """Return the mapspace with a level as other tensors leave it, if they leave anything."""
     architecture = mapspace.architecture
     position = next(i for i in architecture.storage_indices if architecture.nodes[i].name == written.name)
     level = architecture.nodes[position]

@@ -33,13 +33,6 @@ def problem_of(einsum: Einsum, further_dims: Iterable[str] = ()) -> Problem:
 
     Rank variables become dimensions and tensor accesses dataspaces; the outputs are read-write. An
     index that does not change has no rank, and offsets do not matter.
-
-    Parameters
-    ----------
-    einsum
-        The Einsum.
-    further_dims
-        Names of dimensions of bound 1, behind those of the Einsum.
     """
     spaces = tuple(
         Dataspace(
@@ -87,16 +80,6 @@ class Naming:
         A rename of the Einsum goes before a tensor, and this before the set of that name (``All``).
         ``Weights``, ``Inputs`` and ``Outputs`` mean the renames ``weight``, ``input`` and
         ``output`` where there are any.
-
-        Parameters
-        ----------
-        name
-            As an architecture uses it.
-
-        Returns
-        -------
-        tuple of str or None
-            Empty for a name that only other Einsums have, None for one that no Einsum knows.
         """
         for spelling in (name, CONVENTIONAL.get(name, name)):
             if spelling in self._tensor_renames:

@@ -41,24 +41,6 @@ def load_onnx(
     channels (of a group, with G groups), P and Q output rows and columns, R and S of the filter. A
     matrix product has P rows, C summed and K columns. Other nodes are left out, and named in a note.
 
-    Parameters
-    ----------
-    path
-        The model. Data outside of the file is not read.
-    variables
-        Sizes that the model leaves open, by their names; ``BITS``, the bits of all values.
-    limits
-        `Limits.total_bytes` counts.
-
-    Returns
-    -------
-    workload
-        The Einsums.
-    notes
-        Which nodes are left out.
-    variable_names
-        The variables that mean something for this model.
-
     Raises
     ------
     SpecError

@@ -72,11 +72,6 @@ class Node:
     def operand(self, place: int) -> Shape:
         """Return the shape of an input.
 
-        Parameters
-        ----------
-        place
-            From 0.
-
         Raises
         ------
         SpecError
@@ -159,11 +154,6 @@ class Node:
 
     def check_result(self, shape: Shape) -> None:
         """Check that a model says of the output what follows from the inputs.
-
-        Parameters
-        ----------
-        shape
-            What follows; right where the model says nothing.
 
         Raises
         ------

@@ -31,11 +31,6 @@ def persistent_bits(workload: Workload) -> dict[str, Stored]:
 
     A tensor counts once per instance of the Einsum that accesses most of it, times its
     ``backing_storage_size_scale``.
-
-    Returns
-    -------
-    dict of str to Stored
-        By tensor.
     """
     taken: dict[str, Stored] = {}
     accesses = ((einsum, access) for einsum in workload.einsums for access in einsum.accesses)
@@ -47,41 +42,12 @@ def persistent_bits(workload: Workload) -> dict[str, Stored]:
 
 
 def stored_bits(einsum: Einsum, access: TensorAccess) -> int:
-    """Return the bits that what an Einsum accesses of a tensor takes in its backing storage.
-
-    Parameters
-    ----------
-    einsum
-        One instance of it counts.
-    access
-        One of its own; the bounding box of what it touches counts, times the tensor's scale.
-
-    Returns
-    -------
-    int
-        Rounded up.
-    """
+    """Return the bits that what an Einsum accesses of a tensor takes in its backing storage."""
     return math.ceil(_plain_bits(einsum, access) * access.backing_storage_size_scale)
 
 
 def reserved_bits(einsum: Einsum, persistent: dict[str, Stored], stored: Collection[str]) -> dict[int, int]:
-    """Return what is taken of a level beyond the Einsum's own tensors as they are.
-
-    Parameters
-    ----------
-    einsum
-        The Einsum that runs.
-    persistent
-        As `persistent_bits` gives it.
-    stored
-        Tensors that are stored at the level.
-
-    Returns
-    -------
-    dict
-        Bits by the size of their values in bits; negative if scales below 1 leave more room than the
-        tensors' own sizes do.
-    """
+    """Return what is taken of a level beyond the Einsum's own tensors as they are."""
     accesses = {access.tensor: access for access in einsum.accesses if access.tensor in stored}
     total: Counter[int] = Counter()
     for tensor in persistent.keys() & set(stored) - accesses.keys():

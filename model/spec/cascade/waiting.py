@@ -36,18 +36,6 @@ def waiting_tensors(
     """Return what waits while each Einsum runs.
 
     Tensors that copies leave where they are count once. Persistent ones always take room, and are left out.
-
-    Parameters
-    ----------
-    einsums
-        In any order; they run in that of `running_order`.
-    homes
-        Per Einsum, positions of the levels that store its tensors.
-
-    Returns
-    -------
-    tuple of tuple of Waiting
-        Per Einsum, in the order of `einsums`.
     """
     roots = _roots(einsums, homes)
     lives = tuple(_lives(einsums, running_order(einsums)))
@@ -59,11 +47,6 @@ def waiting_tensors(
 
 def running_order(einsums: Sequence[Einsum]) -> tuple[int, ...]:
     """Return the places of the Einsums as they run: as written, unless one needs what a later one writes.
-
-    Returns
-    -------
-    tuple of int
-        Positions in `einsums`.
 
     Raises
     ------

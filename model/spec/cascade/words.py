@@ -32,34 +32,13 @@ class Fit:
 
 
 def fit(level: StorageLevel, bits: int) -> Fit:
-    """Return how values lie in the rows of a level.
-
-    Parameters
-    ----------
-    level
-        The level as it was written; a row is a block of its words.
-    bits
-        Of a value, at least 1.
-    """
+    """Return how values lie in the rows of a level."""
     row_bits = _row_bits(level)
     return Fit(max(1, row_bits // bits), -(-bits // row_bits))
 
 
 def word_rows(level: StorageLevel, bits: Mapping[str, int]) -> Fraction:
-    """Return the rows that a word stands for: the largest unit of which all values are multiples.
-
-    Parameters
-    ----------
-    level
-        The level as it was written.
-    bits
-        Bits per value of each dataspace.
-
-    Returns
-    -------
-    Fraction
-        Of a row; above 1 where all values are wider than one.
-    """
+    """Return the rows that a word stands for: the largest unit of which all values are multiples."""
     sizes = [fit(level, value_bits).size_rows for value_bits in bits.values()]
     shared = math.lcm(*(size.denominator for size in sizes))
     return Fraction(math.gcd(*(int(size * shared) for size in sizes)), shared)
@@ -72,13 +51,6 @@ def in_values(architecture: Architecture, bits: Mapping[str, int]) -> Architectu
     several rows, each of which is accessed. Bandwidths keep their bits per cycle. Where all values
     have one size a word is a value, and a level whose words have this size stays as it is; else a
     word is what `word_rows` says.
-
-    Parameters
-    ----------
-    architecture
-        As it was written.
-    bits
-        Bits per value of each dataspace, one at least.
 
     Notes
     -----

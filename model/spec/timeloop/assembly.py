@@ -63,13 +63,6 @@ class Assembly:
 def assemble(clauses: Sequence[Clause], context: Context) -> Assembly:
     """Put the nodes together with their constraints.
 
-    Parameters
-    ----------
-    clauses
-        All constraints; of a mapping, too, where it settles what is kept.
-    context
-        Gets notes on constraints without effect.
-
     Raises
     ------
     SpecError
@@ -231,20 +224,6 @@ def min_parallelism(
     """Return the least number of compute units in use that the constraints ask for, and where.
 
     They give it as a share of all units, on the innermost storage level or the compute component.
-
-    Parameters
-    ----------
-    clauses
-        Constraints, of which those of this kind count.
-    assembly
-        Its fanouts give the number of all units.
-    context
-        Variables that a share may use.
-
-    Returns
-    -------
-    tuple
-        A number of units, which need not be whole, and its place; 0 and None where nothing is asked for.
 
     Raises
     ------

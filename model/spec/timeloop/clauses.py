@@ -158,20 +158,6 @@ def _short_parallelism(leaf: Leaf, value: Node) -> Clause:
 def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
     """Return the constraints of a section with ``targets``, or of a plain list of them.
 
-    Parameters
-    ----------
-    node
-        The section.
-    what
-        Names it in messages.
-    context
-        The nodes that targets may name.
-
-    Returns
-    -------
-    list of Clause
-        In their order; those that ask for nothing are left out.
-
     Raises
     ------
     SpecError

@@ -20,11 +20,6 @@ from model.spec.timeloop.tree import Leaf
 def check_flags(asked: LoopConstraints, mapped: LoopConstraints) -> None:
     """Check that a mapping sets no flag by itself that changes what is counted.
 
-    Parameters
-    ----------
-    asked, mapped
-        What the constraints and the mapping say of one node's loops.
-
     Raises
     ------
     SpecError
@@ -36,11 +31,6 @@ def check_flags(asked: LoopConstraints, mapped: LoopConstraints) -> None:
 
 def check_coalescing(asked: Sequence[StorageSlot], settled: Sequence[StorageSlot]) -> None:
     """Check that a mapping sets no ``no_coalesce`` by itself.
-
-    Parameters
-    ----------
-    asked, settled
-        The storage levels by the constraints alone, and by the constraints and the mapping.
 
     Raises
     ------
@@ -63,15 +53,6 @@ def _check_flag(flag: str, asked: Collection[str], flagged: dict[str, Span], lea
 def check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Context) -> None:
     """Check that a mapping asks for no children of nodes that have no fanout.
 
-    Parameters
-    ----------
-    targets
-        Of the mapping.
-    fanouts
-        Nodes that are fanouts of the architecture.
-    context
-        Of the spec.
-
     Raises
     ------
     SpecError
@@ -90,17 +71,6 @@ def check_rules(
 ) -> None:
     """Check a mapping's factors at one node against the constraints.
 
-    Parameters
-    ----------
-    asked, mapped
-        What the constraints and the mapping say of the node's loops.
-    values
-        The factors by dimension, 1 where a dimension is missing.
-    span
-        Place of the mapping.
-    context
-        Its problem's dimensions are looked at.
-
     Raises
     ------
     SpecError
@@ -118,15 +88,6 @@ def check_rules(
 
 def check_order(asked: LoopConstraints, mapped: LoopConstraints, order: list[str], span: Span) -> None:
     """Check a mapping's order of loops at one node against the constraints.
-
-    Parameters
-    ----------
-    asked, mapped
-        What the constraints and the mapping say of the node's loops.
-    order
-        Dimensions of the loops above 1, innermost first.
-    span
-        Place of the mapping.
 
     Raises
     ------
@@ -156,17 +117,6 @@ def check_axes(
     The order of the loops along one axis is left alone: only link transfers depend on it, and they are
     counted for the order that the mapping gives.
 
-    Parameters
-    ----------
-    asked, rules
-        What the constraints say of the fanout, and what that comes to.
-    loops
-        The mapping's, of bounds above 1.
-    span
-        Place of the mapping.
-    context
-        Of the spec.
-
     Raises
     ------
     SpecError
@@ -184,15 +134,6 @@ def check_axes(
 
 def check_parallelism(mapping: Mapping, least: Fraction, constraint: Span | None, span: Span) -> None:
     """Check that a mapping uses enough compute units.
-
-    Parameters
-    ----------
-    mapping
-        The mapping.
-    least, constraint
-        The least number of units, and where it is asked for; see `assembly.min_parallelism`.
-    span
-        Place of the mapping.
 
     Raises
     ------

@@ -36,15 +36,7 @@ def without(node: MappingNode, names: Container[str]) -> MappingNode:
 
 
 def with_leaves(node: Node, change: Callable[[MappingNode], MappingNode]) -> Node:
-    """Return a part of the architecture with its components and containers changed.
-
-    Parameters
-    ----------
-    node
-        The section, a list of nodes, or one of them; what is no mapping stays as it is.
-    change
-        Takes and returns each component or container; ``!Nothing`` is left out.
-    """
+    """Return a part of the architecture with its components and containers changed."""
     if isinstance(node, SequenceNode):
         items = tuple(with_leaves(item, change) for item in node.items)
         return SequenceNode(items, node.span, node.tag)

@@ -69,15 +69,6 @@ def read_factors(node: Node, bounds: Bounds, names: Names) -> tuple[Factor, ...]
 
     A factor in parentheses is an expression that gives the factor's text: ``("P=" + str(WIDTH))``.
 
-    Parameters
-    ----------
-    node
-        A list, a mapping or a text.
-    bounds
-        Of the problem. That a factor divides its bound is not checked, see `check_attainable`.
-    names
-        What values may use as expressions.
-
     Raises
     ------
     SpecError
@@ -171,13 +162,6 @@ def check_attainable(factor: Factor, bounds: Bounds) -> None:
     """Check that some factor of its dimension's bound satisfies a rule.
 
     Constraints that serve several layers may be right but for the bound of one.
-
-    Parameters
-    ----------
-    factor
-        The rule.
-    bounds
-        Of the problem.
 
     Raises
     ------

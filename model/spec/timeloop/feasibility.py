@@ -60,13 +60,6 @@ def check_feasible(slots: Sequence[Slot], context: Context) -> None:
     for each dimension whether factors that the nodes allow can have the bound as their product, and
     for each storage level whether the least tiles that it must keep fit.
 
-    Parameters
-    ----------
-    slots
-        All nodes, outermost first.
-    context
-        The problem, and the places of its bounds.
-
     Raises
     ------
     ConflictError

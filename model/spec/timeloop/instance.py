@@ -61,17 +61,6 @@ def instance_fields(
 ) -> dict[str, Node]:
     """Return the instance's values by dimension or coefficient, spelling mended where that is safe.
 
-    Parameters
-    ----------
-    instance
-        As it is written.
-    shape
-        What it is an instance of.
-    ignore_sparse
-        Whether densities are left out instead of refused.
-    notes
-        Gets what a user should know.
-
     Raises
     ------
     SpecError
@@ -150,17 +139,6 @@ def read_coefficients(
     shape: Shape, fields: dict[str, Node], instance: MappingNode, names: Names
 ) -> dict[str, int]:
     """Return the coefficients by name, from the instance or their defaults.
-
-    Parameters
-    ----------
-    shape
-        What declares them.
-    fields
-        As of `instance_fields`.
-    instance
-        The place of an error.
-    names
-        Variables that expressions may use.
 
     Raises
     ------

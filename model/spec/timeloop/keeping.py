@@ -83,15 +83,6 @@ class Keeping:
 def read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Keeping:
     """Read the ``dataspace`` constraints of one leaf.
 
-    Parameters
-    ----------
-    clauses
-        All constraints.
-    leaf
-        A storage level, or ``!Nothing``.
-    context
-        Of the spec.
-
     Raises
     ------
     SpecError
@@ -133,21 +124,6 @@ def settle_parallel(
     parallel: Parallel, keepings: dict[Leaf, Keeping], context: Context
 ) -> ParallelGroup | None:
     """Bypass in each branch what another branch keeps.
-
-    Parameters
-    ----------
-    parallel
-        The branches.
-    keepings
-        Of all storage levels and ``!Nothing`` branches; changed in place.
-    context
-        Of the spec.
-
-    Returns
-    -------
-    ParallelGroup or None
-        The branches' levels as positions among the storage levels. None where a branch has
-        several levels: each dataspace must then be kept by name in one branch.
 
     Raises
     ------
@@ -210,15 +186,7 @@ def _group(
 
 
 def settle_outermost(outermost: Keeping, context: Context) -> None:
-    """Make the outermost level keep what it does not bypass, as the backing store of all data.
-
-    Parameters
-    ----------
-    outermost
-        Changed in place.
-    context
-        Gets a note on each dataspace that is bypassed.
-    """
+    """Make the outermost level keep what it does not bypass, as the backing store of all data."""
     for name, span in outermost.bypass.items():
         sentence = (
             "`{}` is the outermost level and bypasses `{}`: "
@@ -232,13 +200,6 @@ def settle_outermost(outermost: Keeping, context: Context) -> None:
 
 def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
     """Check that some level may keep each dataspace, and note levels that keep nothing.
-
-    Parameters
-    ----------
-    keepings
-        Of all storage levels, outermost first.
-    context
-        With ``idle_levels`` nothing is noted.
 
     Raises
     ------
@@ -261,15 +222,7 @@ def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
 
 
 def note_outermost_passing(keepings: Sequence[Keeping], context: Context) -> None:
-    """Note the levels that count as bypassing, as nothing above them keeps what they only pass on.
-
-    Parameters
-    ----------
-    keepings
-        Of all storage levels, outermost first.
-    context
-        Gets the notes.
-    """
+    """Note the levels that count as bypassing, as nothing above them keeps what they only pass on."""
     for name in context.dataspaces:
         for keeping in _passing_on(name, keepings):
             sentence = "no level above `{}` keeps `{}`: with no_coalesce it counts as bypassing it"

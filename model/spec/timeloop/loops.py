@@ -104,15 +104,6 @@ class LoopConstraints:
 def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Context) -> LoopConstraints:
     """Read all constraints on the temporal or spatial loops of a node, and join them.
 
-    Parameters
-    ----------
-    clauses
-        All constraints, or targets of a mapping.
-    leaf, kind
-        The node, and which of its loops.
-    context
-        Of the spec.
-
     Raises
     ------
     SpecError
@@ -144,13 +135,6 @@ def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Conte
 
 def check_factors(constraints: LoopConstraints, context: Context) -> None:
     """Check for each dimension that some divisor of its bound satisfies the rules at one node.
-
-    Parameters
-    ----------
-    constraints
-        Of the node.
-    context
-        The bounds, and their places.
 
     Raises
     ------

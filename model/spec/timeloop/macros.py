@@ -31,18 +31,6 @@ def maximize(all_loops: Iterable[LoopConstraints], context: Context) -> list[Loo
     anywhere) with the largest product that fits; among equal products the first dimensions of the
     group get most. In a fanout the factors also have to fit along its axes.
 
-    Parameters
-    ----------
-    all_loops
-        Constraints of all nodes, outermost first.
-    context
-        The bounds; gets the notes.
-
-    Returns
-    -------
-    list of LoopConstraints
-        In the same order.
-
     Raises
     ------
     SpecError

@@ -55,18 +55,6 @@ _MOST_LOOPS = "max_temporal_loops_in_a_mapping"
 def read_mapper(node: Node | None, context: Context) -> tuple[str, ...]:
     """Return the objectives that the mapper section asks for, ``edp`` where it asks for none.
 
-    Parameters
-    ----------
-    node
-        The section, None where there is none.
-    context
-        Gets a note on keys that only steer a sampling search.
-
-    Returns
-    -------
-    tuple of str
-        Out of `model.objective.OBJECTIVES`, each once, the deciding one first.
-
     Raises
     ------
     SpecError

@@ -27,22 +27,6 @@ def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, conte
     A factor that neither gives is 1; a level that says nothing about a dataspace keeps it unless the
     constraints bypass it.
 
-    Parameters
-    ----------
-    targets
-        The targets of the mapping.
-    settled
-        The nodes with the keep and bypass rules of the constraints and the mapping together.
-    span
-        Place of the mapping.
-    context
-        Of the spec.
-
-    Returns
-    -------
-    Mapping
-        With loops of bounds above 1 only. Whether tiles and spatial loops fit is not looked at.
-
     Raises
     ------
     SpecError

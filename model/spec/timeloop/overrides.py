@@ -98,13 +98,6 @@ def with_settings(top: MappingNode, settings: Iterable[AttributeSetting]) -> Map
     what is written before any of it is evaluated: expressions over the attribute, what inherits it,
     and estimated energies follow.
 
-    Parameters
-    ----------
-    top
-        The spec.
-    settings
-        One after the other, so that a later one of an attribute counts.
-
     Raises
     ------
     SpecError

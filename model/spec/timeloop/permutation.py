@@ -42,13 +42,6 @@ def read_permutation(node: Node, dims: Iterable[str]) -> Permutation:
     In a text without separators each character names a dimension; ``_`` parts the innermost
     dimensions from the outermost ones.
 
-    Parameters
-    ----------
-    node
-        A list or a text.
-    dims
-        The problem's dimensions.
-
     Raises
     ------
     SpecError

@@ -59,13 +59,6 @@ class PriceLists:
 def read_price_lists(ert: Node | None, art: Node | None, components: Iterable[Node]) -> PriceLists:
     """Read what prices come from.
 
-    Parameters
-    ----------
-    ert, art
-        The sections of these names, None where there are none.
-    components
-        Sections with compound classes.
-
     Raises
     ------
     SpecError
@@ -76,13 +69,6 @@ def read_price_lists(ert: Node | None, art: Node | None, components: Iterable[No
 
 def refuse_wires(tables: EnergyTables, context: Context) -> None:
     """Check that an ERT does not price the wires of networks, as its tables ``wire`` and ``Wire`` do.
-
-    Parameters
-    ----------
-    tables
-        The ERT.
-    context
-        Its nodes: a component may have such a name.
 
     Raises
     ------
@@ -102,17 +88,6 @@ def refuse_wires(tables: EnergyTables, context: Context) -> None:
 
 def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel | None = None) -> Prices:
     """Price one component.
-
-    Parameters
-    ----------
-    leaf
-        A storage or the compute component.
-    lists
-        Where prices come from.
-    context
-        Names that expressions may use; gets notes on the prices.
-    level
-        What the attributes of a storage come to: its rows are priced where they do not say them.
 
     Raises
     ------
@@ -179,17 +154,6 @@ def build_architecture(
     nodes: Iterable[StorageLevel | Fanout], compute: Leaf, prices: Mapping[str, Prices], context: Context
 ) -> Architecture:
     """Return the architecture with its energies as integers of one unit.
-
-    Parameters
-    ----------
-    nodes
-        Levels without energies, and fanouts, outermost first.
-    compute
-        The compute component.
-    prices
-        Of all components, by name. The unit follows from them, see `model.energy.units`.
-    context
-        The tree; gets a note where figures have so many digits that they are rounded.
 
     Raises
     ------

@@ -89,19 +89,6 @@ def read_problem(
 ) -> LoadedProblem:
     """Read the ``problem`` section.
 
-    Parameters
-    ----------
-    node
-        The section.
-    find_shape
-        Returns the shape of a name, for ``shape: NAME``.
-    names
-        Variables that expressions in the instance may use.
-    ignore_sparse
-        Whether densities are left out instead of refused.
-    limits
-        How large the problem may be.
-
     Raises
     ------
     SpecError

@@ -31,13 +31,6 @@ def spatial_rules(loops: LoopConstraints, context: Context) -> SpatialRules:
     others. With ``timeloop_padding`` those that Timeloop's front end takes for such come first
     instead, and count.
 
-    Parameters
-    ----------
-    loops
-        Of one fanout.
-    context
-        Bounds, and whether to pad.
-
     Raises
     ------
     SpecError
@@ -96,15 +89,7 @@ def _split(loops: LoopConstraints, split: int, span: Span, counted: int) -> int:
 
 
 def note_split(loops: LoopConstraints, rules: SpatialRules, context: Context) -> None:
-    """Note a split beyond the permutation, an axis left unused, and what Timeloop reads otherwise.
-
-    Parameters
-    ----------
-    loops, rules
-        Of one fanout, as written and as `spatial_rules` has them.
-    context
-        Gets the notes.
-    """
+    """Note a split beyond the permutation, an axis left unused, and what Timeloop reads otherwise."""
     if loops.split is None or rules.split is None:
         return
     leaf, (written, span) = loops.leaf, loops.split
@@ -170,23 +155,7 @@ def _note_padding(loops: LoopConstraints, rules: SpatialRules, context: Context)
 
 
 def axis_of(rules: SpatialRules, dim: str, context: Context) -> Axis | None:
-    """Return the axis on which a loop must lie.
-
-    Parameters
-    ----------
-    rules
-        Of one fanout.
-    dim
-        A dimension of the problem.
-    context
-        The problem.
-
-    Returns
-    -------
-    Axis or None
-        None where either is possible: without a split, for an uncounted dimension, or for one whose
-        place in the order may fall on either side of the split.
-    """
+    """Return the axis on which a loop must lie."""
     if rules.split is None or dim in rules.uncounted:
         return None
     counted = len(context.problem.dims) - len(rules.uncounted)
@@ -210,13 +179,6 @@ def note_no_fanout(loops: LoopConstraints, context: Context) -> None:
     """Note spatial constraints of a node whose fanout is 1, which only ask for 1.
 
     Containers share defaults for all fanouts, so that one without a mesh has them too.
-
-    Parameters
-    ----------
-    loops
-        Those of the node; nothing is noted of constraints that stand elsewhere.
-    context
-        Gets the note.
     """
     leaf = loops.leaf
     if leaf.node.get("constraints") is not None and _says_something(loops):

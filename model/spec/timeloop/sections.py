@@ -80,17 +80,6 @@ def section_of(top: MappingNode, name: str) -> Node | None:
 def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, note: TakeNote) -> None:
     """Check the keys of a joined spec, and the sections that nothing else reads.
 
-    Parameters
-    ----------
-    top
-        The spec.
-    has_problem
-        Whether the problem comes from elsewhere.
-    ignore_sparse
-        Leave out sparse features instead of refusing them.
-    note
-        Takes the notes.
-
     Raises
     ------
     SpecError
@@ -143,15 +132,6 @@ def _check_key(key: ScalarNode, lacking: str) -> None:
 
 def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: TakeNote) -> None:
     """Refuse the ``sparse_optimizations`` of a spec or of a component, or note that they are ignored.
-
-    Parameters
-    ----------
-    node
-        The spec, or the component's mapping.
-    ignore_sparse
-        Note them instead of refusing them.
-    note
-        Is called with the note.
 
     Raises
     ------

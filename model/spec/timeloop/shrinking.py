@@ -13,13 +13,6 @@ def irreducible(parts: Sequence[Part], conflict: Callable[[Sequence[Part]], bool
 
     Halves are tried before single parts (Junker's QuickXplain), so that few of many parts are found
     with few trials.
-
-    Parameters
-    ----------
-    parts
-        All parts, in conflict. Earlier ones are kept where later ones can be left out instead.
-    conflict
-        Whether parts conflict; leaving more of them out never makes a conflict.
     """
     all_parts = list(parts)
     needed = _needed([], False, all_parts, conflict)

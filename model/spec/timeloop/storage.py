@@ -81,15 +81,6 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
     otherwise; the capacity is ``depth * block_size``, ``entries`` or ``sizeKB``, and unlimited for a DRAM
     that gives none.
 
-    Parameters
-    ----------
-    leaf
-        A storage.
-    fanouts
-        The nodes that are fanouts of the architecture.
-    context
-        Names that expressions may use; gets notes on attributes without effect.
-
     Raises
     ------
     SpecError

@@ -70,13 +70,6 @@ _SLIP = 0.88
 def check_names(leaf: Leaf, context: Context) -> None:
     """Check the attributes of a storage by name; those that nothing here knows go to the estimator.
 
-    Parameters
-    ----------
-    leaf
-        A storage.
-    context
-        Gets a note on what says how compressed data is stored.
-
     Raises
     ------
     SpecError

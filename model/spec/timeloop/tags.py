@@ -21,13 +21,6 @@ OTHER_TAGS = {
 def check_tags(section: str, value: Node) -> None:
     """Refuse tags outside of the architecture's tree; the tree's own are checked where it is read.
 
-    Parameters
-    ----------
-    section
-        A top-level key.
-    value
-        What stands under it.
-
     Raises
     ------
     SpecError

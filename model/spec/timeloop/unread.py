@@ -20,17 +20,7 @@ _GIVEN_FORMS = "; energies are given as `energy: {read: 2.5, write: 3}` on the c
 
 
 def note_unread(top: Node, classes: CompoundClasses, context: Context) -> None:
-    """Note attributes that nothing asks of a node, no compound class declares, and no expression names.
-
-    Parameters
-    ----------
-    top
-        The whole spec: any unquoted value may be an expression.
-    classes
-        The spec's compound classes.
-    context
-        The nodes; gets the notes.
-    """
+    """Note attributes that nothing asks of a node, no compound class declares, and no expression names."""
     owners: dict[Span, list[str]] = {}
     names: dict[Span, str] = {}
     for leaf in context.tree.leaves:

@@ -51,17 +51,6 @@ def best_strategy(
 ) -> Strategy:
     """Return the first strategy of `order` by which `tensor` can be cut to at most `capacity` elements.
 
-    Parameters
-    ----------
-    name
-        Of the tensor, for the message.
-    minimum
-        Elements of each rank in the smallest useful tile.
-    capacity
-        Elements of its scratchpad.
-    order
-        Strategies that cut ranks which the tensor lacks are passed over.
-
     Raises
     ------
     CannotTile
@@ -80,16 +69,6 @@ def tile_shapes(tensor: TileShape, strategy: Strategy, rule: TileRule, capacity:
     """Yield the tiles of at most `capacity` elements that `strategy` allows.
 
     Ranks that it does not cut are whole; those that it cuts grow from the minimum by the step.
-
-    Parameters
-    ----------
-    capacity
-        Elements of a scratchpad, padding included.
-
-    Yields
-    ------
-    TileShape
-        In `ENUMERATION_ORDER`, the innermost rank growing first; padded for themselves.
     """
     axes = AXES_OF_RANKS[len(tensor.dims)]
     order = [axes.index(axis) for axis in ENUMERATION_ORDER if axis in axes]
@@ -123,13 +102,7 @@ def fullest(configurations: Iterable[Configuration], capacity: int) -> Configura
 
 
 def growing(extent: int, step: int) -> range:
-    """Return the sizes up to `extent` in steps of `step`, beginning with one step or, if less, all.
-
-    Parameters
-    ----------
-    step
-        1 or more.
-    """
+    """Return the sizes up to `extent` in steps of `step`, beginning with one step or, if less, all."""
     return range(min(extent, step), extent + 1, step)
 
 

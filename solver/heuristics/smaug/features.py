@@ -31,20 +31,6 @@ def feature_combinations(
     """Yield each tile of inputs with each tile of `weights` that goes with it, and features of outputs.
 
     `repad` says whether weights that are cut along features alone are padded for themselves.
-
-    Parameters
-    ----------
-    tiles
-        Of the inputs.
-    weights
-        The whole tensor.
-    chosen
-        Strategies of all three tensors.
-
-    Yields
-    ------
-    tuple[TileShape, TileShape, int]
-        Weights that fit their scratchpad; whether outputs do is left to the caller.
     """
     for inputs in tiles:
         for tile in _weight_tiles(weights, inputs, chosen, backend, repad):

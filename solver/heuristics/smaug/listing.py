@@ -13,15 +13,7 @@ from model.tiling.operators import Convolution, Shape, Window
 
 
 def listed_inputs(shape: Shape, tile: Shape, windows: tuple[Window, Window]) -> Grid:
-    """Return the tiles of NHWC inputs: the first tile is not made smaller if it holds one window only.
-
-    Parameters
-    ----------
-    shape, tile
-        Elements per rank, NHWC.
-    windows
-        Along rows and columns.
-    """
+    """Return the tiles of NHWC inputs: the first tile is not made smaller if it holds one window only."""
     along = (NO_WINDOW, *windows, NO_WINDOW)
     return Grid(
         tuple(
@@ -36,13 +28,6 @@ def listed_rowwise_outputs(operator: Convolution, inputs: Grid, weights: Grid) -
 
     The first tile has the padding in front alone, even if it is the last one as well. The last tile is
     left out if it does not hold a window.
-
-    Parameters
-    ----------
-    inputs
-        The listed tiles of inputs.
-    weights
-        Tiles of weights, whose features the outputs follow.
     """
     window = operator.windows[0]
     sizes = [span.size for span in inputs.cuts[1]]
@@ -58,15 +43,7 @@ def listed_rowwise_outputs(operator: Convolution, inputs: Grid, weights: Grid) -
 
 
 def missing(what: str, listed: Grid, scheduled: Grid) -> tuple[str, ...]:
-    """Return a remark where SMAUG's list of a tensor's tiles is not the schedule's, else nothing.
-
-    Parameters
-    ----------
-    what
-        The tensor's name.
-    listed, scheduled
-        SMAUG's tiles, and those that are computed with.
-    """
+    """Return a remark where SMAUG's list of a tensor's tiles is not the schedule's, else nothing."""
     if listed == scheduled:
         return ()
     return (

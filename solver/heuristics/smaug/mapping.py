@@ -75,17 +75,6 @@ def tiling_mapping(
 
     Rules of the mapspace beyond which level keeps what are not looked at; whether the mapping is allowed
     is for the cost model to say.
-
-    Parameters
-    ----------
-    tiling
-        Of ``found.operator``.
-    found
-        Which dimensions and dataspaces of the problem the operator's are.
-    mapspace
-        The problem and the architecture.
-    scratchpads
-        Where the tiles lie.
     """
     wanted = _wanted(tiling)
     bounds = {letter: mapspace.problem.bound[dim] for letter, dim in found.dims.items()}

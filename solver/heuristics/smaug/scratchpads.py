@@ -68,15 +68,7 @@ def _spread(mapspace: Mapspace, group: ParallelGroup, level_of: dict[str, int]) 
 
 
 def kept_at(mapspace: Mapspace, level_of: dict[str, int], number: int) -> frozenset[str]:
-    """Return what a level keeps: all it may if it is the outermost, else what it holds or must keep.
-
-    Parameters
-    ----------
-    level_of
-        As of `Scratchpads`.
-    number
-        Position in ``architecture.levels``.
-    """
+    """Return what a level keeps: all it may if it is the outermost, else what it holds or must keep."""
     if number == 0:
         return frozenset(space.name for space in mapspace.problem.dataspaces) - mapspace.keep[0].bypass
     held = {name for name, level in level_of.items() if level == number}

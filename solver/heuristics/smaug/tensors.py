@@ -10,13 +10,7 @@ from solver.heuristics.smaug.sizes import TileShape
 
 
 def plain_tensor(name: str, tensor: TileShape, strategy: Strategy | None, tile: TileShape) -> TensorTiling:
-    """Cut `tensor` into tiles of the shape `tile` that do not overlap.
-
-    Parameters
-    ----------
-    strategy
-        None where SMAUG chooses none.
-    """
+    """Cut `tensor` into tiles of the shape `tile` that do not overlap."""
     grid = plain_grid(tensor.dims, tile.dims)
     return tensor_tiling(name, tensor.dims, strategy, tile, grid, grid)
 
@@ -24,15 +18,5 @@ def plain_tensor(name: str, tensor: TileShape, strategy: Strategy | None, tile: 
 def tensor_tiling(
     name: str, shape: Shape, strategy: Strategy | None, tile: TileShape, grid: Grid, listed: Grid
 ) -> TensorTiling:
-    """Return the tiling of a tensor of `shape` whose basic tile is `tile`.
-
-    Parameters
-    ----------
-    shape
-        Elements per rank.
-    strategy
-        None where SMAUG chooses none.
-    grid, listed
-        The tiles that the schedule goes through, and those that SMAUG lists.
-    """
+    """Return the tiling of a tensor of `shape` whose basic tile is `tile`."""
     return TensorTiling(name, shape, strategy, tile.dims, tile.counted, grid, listed)

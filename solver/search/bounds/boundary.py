@@ -25,13 +25,7 @@ def ceil_div(numerator: IntArray, denominator: int) -> IntArray:
 
 
 def times(words: IntArray, factor: int) -> IntArray:
-    """Words times a factor, as far as 64 bits hold the product.
-
-    Returns
-    -------
-    IntArray
-        The product, or a number near `LARGEST_COUNT` that is no more.
-    """
+    """Words times a factor, as far as 64 bits hold the product."""
     return words if factor == 1 else np.minimum(words, LARGEST_COUNT // factor) * factor
 
 
@@ -93,13 +87,7 @@ class Boundary:
         return self.sub.space.relevant_words(self.place, self.level, self.unrolling)
 
     def led_words(self, members: frozenset[int]) -> IntArray:
-        """`relevant_words` if the innermost loop above is one of a reuse class, and moves the dataspace.
-
-        Parameters
-        ----------
-        members
-            One of the reuse classes: places of dataspaces.
-        """
+        """`relevant_words` if the innermost loop above is one of a reuse class, and moves the dataspace."""
         return self.sub.space.relevant_words(self.place, self.level, self.unrolling, members)
 
     @cached_property
@@ -110,28 +98,11 @@ class Boundary:
 
     @cached_property
     def once(self) -> int:
-        """Least cost when all loops above reuse the dataspace, as far as tables tell it apart.
-
-        Returns
-        -------
-        int
-            In quanta; what `extra` counts from.
-        """
+        """Least cost when all loops above reuse the dataspace, as far as tables tell it apart."""
         return min(self.price.exact(self.once_words), LARGEST_TOTAL)
 
     def extra(self, words: IntArray) -> IntArray:
-        """Cost by which delivering `words` exceeds the least there can be, at most `INFINITY`.
-
-        Parameters
-        ----------
-        words
-            Delivered per instance.
-
-        Returns
-        -------
-        IntArray
-            In quanta, of the same shape. Words that are less than a tile can need come out negative.
-        """
+        """Cost by which delivering `words` exceeds the least there can be, at most `INFINITY`."""
         return np.minimum(self.price.price(words) - self.once, INFINITY)
 
     def unreused_words(
@@ -141,15 +112,6 @@ class Boundary:
 
         `words` (default: the least) deliver the dataspace once, in all instances. The tiles are those of
         `level` (default: its own), with nothing but fanouts between.
-
-        Parameters
-        ----------
-        tiles
-            Lattice indices.
-        words
-            In words of all instances, one entry per tile.
-        level
-            The same or farther out.
 
         Returns
         -------
@@ -174,15 +136,6 @@ class Boundary:
         What is left is one delivery of `words` (all instances; default: the least) per iteration of the
         loops outside of that tile, but for those directly outside that leave it in place too, whose
         product is `runs`.
-
-        Parameters
-        ----------
-        level
-            Farther out than this one.
-        tiles
-            Lattice indices of tiles of `level`.
-        runs, words
-            One entry per tile, or one for all.
 
         Returns
         -------
@@ -209,11 +162,6 @@ class Boundary:
 
     def surplus(self, tiles: IntArray) -> IntArray:
         """Cost by which reused `tiles` exceed the cheapest tile, at least.
-
-        Parameters
-        ----------
-        tiles
-            Lattice indices of tiles of its level.
 
         Returns
         -------
@@ -254,18 +202,7 @@ class Led:
 
 
 def tiles_inside(space: SearchSpace, tiles: IntArray, dim: int, count: int) -> IntArray:
-    """The tiles inside of a loop over `dim` with `count` iterations that spans `tiles`.
-
-    Parameters
-    ----------
-    tiles
-        Lattice indices; `count` divides each one's extent in `dim`.
-
-    Returns
-    -------
-    IntArray
-        Lattice indices, in the same order.
-    """
+    """The tiles inside of a loop over `dim` with `count` iterations that spans `tiles`."""
     return tiles - space.lattice.index(tuple(count if d == dim else 1 for d in range(len(space.active))))
 
 
@@ -300,13 +237,7 @@ class Boundaries:
         return sum(boundary.once for boundary in self._known.values())
 
     def due(self, row: Row, level: int) -> list[Boundary]:
-        """Boundaries inside `level` whose cost a row leaves out.
-
-        Returns
-        -------
-        list[Boundary]
-            Outermost level first; none if nothing is in place.
-        """
+        """Boundaries inside `level` whose cost a row leaves out."""
         if row.place is None:
             return []
         inside = (boundary for inner in self.by_level[level + 1 : row.innermost + 1] for boundary in inner)
@@ -324,15 +255,7 @@ class Boundaries:
         return {}
 
     def led(self, waiting: Waiting, level: int, tiles: IntArray) -> Led:
-        """The lead that a boundary waits with, inside of `tiles` of `level`, which tell about it.
-
-        Parameters
-        ----------
-        waiting
-            With a lead.
-        level, tiles
-            From where one looks inwards, and lattice indices of tiles there.
-        """
+        """The lead that a boundary waits with, inside of `tiles` of `level`, which tell about it."""
         outside, inside = (
             self.sub.inward(waiting.place, *pair)
             for pair in ((level, waiting.slot), (waiting.slot, waiting.level))

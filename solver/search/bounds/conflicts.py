@@ -41,15 +41,6 @@ class Conflicts:
 
         The slot's innermost loop is one of those that leave `members` in place.
 
-        Parameters
-        ----------
-        waiting
-            What is open inside of the slot, or at its inner tiles.
-        members
-            A reuse class.
-        ended
-            Boundaries that are charged at the outer tiles, none of which the pairs tell about.
-
         Returns
         -------
         IntArray

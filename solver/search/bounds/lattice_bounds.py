@@ -110,13 +110,6 @@ class LatticeBounds(Generic[Sub_co]):
     def anew(self, limit: int, within: Survivors, stop: Stop) -> LatticeBounds[Sub_co]:
         """Bounds of the same kind for another limit, with the tiles that are left.
 
-        Parameters
-        ----------
-        limit
-            In units of the cost, exclusive.
-        within
-            As the `survivors` of these or of others.
-
         Raises
         ------
         Stopped
@@ -131,35 +124,17 @@ class LatticeBounds(Generic[Sub_co]):
         return least + self.sub.rounded_off(self._fewest)
 
     def room(self, limit: int) -> int:
-        """Quanta beyond the constant from which on the cost reaches `limit` (units).
-
-        Returns
-        -------
-        int
-            0 if nothing is below the limit, `INFINITY` at the most.
-        """
+        """Quanta beyond the constant from which on the cost reaches `limit` (units)."""
         return max(0, min(-(-(limit - self.constant) // self.sub.quantum), INFINITY))
 
     def tiles(self, level: int) -> IntArray:
-        """Lattice indices of the tiles that `level` can hold; the outermost one holds everything.
-
-        Returns
-        -------
-        IntArray
-            Ascending, of the outermost level one at the most.
-        """
+        """Lattice indices of the tiles that `level` can hold; the outermost one holds everything."""
         fits = self.sub.feasible(level)
         return fits[fits == self.space.lattice.size - 1] if level == 0 else fits
 
     @property
     def least(self) -> int:
-        """Lower bound on the cost (units) of every mapping below the limit.
-
-        Returns
-        -------
-        int
-            Vacuous if these are `empty`.
-        """
+        """Lower bound on the cost (units) of every mapping below the limit."""
         waiting = self.sub.leak_per_cycle * (self.least_cycles - self.sub.least_cycles)
         return self._least_cost + waiting
 
@@ -170,13 +145,7 @@ class LatticeBounds(Generic[Sub_co]):
 
     @property
     def least_cycles(self) -> int:
-        """Lower bound on the cycles of every mapping below the limit.
-
-        Returns
-        -------
-        int
-            Network latencies included.
-        """
+        """Lower bound on the cycles of every mapping below the limit."""
         loads = self.sub.base_loads + self.loads_inside[0]
         return max(self.sub.cycles(self.sub.loads_at(self._least_cost, loads)), self.model_cycles)
 

@@ -103,18 +103,6 @@ class SlotPairs:
 
         Pairs are left out to whose tiles no loop farther out can return: their words are known. These are
         the tiles of the slot, less `inward`.
-
-        Parameters
-        ----------
-        place
-            Of the dataspace.
-        inward
-            What leads from the slot's inner tiles to those of the boundary, see `Subproblem.inward`.
-
-        Yields
-        ------
-        tuple[int, int, BoolArray]
-            Nothing where there are more than `MOST_LED_PAIRS`.
         """
         if len(self.targets) > MOST_LED_PAIRS:
             return
@@ -178,13 +166,7 @@ class SlotPairs:
         return beyond | between
 
     def leaving(self, members: frozenset[int]) -> BoolArray:
-        """Pairs whose innermost loop may be one of those that a reuse class is about.
-
-        Parameters
-        ----------
-        members
-            A reuse class. Pairs without any loop are among them.
-        """
+        """Pairs whose innermost loop may be one of those that a reuse class is about."""
         key = tuple(sorted(members))
         if key not in self._leaving:
             self._leaving[key] = self._leaves(members)
@@ -208,13 +190,6 @@ class SlotPairs:
 
         It holds where a loop of this slot is the innermost one that moves the dataspace, over one of
         the dimensions `leading` (None: any). Its tiles are those of the slot, less `inward`.
-
-        Parameters
-        ----------
-        place
-            Of the dataspace.
-        unrolling
-            Above the boundary that gets the words.
 
         Returns
         -------
@@ -240,13 +215,6 @@ class SlotPairs:
 
         As for `words`. Nothing is known of loops that move windows in several ranks or both ways: they
         count as straight ones, of the least words there may be.
-
-        Parameters
-        ----------
-        place, unrolling, inward
-            As for `words`.
-        leading
-            Active dimensions.
         """
         view, own, tiles = self.space.views[place], self.space.tables[place], self.tiles - inward
         plain = own.plain_words[tiles]

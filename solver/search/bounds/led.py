@@ -84,11 +84,6 @@ class LedPairs:
         """Pairs whose only loop is over the lead's own dimension and goes on past its tiles.
 
         It comes neither back to them nor along their row, and leaves it open whether loops farther out do.
-
-        Yields
-        ------
-        tuple of int, int and BoolArray
-            Its iterations, its movement as a multiple of the lead's, and those pairs.
         """
         pairs, dim = self.pairs, self.lead.dim
         if len(pairs.targets) > MOST_LED_PAIRS:
@@ -117,22 +112,7 @@ class LedPairs:
 def led_twice(
     space: SearchSpace, place: int, led: Led, unrolling: Unrolling, returns: Returns
 ) -> tuple[IntArray, IntArray]:
-    """Words of all deliveries if a loop leads: the least, and as few as `returns` leave.
-
-    Parameters
-    ----------
-    place
-        Of the dataspace.
-    lead
-        The lead, and the tiles that it moves.
-    unrolling
-        Above the boundary that gets the words.
-
-    Returns
-    -------
-    tuple[IntArray, IntArray]
-        Lower bounds in words of all instances, one entry per tile; the second array is no less.
-    """
+    """Words of all deliveries if a loop leads: the least, and as few as `returns` leave."""
     view, table = space.views[place], space.tables[place]
     c, component = component_of(view, led.dim)
     plain, box = table.plain_words[led.tiles], table.boxes[c][led.tiles]

@@ -41,17 +41,6 @@ def sift(
 ) -> Sifted | None:
     """Tiles out of `within` that several costs together leave; None if they leave no mapping that improves.
 
-    Parameters
-    ----------
-    costs
-        Costs of one subproblem.
-    leading
-        The number of the tightest one: the others are weighed beside it, one by one and together.
-    sharp, stop
-        As for `LatticeBounds`.
-    enough
-        Whether no mapping with at least such a weighted sum improves.
-
     Raises
     ------
     Stopped

@@ -77,15 +77,6 @@ class SlotStep:
     def outwards(self, row: Row, members: frozenset[int], costs: IntArray) -> Iterator[tuple[Row, IntArray]]:
         """Rows outside of the slot, with their bounds at the tiles outside.
 
-        Parameters
-        ----------
-        row
-            What is open inside.
-        members
-            Dataspaces that the slot's innermost loop leaves in place.
-        costs
-            Cost inside of each of ``sources``, the boundary of the level inside included.
-
         Yields
         ------
         tuple[Row, IntArray]

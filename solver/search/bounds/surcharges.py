@@ -84,13 +84,6 @@ class Surcharges:
 
         The innermost one is one of those that leave `members` in place.
 
-        Parameters
-        ----------
-        waiting
-            What waits.
-        members
-            A reuse class; it does not count if a loop inside leads.
-
         Returns
         -------
         IntArray
@@ -212,11 +205,6 @@ class Surcharges:
 def charges(ended: Iterable[Boundary], level: int, tiles: IntArray) -> IntArray:
     """What boundaries cost if their reuse ends at `tiles` of a level.
 
-    Parameters
-    ----------
-    level, tiles
-        Where reuse ends, and lattice indices of tiles there.
-
     Returns
     -------
     IntArray
@@ -227,13 +215,6 @@ def charges(ended: Iterable[Boundary], level: int, tiles: IntArray) -> IntArray:
 
 def led_surcharge(boundary: Boundary, level: int, tiles: IntArray, led: Led, returns: Returns) -> IntArray:
     """What a boundary costs beyond its least if a loop leads inside of `tiles` of `level`.
-
-    Parameters
-    ----------
-    level, tiles
-        From where one looks inwards, and lattice indices of tiles there.
-    returns
-        Loops farther out that may return to the lead's tiles.
 
     Returns
     -------

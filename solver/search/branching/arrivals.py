@@ -41,13 +41,7 @@ class Arrivals:
     orders: IntArray
 
     def words(self) -> list[int]:
-        """Words of one instance for each order, as `model.cost.delivery.delivered_words` counts them.
-
-        Returns
-        -------
-        list[int]
-            In the order of ``orders``; exact, and Python integers where 64 bits are too few.
-        """
+        """Words of one instance for each order, as `model.cost.delivery.delivered_words` counts them."""
         steps = math.prod(bound for bound, _ in (*self.inner, *self.slot, *self.outer))
         if math.prod(self.tile) * steps < LARGEST:
             return list(map(int, self._counted(steps)))

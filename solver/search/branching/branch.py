@@ -76,12 +76,6 @@ class Branching:
         """All factor choices whose lower bound can still improve, most promising first.
 
         The goal's incumbent may change while this runs; what can no longer improve is skipped.
-
-        Yields
-        ------
-        Skeleton
-            Nothing more once `exhausted_budget` or ``stop`` is true: then it is not known that all were
-            there.
         """
         views = self.space.views
         root = Node(

@@ -203,18 +203,6 @@ class Completion:
 
         What the levels cost that are ordered so far, plus a floor for those inside, is a lower bound: so
         the first mapping that comes out complete is the best one.
-
-        Parameters
-        ----------
-        goal
-            Its incumbent may change meanwhile: it is looked at before each one.
-        stop
-            Once it answers True nothing more comes.
-
-        Yields
-        ------
-        Priced
-            By the plain cost model, which has the last word on cycles: here they come from sums of doubles.
         """
         depth = len(self.skeleton.temporal)
         floors = [_Cost(0, np.zeros(len(self.space.resources)))] * (depth + 1)

@@ -32,13 +32,7 @@ SLICE_DETERMINISTIC_S = 0.5
 
 
 def fits_core(bounds: LatticeBounds[Searchable]) -> bool:
-    """Whether what is left of a subproblem is small enough for a core.
-
-    Returns
-    -------
-    bool
-        Up to `LARGEST_CORE` pairs of a tile and a class.
-    """
+    """Whether what is left of a subproblem is small enough for a core."""
     return sum(len(stage.tiles) for stage in bounds.stages) * len(bounds.classes) <= LARGEST_CORE
 
 
@@ -110,11 +104,6 @@ class Core:
 
         The next one is the cheapest of those left where CP-SAT proves that in time, else the cheapest that it
         has found. Ends when there are none left; yields None last when `stop` cut it short.
-
-        Parameters
-        ----------
-        stop
-            Asked by CP-SAT while it solves.
 
         Raises
         ------

@@ -66,13 +66,6 @@ def best_first(families: Sequence[Family], limit: Callable[[], int]) -> Iterator
     """Yield the children by rising value, then cost; orders that make no difference yield one child.
 
     `limit` is asked anew for every child: it has none that takes as much or more.
-
-    Parameters
-    ----------
-    families
-        All children of one node.
-    limit
-        In quanta, as ``least`` of a node.
     """
     if not families:
         return

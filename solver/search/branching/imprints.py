@@ -27,20 +27,7 @@ class Ordered:
 def distinct_orders(
     rules: TemporalRules, factors: Mapping[str, int], active: Sequence[str], views: Sequence[DataspaceView]
 ) -> tuple[Ordered, ...]:
-    """One order of each kind that dataspaces can tell apart, of all that the rules allow.
-
-    Parameters
-    ----------
-    factors
-        Of the loops that there are, by dimension.
-    active
-        Dimensions as `views` number them.
-
-    Returns
-    -------
-    tuple[Ordered, ...]
-        One at least: the empty order where there are no loops.
-    """
+    """One order of each kind that dataspaces can tell apart, of all that the rules allow."""
     number = {dim: place for place, dim in enumerate(active)}
     every = frozenset(map(number.__getitem__, factors))
     loops = {number[dim]: factor for dim, factor in factors.items()}

@@ -38,30 +38,11 @@ class LoadBounds:
         return tuple(sum(by_level[level:]) for level in range(len(by_level) + 1))
 
     def limit(self, goal: Goal) -> int:
-        """Least load that can no longer improve.
-
-        Returns
-        -------
-        int
-            Parts of a cycle, exclusive.
-        """
+        """Least load that can no longer improve."""
         return self.sub.limit(goal, self.energy)
 
     def possible(self, level: int, tiles: IntArray) -> BoolArray:
-        """Tiles of `level` below which a mapping may be left.
-
-        Parameters
-        ----------
-        level
-            1 or more.
-        tiles
-            Lattice indices.
-
-        Returns
-        -------
-        BoolArray
-            Shaped as `tiles`.
-        """
+        """Tiles of `level` below which a mapping may be left."""
         return np.isin(tiles, self.bounds.stages[level - 1].tiles)
 
     def with_inside(self, walk: Walk, level: int, loads: FloatArray) -> FloatArray:
@@ -69,8 +50,6 @@ class LoadBounds:
 
         Parameters
         ----------
-        walk
-            Its candidates are tiles of `level`.
         loads
             Of all that is outside, `level` included; shape (candidates, resources).
 

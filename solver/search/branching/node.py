@@ -122,11 +122,6 @@ class Node:
         """How far the loops outside of the tile move `component`, slot by slot outwards.
 
         It ends with the first slot that also moves the dataspace in other ranks.
-
-        Yields
-        ------
-        SlotMoves
-            Innermost slot first; empty for one whose loops do not move it.
         """
         apart = view.apart(component)
         slots = zip(reversed(self.path), reversed(self.orders), reversed(self.extents), strict=True)
@@ -140,11 +135,5 @@ class Node:
 
 
 def loose_dims(view: DataspaceView, apart: Sequence[int], order: OrderClass) -> list[int]:
-    """Dimensions that may move a dataspace anywhere in a class of orders, but not in ranks `apart`.
-
-    Parameters
-    ----------
-    apart
-        As of `DataspaceView.apart`.
-    """
+    """Dimensions that may move a dataspace anywhere in a class of orders, but not in ranks `apart`."""
     return sorted((order.anywhere & view.relevant) - frozenset(apart))

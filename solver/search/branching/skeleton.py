@@ -50,13 +50,7 @@ class Skeleton:
         return (self.mask, self.temporal, tuple(choices))
 
     def mapping(self, orders: tuple[Order, ...]) -> Mapping:
-        """The mapping with the loops of each level in these orders (innermost first).
-
-        Parameters
-        ----------
-        orders
-            One per level, outermost first; each has the dimensions of which the level has a loop.
-        """
+        """The mapping with the loops of each level in these orders (innermost first)."""
         nodes: list[NodeMapping] = []
         views = self.space.views
         for level, order in enumerate(orders):

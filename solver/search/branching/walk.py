@@ -113,11 +113,6 @@ class Walk:
 
         `inward` leads from the candidates to the tiles of a boundary farther in.
 
-        Parameters
-        ----------
-        boundary
-            At the level of the candidates, or farther in with nothing but fanouts between.
-
         Returns
         -------
         IntArray
@@ -179,11 +174,6 @@ class Walk:
         """Per dataspace, the loops that may be the innermost ones moving a candidate's tile.
 
         None if no loop outside moves it, or its windows are not known to overlap.
-
-        Parameters
-        ----------
-        candidate
-            Its place among the candidates.
         """
         return tuple(self._leading(view, candidate) for view in self.space.views)
 
@@ -263,15 +253,6 @@ class Walk:
     def inside(self, bounds: AnyBounds, level: int, places: IntArray) -> IntArray:
         """Lower bound on the cost of all boundaries inside the tiles of `level`, at `places` there.
 
-        Parameters
-        ----------
-        bounds
-            Of any cost of the same mappings.
-        level
-            That of the candidates.
-        places
-            Of the candidates among the tiles of ``bounds`` at this level.
-
         Returns
         -------
         IntArray
@@ -345,11 +326,5 @@ class Walk:
         return self.node.signature if number < 0 else self.order.groups[number].signature
 
     def signature(self, candidate: int) -> frozenset[int] | None:
-        """Dataspaces that the innermost loop outside of a candidate's tile leaves in place.
-
-        Returns
-        -------
-        frozenset[int] | None
-            None if there is no loop outside at all.
-        """
+        """Dataspaces that the innermost loop outside of a candidate's tile leaves in place."""
         return self._signature(int(self.first[candidate]))

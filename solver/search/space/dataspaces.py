@@ -63,11 +63,6 @@ class Component:
 
         Exact for the most favourable tile where two dimensions index one rank. Otherwise a sum of
         arithmetic progressions of lengths a and b has at least a + b - 1 values.
-
-        Parameters
-        ----------
-        factors, bounds
-            Spatial factors and bounds of ``dims``, in that order.
         """
         if len(self.dims) == 2 and len(self.ranks) == 1:
             steps = dict(self.ranks[0])
@@ -144,13 +139,7 @@ class DataspaceView:
         return tuple(d for other in others if other.steady for d in other.dims)
 
     def distinct_tiles(self, factors: Sequence[int], bounds: Sequence[int]) -> int:
-        """Lower bound on the distinct tiles among children unrolled by `factors`.
-
-        Parameters
-        ----------
-        factors, bounds
-            One per active dimension.
-        """
+        """Lower bound on the distinct tiles among children unrolled by `factors`."""
         return math.prod(
             component.distinct_tiles(
                 tuple(factors[d] for d in component.dims), tuple(bounds[d] for d in component.dims)
@@ -164,15 +153,7 @@ class DataspaceView:
 
 
 def view(space: Dataspace, place: int, problem: Problem, active: Sequence[str]) -> DataspaceView:
-    """Describe `space` over the active dimensions.
-
-    Parameters
-    ----------
-    space, place
-        The dataspace and its place in the problem.
-    active
-        Dimensions with a bound above 1; those of bound 1 leave the ranks.
-    """
+    """Describe `space` over the active dimensions."""
     number = {dim: i for i, dim in enumerate(active)}
     ranks = [tuple((number[t.dim], t.coefficient) for t in rank if t.dim in number) for rank in space.ranks]
     ranks = [rank for rank in ranks if rank]
@@ -229,13 +210,7 @@ class Tables:
 
 
 def tables(space: DataspaceView, lattice: Lattice) -> Tables:
-    """Tabulate `space` over the lattice.
-
-    Returns
-    -------
-    Tables
-        Exact, as `map_einsum` refuses problems whose words do not fit 64 bits.
-    """
+    """Tabulate `space` over the lattice."""
     extents = lattice.extents
     bounds = np.array(lattice.bounds, dtype=np.int64)
     ratios = bounds // extents if len(lattice.bounds) else extents

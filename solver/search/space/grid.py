@@ -56,13 +56,7 @@ class SpatialGrid:
         return len(self.choices[0])
 
     def chosen(self, numbers: IntArray | slice) -> SpatialGrid:
-        """Some of the combinations.
-
-        Parameters
-        ----------
-        numbers
-            Places of combinations; the new grid has them in this order.
-        """
+        """Some of the combinations."""
         return SpatialGrid(self.space, tuple(own[numbers] for own in self.choices))
 
     def spatial(self, number: int) -> tuple[StageClass, ...]:
@@ -111,13 +105,6 @@ class SpatialGrid:
 
     def price(self, place: int, action: Action) -> FloatArray:
         """Energy per word of one action on dataspace `place`.
-
-        Parameters
-        ----------
-        place
-            Of a dataspace.
-        action
-            Its level and name count only.
 
         Returns
         -------
@@ -210,12 +197,6 @@ def spatial_grid(space: SearchSpace, stop: Stop = never) -> SpatialGrid:
     """All combinations that the bounds and the levels may have room for, stage by stage outwards.
 
     A level holds at least what is unrolled below it, of the dataspaces that it has to keep.
-
-    Returns
-    -------
-    SpatialGrid
-        In lexicographic order of the places of their classes, outermost stage first; may be empty. Of a
-        combination, no members need fit together: pairs of stages are looked at, not all stages at once.
 
     Raises
     ------

@@ -33,15 +33,6 @@ def chain_of(mapspace: Mapspace, mask: KeepMask, view: DataspaceView) -> Chain:
 def allowed_masks(mapspace: Mapspace, views: Sequence[DataspaceView], stop: Stop) -> list[KeepMask]:
     """All keep masks that the rules leave open, those included that keep a dataspace nowhere.
 
-    Parameters
-    ----------
-    mapspace
-        Its rules on keeping, and the branches of ``!Parallel``.
-    views
-        All dataspaces.
-    stop
-        Asked now and then.
-
     Raises
     ------
     Stopped

@@ -68,13 +68,7 @@ class OrderClass:
         return {d: number for d, number in numbers.items() if d not in self.anywhere}
 
     def inside(self, dim: int, dims: Sequence[int]) -> list[int]:
-        """Those of `dims` whose loops certainly lie inside of the one over `dim`.
-
-        Parameters
-        ----------
-        dim, dims
-            Places of active dimensions.
-        """
+        """Those of `dims` whose loops certainly lie inside of the one over `dim`."""
         number = self._numbers.get(dim, 0)
         return [d for d in dims if self._numbers.get(d, number) < number]
 
@@ -99,19 +93,6 @@ def slot_orders(rules: TemporalRules, active: Sequence[str], views: Sequence[Dat
     keeps them in place for longer and costs nothing, unless a window returned before. A group matters
     only while some dataspace is in place; the loops outside of that form one last group. It begins earlier
     where a loop moves all that is in place, and some of it along a window.
-
-    Parameters
-    ----------
-    rules
-        Which dimensions are innermost or outermost; its factors do not count here.
-    active
-        Names of the dimensions with a bound above 1.
-    views
-        All dataspaces.
-
-    References
-    ----------
-    docs/search.md, "Branching and completion", has the lemma that the classes rest on, and its proof.
     """
     number = {dim: i for i, dim in enumerate(active)}
 
@@ -293,20 +274,6 @@ def allowed_orders(
     """All orders of the loops over `dims` (bounds above 1), innermost first, that `rules` allow.
 
     Of those with the same first loops only one, once it is `settled` by these that the others do not matter.
-
-    Parameters
-    ----------
-    rules
-        Which dimensions are innermost or outermost.
-    dims
-        Names; loose ones keep this order in what comes first.
-    settled
-        Asked with the loops chosen so far, innermost first, while two or more are open.
-
-    Yields
-    ------
-    tuple[str, ...]
-        All of `dims`, innermost first.
     """
     inner = tuple(dim for dim in rules.inner if dim in dims)
     outer = tuple(dim for dim in rules.outer if dim in dims)

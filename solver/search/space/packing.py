@@ -36,11 +36,6 @@ class Packed:
         """Where no exponent along `axes` (default: all) is less in `rows` than in `columns`.
 
         Rows and columns are codes, of shapes that numpy broadcasts together.
-
-        Parameters
-        ----------
-        axes
-            Those that are not packed here are passed over.
         """
         chosen = [axis for axis in (self.fields if axes is None else axes) if axis in self.fields]
         mask, spare = sum(self.fields[a] for a in chosen), sum(self.spare[a] for a in chosen)
@@ -51,18 +46,7 @@ class Packed:
 
 
 def packed(exponents: npt.NDArray[np.int8], limits: Sequence[int]) -> tuple[Packed, ...]:
-    """Pack `exponents`, shape (size, axes), none above its axis' limit; into several integers if need be.
-
-    Parameters
-    ----------
-    limits
-        The largest exponent of each axis.
-
-    Returns
-    -------
-    tuple[Packed, ...]
-        One where all fields take up to `WIDEST` bits together; an axis is in one of them only.
-    """
+    """Pack `exponents`, shape (size, axes), none above its axis' limit; into several integers if need be."""
     groups: list[list[int]] = [[]]
     for axis, limit in enumerate(limits):
         if sum(_width(limits[a]) for a in groups[-1]) + _width(limit) > WIDEST:

@@ -81,28 +81,11 @@ class BoundaryPrice:
     loads: tuple[LoadTerm, ...]
 
     def exact(self, delivered: int) -> int:
-        """Cost of `delivered` words per instance, in quanta.
-
-        Returns
-        -------
-        int
-            Not cut off, unlike those of `price`.
-        """
+        """Cost of `delivered` words per instance, in quanta."""
         return sum(t.price * -(-max(0, delivered * t.multiplier - t.minus) // t.block) for t in self.terms)
 
     def price(self, delivered: IntArray) -> IntArray:
-        """Cost of each entry of `delivered`, in quanta; no action counts for more than `LARGEST_COST`.
-
-        Parameters
-        ----------
-        delivered
-            Words per instance, not negative.
-
-        Returns
-        -------
-        IntArray
-            Of the same shape, `LARGEST_TOTAL` at most: a lower bound on `exact`, equal to it below the cut.
-        """
+        """Cost of each entry of `delivered`, in quanta; no action counts for more than `LARGEST_COST`."""
         total = np.zeros_like(delivered)
         for term in self.terms:
             price, most = _cut_off(term)
@@ -114,14 +97,7 @@ class BoundaryPrice:
         return total
 
     def increment(self, more: IntArray) -> IntArray:
-        """Least cost that `more` words add to any number of words.
-
-        Returns
-        -------
-        IntArray
-            Lower bounds in quanta: ``price(n + more) - price(n)`` is no less while nothing is cut off or
-            subtracted.
-        """
+        """Least cost that `more` words add to any number of words."""
         total = np.zeros_like(more)
         for term in self.terms:
             price, most = _cut_off(term)
@@ -271,15 +247,6 @@ def accesses(
     """All accesses to a dataspace that the levels of `chain` keep, outermost first.
 
     They follow the counting rules of `model.cost.traffic`.
-
-    Parameters
-    ----------
-    levels
-        All levels, outermost first.
-    name, read_write
-        Of the dataspace, and whether it is an output.
-    chain
-        Places of the levels that keep it, outermost first.
     """
     for place, child in zip(chain, (*chain[1:], len(levels)), strict=True):
         level, source = levels[place], _source(levels, name, chain, child)
@@ -304,13 +271,7 @@ def _source(levels: Sequence[StorageLevel], name: str, chain: Sequence[int], chi
 def cycles_per_word(
     levels: Sequence[StorageLevel], resource: Resource, action: Action, name: str
 ) -> Fraction:
-    """Cycles that one word of an action on dataspace `name` takes up of `resource`, 0 if none.
-
-    Returns
-    -------
-    Fraction
-        Of one instance, scaled as the level scales this dataspace.
-    """
+    """Cycles that one word of an action on dataspace `name` takes up of `resource`, 0 if none."""
     concerned = resource.reads if action.name == "read" else resource.writes
     if resource.level != action.level or not concerned:
         return Fraction(0)
@@ -339,20 +300,7 @@ class PriceList:
     quantum: int = 1
 
     def boundaries(self, name: str, actions: Iterable[Action]) -> dict[int, BoundaryPrice]:
-        """Price of each boundary of a dataspace that is accessed so, by the level below it.
-
-        Parameters
-        ----------
-        name
-            Of the dataspace.
-        actions
-            All of them.
-
-        Returns
-        -------
-        dict
-            By boundary: 0 is the outermost level, ``len(levels)`` the compute.
-        """
+        """Price of each boundary of a dataspace that is accessed so, by the level below it."""
         energy: dict[int, list[PriceTerm]] = {}
         loads: dict[int, list[LoadTerm]] = {}
         for action in actions:

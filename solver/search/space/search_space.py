@@ -263,11 +263,6 @@ class SearchSpace:
 
         With `members` the innermost loop above is one of this reuse class, and moves the dataspace.
 
-        Parameters
-        ----------
-        unrolling
-            Above `level`.
-
         Returns
         -------
         IntArray
@@ -309,13 +304,7 @@ class SearchSpace:
         return Unrolling(ones, ones)
 
     def unrolling(self, stages: Sequence[Factors]) -> Unrolling:
-        """Spatial factors of the window dimensions above a level, given those of all stages above it.
-
-        Parameters
-        ----------
-        stages
-            Factors per active dimension, outermost stage first; one stage at least.
-        """
+        """Spatial factors of the window dimensions above a level, given those of all stages above it."""
         dims = range(len(self.active))
         above = [math.prod(s[d] for s in stages) if d in self.window_dims else 1 for d in dims]
         directly = [stages[-1][d] if d in self.window_dims else 1 for d in dims]

@@ -32,20 +32,6 @@ def fanout_choices(
     """All factor vectors that `rules` and the mesh allow, each with one arrangement on the mesh.
 
     How the dimensions are arranged along X and Y does not change the cost, so one witness is enough.
-
-    Parameters
-    ----------
-    rules
-        Which factors are allowed, and which dimensions go along X.
-    all_dims
-        Of the problem, in its order.
-    active, bounds
-        Dimensions with a bound above 1, and their bounds.
-
-    Returns
-    -------
-    list[FanoutChoice]
-        Empty if a rule forbids the factor 1 of a dimension that is not active, or no factors fit.
     """
     if any(not rule.allows(1) for rule in rules.factors if rule.dim not in active):
         return []

@@ -42,17 +42,6 @@ def sliding_words(
     loop brings each time it advances, whatever the loops outside of it do. It runs over one of the dimensions
     `leading`.
 
-    Parameters
-    ----------
-    tables
-        Of this dataspace.
-    component
-        Its place in ``view.components``.
-    unrolling
-        Above the level that receives the words.
-    leading
-        Active dimensions; those of other components do not count.
-
     Returns
     -------
     IntArray
@@ -167,36 +156,14 @@ class Returns:
     onward: int = 1
 
     def only(self, candidate: int) -> Returns:
-        """Those of one of several candidates.
-
-        Parameters
-        ----------
-        candidate
-            Its place, where these are arrays.
-        """
+        """Those of one of several candidates."""
         here, farther, between = (
             int(own[candidate]) for own in map(np.asarray, (self.here, self.farther, self.between))
         )
         return Returns(here, farther, between, self.onward)
 
     def saved(self, words: IntArray) -> IntArray:
-        """At most the words that returns save, of as many that are due to first positions.
-
-        Parameters
-        ----------
-        words
-            Of all first positions together.
-
-        Returns
-        -------
-        IntArray
-            An upper bound, `words` at most.
-
-        References
-        ----------
-        docs/search.md, "Sharp bounds": of all first tiles 1 - 1/e + 1/n - 1/(n f), with e = ``here``,
-        f = ``farther`` and n = ``between``, and one of ``onward`` of that.
-        """
+        """At most the words that returns save, of as many that are due to first positions."""
         words = -(-words // self.onward)
         outside = words // self.between
         again = np.where(np.asarray(self.farther) > 1, -(-words // self.between) - outside // self.farther, 0)
@@ -218,27 +185,6 @@ def meeting(
 
     Such a loop moves by what the loops inside of it add up to, the slot's and farther in `passed`, or by the
     lead's movement more if tiles overlap.
-
-    Parameters
-    ----------
-    moves
-        How far each of them moves the window per iteration, 0 where there is no such loop. Arrays of one
-        shape.
-    lead, overlapping
-        How far the lead inside of all of them does, and whether that is less than a tile.
-    passed
-        How far the lead does and what else lies inside of all of them.
-    inside
-        Whether one of the loops lies inside of another one for certain, by their places in `moves`.
-
-    Yields
-    ------
-    BoolArray
-        Of each loop, in the order of `moves`.
-
-    References
-    ----------
-    docs/search.md, "Sharp bounds".
     """
     numbers = range(len(moves))
     for number, move in enumerate(moves):
@@ -262,22 +208,6 @@ def led_words(
 
     Consecutive tiles overlap along that loop only. A loop farther out that happens to continue the
     movement, or to return to the tile at hand, saves its first position at most.
-
-    Parameters
-    ----------
-    plain, box
-        Words of all tiles delivered whole, and a tile's extent in the component.
-    count, move
-        Iterations of the loop, and words per iteration by which it moves the component.
-    returns
-        Loops farther out that may be compared with an overlapping tile.
-    least
-        Least words of all deliveries, whatever the loops.
-
-    Returns
-    -------
-    IntArray
-        A lower bound, exact where no loop returns; at the most what deliveries take without any return.
     """
     fresh = np.minimum(move, box)
     share = plain // (box * count)
@@ -292,20 +222,6 @@ def relevant_words(
     """Least words of all deliveries of tiles that cover the dataspace once, shape (lattice size,).
 
     The innermost loop that moves the tile, if there is one, runs over one of the dimensions `leading`.
-
-    Parameters
-    ----------
-    tables
-        Of this dataspace.
-    unrolling
-        Above the level that receives the words.
-    leading
-        Active dimensions. Tiles of components without any of them are delivered whole.
-
-    Returns
-    -------
-    IntArray
-        A lower bound, in words of all instances.
     """
     words = tables.plain_words
     for number, component in enumerate(view.components):

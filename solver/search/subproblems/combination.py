@@ -96,13 +96,7 @@ class Combination(Subproblem):
         return tiles
 
     def spread(self, place: int) -> Spread:
-        """How the words of a dataspace spread.
-
-        Returns
-        -------
-        Spread
-            Distinct tiles per stage; words per level.
-        """
+        """How the words of a dataspace spread."""
         view = self.space.views[place]
         partition = [int(self.space.tables[place].tile_words[-1])]
         for stage in self.spatial[:-1]:
@@ -136,13 +130,7 @@ class Combination(Subproblem):
         return self.cycles(self.base_loads)
 
     def cycles_under(self, busiest: FloatArray) -> FloatArray:
-        """Least cycles under several loads of the busiest resource (cycles), no double above them.
-
-        Returns
-        -------
-        FloatArray
-            Shaped as `busiest`: lower bounds, network latencies included.
-        """
+        """Least cycles under several loads of the busiest resource (cycles), no double above them."""
         latency = rounded_down(self.space.latency)
         # Each is rounded once: then it is not above the double of any number of cycles that it bounds.
         return np.maximum(np.ceil(busiest * SLACK) + latency, float(self.least_cycles))
@@ -151,11 +139,6 @@ class Combination(Subproblem):
         """Cycles by the plain cost model, at least.
 
         Its doubles, and what they round up to, never fall while words rise.
-
-        Parameters
-        ----------
-        delivered
-            The fewest words that each (dataspace, level) is delivered, per instance.
         """
         moved: list[dict[str, list[int]]] = [{} for _ in self.space.levels]
         for place, action in self._all_actions:

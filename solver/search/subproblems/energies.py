@@ -23,13 +23,7 @@ class EnergySubproblem(Combination):
 
     @cached_property
     def prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
-        """Per dataspace, the price of each of its boundaries (by the level below).
-
-        Returns
-        -------
-        tuple
-            By dataspace and boundary, in quanta; rounded down where the quantum does not divide them.
-        """
+        """Per dataspace, the price of each of its boundaries (by the level below)."""
         return tuple(self.priced(view.place, self.spread(view.place)) for view in self.space.views)
 
     def priced(self, place: int, spread: Spread) -> dict[int, BoundaryPrice]:
@@ -80,31 +74,11 @@ class EnergySubproblem(Combination):
         return off
 
     def limit(self, goal: Goal) -> int:
-        """Least energy that can no longer improve.
-
-        Returns
-        -------
-        int
-            Energy units, exclusive; see `Goal.energy_limit`.
-        """
+        """Least energy that can no longer improve."""
         return goal.energy_limit(self.least_cycles)
 
     def costs(self, least: IntArray, constant: int, busiest: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Energy and cycles at least.
-
-        Parameters
-        ----------
-        least, constant
-            Bounds on the energy: quanta beyond `constant` units.
-        busiest
-            Bounds on the load of the busiest resource, in cycles, shaped as `least`.
-
-        Returns
-        -------
-        tuple[FloatArray, FloatArray]
-            Energy units, which are not rounded down, and cycles with network latencies. Leakage beyond the
-            least cycles is in the energy.
-        """
+        """Energy and cycles at least."""
         least_busy = float(self.least_cycles - self.space.latency)
         # Beside long latencies nothing is left of the difference.
         waiting = np.maximum(np.ceil(busiest * SLACK) - least_busy, 0.0) * float(self.leak_per_cycle)
@@ -112,13 +86,7 @@ class EnergySubproblem(Combination):
         return energies, self.cycles_under(busiest)
 
     def improves(self, goal: Goal, least: int, cycles: int) -> bool:
-        """Whether mappings may improve that take `least` energy units and `cycles`, or more.
-
-        Parameters
-        ----------
-        least, cycles
-            Lower bounds; leakage in the cycles beyond the least is added here.
-        """
+        """Whether mappings may improve that take `least` energy units and `cycles`, or more."""
         cycles = max(cycles, self.least_cycles)
         return least + self.leak_per_cycle * (cycles - self.least_cycles) < goal.energy_limit(cycles)
 

@@ -62,13 +62,7 @@ class SubproblemGroup(Subproblem):
         return None if self.unrolls(outer, inner) else 0
 
     def share(self, place: int, level: int) -> tuple[int, int]:
-        """All instances together get as many copies as there are instances that use the same words.
-
-        Returns
-        -------
-        tuple[int, int]
-            Numerator and denominator, 1.
-        """
+        """All instances together get as many copies as there are instances that use the same words."""
         return self.unused_above(place, level), 1
 
     def unrollings(self, level: int) -> tuple[int, ...]:
@@ -112,13 +106,7 @@ class SubproblemGroup(Subproblem):
 
     @cached_property
     def prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
-        """Per dataspace, the least price of the words of all instances, by the level below each boundary.
-
-        Returns
-        -------
-        tuple
-            By dataspace and boundary: quanta of all instances together, rounded down. The compute has none.
-        """
+        """Per dataspace, the least price of the words of all instances, by the level below each boundary."""
         return tuple(self._least_prices(place) for place in range(len(self.space.views)))
 
     def _least_prices(self, place: int) -> dict[int, BoundaryPrice]:
@@ -187,19 +175,7 @@ class SubproblemGroup(Subproblem):
 def together(
     grid: SpatialGrid, mask: KeepMask, quantum: int, fewest_cycles: int = 0
 ) -> EnergySubproblem | SubproblemGroup:
-    """The subproblem of the only combination of `grid`, or the group of those of all of them.
-
-    Parameters
-    ----------
-    grid
-        One combination at least.
-    mask
-        What the levels keep, with all of them.
-    quantum
-        Energy units per unit of the prices.
-    fewest_cycles
-        A lower bound for all of them, network latencies included; it counts for groups only.
-    """
+    """The subproblem of the only combination of `grid`, or the group of those of all of them."""
     if len(grid) == 1:
         return EnergySubproblem(grid.space, mask, grid.spatial(0), quantum=quantum)
     return SubproblemGroup(grid.space, mask, quantum=quantum, grid=grid, fewest_cycles=fewest_cycles)

@@ -56,15 +56,7 @@ class LoadSubproblem(Combination):
 
     @classmethod
     def of(cls, origin: EnergySubproblem, resource: int | None, scale: Fraction) -> LoadSubproblem:
-        """The mappings of `origin`, priced by the load of `resource`.
-
-        Parameters
-        ----------
-        resource
-            Its place, or None for no load.
-        scale
-            Parts per cycle.
-        """
+        """The mappings of `origin`, priced by the load of `resource`."""
         mask, spatial = origin.mask, origin.spatial
         return cls(origin.space, mask, spatial, origin=origin, resource=resource, scale=scale)
 
@@ -89,13 +81,7 @@ class LoadSubproblem(Combination):
 
     @cached_property
     def most(self) -> int:
-        """Load that no mapping exceeds: each boundary gets a whole tile per iteration.
-
-        Returns
-        -------
-        int
-            In parts of a cycle, an upper bound.
-        """
+        """Load that no mapping exceeds: each boundary gets a whole tile per iteration."""
         return self.constant + sum(
             price.exact(self._most_words(place, level))
             for place, own in enumerate(self.prices)
@@ -115,22 +101,7 @@ class LoadSubproblem(Combination):
         return -(-int(self.space.memo(("most words", place, level, tenants), words)[0]) // self.above[level])
 
     def limit(self, goal: Goal, energy: int = 0) -> int:
-        """Least load of mappings that take `energy` or more and can no longer improve.
-
-        Parameters
-        ----------
-        energy
-            In energy units, a lower bound.
-
-        Returns
-        -------
-        int
-            In parts of a cycle, exclusive: at less the cost model may say few enough cycles.
-
-        References
-        ----------
-        docs/search.md, "Bandwidths": ties.
-        """
+        """Least load of mappings that take `energy` or more and can no longer improve."""
         return self._first_load_above(goal.cycles_limit(energy) - 1)
 
     def idle(self, goal: Goal, energy: int = 0) -> bool:
@@ -138,11 +109,6 @@ class LoadSubproblem(Combination):
 
         Where only cycles count, it is enough that all mappings may improve. Bounds without any resource are
         never idle: they tell which mappings there are.
-
-        Parameters
-        ----------
-        energy
-            Of all mappings in question, at least; in energy units.
         """
         if self.resource is None:
             return False
@@ -157,41 +123,18 @@ class LoadSubproblem(Combination):
 
         Parameters
         ----------
-        cost
-            In parts of a cycle.
         loads
             In cycles, shape (resources,).
         """
         return np.maximum(loads, float(cost / self.scale))
 
     def costs(self, least: IntArray, constant: int, busiest: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """No energy, and cycles at least.
-
-        Parameters
-        ----------
-        least, constant
-            Parts of a cycle: bounds beyond `constant`, and that.
-        busiest
-            Bounds on the load of the busiest resource, in cycles, shaped as `least`.
-
-        Returns
-        -------
-        tuple[FloatArray, FloatArray]
-            Zeros, and cycles with network latencies.
-        """
+        """No energy, and cycles at least."""
         loaded = (least.astype(np.float64) + float(constant)) / float(self.scale)
         return np.zeros(len(least)), self.cycles_under(np.maximum(busiest, loaded))
 
     def improves(self, goal: Goal, least: int, cycles: int) -> bool:
-        """Whether mappings may improve with the load `least` and `cycles`, or more.
-
-        Parameters
-        ----------
-        least
-            Parts of a cycle, constant included.
-        cycles
-            Network latencies included.
-        """
+        """Whether mappings may improve with the load `least` and `cycles`, or more."""
         return least < self.limit(goal) and goal.improves(0, cycles)
 
     def _first_load_above(self, cycles: int) -> int:
@@ -264,13 +207,7 @@ Searchable = EnergySubproblem | LoadSubproblem
 
 
 def load_terms(sub: EnergySubproblem, resource: int | None) -> list[LoadTerm]:
-    """All that loads a resource.
-
-    Parameters
-    ----------
-    resource
-        Its place among those of the search space; None loads nothing.
-    """
+    """All that loads a resource."""
     prices = (price for by_level in sub.prices for price in by_level.values())
     return [term for price in prices for term in price.loads if term.resource == resource]
 

@@ -95,13 +95,7 @@ class MixedSubproblem(Combination):
 
     @property
     def limit(self) -> int:
-        """Least weighted sum that no mapping reaches which is below all limits.
-
-        Returns
-        -------
-        int
-            In quanta of the sum, exclusive. The limit of a cost of weight 1 comes to about `WHOLE`.
-        """
+        """Least weighted sum that no mapping reaches which is below all limits."""
         return 1 + sum(math.ceil((cost.room - 1) * share) for cost, share in self._shares)
 
     def least_value(self, goal: Goal, total: int, energy: int, cycles: int) -> int:
@@ -109,18 +103,6 @@ class MixedSubproblem(Combination):
 
         They take `energy` and `cycles` or more. What the sum demands beyond is left to either of them, as
         far as the goal's limits allow: between both ends, no objective is less than at the lesser one.
-
-        Parameters
-        ----------
-        total
-            In quanta of the sum.
-        energy, cycles
-            Lower bounds, in energy units and cycles.
-
-        Returns
-        -------
-        int
-            In units of the objective, rounded down.
         """
         per_energy, per_cycle, needed = Fraction(0), Fraction(0), Fraction(total)
         for cost, share in self._shares:

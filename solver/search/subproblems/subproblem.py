@@ -57,11 +57,6 @@ class Subproblem(ABC):
 
         Lattice indices get less by so much, as far as windows of dataspace `place` are concerned. None if
         that is not known.
-
-        Returns
-        -------
-        int | None
-            0 or more.
         """
 
     @abstractmethod
@@ -92,14 +87,7 @@ class Subproblem(ABC):
     @property
     @abstractmethod
     def prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
-        """Per dataspace, the price of each of its boundaries (by the level below).
-
-        Returns
-        -------
-        tuple
-            Of each dataspace a dict: its keys are the levels that it is delivered to, and
-            ``len(space.levels)``, the compute; costs in quanta.
-        """
+        """Per dataspace, the price of each of its boundaries (by the level below)."""
 
     @property
     @abstractmethod
@@ -107,13 +95,7 @@ class Subproblem(ABC):
         """What all mappings cost in common at least, in units."""
 
     def rounded_off(self, fewest: Mapping[tuple[int, int], int]) -> int:
-        """Units that rounded prices leave out of every mapping's cost, at least.
-
-        Parameters
-        ----------
-        fewest
-            The fewest words that each (dataspace, level) is delivered, per instance.
-        """
+        """Units that rounded prices leave out of every mapping's cost, at least."""
         del fewest  # most prices are exact, or bounds
         return 0
 
@@ -138,8 +120,6 @@ class Subproblem(ABC):
 
         Parameters
         ----------
-        cost
-            In units, constant included.
         loads
             Shape (resources,).
         """
@@ -163,11 +143,6 @@ class Subproblem(ABC):
         ----------
         loads
             In cycles, shape (resources,); the busiest one counts.
-
-        Returns
-        -------
-        int
-            A lower bound, network latencies included.
         """
         # Floating-point sums err by far less than this share.
         busiest = math.ceil(float(loads.max(initial=0.0)) * SLACK)
@@ -175,10 +150,4 @@ class Subproblem(ABC):
 
     @abstractmethod
     def model_cycles(self, delivered: Mapping[tuple[int, int], int]) -> int:
-        """Cycles by the plain cost model, at least.
-
-        Parameters
-        ----------
-        delivered
-            The fewest words that each (dataspace, level) is delivered, per instance.
-        """
+        """Cycles by the plain cost model, at least."""

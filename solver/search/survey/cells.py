@@ -46,20 +46,7 @@ class Cells:
         return np.diff(self.starts, append=len(self.numbers))
 
     def parts(self, size: int, chosen: IntArray | None = None) -> Iterator[Part]:
-        """All cells, or some of them, in parts of about `size` combinations; one part if there are none.
-
-        Parameters
-        ----------
-        size
-            A cell with more combinations is a part of its own, or ends one.
-        chosen
-            Places of cells; None for all.
-
-        Yields
-        ------
-        Part
-            Its ``starts`` count from the beginning of the part.
-        """
+        """All cells, or some of them, in parts of about `size` combinations; one part if there are none."""
         cells = np.arange(len(self)) if chosen is None else chosen
         starts = np.cumsum(self.sizes[cells]) - self.sizes[cells]
         for positions in np.split(np.arange(len(cells)), np.flatnonzero(np.diff(starts // size)) + 1):
@@ -112,11 +99,6 @@ def alone(grid: SpatialGrid) -> Cells:
 def parted(grid: SpatialGrid, most: int, stop: Stop) -> Cells:
     """The combinations in at most so many cells: the largest one is parted, again and again.
 
-    Parameters
-    ----------
-    most
-        Cells, 1 or more.
-
     Raises
     ------
     Stopped
@@ -144,11 +126,6 @@ def halves(grid: SpatialGrid) -> tuple[IntArray, IntArray]:
 
     They are parted by what they differ in most: instances in use, or how often a dataspace is handed out to
     several of them.
-
-    Returns
-    -------
-    tuple[IntArray, IntArray]
-        Neither is empty if there are two combinations or more.
     """
     differ, feature, index = max(_features(grid), key=lambda stage: stage[0])
     if differ == 1:
@@ -167,14 +144,7 @@ def _median(feature: FloatArray, members: IntArray) -> float:
 
 
 def _features(grid: SpatialGrid) -> Iterator[tuple[float, FloatArray, IntArray]]:
-    """Numbers that the prices of combinations depend on, above 0, by stages of several classes.
-
-    Yields
-    ------
-    differ, feature, index
-        By which factor they differ at the most, the numbers of all classes of a stage, and which of these the
-        combinations have.
-    """
+    """Numbers that the prices of combinations depend on, above 0, by stages of several classes."""
     for table, index in zip(grid.space.stage_tables, grid.choices, strict=True):
         if len(table.units) == 1:
             continue

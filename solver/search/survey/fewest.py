@@ -28,13 +28,6 @@ Tenancy = tuple[int, frozenset[int]]
 def fewest_words(space: SearchSpace, place: int, tenancy: Tenancy) -> IntArray:
     """Fewest words whatever is unrolled above the level, shape (1,).
 
-    Parameters
-    ----------
-    place
-        Of the dataspace.
-    tenancy
-        One tile fits at the least.
-
     Raises
     ------
     ValueError
@@ -66,13 +59,6 @@ class FewestBelow:
 
     def words(self, numbers: IntArray, place: int, tenancy: Tenancy) -> IntArray:
         """Fewest words of some combinations of the grid; `NO_TILE` where no tile fits.
-
-        Parameters
-        ----------
-        numbers
-            Places of combinations in the grid.
-        place
-            Of the dataspace.
 
         Returns
         -------

@@ -81,20 +81,7 @@ class Neighbours:
         self._space = survey.space
 
     def alike(self, subjects: Subjects, most: int) -> IntArray:
-        """Places of at most `most` subjects that differ from many others in prices only, as to two levels.
-
-        Parameters
-        ----------
-        subjects
-            Any.
-        most
-            Less than `SMALLEST_GROUP` is none.
-
-        Returns
-        -------
-        IntArray
-            Ascending.
-        """
+        """Places of at most `most` subjects that differ from many others in prices only, as to two levels."""
         groups = [group for level in self._outer_levels for group in self._groups(subjects, level)]
         chosen, remaining = np.zeros(len(subjects), dtype=np.bool_), most
         for group in sorted(groups, key=len, reverse=True):

@@ -74,76 +74,34 @@ class Prospects:
         return numbers[np.isin(numbers, self._numbers)]
 
     def values(self, numbers: IntArray) -> FloatArray:
-        """Bounds on the objective.
-
-        Parameters
-        ----------
-        numbers
-            Combinations that are remembered (see `among`); of others the answer is that of a neighbour.
-        """
+        """Bounds on the objective."""
         return self._values[np.searchsorted(self._numbers, numbers)]
 
     def fewest_cycles(self, numbers: IntArray) -> int:
-        """Bound on the cycles with any of these combinations.
-
-        Parameters
-        ----------
-        numbers
-            Combinations that are remembered, one at least.
-        """
+        """Bound on the cycles with any of these combinations."""
         return math.floor(float(self._cycles[np.searchsorted(self._numbers, numbers)].min()))
 
     def apart(self, limit: float) -> IntArray:
-        """Combinations with values below `limit` whose levels were not bounded together so far.
-
-        Returns
-        -------
-        IntArray
-            Ascending.
-        """
+        """Combinations with values below `limit` whose levels were not bounded together so far."""
         return self._numbers[self._apart & (self._values < limit)]
 
     def subjects(self, mask: int, numbers: IntArray) -> Subjects:
-        """Combinations with what the survey has of them; `mask` is the place of their keep mask.
-
-        Parameters
-        ----------
-        numbers
-            Combinations that are remembered.
-        """
+        """Combinations with what the survey has of them; `mask` is the place of their keep mask."""
         places = np.searchsorted(self._numbers, numbers)
         return Subjects(np.full(len(numbers), mask), numbers, self._energies[places], self._cycles[places])
 
     def join(self, numbers: IntArray, values: FloatArray) -> None:
-        """Take note of bounds on levels together.
-
-        Parameters
-        ----------
-        numbers, values
-            Combinations that are remembered, and lower bounds on the objective.
-        """
+        """Take note of bounds on levels together."""
         self._apart[np.searchsorted(self._numbers, numbers)] = False
         self.sharpen(numbers, values)
 
     def sharpen(self, numbers: IntArray, values: FloatArray) -> None:
-        """Take note of other bounds on the objective; the higher ones hold.
-
-        Parameters
-        ----------
-        numbers, values
-            Combinations that are remembered, and lower bounds on the objective; of one shape.
-        """
+        """Take note of other bounds on the objective; the higher ones hold."""
         places = np.searchsorted(self._numbers, numbers)
         self._values[places] = np.maximum(self._values[places], values)
 
     def least_but(self, numbers: IntArray) -> float:
-        """Bound on the objective with all combinations but some; infinite if no tile fits.
-
-        Parameters
-        ----------
-        numbers
-            Combinations to leave out; those that were settled when they were opened always count.
-        """
+        """Bound on the objective with all combinations but some; infinite if no tile fits."""
         others = self._values[~np.isin(self._numbers, numbers)] if len(numbers) else self._values
         return min(float(others.min(initial=np.inf)), self._least_settled)
 
@@ -185,36 +143,17 @@ class Outlook:
         return min(self.closed, min(opened, default=math.inf))
 
     def least_but(self, mask: int, numbers: IntArray) -> float:
-        """Bound on the objective with a mask and any combination but some; infinite if no tile fits.
-
-        Parameters
-        ----------
-        mask
-            Its place.
-        numbers
-            Combinations to leave out, as far as they are remembered.
-        """
+        """Bound on the objective with a mask and any combination but some; infinite if no tile fits."""
         closed = float(self._closed[mask].min(initial=np.inf))
         return min(closed, self.prospects[mask].least_but(numbers))
 
     def hopeful(self, mask: int, numbers: IntArray) -> IntArray:
-        """Of combinations that were hopeful those that are not settled by now, by rising bounds.
-
-        Parameters
-        ----------
-        numbers
-            Combinations that are remembered.
-        """
+        """Of combinations that were hopeful those that are not settled by now, by rising bounds."""
         values = self.prospects[mask].values(numbers)
         return numbers[np.argsort(values, kind="stable")][: int((values < self.limit).sum())]
 
     def look_closely(self, mask: int, numbers: IntArray) -> IntArray:
         """Bound some hopeful combinations anew; return those that still are, by rising bounds.
-
-        Returns
-        -------
-        IntArray
-            A permutation of some of `numbers`.
 
         Raises
         ------
@@ -226,13 +165,7 @@ class Outlook:
         return self.hopeful(mask, numbers)
 
     def falling(self, mask: int, parts: Sequence[IntArray]) -> list[IntArray]:
-        """Of parts of combinations, those that are not settled by now, by falling bounds.
-
-        Parameters
-        ----------
-        parts
-            None of them empty. Of a part its least bound counts.
-        """
+        """Of parts of combinations, those that are not settled by now, by falling bounds."""
         starts = np.cumsum([0, *map(len, parts[:-1])])
         values = np.minimum.reduceat(self.prospects[mask].values(np.concatenate(parts)), starts)
         hopeful = np.flatnonzero(values < self.limit)
@@ -240,11 +173,6 @@ class Outlook:
 
     def join(self) -> float:
         """Bound neighbouring levels of the most promising subproblems together, where there are many.
-
-        Returns
-        -------
-        float
-            The share of these that this settled; 0 if there are too few.
 
         Raises
         ------

@@ -132,13 +132,7 @@ class Costs:
         return hopeful
 
     def beyond_least(self, tiles: IntArray) -> FloatArray:
-        """Costs of some tiles beyond the least, shape (classes, tiles, subproblems).
-
-        Parameters
-        ----------
-        tiles
-            Places of tiles in ``level.tiles``.
-        """
+        """Costs of some tiles beyond the least, shape (classes, tiles, subproblems)."""
         loose = self._loose[:, :, tiles].transpose(0, 2, 1)
         costs = loose[:, :, self._shared] + self._once[:, None]
         beyond: FloatArray = np.maximum(costs, self._all_once) - self.least
@@ -180,10 +174,6 @@ class TilePairs:
 
         Parameters
         ----------
-        outer, inner
-            Prices of what is delivered to both levels.
-        grid
-            Spatial choices of the subproblems.
         room
             What costs may be more before nothing improves, shape (subproblems,).
 

@@ -86,11 +86,6 @@ class RateTable:
     def rate(self, portion: Portion, measure: Measure) -> Rate | None:
         """The rate of a portion; None if it takes nothing of a resource.
 
-        Parameters
-        ----------
-        measure
-            Energy (None) or a resource, by its place.
-
         Returns
         -------
         Rate | None

@@ -111,11 +111,6 @@ class Survey:
         ----------
         pairs
             Which cells of which masks, shape (masks, cells).
-
-        Yields
-        ------
-        masks, combinations, bounds
-            Arrays of one shape, an entry per mask and combination.
         """
         if not pairs.any():
             return
@@ -131,13 +126,6 @@ class Survey:
 
     def closer(self, mask: int, numbers: IntArray) -> Bounds:
         """Higher bounds on some combinations: tiles of windows go together with what is unrolled above.
-
-        Parameters
-        ----------
-        mask
-            Its place.
-        numbers
-            Places in the grid.
 
         Returns
         -------
@@ -155,18 +143,7 @@ class Survey:
         return energies, cycles
 
     def surplus(self, masks: IntArray, numbers: IntArray) -> FloatArray:
-        """What whole blocks of words add to the bounds on energies, per pair of a mask and a combination.
-
-        Parameters
-        ----------
-        masks, numbers
-            Places of the masks, and in the grid; of one shape.
-
-        Returns
-        -------
-        FloatArray
-            Energy units, 0 or more, of the same shape.
-        """
+        """What whole blocks of words add to the bounds on energies, per pair of a mask and a combination."""
         if len(numbers) == 0:
             return np.empty(0)
         distinct, columns = np.unique(numbers, return_inverse=True)
