@@ -23,8 +23,8 @@ from bench_cases import ARCHITECTURES, SPECS, cases, containing
 from rich.console import Console
 
 from model.architecture import BANDWIDTHS, StorageLevel
+from model.formats.timeloop import load_timeloop
 from model.mapspace import Mapspace
-from model.spec.timeloop import load_timeloop
 from solver import Options, Status, map_einsum
 from solver.cli.options import objectives
 from solver.cli.tile_arguments import sizes

@@ -22,7 +22,7 @@ from bench_cases import Case, bench_cases, containing
 from rich.console import Console
 from rich.table import Table
 
-from model.spec.timeloop import load_timeloop
+from model.formats.timeloop import load_timeloop
 from solver import Options, Result, Status, map_einsum
 from solver.cli.options import objectives
 

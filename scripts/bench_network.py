@@ -19,7 +19,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from model.spec.cascade import load_network
+from model.formats.cascade import load_network
 from solver.cli.options import objectives, positive
 from solver.network import NetworkResult, Processes, Run, Serial, map_network
 from solver.result import Options

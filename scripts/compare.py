@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from bench_cases import Case, bench_cases, containing
 from rich.console import Console
 
-from model.spec.timeloop import load_timeloop
+from model.formats.timeloop import load_timeloop
 from solver.cli.compare_arguments import add_mapper_options
 from solver.cli.comparing import chosen_mappers
 from solver.cli.interrupt import interruptible

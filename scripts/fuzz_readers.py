@@ -12,13 +12,13 @@ from spec_mutation import SPECS, architecture_seeds
 
 from model.assignment.arrays import price
 from model.cost import evaluate
+from model.formats.accelforge import load_workload
+from model.formats.assignment import load_assignment
+from model.formats.assignment.mapped import load_method_network
+from model.formats.backends import load_backend
+from model.formats.cascade import load_network
+from model.formats.timeloop import load_timeloop
 from model.mapspace import Mapspace
-from model.spec.accelforge import load_workload
-from model.spec.assignment import load_assignment
-from model.spec.assignment.mapped import load_method_network
-from model.spec.backends import load_backend
-from model.spec.cascade import load_network
-from model.spec.timeloop import load_timeloop
 from model.tiling.operators import Convolution
 from solver import Options, map_einsum
 from solver.assignment import AssignOptions, assign

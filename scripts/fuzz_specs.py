@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fuzz_readers import READERS
 from spec_mutation import Mutator
 
-from model.spec.source import SpecError
+from model.text.source import SpecError
 
 CHUNK = 500
 SHOWN = 40

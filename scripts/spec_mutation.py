@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from model.spec.composer import compose
-from model.spec.documents import Document
-from model.spec.limits import Limits
-from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode
+from model.text.composer import compose
+from model.text.documents import Document
+from model.text.limits import Limits
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode
 
 SPECS = Path(__file__).resolve().parents[1] / "specs"
 

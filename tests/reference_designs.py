@@ -2,8 +2,8 @@
 
 from functools import cache
 
+from model.formats.timeloop import load_timeloop
 from model.mapspace import Mapspace
-from model.spec.timeloop import load_timeloop
 from tests.conftest import SHARED
 
 DESIGNS = SHARED / "reference" / "designs"

@@ -53,8 +53,8 @@ def test_the_modules_that_the_search_is_described_by_exist():
     "package",
     [
         "model",
-        "model/spec",
-        "model/spec/timeloop",
+        "model/text",
+        "model/formats/timeloop",
         "solver",
         "solver/search",
         *(f"solver/search/{part}" for part in ("space", "subproblems", "survey", "bounds", "branching")),

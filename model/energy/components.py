@@ -30,8 +30,8 @@ from model.energy.dram import dram_hint
 from model.energy.estimator import Primitive, assumed_unit, find_primitive, known_classes
 from model.energy.request import CLASS, EnergyError
 from model.energy.technology import asks_for_placeholders
-from model.spec.expressions import evaluate
-from model.spec.source import MappingNode, Node, ScalarNode, SequenceNode, Span, did_you_mean
+from model.text.expressions import evaluate
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, did_you_mean
 
 MAX_NESTING = 16
 MAX_COMPONENTS = 50_000

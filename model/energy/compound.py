@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from model.energy.figures import items_of, keyed_mapping
-from model.spec.fields import as_name, flat_items
-from model.spec.keys import one_of
-from model.spec.scalars import plain_value
-from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
+from model.text.fields import as_name, flat_items
+from model.text.keys import one_of
+from model.text.scalars import plain_value
+from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError
 
 _LIBRARY_KEYS = frozenset({"version", "classes"})
 _CLASS_KEYS = frozenset({"name", "attributes", "subcomponents", "actions"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from model.energy.request import EnergyError
-from model.spec.source import did_you_mean
+from model.text.source import did_you_mean
 
 DRAM_PJ_PER_BIT: Mapping[str, float] = {
     "LPDDR": 40.0,

@@ -9,9 +9,9 @@ from pathlib import PurePath
 
 from model.energy.request import EnergyError
 from model.numbers import EXACT
-from model.spec.fields import as_mapping, as_sequence, unfit
-from model.spec.keys import check_keys
-from model.spec.source import MappingNode, Node, ScalarNode, Span, SpecError
+from model.text.fields import as_mapping, as_sequence, unfit
+from model.text.keys import check_keys
+from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError
 
 SIGNIFICANT_DIGITS = 6
 LARGEST_FIGURE = 1e30

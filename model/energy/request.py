@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
-from model.spec.source import Span, SpecError
+from model.text.source import Span, SpecError
 
 Kind = Literal["storage", "compute"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from model.energy.figures import exact_decimal, items_of, keyed_mapping, place
-from model.spec.fields import as_name
-from model.spec.source import Node, Span, SpecError
+from model.text.fields import as_name
+from model.text.source import Node, Span, SpecError
 
 _TABLES_KEYS = frozenset({"version", "tables"})
 # Accelergy can also print which estimator it asked; those entries explain and say nothing more.

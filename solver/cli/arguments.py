@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from model.spec.source import printable
+from model.text.source import printable
 from solver.cli.assign_arguments import add_assign
 from solver.cli.certify_arguments import add_certificate, add_prove
 from solver.cli.compare_arguments import add_compare

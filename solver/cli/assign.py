@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from model.cascade import Network
 from model.objective import ADDITIVE
-from model.spec.reader import parse_assignments
-from model.spec.source import SpecError
+from model.text.reader import parse_assignments
+from model.text.source import SpecError
 from solver.cli.assign_arguments import PICTURES
 from solver.cli.interrupt import interruptible
 from solver.cli.network_running import run_searches
@@ -32,7 +32,7 @@ from solver.criteria import TOTAL
 
 if TYPE_CHECKING:
     from model.assignment import CostedNetwork, Hardware, ShapedNetwork
-    from model.spec.assignment import LoadedAssignment
+    from model.formats.assignment import LoadedAssignment
     from solver.assignment.array_search import ArrayChoice
     from solver.assignment.mapped import MappedAssignment
     from solver.assignment.result import AssignOptions, AssignResult
@@ -79,7 +79,7 @@ class _Solved:
 def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solved:
     """Assign by the costs of the specs, or of their cost model on the array that is given or chosen."""
     _refuse_mapper_options(arguments)
-    from model.spec.assignment import load_assignment
+    from model.formats.assignment import load_assignment
 
     limits = load_options(arguments).limits
     variables = parse_assignments(arguments.variables)
@@ -102,7 +102,7 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
         raise SpecError("--dsp-budget and --methods exclude each other: an architecture has its array")
     if arguments.array_criterion != TOTAL:
         raise SpecError("--array-criterion and --methods exclude each other: an architecture has its array")
-    from model.spec.assignment.mapped import load_method_network
+    from model.formats.assignment.mapped import load_method_network
 
     variables, options = parse_assignments(arguments.variables), load_options(arguments)
     problem = load_method_network(arguments.specs, arguments.methods, variables, options)
@@ -142,7 +142,7 @@ def _refuse_mapper_options(arguments: argparse.Namespace) -> None:
 
 def _hardware(loaded: LoadedAssignment, arguments: argparse.Namespace) -> Hardware | None:
     """Return what prices a network with shapes: that of the specs, or with the budget of the arguments."""
-    from model.spec.assignment.shapes import LARGEST_BUDGET
+    from model.formats.assignment.shapes import LARGEST_BUDGET
 
     budget = arguments.dsp_budget
     if budget is None:

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
-from model.spec.places import places_of
-from model.spec.source import ConflictError
+from model.text.places import places_of
+from model.text.source import ConflictError
 from solver.cli.mapped import mapping_steps, settled_text
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
@@ -31,8 +31,8 @@ from solver.result import Result
 
 if TYPE_CHECKING:
     from model.cost import Evaluation
+    from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
-    from model.spec.timeloop import LoadedSpec
     from solver.report.document import Document
     from solver.sensitivity import Effect
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from model.spec.source import ConflictError
+from model.text.source import ConflictError
 from solver.cli.output import Step, check_outputs
 from solver.cli.refusal import refuse
 from solver.cli.running import load_mapspace

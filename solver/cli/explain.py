@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from model.spec.places import places_of
+from model.text.places import places_of
 from solver.cli.explain_arguments import TIME_LIMIT_S
 from solver.cli.interrupt import interruptible
 from solver.cli.output import STDOUT, check_outputs, deliver, report_steps
@@ -18,8 +18,8 @@ from solver.reasons import Reason
 from solver.result import Phase, Progress, Status
 
 if TYPE_CHECKING:
+    from model.formats.timeloop import LoadedSpec
     from model.mapspace import Mapspace
-    from model.spec.timeloop import LoadedSpec
     from solver.explain import CostReport
     from solver.report.document import Document
 

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     """Run a command; errors in its specs are told on stderr."""
-    from model.spec.source import ConflictError, SpecError
+    from model.text.source import ConflictError, SpecError
 
     try:
         return _command(options.command)(options)

@@ -10,8 +10,8 @@ from solver.cli.options import file_path
 from solver.cli.output import NO_MAPPING, Step, write_output, write_stderr
 
 if TYPE_CHECKING:
+    from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
-    from model.spec.timeloop import LoadedSpec
 
 LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's own programs read names of one letter\n"
 """Said beside a mapping that this product reads and Timeloop does not."""
@@ -44,8 +44,8 @@ def settled_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
     """
     if arguments.mapped_spec is None:
         return ""
-    from model.spec.timeloop.settled import settled_spec
-    from model.spec.writing import spec_text
+    from model.formats.timeloop.settled import settled_spec
+    from model.text.writing import spec_text
 
     return spec_text(settled_spec(loaded))
 

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.spec.cascade import read_network
-from model.spec.places import places_of
-from model.spec.reader import parse_assignments
+from model.formats.cascade import read_network
+from model.text.places import places_of
+from model.text.reader import parse_assignments
 from solver.cli.network_files import certificates_of, check_directories, check_files, mapping_file_steps
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
@@ -19,7 +19,7 @@ from solver.exit_codes import EXIT_OPTIMAL
 from solver.result import Status
 
 if TYPE_CHECKING:
-    from model.spec.cascade.loader import LoadedNetwork
+    from model.formats.cascade.loader import LoadedNetwork
     from solver.network.result import NetworkResult
     from solver.report.document import Document
 

@@ -13,8 +13,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.spec.files import is_directory
-from model.spec.source import printable
+from model.text.files import is_directory
+from model.text.source import printable
 from solver.cli.certify import checked, write_certificate
 from solver.cli.mapped import LONG_NAMES
 from solver.cli.output import OutputError, Step, check_directory, write_output, write_stderr

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from model.spec.source import printable
+from model.text.source import printable
 from solver.cli.interrupt import interruptible
 from solver.cli.output import OutputError, write_stderr
 from solver.cli.progress import logged, status_text

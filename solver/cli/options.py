@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.objective import OBJECTIVES, TIMELOOP_METRICS
-from model.spec.limits import Limits
+from model.text.limits import Limits
 from solver.exit_codes import (
     EXIT_BROKEN_PIPE,
     EXIT_DEFECT,

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from model.spec.files import SPEC_SUFFIXES
-from model.spec.source import printable
+from model.text.files import SPEC_SUFFIXES
+from model.text.source import printable
 from solver.report.picture import PlotError
 from solver.saving import save
 

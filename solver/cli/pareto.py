@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
-from model.spec.places import places_of
-from model.spec.source import ConflictError
+from model.text.places import places_of
+from model.text.source import ConflictError
 from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
@@ -29,7 +29,7 @@ from solver.report.picture import check_plot
 from solver.result import Status, Termination
 
 if TYPE_CHECKING:
-    from model.spec.timeloop import LoadedSpec
+    from model.formats.timeloop import LoadedSpec
     from solver.pareto import Front
     from solver.report.document import Document
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 
 from model.mapspace import Mapspace
-from model.spec.source import ConflictError
+from model.text.source import ConflictError
 from solver.cli.interrupt import interruptible
 from solver.cli.output import Step, deliver, write_stderr
 from solver.cli.running import load_mapspace

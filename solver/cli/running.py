@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from model.mapspace import Mapspace
 from model.note import Note
-from model.spec.limits import DEFAULT_LIMITS
-from model.spec.reader import parse_assignments
-from model.spec.timeloop import LoadedSpec, LoadOptions, load_timeloop
+from model.text.limits import DEFAULT_LIMITS
+from model.text.reader import parse_assignments
 from solver.cli.interrupt import interruptible
 from solver.cli.progress import live_progress
 from solver.result import Options, Result

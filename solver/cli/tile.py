@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.spec.source import ConflictError
+from model.text.source import ConflictError
 from solver.cli.mapped import mapping_steps, settled_text
 from solver.cli.output import (
     NO_MAPPING,
@@ -84,7 +84,7 @@ def _document(report: TilingReport) -> Document:
 
 def _tiled(arguments: argparse.Namespace) -> TilingReport:
     operator = described_operator(arguments)
-    from model.spec.backends import load_backend
+    from model.formats.backends import load_backend
 
     backend = load_backend(arguments.backend)
     from solver.heuristics.smaug import CannotTile, tile
@@ -98,7 +98,7 @@ def _tiled(arguments: argparse.Namespace) -> TilingReport:
 
 def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Step]]:
     """Return how a spec's problem is tiled, and the steps that write the mapping."""
-    from model.spec.backends import load_backend
+    from model.formats.backends import load_backend
 
     loaded = load_unmapped(arguments)
     settled = settled_text(loaded, arguments)

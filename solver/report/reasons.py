@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from model.spec.places import Places
-from model.spec.source import excerpts
+from model.text.places import Places
+from model.text.source import excerpts
 from solver.reasons import Lever, Reason, Shortfall, Statement
 
 INDENT = "  "

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from model.formats.timeloop import load_timeloop
 from model.problem import Problem
-from model.spec.timeloop import load_timeloop
 from tests.conftest import REPOSITORY
 
 SPECS = REPOSITORY / "specs"

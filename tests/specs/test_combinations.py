@@ -7,10 +7,10 @@ import pytest
 
 from model.architecture import Architecture, Fanout
 from model.cost import Evaluation, evaluate
+from model.formats.timeloop import load_timeloop
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
-from model.spec.source import SpecError
-from model.spec.timeloop import load_timeloop
+from model.text.source import SpecError
 from tests.conftest import REPOSITORY
 
 SPECS = REPOSITORY / "specs"

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from model.assignment import Convolution, price
-from model.spec.assignment import load_assignment
+from model.formats.assignment import load_assignment
 from solver.assignment import assign
 from solver.result import Status
 from tests.conftest import REPOSITORY

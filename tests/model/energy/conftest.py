@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.spec.reader import read_files
+from model.text.reader import read_files
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 from model.energy import EnergyError, EnergyRequest, EnergyTables, load_compound_classes, price
 from model.energy.components import Library
 from model.energy.compound import CompoundClasses
-from model.spec.reader import read_files
-from model.spec.source import SpecError
+from model.text.reader import read_files
+from model.text.source import SpecError
 from tests.conftest import SHARED
 
 COMPONENTS = SHARED / "reference" / "designs" / "example_designs" / "_components"

@@ -3,8 +3,8 @@ from decimal import Decimal
 import pytest
 
 from model.energy import read_given
-from model.spec.decimals import float_of
-from model.spec.source import SpecError
+from model.text.decimals import float_of
+from model.text.source import SpecError
 
 
 def read(parse, kind, text, names=None):

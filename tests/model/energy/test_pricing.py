@@ -4,8 +4,8 @@ import pytest
 
 from model.energy import CompoundClasses, EnergyError, EnergyRequest, EnergyTables, load_tables, price
 from model.energy.compound import load_compound_classes
-from model.spec.reader import read_files
-from model.spec.source import Span
+from model.text.reader import read_files
+from model.text.source import Span
 from tests.conftest import SHARED
 
 DESIGNS = SHARED / "reference" / "designs" / "example_designs"

@@ -4,8 +4,8 @@ import pytest
 
 from model.energy import load_tables
 from model.energy.tables import component_name
-from model.spec.reader import read_files
-from model.spec.source import SpecError
+from model.text.reader import read_files
+from model.text.source import SpecError
 from tests.conftest import SHARED
 
 DESIGNS = SHARED / "reference" / "designs" / "example_designs"

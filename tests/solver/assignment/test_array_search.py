@@ -16,7 +16,7 @@ from model.assignment import (
     arrays_within,
     price,
 )
-from model.spec.assignment import load_assignment
+from model.formats.assignment import load_assignment
 from solver.assignment import AssignOptions, array_search, assign
 from solver.assignment.array_search import assign_costed, choose_array
 from solver.criteria import CRITERIA, LAYERS, METHODS, TOTAL

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from model.assignment.lowering import KN2ROW
 from model.assignment.shapes import Convolution, Tensor
 from model.cascade import Network
+from model.formats.assignment.mapped import load_method_network
 from model.mapspace import Mapspace
-from model.spec.assignment.mapped import load_method_network
 from solver.assignment import AssignOptions, assign, mapped
 from solver.assignment.mapped import assign_mapped, searches_of
 from solver.assignment.policies import CHEAPEST

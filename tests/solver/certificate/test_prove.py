@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from model.architecture import AccessEnergy, StorageLevel
 from model.cost import evaluate
 from model.energy.units import MOST_DIGITS
+from model.formats.timeloop import load_timeloop
 from model.mapspace import KeepRules
 from model.problem import Dataspace, Problem, Term
-from model.spec.timeloop import load_timeloop
 from solver import Status, Termination
 from solver.certificate import canonical_sha256, certificate
 from tests.bruteforce import enumerate_mappings, objective_value, optima

@@ -87,7 +87,7 @@ sys.exit(main(["check", "missing.yaml"]))
 """
 
 
-@pytest.mark.parametrize("module", ["solver.cli.main", "argparse", "model.spec.source"])
+@pytest.mark.parametrize("module", ["solver.cli.main", "argparse", "model.text.source"])
 def test_an_interrupt_of_the_imports_leaves_no_traceback(module):
     program = BEFORE_THE_COMMAND_LINE.format(module=module)
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from model.cost import evaluate
-from model.spec.timeloop import load_timeloop
+from model.formats.timeloop import load_timeloop
 from solver.cli.main import main
 from solver.report.timeloop_mapping import mapping_targets, mapping_yaml
 from tests.bruteforce import enumerate_mappings

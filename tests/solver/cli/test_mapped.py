@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from model.spec.source import to_plain
-from model.spec.timeloop import load_timeloop
+from model.formats.timeloop import load_timeloop
+from model.text.source import to_plain
 from solver.cli.main import main
 from solver.saving import save
 from tests.conftest import REPOSITORY

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from model.spec.cascade.variants import load_variants
-from model.spec.timeloop.overrides import parse_setting
+from model.formats.cascade.variants import load_variants
+from model.formats.timeloop.overrides import parse_setting
 from solver.cli.main import main
 from solver.network.sweep import SweepResult, sweep
 from solver.report import failures, picture, sweep_failures

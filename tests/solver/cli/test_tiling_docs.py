@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from model.spec.backends import load_backend
+from model.formats.backends import load_backend
 from solver.__main__ import main
 from tests.conftest import REPOSITORY
 

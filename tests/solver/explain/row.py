@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from model.formats.timeloop import LoadOptions
+from model.formats.timeloop.loader import load_node
 from model.mapspace import Mapspace
-from model.spec.composer import compose
-from model.spec.documents import Document
-from model.spec.limits import Limits
-from model.spec.timeloop import LoadOptions
-from model.spec.timeloop.loader import load_node
+from model.text.composer import compose
+from model.text.documents import Document
+from model.text.limits import Limits
 from tests.conftest import REPOSITORY
 
 ROW = (REPOSITORY / "tests" / "solver" / "cli" / "data" / "row.yaml").read_text(encoding="utf-8")

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from model.spec.composer import compose
-from model.spec.documents import Document
-from model.spec.limits import Limits
-from model.spec.timeloop import LoadOptions
-from model.spec.timeloop.loader import load_node
+from model.formats.timeloop import LoadOptions
+from model.formats.timeloop.loader import load_node
+from model.text.composer import compose
+from model.text.documents import Document
+from model.text.limits import Limits
 from solver.explain import Verdict, diagnose
 from solver.result import Options, Status
 from solver.search import map_einsum

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from model.cascade import Network
-from model.spec.cascade import load_network
+from model.formats.cascade import load_network
 from tests.small_network import write_specs
 
 

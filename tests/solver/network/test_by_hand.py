@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from model.spec.cascade import load_network
-from model.spec.timeloop import load_timeloop
+from model.formats.cascade import load_network
+from model.formats.timeloop import load_timeloop
 from solver.network.cache import cache_key
 from solver.network.naming import by_position
 from tests.conftest import REPOSITORY

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from model.cascade import Network
-from model.spec.cascade import load_network
-from model.spec.cascade.variants import load_variants
-from model.spec.timeloop.overrides import parse_setting
+from model.formats.cascade import load_network
+from model.formats.cascade.variants import load_variants
+from model.formats.timeloop.overrides import parse_setting
 from solver.network import ResultCache, Run, map_network
 from solver.network.cache import sources_digest
 from solver.network.cluster import Cluster, _key

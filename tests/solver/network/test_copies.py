@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from model.cascade import Network
-from model.spec.cascade import load_network
+from model.formats.cascade import load_network
 from solver.network import NetworkResult, map_network
 from solver.report.network import network_document, print_network
 from solver.result import Options, Status

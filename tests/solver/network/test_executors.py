@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from model.cascade import Network
-from model.spec.cascade import load_network
+from model.formats.cascade import load_network
 from solver.network import Processes, ResultCache, Run, executors, map_network
 from solver.network.executors import MOST_LOSSES, Answers, ExecutorError
 from solver.network.run import NetworkProgress

@@ -9,9 +9,9 @@ import pytest
 
 from model.cascade import Network
 from model.cost import evaluate
+from model.formats.cascade import load_network
 from model.mapping import Mapping, SpatialLoop
 from model.mapspace import Mapspace
-from model.spec.cascade import load_network
 from solver.explain import constraint_costs
 from solver.explain.constraints import Capacity, Constraint, Whole, constraints_of
 from solver.explain.relaxing import without

@@ -10,9 +10,9 @@ from model.architecture import Packing
 from model.cascade import Network
 from model.cost import evaluate
 from model.cost.batch import BatchEvaluator
+from model.formats.cascade import load_network
 from model.mapping import Loop, Mapping, StorageMapping
 from model.mapspace import Mapspace
-from model.spec.cascade import load_network
 from solver.explain import explain_infeasible
 from solver.network import ResultCache, Run, Serial, map_network
 from solver.network.cache import cache_key

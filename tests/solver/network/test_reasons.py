@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from model.cascade import Network
+from model.formats.cascade import load_network
 from model.mapspace import Mapspace
-from model.spec.cascade import load_network
 from solver.explain import explain_infeasible
 from solver.network import ResultCache, Run, map_network, reasons
 from solver.network.reasons import with_reasons

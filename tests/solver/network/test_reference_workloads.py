@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from model.spec.cascade import load_network
+from model.formats.cascade import load_network
 from solver.network import map_network
 from solver.result import Options, Status
 from tests.reference_workloads import EINSUMS, FED_FROM_OUTSIDE, workload_file

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.spec.cascade import load_network
+from model.formats.cascade import load_network
 from solver.network import map_network
 from solver.result import Options, Status
 from tests.conftest import REPOSITORY

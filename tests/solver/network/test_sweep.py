@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.spec.cascade import load_network
-from model.spec.cascade.variants import LoadedVariant, load_variants
-from model.spec.timeloop.overrides import parse_setting
+from model.formats.cascade import load_network
+from model.formats.cascade.variants import LoadedVariant, load_variants
+from model.formats.timeloop.overrides import parse_setting
 from solver.network import Processes, ResultCache, Run, Serial, map_network
 from solver.network.sweep import SweepResult, area_mm2, sweep, unbeaten
 from solver.network.swept_energies import energy_remarks

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from model.spec.cascade import load_network
-from model.spec.cascade.variants import load_variants
-from model.spec.timeloop.overrides import parse_setting
+from model.formats.cascade import load_network
+from model.formats.cascade.variants import load_variants
+from model.formats.timeloop.overrides import parse_setting
 from solver.network import NetworkResult, map_network
 from solver.network.sweep import sweep
 from solver.report.network import network_document, print_network

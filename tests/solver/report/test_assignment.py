@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.spec.assignment import load_assignment
+from model.formats.assignment import load_assignment
 from solver.assignment import assign
 from solver.assignment.array_search import choose_array
 from solver.report.assignment_document import assignment_document, exact_text

@@ -4,7 +4,7 @@ import pytest
 
 from model.cost import evaluate
 from model.cost.traffic import kept_positions
-from model.spec.timeloop import load_timeloop
+from model.formats.timeloop import load_timeloop
 from solver import Options, Status, map_einsum
 from solver.search.mapper import SharedSearch
 from solver.search.space.search_space import SearchSpace

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.formats.timeloop import load_timeloop
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.numbers import divisors, prime_factors
 from model.problem import Dataspace, Problem, Term
-from model.spec.timeloop import load_timeloop
 from solver.result import Options, Progress, Status, Termination, TooLargeError
 from solver.search import map_einsum, mapper
 from solver.search.mapper import SharedSearch

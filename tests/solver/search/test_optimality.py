@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from model.formats.timeloop import load_timeloop
 from model.mapspace import Mapspace
-from model.spec.timeloop import load_timeloop
 from solver.result import Status
 from solver.search import engine, mapper
 from solver.search.arrays import IntArray

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from model.formats.timeloop import load_timeloop
 from model.mapspace import Mapspace
-from model.spec.timeloop import load_timeloop
 from solver.result import Options
 from solver.search import workers
 from solver.search.goal import UNLIMITED
@@ -23,7 +23,7 @@ from tests.conftest import REPOSITORY
 SPEC = Path(__file__).parents[1] / "cli" / "data" / "row.yaml"
 PROGRAM = f"""
 import multiprocessing, os, signal, sys, time
-from model.spec.timeloop import load_timeloop
+from model.formats.timeloop import load_timeloop
 from solver.cli.interrupt import interruptible
 from solver.search.goal import UNLIMITED
 from solver.search.space.search_space import SearchSpace

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
-from model.spec.backends import load_backend
+from model.formats.backends import load_backend
 from model.tiling.execute import run_tiled
 from model.tiling.kernels import untiled
 from model.tiling.operators import INPUTS, OUTPUTS, BatchNorm, Convolution, InnerProduct, Pooling, Unary

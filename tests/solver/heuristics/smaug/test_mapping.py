@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Packing, StorageLevel
 from model.cost import evaluate
+from model.formats.timeloop import load_timeloop
 from model.mapping import Mapping, SpatialLoop, StorageMapping
 from model.mapspace import KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
-from model.spec.timeloop import load_timeloop
 from model.tiling.operators import InnerProduct
 from solver import Options, map_einsum
 from solver.heuristics.interface import Budget, MapperError

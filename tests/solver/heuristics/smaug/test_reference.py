@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from model.spec.backends import load_backend
+from model.formats.backends import load_backend
 from model.tiling.operators import Unary
 from model.tiling.result import Tiling
 from solver.heuristics.smaug import CannotTile, tile

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from model.spec.backends import load_backend
+from model.formats.backends import load_backend
 from model.tiling.operators import BatchNorm, Convolution, Eltwise, InnerProduct, Pooling, Softmax, Unary
 from model.tiling.strategy import Strategy
 from solver.heuristics.smaug import CannotTile, tile

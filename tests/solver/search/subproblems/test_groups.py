@@ -6,8 +6,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from model.formats.timeloop import load_timeloop
 from model.mapspace import Mapspace
-from model.spec.timeloop import load_timeloop
 from solver.result import Options
 from solver.search import agenda, engine, map_einsum
 from solver.search.bounds.lattice_bounds import LatticeBounds

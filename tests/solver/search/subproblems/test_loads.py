@@ -12,10 +12,10 @@ import pytest
 from model.architecture import AccessEnergy, StorageLevel
 from model.cost import Evaluation, evaluate
 from model.cost.prices import level_cycles
+from model.formats.timeloop import load_timeloop
 from model.mapping import Mapping, StorageMapping
 from model.mapspace import KeepRules, Mapspace
 from model.objective import OBJECTIVES as OBJECTIVE_NAMES
-from model.spec.timeloop import load_timeloop
 from solver.result import Options, Status
 from solver.search import engine, map_einsum
 from solver.search.bounds.sifting import Sifted, sift

@@ -10,9 +10,9 @@ import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.cost import evaluate
+from model.formats.timeloop import load_timeloop
 from model.mapspace import KeepRules, Mapspace
 from model.problem import Dataspace, Problem, Term
-from model.spec.timeloop import load_timeloop
 from solver.result import Options, Status, Termination
 from solver.search import map_einsum
 from solver.search.space.search_space import SearchSpace

@@ -1,0 +1,1 @@
+"""Formats of specs: nodes to the canonical types."""

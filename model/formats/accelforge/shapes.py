@@ -1,0 +1,237 @@
+"""From rank sizes and iteration spaces to the ranges of an Einsum's rank variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from model.formats.accelforge.affine import Affine, Constraint, NotAffineError, read_constraints
+from model.formats.accelforge.boxes import Box, cuts, is_attained, may_bound_together, tightened
+from model.formats.accelforge.einsums import SHAPE_KEYS, WrittenEinsum, WrittenIndex
+from model.formats.accelforge.isl import bounding_box
+from model.formats.timeloop.attributes import NO_ATTRIBUTES, Attributes, read_attributes
+from model.formats.timeloop.instance import MAX_BOUND
+from model.text.fields import Names, as_int, as_mapping, as_scalar
+from model.text.keys import one_of
+from model.text.limits import DEFAULT_LIMITS
+from model.text.notes import TakeNote, note_at
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.wording import listing
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_ISL_NOTATION = re.compile(r"\b(mod|exists|floor|ceil|or|not|implies)\b|\|\||[:,/%!]")
+
+
+# A cascade may well have more ranks than a component has attributes.
+_AS_MANY_AS_WRITTEN = replace(DEFAULT_LIMITS, attributes=DEFAULT_LIMITS.nodes)
+
+
+@dataclass(frozen=True)
+class RankSize:
+    """The size of a rank, and where it is given."""
+
+    size: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One text of an iteration space shape.
+
+    Parameters
+    ----------
+    text, span
+        What is written, and where.
+    variables
+        The workload's rank variables that it speaks of, the key it stands under included.
+    """
+
+    text: str
+    span: Span
+    variables: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What an Einsum computes.
+
+    Parameters
+    ----------
+    ranges
+        Values of each rank variable, in the order of the Einsum's.
+    is_box
+        Whether all their combinations are computed.
+    constraints
+        The conditions that are affine; those that ISL alone understands are not among them.
+    """
+
+    ranges: tuple[range, ...]
+    is_box: bool
+    constraints: tuple[Constraint, ...] = ()
+
+
+def read_rank_sizes(
+    node: Node | None, outer: Attributes, variables: Names
+) -> tuple[dict[str, RankSize], Attributes]:
+    """Return the sizes of ranks, those of the workload included, and what an inner section inherits.
+
+    Raises
+    ------
+    SpecError
+        For a size that is no positive whole number, and a rank in lower case.
+    """
+    section = None if node is None else as_mapping(node, "`rank_sizes`")
+    attributes = read_attributes(section, outer, variables, _AS_MANY_AS_WRITTEN)
+    names = {**variables, **{name: attribute.value for name, attribute in attributes.items()}}
+    sizes = {}
+    for name, attribute in attributes.items():
+        if name[:1].islower():
+            hint = f"ranks begin with an upper-case letter: `{name.upper()}`"
+            raise SpecError(f"`{name}` is no name of a rank", attribute.key, hint=hint)
+        size = as_int(attribute.node, f"the size of rank `{name}`", names, 1, MAX_BOUND)
+        sizes[name] = RankSize(size, attribute.node.span)
+    return sizes, attributes
+
+
+NO_SIZES = NO_ATTRIBUTES
+
+
+def read_conditions(
+    section: MappingNode | None, known: frozenset[str], note: TakeNote
+) -> tuple[Condition, ...]:
+    """Read ``iteration_space_shape``: a list of texts, or a mapping of rank variables to texts.
+
+    Raises
+    ------
+    SpecError
+        For a text that does not speak of its rank variable, and for both names.
+    """
+    written = None if section is None else one_of(section, SHAPE_KEYS, "the workload")
+    if written is None or (isinstance(written[1], ScalarNode) and written[1].value is None):
+        return ()
+    key, node = written
+    if key.text != SHAPE_KEYS[0]:
+        note(note_at(key.span, "`{}` is read as `{}`, as it is called today", key.text, SHAPE_KEYS[0]))
+    if isinstance(node, MappingNode):
+        return tuple(_condition(value, known, key) for key, value in node.entries)
+    if isinstance(node, SequenceNode):
+        return tuple(_condition(item, known, None) for item in node.items)
+    return (_condition(node, known, None),)
+
+
+def _condition(node: Node, known: frozenset[str], key: ScalarNode | None) -> Condition:
+    scalar = as_scalar(node, "a part of `iteration_space_shape`")
+    words = frozenset(_WORD.findall(scalar.text))
+    if key is not None and key.text not in words:
+        raise SpecError(f"this does not speak of `{key.text}`", scalar.span, ((key.span, "its key"),))
+    constrained = frozenset() if key is None else {key.text}
+    return Condition(scalar.text, scalar.span, (words & known) | constrained)
+
+
+def find_shape(
+    einsum: WrittenEinsum, sizes: Mapping[str, RankSize], conditions: tuple[Condition, ...]
+) -> Shape:
+    """Return the ranges of an Einsum's rank variables.
+
+    Every access to a rank with a size limits its index to the rank; what lies beyond is skipped.
+
+    Parameters
+    ----------
+    einsum
+        The Einsum.
+    sizes
+        Of its ranks; others may be missing, or there without need.
+    conditions
+        All that hold for the Einsum.
+
+    Raises
+    ------
+    SpecError
+        For a rank variable without bounds or with more than `MAX_BOUND` values, bounds that no value
+        satisfies, an index outside of its rank, and a condition that makes the iteration space another
+        shape than a box where ISL is not there to handle it.
+    """
+    indices = [index for access in einsum.accesses for index in access.indices]
+    limits = [limit for index in indices for limit in _limits(index, sizes)]
+    affine: list[Constraint] = []
+    texts: list[tuple[str, Span]] = []
+    for condition in conditions:
+        constraints = _constraints(condition)
+        if constraints is None:
+            texts.append((condition.text, condition.span))
+        else:
+            affine += constraints
+    for constraint in affine:
+        _check_variables(constraint, einsum)
+    box = tightened(einsum.rank_variables, [*limits, *affine])
+    bent = [constraint for constraint in affine if len(constraint.affine.coefficients) > 1]
+    texts += [(f"{c.affine} >= 0", c.span) for c in bent if cuts(c, box)]
+    bounded = all(interval.is_bounded for interval in box.values())
+    is_plain = is_attained(box, limits) if bounded else not may_bound_together(box, limits)
+    if not texts and not is_plain:
+        texts = [(f"{c.affine} >= 0", c.span) for c in limits if cuts(c, box)]
+    is_box = True
+    if texts:
+        box, is_box = bounding_box(einsum.rank_variables, [*limits, *affine], texts)
+    _check_bounded(einsum, box, sizes)
+    ranges = tuple(_range(box, name, einsum) for name in einsum.rank_variables)
+    return Shape(ranges, is_box and not any(cuts(limit, box) for limit in limits), tuple(affine))
+
+
+def _limits(index: WrittenIndex, sizes: Mapping[str, RankSize]) -> tuple[Constraint, ...]:
+    """Return ``0 <= index < size`` for a rank with a size."""
+    if index.rank not in sizes:
+        return ()
+    above = Affine(sizes[index.rank].size - 1).plus(index.affine, -1)
+    if not index.affine.coefficients and (index.affine.constant < 0 or above.constant < 0):
+        related = ((sizes[index.rank].span, f"rank `{index.rank}` ends here"),)
+        raise SpecError(f"this lies outside of rank `{index.rank}`", index.span, related)
+    return Constraint(index.affine, index.span), Constraint(above, index.span)
+
+
+def _constraints(condition: Condition) -> tuple[Constraint, ...] | None:
+    """Return a condition as affine constraints, None where only ISL can tell what it means."""
+    is_for_isl = _ISL_NOTATION.search(condition.text) is not None
+    try:
+        return read_constraints(condition.text, condition.span)
+    except NotAffineError as error:
+        if is_for_isl:
+            return None
+        raise SpecError(str(error), error.span) from None
+    except SpecError:
+        if is_for_isl:
+            return None
+        raise
+
+
+def _check_variables(constraint: Constraint, einsum: WrittenEinsum) -> None:
+    for name in constraint.affine.coefficients:
+        if name not in einsum.rank_variables:
+            hint = did_you_mean(name, einsum.rank_variables) or f"it has {listing(einsum.rank_variables)}"
+            message = f"`{name}` is no rank variable of Einsum `{einsum.name}`"
+            raise SpecError(message, constraint.span, hint=hint)
+
+
+def _check_bounded(einsum: WrittenEinsum, box: Box, sizes: Mapping[str, RankSize]) -> None:
+    indices = (index for access in einsum.accesses for index in access.indices)
+    for index, name in ((inner, name) for inner in indices for name in inner.affine.coefficients):
+        if not box[name].is_bounded:
+            raise _unbounded(name, index, sizes)
+
+
+def _unbounded(name: str, index: WrittenIndex, sizes: Mapping[str, RankSize]) -> SpecError:
+    close = did_you_mean(index.rank, sizes)
+    hint = f"give rank `{index.rank}` a size in `rank_sizes`, or limit `{name}` in `iteration_space_shape`"
+    is_single = set(index.affine.coefficients) == {name}
+    what = f"rank `{index.rank}` is undefined: it has no size, and" if is_single else "there is no size:"
+    return SpecError(f"{what} rank variable `{name}` has no bounds", index.span, hint=close or hint)
+
+
+def _range(box: Box, name: str, einsum: WrittenEinsum) -> range:
+    interval = box[name]
+    assert interval.low is not None
+    assert interval.high is not None
+    if interval.high - interval.low >= MAX_BOUND:
+        raise SpecError(f"`{name}` has more than {MAX_BOUND} values", einsum.span)
+    return range(interval.low, interval.high + 1)

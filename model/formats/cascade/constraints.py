@@ -1,0 +1,233 @@
+"""An architecture's constraints in terms of one Einsum: its tensors and rank variables for their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from model.formats.cascade.naming import CONVENTIONAL, Naming
+from model.formats.timeloop.factors import factor_texts, split_factor
+from model.note import Note
+from model.text.fields import as_mapping, as_scalar
+from model.text.notes import note_at
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.wording import listing
+
+TENSOR_LISTS = (
+    "keep",
+    "bypass",
+    "keep_only",
+    "bypass_only",
+    "no_coalesce",
+    "no_reuse",
+    "no_temporal_reuse",
+    "no_link_transfer",
+    "rmw_first_update",
+    "no_iteration_over_dataspaces",
+    "must_iterate_over_dataspaces",
+)
+TENSOR_SCALES = "per_dataspace_bandwidth_consumption_scale"
+FACTORS = ("factors", "factors_only")
+
+_SEPARATOR = re.compile(r"[,\s]+")
+_EVERYTHING = "*"
+_OF_ALL = ("=1", "==1", "<=1", "=-1", "==-1")
+"""Factors that may be asked of any number of dimensions at once: no loop, or any."""
+
+
+@dataclass
+class Resolver:
+    """Rewrites nodes for one Einsum.
+
+    Parameters
+    ----------
+    naming
+        What names mean.
+    absent
+        Dimensions that the constraints name and the Einsum does not have, in the order in which
+        they come up: they count as dimensions of bound 1. `resolved` adds to it.
+    all_inputs
+        Places of the name ``Inputs`` where it means weights as well. `resolved` adds to it.
+    """
+
+    naming: Naming
+    absent: dict[str, ScalarNode] = field(default_factory=dict)
+    all_inputs: list[Span] = field(default_factory=list)
+
+    def resolved(self, node: Node) -> Node:
+        """Return a section with all names of tensors and dimensions in it replaced.
+
+        Parameters
+        ----------
+        node
+            A section of constraints, or the architecture.
+
+        Raises
+        ------
+        SpecError
+            For a tensor that no Einsum of the workload knows, a rank variable in another case where a factor
+            is asked of it, and a factor other than 1 and -1 of a name that means several rank variables.
+        """
+        if isinstance(node, SequenceNode):
+            return replace(node, items=tuple(self.resolved(item) for item in node.items))
+        if isinstance(node, MappingNode):
+            entries = tuple((key, self._entry(key.text, value)) for key, value in node.entries)
+            return MappingNode(entries, node.span, node.tag)
+        return node
+
+    def unknown_note(self) -> Note | None:
+        """Return a note on the dimensions that no Einsum of the workload has, None if there are none.
+
+        Raises
+        ------
+        SpecError
+            All of them are rank variables but for their case: nothing suggests that the constraints
+            were written for another kind of problem, whose names mean something else.
+        """
+        unknown = {name: node for name, node in self.absent.items() if not self.naming.knows_dim(name)}
+        if not unknown:
+            return None
+        known = {name: self.naming.dim_in_other_case(name) for name in unknown}
+        others = {name: other for name, other in known.items() if other}
+        place = next(iter(unknown.values()))
+        if len(others) == len(unknown):
+            raise _misspelt(others, place)
+        alike = ", ".join(f"`{name}` is not `{other}`" for name, other in others.items())
+        case = f" (case matters: {alike})" if alike else ""
+        sentence = "{}: no rank variable has this name{}; its bound is 1"
+        return note_at(place.span, sentence, listing(unknown), case)
+
+    def explained(self, error: SpecError) -> SpecError:
+        """Return an error on what was resolved with a hint on what ``Inputs`` means at its places.
+
+        Parameters
+        ----------
+        error
+            Returned as it is where it has a hint, or has nothing to do with ``Inputs``.
+        """
+        places = {error.span, *(place for place, _ in error.related)}
+        if error.hint is not None or places.isdisjoint(self.all_inputs):
+            return error
+        hint = f"`Inputs` means all inputs of Einsum `{self.naming.einsum.name}`: give it a rename `input`"
+        return type(error)(error.message, error.span, error.related, hint)
+
+    def _entry(self, key: str, value: Node) -> Node:
+        if key in TENSOR_LISTS:
+            return self._tensors(value)
+        if key == TENSOR_SCALES:
+            return self._scales(value)
+        if key in FACTORS:
+            return self._factors(value)
+        if key == "permutation":
+            return self._order(value)
+        if key == "maximize_dims":
+            return self._groups(value)
+        return self.resolved(value)
+
+    def _tensors(self, node: Node) -> Node:
+        items = node.items if isinstance(node, SequenceNode) else (node,)
+        tensors: dict[str, Node] = {}
+        for item in items:
+            scalar = as_scalar(item, "a tensor")
+            names = (_EVERYTHING,) if scalar.text == _EVERYTHING else self._dataspaces(scalar)
+            for name in names:
+                tensors.setdefault(name, _word(name, scalar))
+        return SequenceNode(tuple(tensors.values()), node.span)
+
+    def _dataspaces(self, scalar: ScalarNode) -> tuple[str, ...]:
+        tensors = self.naming.tensors(scalar.text)
+        if self.naming.is_all_inputs(scalar.text):
+            self.all_inputs.append(scalar.span)
+        if tensors is not None:
+            return tensors
+        names = self.naming.known_tensor_names
+        hint = did_you_mean(scalar.text, names) or f"known are {listing(names)}"
+        if scalar.text in CONVENTIONAL:
+            rename = CONVENTIONAL[scalar.text]
+            hint = (
+                f"it means the rename `{rename}`; give each Einsum with one `renames: {{{rename}: TENSOR}}`"
+            )
+        raise SpecError(f"`{scalar.text}` is no tensor or rename of the workload", scalar.span, hint=hint)
+
+    def _scales(self, node: Node) -> Node:
+        section = as_mapping(node, f"`{TENSOR_SCALES}`")
+        entries = [
+            (_word(name, key), value) for key, value in section.entries for name in self._dataspaces(key)
+        ]
+        return MappingNode(tuple(entries), node.span)
+
+    def _factors(self, node: Node) -> Node:
+        items: list[Node] = []
+        for text, place in factor_texts(node):
+            name, operator, value = split_factor(text)
+            rest = f"{operator or '='}{value}" if operator or value else ""
+            if not self.naming.dims(name) and self.naming.knows_dim(name):
+                continue  # It speaks of the Einsums that have this dimension.
+            written = node.key(name) if isinstance(node, MappingNode) and name in node else place
+            dims = self._dims(name, written)
+            of_all = rest in _OF_ALL
+            meant = self.naming.dim_in_other_case(name) if name in self.absent else None
+            if meant and not of_all:
+                raise _misspelt({name: meant}, written)
+            if len(dims) > 1 and not of_all:
+                message = f"`{name}` means {listing(dims)} here; only factors of 1 and -1 hold for all"
+                raise SpecError(message, written.span)
+            items += [_word(f"{dim}{rest}", place) for dim in dims]
+        return SequenceNode(tuple(items), node.span)
+
+    def _order(self, node: Node) -> Node:
+        items = [
+            _word(dim, place)
+            for name, place in _order_names(node, self._is_dim)
+            for dim in ((name,) if name == "_" else self._dims(name, place))
+        ]
+        return SequenceNode(tuple(items), node.span)
+
+    def _groups(self, node: Node) -> Node:
+        if not isinstance(node, SequenceNode):
+            return node
+        items: list[Node] = []
+        for item in node.items:
+            if isinstance(item, SequenceNode):
+                items.append(self._groups(item))
+                continue
+            scalar = as_scalar(item, "a dimension")
+            items += [_word(dim, scalar) for dim in self._dims(scalar.text, scalar)]
+        return SequenceNode(tuple(items), node.span)
+
+    def _is_dim(self, name: str) -> bool:
+        return bool(self.naming.dims(name)) or name in self.absent or self.naming.knows_dim(name)
+
+    def _dims(self, name: str, place: Node) -> tuple[str, ...]:
+        """Return what a name means here; a name that means nothing becomes a dimension of bound 1."""
+        dims = self.naming.dims(name)
+        if dims or not name.isidentifier():
+            return dims or (name,)
+        self.absent.setdefault(name, _word(name, place))
+        return (name,)
+
+
+def _misspelt(names: Mapping[str, str], place: Node) -> SpecError:
+    """Return the error for names that are rank variables but for their case, the first of them at `place`."""
+    name, meant = next(iter(names.items()))
+    renames = ", ".join(f"{name}: {other}" for name, other in names.items())
+    hint = f"did you mean `{meant}`? The workload may rename: `rank_variables: {{{renames}}}`"
+    return SpecError(f"no rank variable is named `{name}`; case matters", place.span, hint=hint)
+
+
+def _order_names(node: Node, is_dim: Callable[[str], bool]) -> Iterator[tuple[str, Node]]:
+    """Yield the names of a permutation; in a text without separators each character is one."""
+    if isinstance(node, SequenceNode):
+        yield from ((as_scalar(item, "a dimension").text, item) for item in node.items)
+        return
+    text = as_scalar(node, "`permutation`").text.strip()
+    if _SEPARATOR.search(text):
+        words = [word for word in _SEPARATOR.split(text) if word]
+    else:
+        words = [text] if is_dim(text) else list(text)
+    yield from ((word, node) for word in words)
+
+
+def _word(text: str, place: Node) -> ScalarNode:
+    return ScalarNode(text, text, True, place.span)

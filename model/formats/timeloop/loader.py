@@ -1,0 +1,314 @@
+"""Spec files to a mapspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial, reduce
+from pathlib import Path
+
+from model.formats.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
+from model.formats.timeloop.attributes import read_variables
+from model.formats.timeloop.clauses import Clause, node_clauses, target_clauses
+from model.formats.timeloop.conformity import check_coalescing, check_parallelism
+from model.formats.timeloop.context import Context
+from model.formats.timeloop.editing import without
+from model.formats.timeloop.feasibility import check_feasible
+from model.formats.timeloop.mapper import read_mapper
+from model.formats.timeloop.mapping import read_mapping
+from model.formats.timeloop.overrides import AttributeSetting, with_settings
+from model.formats.timeloop.pricing import build_architecture, priced, read_price_lists, refuse_wires
+from model.formats.timeloop.problem import LoadedProblem, read_problem
+from model.formats.timeloop.rules import temporal_rules
+from model.formats.timeloop.sections import (
+    check_no_sparsity,
+    check_sections,
+    holds_components,
+    holds_constraints,
+    is_empty,
+    section_of,
+)
+from model.formats.timeloop.shapes import find_shape
+from model.formats.timeloop.storage_attributes import refuse_networks
+from model.formats.timeloop.tree import read_tree
+from model.formats.timeloop.unread import note_unread
+from model.formats.timeloop.version import check_version
+from model.mapping import Mapping as LoopNest
+from model.mapspace import Mapspace
+from model.note import Note
+from model.text.fields import as_mapping, source_ref
+from model.text.files import display_name
+from model.text.limits import Limits
+from model.text.merging import join_specs
+from model.text.notes import note_at
+from model.text.reader import read_each, unused_notes
+from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError
+
+SEVERAL = "where these are several layers, the command `network` maps them"
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How specs are read.
+
+    Parameters
+    ----------
+    ignore_sparse
+        Leave out sparse features instead of refusing them.
+    timeloop_padding
+        Complete spatial permutations as Timeloop's front end does.
+    require_mapping
+        Refuse specs without the key ``mapping``.
+    skip_mapping
+        Do not look at what is under the key ``mapping``.
+    refuse_infeasible
+        Refuse constraints that conflict plainly; otherwise the mapspace is empty.
+    limits
+        Bounds on the text that is read.
+    allow_include
+        Further directories that templates and includes may read from.
+    settings
+        Attributes of the architecture that are given other values than the files say.
+    mapping_file
+        One more file, whose ``mapping`` takes the place of any that the others give.
+    """
+
+    ignore_sparse: bool = False
+    timeloop_padding: bool = False
+    require_mapping: bool = False
+    skip_mapping: bool = False
+    refuse_infeasible: bool = True
+    limits: Limits = field(default_factory=Limits)
+    allow_include: tuple[Path, ...] = ()
+    settings: tuple[AttributeSetting, ...] = ()
+    mapping_file: Path | None = None
+
+
+@dataclass(frozen=True)
+class LoadedSpec:
+    """What the spec files say.
+
+    Parameters
+    ----------
+    mapspace
+        The canonical problem; its notes are those below.
+    mapping
+        The mapping under the key ``mapping``, if there is one and it was not skipped.
+    notes
+        What the user should know about the reading.
+    files
+        The files that were named.
+    document
+        The joined text as nodes; `model.text.places` finds the places of the mapspace in it.
+    problem
+        The section of that name as it was understood; see `LoadedProblem.section`.
+    """
+
+    mapspace: Mapspace
+    mapping: LoopNest | None
+    notes: tuple[Note, ...]
+    files: tuple[Path, ...]
+    document: MappingNode
+    problem: MappingNode | None
+
+    @property
+    def has_mapping(self) -> bool:
+        """Whether there is a mapping under the key ``mapping``, skipped or not."""
+        return section_of(self.document, "mapping") is not None
+
+    def noted(self, further: Iterable[Note]) -> LoadedSpec:
+        """Return the spec with further notes after its own."""
+        notes = (*self.notes, *further)
+        return replace(self, notes=notes, mapspace=replace(self.mapspace, notes=notes))
+
+
+def load_timeloop(
+    paths: Iterable[str | Path],
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> LoadedSpec:
+    """Read Timeloop v4 specs, joined by top-level key.
+
+    A top-level key that contains ``ignore`` only holds anchors.
+
+    Parameters
+    ----------
+    paths
+        YAML files and Jinja2 templates.
+    variables
+        Template variables.
+    options
+        How to read them.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input, with its place.
+    """
+    options = options or LoadOptions()
+    files = tuple(Path(path) for path in paths)
+    files = files if options.mapping_file is None else (*files, options.mapping_file)
+    names: set[str] = set()
+    parts = read_each(files, variables, options.limits, options.allow_include, names=names)
+    notes = unused_notes(variables or {}, names)
+    if options.mapping_file is not None:
+        notes.extend(_unpriced(parts[:-1], parts[-1]))
+        parts[:-1] = [without(part, ("mapping",)) for part in parts[:-1]]
+    try:
+        top = reduce(join_specs, parts)
+    except SpecError as error:
+        has_several = sum("problem" in part for part in parts) > 1
+        raise SpecError(
+            error.message, error.span, error.related, SEVERAL if has_several else error.hint
+        ) from None
+    return load_node(top, files, options).noted(notes)
+
+
+def _unpriced(others: Iterable[MappingNode], last: MappingNode) -> Iterator[Note]:
+    """Note the mappings that give way to that of the last file."""
+    for top in others:
+        if "mapping" in top and top.get("mapping") != last.get("mapping"):
+            yield note_at(top.key("mapping").span, "this `mapping` gives way to that of {}", last.span.file)
+
+
+def load_node(
+    top: MappingNode, files: Sequence[Path], options: LoadOptions, problem: LoadedProblem | None = None
+) -> LoadedSpec:
+    """Read a joined spec; see `load_timeloop`.
+
+    Parameters
+    ----------
+    top
+        The spec, to which the settings of `options` are still to be applied.
+    files
+        The files it was read from: where shapes are looked for.
+    options
+        How to read it.
+    problem
+        Goes in the place of the section of that name. It may lack dataspaces that the architecture has
+        levels for, so a level may keep nothing.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input, with its place; a ConflictError where constraints conflict plainly.
+    """
+    notes: list[Note] = []
+    top = with_settings(top, options.settings)
+    check_sections(top, problem is not None, options.ignore_sparse, notes.append)
+    context = _context(top, files, options, notes, problem)
+    clauses = _clauses(top, context)
+    section = None if options.skip_mapping else section_of(top, "mapping")
+    if section is None and options.require_mapping:
+        named = ", ".join(
+            map(display_name, files if options.mapping_file is None else [options.mapping_file])
+        )
+        lack = "nothing under the key" if "mapping" in top else "no key"
+        raise SpecError(f"there is {lack} `mapping` in {named}")
+    targets = [] if section is None else target_clauses(section, "`mapping`", context)
+    assembly = assemble(clauses, context)
+    note_overbooking(clauses, context)
+    parallelism = min_parallelism(clauses, assembly, context)
+    mapspace = _mapspace(top, assembly, parallelism, context)
+    if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
+        check_feasible(assembly.slots, context)
+    mapping = None
+    if section is not None:
+        keeping = [clause for clause in targets if clause.kind == "dataspace"]
+        settled = assemble([*clauses, *keeping], context)
+        check_coalescing(assembly.storages, settled.storages)
+        mapping = read_mapping(targets, settled, section.span, context)
+        check_parallelism(mapping, *parallelism, section.span)
+    loaded_notes = tuple(dict.fromkeys(notes))
+    return LoadedSpec(
+        mapspace=replace(mapspace, notes=loaded_notes),
+        mapping=mapping,
+        notes=loaded_notes,
+        files=tuple(files),
+        document=top,
+        problem=context.loaded.section,
+    )
+
+
+def _context(
+    top: MappingNode,
+    files: Sequence[Path],
+    options: LoadOptions,
+    notes: list[Note],
+    problem: LoadedProblem | None,
+) -> Context:
+    variables = _variables(top, options.limits)
+    find = partial(find_shape, spec_files=files, limits=options.limits, allow_include=options.allow_include)
+    loaded = problem
+    if loaded is None:
+        section = top.require("problem", "the spec")
+        loaded = read_problem(section, find, variables, options.ignore_sparse, options.limits)
+    tree = read_tree(top.require("architecture", "the spec"), variables, options.limits)
+    notes.extend(loaded.notes)
+    context = Context(
+        loaded=loaded,
+        tree=tree,
+        variables=variables,
+        note=notes.append,
+        timeloop_padding=options.timeloop_padding,
+        limits=options.limits,
+        idle_levels=problem is not None,
+    )
+    for name, place in tree.disabled:
+        context.note(note_at(place, "`{}` is not enabled: the architecture is one without it", name))
+    for leaf in tree.leaves:
+        check_no_sparsity(leaf.node, options.ignore_sparse, notes.append)
+        refuse_networks(leaf)
+    return context
+
+
+def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:
+    node = section_of(top, "variables")
+    if node is None:
+        return {}
+    section = as_mapping(_joined(node), "`variables`")
+    check_version(section)
+    return {name: value for name, value in read_variables(section, limits).items() if name != "version"}
+
+
+def _joined(node: Node) -> Node:
+    """Return a list of mappings, such as included files give, as one mapping."""
+    if not isinstance(node, SequenceNode):
+        return node
+    parts = [as_mapping(item, "a part of `variables`") for item in node.items]
+    return reduce(join_specs, parts)
+
+
+def _clauses(top: MappingNode, context: Context) -> list[Clause]:
+    clauses = node_clauses(context)
+    for key, section in top.entries:
+        if holds_constraints(key.text) and not is_empty(section):
+            clauses += target_clauses(section, f"`{key.text}`", context)
+    return clauses
+
+
+def _mapspace(
+    top: MappingNode, assembly: Assembly, parallelism: tuple[Fraction, Span | None], context: Context
+) -> Mapspace:
+    least, place = parallelism
+    components = [value for key, value in top.entries if holds_components(key.text) and not is_empty(value)]
+    lists = read_price_lists(section_of(top, "ERT"), section_of(top, "ART"), components)
+    refuse_wires(lists.tables, context)
+    note_unread(top, lists.classes, context)
+    prices = {
+        slot.level.name: priced(slot.loops.leaf, lists, context, slot.level) for slot in assembly.storages
+    }
+    prices[assembly.compute.name] = priced(assembly.compute, lists, context)
+    nodes = [node_of(slot) for slot in assembly.slots]
+    return Mapspace(
+        problem=context.problem,
+        architecture=build_architecture(nodes, assembly.compute, prices, context),
+        temporal=tuple(temporal_rules(slot.loops) for slot in assembly.storages),
+        spatial=tuple(slot.rules for slot in assembly.fanouts),
+        keep=tuple(slot.keeping.rules() for slot in assembly.storages),
+        parallel=assembly.parallel,
+        min_parallelism=least,
+        objectives=read_mapper(section_of(top, "mapper"), context),
+        min_parallelism_source=None if place is None else source_ref(place),
+    )

@@ -1,0 +1,139 @@
+"""Overrides: other values for attributes of architecture nodes than the files give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from model.formats.timeloop.editing import with_entry, with_leaves
+from model.formats.timeloop.storage_attributes import MODELLED_ATTRIBUTES
+from model.formats.timeloop.tags import COMPONENT_TAGS
+from model.sweep import MESHES
+from model.text.documents import Document
+from model.text.limits import Limits
+from model.text.scalars import scalar_node
+from model.text.source import MappingNode, ScalarNode, Span, SpecError, did_you_mean
+from model.wording import listing
+
+
+@dataclass(frozen=True)
+class AttributeSetting:
+    """One value of one attribute.
+
+    Parameters
+    ----------
+    node, attribute
+        Name of the component or container, and of an attribute of it; ``meshX`` and ``meshY`` are
+        those of its fanout.
+    value
+        What it is set to, with its place in `span`'s text.
+    span
+        Where the setting is written.
+    """
+
+    node: str
+    attribute: str
+    value: ScalarNode
+    span: Span
+
+    @property
+    def name(self) -> str:
+        """The attribute with its node."""
+        return f"{self.node}.{self.attribute}"
+
+
+def parse_setting(text: str, label: str = "setting") -> tuple[AttributeSetting, ...]:
+    """Read ``NODE.ATTRIBUTE=VALUE,VALUE,...`` into one setting per value.
+
+    Values are plain YAML scalars: numbers, words, or expressions over attributes.
+
+    Parameters
+    ----------
+    text
+        Of one attribute.
+    label
+        What messages call it, before the attribute's name.
+
+    Raises
+    ------
+    SpecError
+        For any other form, an empty value, and a value that is given twice.
+    """
+    name, equals, values = text.partition("=")
+    document = Document.of(f"{label} {name}" if equals else label, text, "setting")
+    whole = document.span(1, 1, 1, len(text) + 1)
+    node, dot, attribute = name.rpartition(".")
+    if not equals or not dot or not node or not attribute:
+        hint = "write NODE.ATTRIBUTE=VALUE,VALUE,..., such as buffer.depth=1024,2048"
+        raise SpecError("this sets no attribute", whole, hint=hint)
+    settings: dict[object, AttributeSetting] = {}
+    column = len(name) + 2
+    for part in _parts(values):
+        span = document.span(1, column, 1, column + max(1, len(part)))
+        if not part.strip():
+            raise SpecError(f"a value of `{name}` is empty", span)
+        value = scalar_node(part.strip(), False, span, None, Limits())
+        if value.value in settings:
+            raise SpecError(f"`{name}` gets the value {part.strip()} twice", span)
+        settings[value.value] = AttributeSetting(node, attribute, value, whole)
+        column += len(part) + 1
+    return tuple(settings.values())
+
+
+def _parts(values: str) -> Iterator[str]:
+    """Split at the commas that stand outside of brackets, so that functions keep their arguments."""
+    depth, start = 0, 0
+    for place, character in enumerate(values):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth <= 0:
+            yield values[start:place]
+            start = place + 1
+    yield values[start:]
+
+
+def with_settings(top: MappingNode, settings: Iterable[AttributeSetting]) -> MappingNode:
+    """Return a joined spec with attributes of its architecture set.
+
+    An attribute is one that its node writes, or any that the model of a storage knows. Values replace
+    what is written before any of it is evaluated: expressions over the attribute, what inherits it,
+    and estimated energies follow.
+
+    Raises
+    ------
+    SpecError
+        For a node or an attribute that there is none of.
+    """
+    for setting in settings:
+        top = _with_setting(top, setting)
+    return top
+
+
+def _with_setting(top: MappingNode, setting: AttributeSetting) -> MappingNode:
+    names: list[str] = []
+
+    def changed(leaf: MappingNode) -> MappingNode:
+        name = leaf.get("name")
+        if not isinstance(name, ScalarNode):
+            return leaf
+        names.append(name.text)
+        return _set(leaf, setting) if name.text == setting.node else leaf
+
+    architecture = top.get("architecture")
+    edited = None if architecture is None else with_leaves(architecture, changed)
+    if edited is None or setting.node not in names:
+        hint = did_you_mean(setting.node, names) or f"its nodes are {listing(names)}"
+        raise SpecError(f"the architecture has no node `{setting.node}`", setting.span, hint=hint)
+    return with_entry(top, "architecture", edited)
+
+
+def _set(node: MappingNode, setting: AttributeSetting) -> MappingNode:
+    section = "spatial" if setting.attribute in MESHES else "attributes"
+    attributes = node.get(section)
+    attributes = attributes if isinstance(attributes, MappingNode) else MappingNode((), setting.span)
+    is_modelled = node.tag in COMPONENT_TAGS and setting.attribute in MODELLED_ATTRIBUTES
+    is_free = section == "spatial" or is_modelled
+    if setting.attribute not in attributes and not is_free:
+        hint = did_you_mean(setting.attribute, attributes.keys()) or f"it writes {listing(attributes.keys())}"
+        message = f"`{setting.node}` writes no attribute `{setting.attribute}`"
+        raise SpecError(message, setting.span, ((node.span, "the node"),), hint)
+    return with_entry(node, section, with_entry(attributes, setting.attribute, setting.value))

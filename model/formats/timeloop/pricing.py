@@ -1,0 +1,221 @@
+"""From priced components to the canonical architecture in one integer energy unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from model.architecture import (
+    AccessEnergy,
+    Architecture,
+    Compute,
+    Fanout,
+    StorageLevel,
+)
+from model.energy import (
+    AREA_SCALES,
+    CompoundClasses,
+    EnergyRequest,
+    EnergyTables,
+    Prices,
+    load_compound_classes,
+    load_tables,
+    price,
+    read_given,
+)
+from model.energy.request import CLASS, Kind
+from model.energy.units import SpreadError, energy_units, exact_units, to_units
+from model.formats.timeloop.attributes import values_of
+from model.formats.timeloop.context import Context
+from model.formats.timeloop.storage_attributes import SYNONYMS
+from model.formats.timeloop.tree import Leaf
+from model.note import Note
+from model.text.fields import Names, as_fraction
+from model.text.keys import one_of
+from model.text.notes import note_at
+from model.text.source import MappingNode, Node, Span, SpecError, printable
+
+_WIRES = ("wire", "Wire")
+_TRANSFER = "transfer_random"
+
+
+@dataclass(frozen=True)
+class PriceLists:
+    """Where prices come from, besides the components themselves.
+
+    Parameters
+    ----------
+    tables
+        The ERT and the ART.
+    classes
+        The spec's compound classes.
+    """
+
+    tables: EnergyTables
+    classes: CompoundClasses
+
+
+def read_price_lists(ert: Node | None, art: Node | None, components: Iterable[Node]) -> PriceLists:
+    """Read what prices come from.
+
+    Raises
+    ------
+    SpecError
+        A malformed section, or two tables or classes of one name.
+    """
+    return PriceLists(load_tables(ert, art), load_compound_classes(components))
+
+
+def refuse_wires(tables: EnergyTables, context: Context) -> None:
+    """Check that an ERT does not price the wires of networks, as its tables ``wire`` and ``Wire`` do.
+
+    Raises
+    ------
+    SpecError
+        It gives them an energy above 0.
+    """
+    for name in _WIRES:
+        table = tables.energies.get(name)
+        if table is None or name in context.leaves:
+            continue
+        energy, _ = table.actions.get(_TRANSFER, (0, ""))
+        if energy > 0:
+            hint = f"leave the table out, or give `{_TRANSFER}` the energy 0"
+            message = f"the ERT's table `{name}`: the energy of networks is not modelled"
+            raise SpecError(message, table.span, hint=hint)
+
+
+def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel | None = None) -> Prices:
+    """Price one component.
+
+    Raises
+    ------
+    EnergyError
+        It cannot be priced.
+    SpecError
+        What is written of its energies, areas or scales is wrong.
+    """
+    names = context.names_at(leaf)
+    required = leaf.node.get("required_actions")
+    if required is not None:
+        context.note(note_at(required.span, "required_actions is not needed: all actions are priced"))
+    attributes = {**values_of(leaf.attributes), **_scales(leaf, names)}
+    node = leaf.node.get("attributes")
+    kind: Kind = "storage" if leaf.role == "storage" else "compute"
+    given = read_given(kind, leaf.node, node if isinstance(node, MappingNode) else None, names)
+    request = EnergyRequest(
+        name=leaf.name,
+        component_class=leaf.component_class,
+        subclass=leaf.subclass,
+        attributes=attributes,
+        kind=kind,
+        given=given.energies,
+        given_area=given.area,
+        span=leaf.span,
+        places=_places(leaf),
+    )
+    if level is not None:
+        request = replace(request, attributes={**_rows(level, request, lists.classes), **attributes})
+    prices = price(request, lists.tables, lists.classes, context.variables)
+    for remark in prices.remarks:
+        context.note(Note(printable(remark)))
+    return prices
+
+
+def _rows(level: StorageLevel, request: EnergyRequest, classes: CompoundClasses) -> dict[str, object]:
+    """Return width and depth where attributes give them otherwise; classes of the spec have their own."""
+    if request.model_class in classes.by_name:
+        return {}
+    rows: dict[str, object] = {"width": level.word_bits * level.block_size * level.cluster_size}
+    if level.size_words is not None:
+        rows["depth"] = -(-level.size_words // level.block_size)
+    written = request.attributes.keys()
+    return {name: value for name, value in rows.items() if written.isdisjoint(SYNONYMS[name])}
+
+
+def _places(leaf: Leaf) -> dict[str, Span]:
+    """Return where the attributes of a component are written, and its subclass, or its class without one."""
+    places = {name: attribute.node.span for name, attribute in leaf.attributes.items()}
+    written = leaf.node.get("class" if leaf.subclass is None else "subclass")
+    return places if written is None else {**places, CLASS: written.span}
+
+
+def _scales(leaf: Leaf, names: Names) -> dict[str, object]:
+    """Return ``energy_scale`` and ``area_scale`` where they stand on the component itself."""
+    return {
+        spellings[0]: float(as_fraction(found[1], f"`{found[0].text}`", names))
+        for spellings in (("energy_scale",), AREA_SCALES)
+        if (found := one_of(leaf.node, spellings, f"component `{leaf.name}`")) is not None
+    }
+
+
+def build_architecture(
+    nodes: Iterable[StorageLevel | Fanout], compute: Leaf, prices: Mapping[str, Prices], context: Context
+) -> Architecture:
+    """Return the architecture with its energies as integers of one unit.
+
+    Raises
+    ------
+    SpecError
+        Energies are too far apart to be numbers of one unit.
+    """
+    units = _units(prices, context)
+    if not any(figure for price in prices.values() for figure in _figures(price)):
+        context.note(
+            Note("all energies are 0: every mapping has the energy and the EDP 0, and none is better")
+        )
+    unit = prices[compute.name]
+    return Architecture(
+        name=context.tree.name,
+        nodes=tuple(
+            _with_energy(node, prices[node.name], units) if isinstance(node, StorageLevel) else node
+            for node in nodes
+        ),
+        compute=Compute(
+            name=compute.name,
+            energy=to_units(unit.compute, units),
+            energy_source=unit.sources.get("compute", ""),
+            is_given="compute" in unit.given,
+            area_um2=unit.area_um2,
+            area_source=unit.area_source,
+        ),
+        units_per_pj=units,
+    )
+
+
+def _figures(prices: Prices) -> tuple[Decimal, ...]:
+    return (prices.read, prices.fill, prices.update, prices.leak, prices.compute)
+
+
+def _units(prices: Mapping[str, Prices], context: Context) -> int:
+    by_name = {name: _figures(price) for name, price in prices.items()}
+    figures = [figure for of_component in by_name.values() for figure in of_component]
+    try:
+        units = energy_units(figures)
+    except SpreadError as error:
+        most = max(by_name, key=lambda name: max(by_name[name]))
+        least = min(by_name, key=lambda name: min(filter(None, by_name[name]), default=Decimal("inf")))
+        whose = f"of `{least}`" if most == least else f"of `{least}` and `{most}`"
+        raise SpecError(
+            f"energies {whose} have no unit in common: {error}",
+            context.leaves[least].span,
+            related=() if most == least else ((context.leaves[most].span, "the largest one is here"),),
+            hint="where the small ones do not matter, write 0",
+        ) from None
+    if units < exact_units(figures):
+        sentence = "energies are rounded to 1e-{} pJ: they have more digits than exact sums have room for"
+        context.note(Note(sentence, (len(str(units)) - 1,)))
+    return units
+
+
+def _with_energy(level: StorageLevel, prices: Prices, units: int) -> StorageLevel:
+    energy = AccessEnergy(
+        read=to_units(prices.read, units),
+        fill=to_units(prices.fill, units),
+        update=to_units(prices.update, units),
+        leak_per_cycle=to_units(prices.leak, units),
+        sources=tuple(prices.sources.items()),
+        given=prices.given,
+    )
+    return replace(level, energy=energy, area_um2=prices.area_um2, area_source=prices.area_source)

@@ -1,0 +1,280 @@
+"""The ``problem`` section: a shape, inline or by name, and an instance of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.formats.sparsity import check_density
+from model.formats.timeloop.editing import with_entry
+from model.formats.timeloop.instance import (
+    SPARSE_KEYS,
+    Shape,
+    instance_fields,
+    read_bounds,
+    read_coefficients,
+    read_instance,
+    respelt_instance,
+)
+from model.formats.timeloop.version import check_version
+from model.note import Note
+from model.problem import Dataspace, Problem, Term
+from model.text.fields import (
+    IDENTIFIER_HINT,
+    NO_NAMES,
+    Names,
+    as_bool,
+    as_int,
+    as_mapping,
+    as_name,
+    as_scalar,
+    as_sequence,
+    known_name,
+)
+from model.text.keys import check_keys, one_of
+from model.text.limits import DEFAULT_LIMITS, Limits
+from model.text.notes import note_at
+from model.text.sizes import check_count, check_problem
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
+from model.wording import listing
+
+# What files of layers say about them besides; energies here do not depend on the values of data.
+DESCRIPTIVE_KEYS = ("dnn_name", "notes", "histograms")
+
+_PROBLEM_KEYS = ("version", "name", "shape", "instance", *DESCRIPTIVE_KEYS)
+_SPACES = ("data_spaces", "data-spaces")
+_SHAPE_KEYS = ("version", "name", "dimensions", "coefficients", *_SPACES)
+_OF_SHAPE = dict.fromkeys(("dimensions", "coefficients", *_SPACES), "shape")
+_READ_WRITE = ("read_write", "read-write")
+_DATASPACE_KEYS = ("name", "projection", *_READ_WRITE)
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+ShapeLookup = Callable[[str, Span], MappingNode]
+
+
+@dataclass(frozen=True)
+class LoadedProblem:
+    """A problem with the places of its bounds.
+
+    Parameters
+    ----------
+    problem
+        The Einsum with its bounds fixed.
+    bound_spans
+        Where each dimension's bound was written.
+    notes
+        What a user should know about the reading.
+    instance_keys
+        The keys of the instance.
+    section
+        The section as it was understood, with its shape written out and all keys spelt right; None of an
+        Einsum that comes from elsewhere.
+    """
+
+    problem: Problem
+    bound_spans: dict[str, Span]
+    notes: tuple[Note, ...]
+    instance_keys: tuple[str, ...] = ()
+    section: MappingNode | None = None
+
+
+def read_problem(
+    node: Node,
+    find_shape: ShapeLookup,
+    names: Names = NO_NAMES,
+    ignore_sparse: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> LoadedProblem:
+    """Read the ``problem`` section.
+
+    Raises
+    ------
+    SpecError
+        The section is malformed; the error's span is the place.
+    """
+    section = _section(node)
+    written = _shape_node(section.require("shape", "`problem`"), find_shape)
+    shape = _read_shape(written, limits)
+    instance = read_instance(section)
+    check_version(instance)
+    notes = [
+        note_at(section.key(key).span, "`{}` describes the problem; nothing here reads it", key)
+        for key in DESCRIPTIVE_KEYS
+        if key in section
+    ]
+    for key, value in section.entries:
+        if key.text in SPARSE_KEYS:
+            check_density(key, value, ignore_sparse, notes.append)
+    fields = instance_fields(instance, shape, ignore_sparse, notes)
+    coefficients = read_coefficients(shape, fields, instance, names)
+    bounds = read_bounds(shape, fields, instance, names)
+    dataspaces = _read_dataspaces(shape, coefficients, limits)
+    name = _problem_name(section, instance, shape)
+    problem = Problem(name, tuple(shape.dims), tuple(bounds.values()), dataspaces)
+    check_problem(problem, limits, instance.span)
+    notes += _idle_notes(problem)
+    spans = {dim: fields[dim].span for dim in shape.dims}
+    understood = with_entry(section, "shape", written)
+    understood = with_entry(understood, "instance", respelt_instance(instance, fields))
+    return LoadedProblem(problem, spans, tuple(notes), tuple(instance.keys()), understood)
+
+
+def _idle_notes(problem: Problem) -> Iterator[Note]:
+    used = frozenset[str]().union(*(space.dims for space in problem.dataspaces))
+    idle = [dim for dim in problem.dims if dim not in used and problem.bound[dim] > 1]
+    if idle:
+        sentence = "no dataspace is indexed by dimension {}: its loops only repeat the work"
+        yield note_at(None, sentence, listing(idle))
+
+
+def _section(node: Node) -> MappingNode:
+    if isinstance(node, SequenceNode):
+        hint = "the command `network` maps each problem of a list; all others take one"
+        raise SpecError("`problem` must be a mapping, but is a list", node.span, hint=hint)
+    section = as_mapping(node, "`problem`")
+    known, required = (*_PROBLEM_KEYS, *SPARSE_KEYS), ("shape", "instance")
+    check_keys(section, known, "`problem`", required, _OF_SHAPE | _bounds(section))
+    check_version(section)
+    return section
+
+
+def _problem_name(section: MappingNode, instance: MappingNode, shape: Shape) -> str:
+    for holder in (instance, section):
+        name = holder.get("name")
+        if name is not None and "name" not in shape.dims:
+            return as_name(name, "`name`")
+    return shape.name or Path(instance.span.file).stem
+
+
+def _shape_node(node: Node, find_shape: ShapeLookup) -> MappingNode:
+    """Return the shape that stands in the section, or that it names."""
+    if isinstance(node, ScalarNode):
+        return find_shape(as_name(node, "`shape`"), node.span)
+    return as_mapping(node, "`shape`")
+
+
+def _read_shape(shape: MappingNode, limits: Limits) -> Shape:
+    own_spaces = next((key for key in _SPACES if key in shape), _SPACES[0])
+    check_keys(shape, _SHAPE_KEYS, "`shape`", ("dimensions", own_spaces))
+    check_version(shape)
+    dims: dict[str, Span] = {}
+    dimensions = as_sequence(shape.require("dimensions", "`shape`"), "`dimensions`")
+    check_count(dimensions.items, limits.dimensions, "dimensions", dimensions.span)
+    for item in dimensions.items:
+        dim = _identifier(item, "dimension")
+        if dim in dims:
+            raise SpecError(f"two dimensions are named `{dim}`", item.span, ((dims[dim], "the first"),))
+        dims[dim] = item.span
+    if not dims:
+        raise SpecError("`dimensions` must not be empty", shape.key("dimensions").span)
+    dataspaces = one_of(shape, _SPACES, "`shape`")
+    if dataspaces is None:
+        raise SpecError(f"`shape` lacks the key `{_SPACES[0]}`", shape.span)
+    name = shape.get("name")
+    return Shape(
+        name="" if name is None or _is_blank(name) else as_name(name, "`name`"),
+        dims=dims,
+        coefficients=_declared_coefficients(shape.get("coefficients"), dims),
+        dataspaces=dataspaces[1],
+    )
+
+
+def _is_blank(node: Node) -> bool:
+    """Whether a shape's name is the empty text that stands for no name."""
+    return isinstance(node, ScalarNode) and not node.text.strip()
+
+
+def _identifier(node: Node, what: str) -> str:
+    name = as_name(node, f"name of a {what}")
+    if not _IDENTIFIER.match(name):
+        raise SpecError(f"`{name}` cannot name a {what}", node.span, hint=IDENTIFIER_HINT)
+    return name
+
+
+def _declared_coefficients(node: Node | None, dims: dict[str, Span]) -> dict[str, tuple[Span, int | None]]:
+    if node is None:
+        return {}
+    declared: dict[str, tuple[Span, int | None]] = {}
+    for item in as_sequence(node, "`coefficients`").items:
+        entry = as_mapping(item, "a coefficient")
+        check_keys(entry, ("name", "default"), "a coefficient", ("name",))
+        name_node = entry.require("name", "a coefficient")
+        name = _identifier(name_node, "coefficient")
+        other = dims.get(name) or (declared[name][0] if name in declared else None)
+        if other is not None:
+            related = ((other, "the other one"),)
+            raise SpecError(f"coefficient `{name}` has a name that is taken", name_node.span, related)
+        default = entry.get("default")
+        number = None if default is None else as_int(default, f"default of `{name}`", minimum=1)
+        declared[name] = (name_node.span, number)
+    return declared
+
+
+def _bounds(section: MappingNode) -> dict[str, str]:
+    """Return the keys of what may be bounds, which older versions had in the section itself."""
+    scalars = [(key.text, value) for key, value in section.entries if isinstance(value, ScalarNode)]
+    return {key: "instance" for key, value in scalars if type(value.value) is int}
+
+
+def _read_dataspaces(shape: Shape, coefficients: dict[str, int], limits: Limits) -> tuple[Dataspace, ...]:
+    node = as_sequence(shape.dataspaces, "`data-spaces`")
+    check_count(node.items, limits.dimensions, "dataspaces", node.span)
+    dataspaces: dict[str, Dataspace] = {}
+    places: dict[str, Span] = {}
+    for item in node.items:
+        entry = as_mapping(item, "a dataspace")
+        check_keys(entry, _DATASPACE_KEYS, "a dataspace", ("name", "projection"))
+        name_node = entry.require("name", "a dataspace")
+        name = _identifier(name_node, "dataspace")
+        if name in dataspaces:
+            related = ((places[name], "the first"),)
+            raise SpecError(f"two dataspaces are named `{name}`", name_node.span, related)
+        projection = as_sequence(entry.require("projection", f"dataspace `{name}`"), "`projection`")
+        check_count(projection.items, limits.dimensions, f"ranks of `{name}`", projection.span)
+        flag = one_of(entry, _READ_WRITE, "a dataspace")
+        dataspaces[name] = Dataspace(
+            name=name,
+            ranks=tuple(_read_rank(rank, shape, coefficients) for rank in projection.items),
+            read_write=flag is not None and as_bool(flag[1], f"`{flag[0].text}`"),
+        )
+        places[name] = name_node.span
+    if not any(space.read_write for space in dataspaces.values()):
+        raise SpecError("no dataspace is `read_write: true`, so nothing is computed", node.span)
+    return tuple(dataspaces.values())
+
+
+def _read_rank(node: Node, shape: Shape, coefficients: dict[str, int]) -> tuple[Term, ...]:
+    """Read one rank: a dimension, or a sum of terms; terms over the same dimension are added up."""
+    if isinstance(node, ScalarNode):
+        return (Term(known_name(node, shape.dims, "dimension"), 1),)
+    terms: dict[str, int] = {}
+    for item in as_sequence(node, "a rank of a projection").items:
+        if isinstance(item, ScalarNode):
+            hint = f"write `{item.text}` or `[[{item.text}]]` for a rank that one dimension indexes"
+            raise SpecError("a rank is a list of terms such as `[dimension]`", node.span, hint=hint)
+        term = as_sequence(item, "a term of a projection")
+        if len(term.items) not in (1, 2):
+            raise SpecError("a term is `[dimension]` or `[dimension, coefficient]`", term.span)
+        dim = known_name(term.items[0], shape.dims, "dimension")
+        factor = _read_coefficient(term, dim, shape, coefficients)
+        terms[dim] = terms.get(dim, 0) + factor
+    if not terms:
+        raise SpecError("a rank needs at least one term", node.span)
+    return tuple(Term(dim, factor) for dim, factor in terms.items())
+
+
+def _read_coefficient(term: SequenceNode, dim: str, shape: Shape, coefficients: dict[str, int]) -> int:
+    if len(term.items) == 1:
+        return 1
+    node = as_scalar(term.items[1], "a coefficient")
+    if isinstance(node.value, int) and node.value < 0:
+        hint = "count the dimension from its other end, and its coefficient is positive"
+        raise SpecError(f"a coefficient must be at least 1, but is {node.value}", node.span, hint=hint)
+    if isinstance(node.value, int):
+        return as_int(node, "a coefficient", minimum=1)
+    if node.text in shape.dims and node.text not in coefficients:
+        hint = f"a sum of two dimensions is written `[[{dim}], [{node.text}]]`"
+        raise SpecError(f"`{node.text}` is a dimension, no coefficient", node.span, hint=hint)
+    return coefficients[known_name(node, coefficients, "coefficient")]

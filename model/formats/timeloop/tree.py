@@ -1,0 +1,396 @@
+"""The ``architecture`` section: a tree of branches and leaves, flattened outermost first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, dram_hint
+from model.formats.timeloop.attributes import NO_ATTRIBUTES, Attributes, read_attributes, values_of
+from model.formats.timeloop.tags import COMPONENT_TAGS, NODE_TAGS, refused_tag
+from model.formats.timeloop.version import check_version
+from model.text.fields import Names, as_bool, as_int, as_mapping, as_name, as_sequence, given
+from model.text.keys import check_keys
+from model.text.limits import DEFAULT_LIMITS, Limits
+from model.text.sizes import check_count, check_points
+from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, did_you_mean
+
+Role = Literal["container", "storage", "compute", "nothing"]
+
+STORAGE_WORDS = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage", "register")
+COMPUTE_WORDS = ("mac", "compute")
+_NETWORKS = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast")
+
+_BRANCHES = ("!Hierarchical", "!Parallel")
+_LEAVES = (*COMPONENT_TAGS, "!Container", "!Nothing")
+POWER_GATING = "has_power_gating"
+_LEAF_KEYS = ("name", "attributes", "spatial", "constraints", "sparse_optimizations", "enabled")
+_CONTAINER_KEYS = (*_LEAF_KEYS, POWER_GATING)
+_SCALES = ("energy_scale", *AREA_SCALES)
+_COMPONENT_KEYS = (*_LEAF_KEYS, "class", "subclass", "required_actions", *_SCALES, *sorted(GIVEN_KEYS))
+_ELSEWHERE = {
+    **dict.fromkeys(ESTIMATED_ATTRIBUTES, "attributes"),
+    **dict.fromkeys(("read_bandwidth", "write_bandwidth", "shared_bandwidth"), "attributes"),
+    **dict.fromkeys(("block_size", "cluster_size", "multiple_buffering"), "attributes"),
+    **dict.fromkeys(("dataspace", "temporal", "parallelism", "utilization"), "constraints"),
+    **dict.fromkeys(("meshX", "meshY"), "spatial"),
+}
+"""What stands one level too far out, and where it is looked for."""
+_NOTHING_KEYS = (*_LEAF_KEYS, "class", "subclass")
+
+
+_ALTERNATIVES = "the nodes of both files are joined; `sweep --architectures` takes alternatives, file by file"
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """One leaf of the tree; leaves are told apart by identity.
+
+    Parameters
+    ----------
+    role
+        What it is to the cost model; a container is a level of its own only by its fanout.
+    name, span
+        Its name (unique) and where that is written.
+    node
+        The leaf's mapping.
+    attributes
+        Evaluated, inherited ones included.
+    own_attributes
+        Names of the attributes that are written on the leaf itself.
+    component_class, subclass
+        Of a component.
+    mesh_x, mesh_y, spatial
+        Fanout, and the node that says so.
+    gate
+        Name of the innermost container around it that gates its power, if any.
+    """
+
+    role: Role
+    name: str
+    span: Span
+    node: MappingNode
+    attributes: Attributes = field(default_factory=dict)
+    own_attributes: frozenset[str] = frozenset()
+    component_class: str = ""
+    subclass: str | None = None
+    mesh_x: int = 1
+    mesh_y: int = 1
+    spatial: MappingNode | None = None
+    gate: str | None = None
+
+    @property
+    def fanout(self) -> int:
+        """Number of instances below one instance above."""
+        return self.mesh_x * self.mesh_y
+
+    def as_value(self) -> dict[str, object]:
+        """Return what expressions of other nodes see of it."""
+        mesh = {"meshX": self.mesh_x, "meshY": self.mesh_y}
+        return {"attributes": values_of(self.attributes), "spatial": mesh}
+
+    @property
+    def fanout_place(self) -> Span:
+        """Where the fanout is written, or the name of the node if it is not."""
+        return self.span if self.spatial is None else self.spatial.span
+
+    def mesh_place(self, key: str) -> Span:
+        """Return where ``meshX`` or ``meshY`` is written, or the name of the node if it is not."""
+        written = None if self.spatial is None else self.spatial.get(key)
+        return self.span if written is None else written.span
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """A ``!Parallel``: one tuple of leaves for each of its branches, and whether it is inside another."""
+
+    branches: tuple[tuple[Leaf, ...], ...]
+    span: Span
+    nested: bool = False
+
+    def holds(self, leaf: Leaf) -> bool:
+        """Whether `leaf` stands in one of the branches."""
+        return any(leaf in branch for branch in self.branches)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The flattened tree.
+
+    Parameters
+    ----------
+    leaves
+        All leaves in order, containers included.
+    parallels
+        The ``!Parallel`` branches, outer ones first.
+    span
+        Place of the architecture.
+    name
+        Name of the architecture: its own, or that of the first container.
+    disabled
+        Components and containers that are left out as they are not `enabled`: name and place.
+    """
+
+    leaves: tuple[Leaf, ...]
+    parallels: tuple[Parallel, ...]
+    span: Span
+    name: str
+    disabled: tuple[tuple[str, Span], ...] = ()
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """What a leaf finds around it.
+
+    Attributes that it inherits, attributes that its expressions see, and the nodes above by name, which are
+    added as they are read.
+    """
+
+    attributes: Attributes
+    visible: Attributes
+    variables: Names
+    limits: Limits
+    nodes: dict[str, object] = field(default_factory=dict)
+    gate: str | None = None
+    parallel: Span | None = None
+
+
+@dataclass
+class _Walk:
+    """What was read so far; ``nodes`` are leaves and branches."""
+
+    leaves: list[Leaf] = field(default_factory=list)
+    parallels: list[Parallel] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    disabled: list[tuple[str, Span]] = field(default_factory=list)
+
+
+def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> Tree:
+    """Read and flatten the ``architecture`` section; expressions in it may use `variables`.
+
+    Raises
+    ------
+    SpecError
+        An unknown tag, key or class; a duplicate name; a fanout inside ``!Parallel``; more nodes,
+        attributes or instances than the limits allow.
+    """
+    section = as_mapping(node, "`architecture`")
+    old = next(filter(section.__contains__, ("subtree", "local")), None)
+    if old is not None:
+        hint = "version 0.4 has a list of tagged `nodes`"
+        raise SpecError(f"an architecture of `{old}` is one of version 0.3", section.key(old).span, hint=hint)
+    check_keys(section, ("version", "nodes", "name"), "`architecture`", ("nodes",))
+    check_version(section)
+    walk = _Walk()
+    scope = _Scope(NO_ATTRIBUTES, NO_ATTRIBUTES, variables, limits)
+    _read_nodes(section.require("nodes", "`architecture`"), scope, walk)
+    check_points(math.prod(leaf.fanout for leaf in walk.leaves), limits, "the instances are", section.span)
+    _check_names(walk.leaves)
+    name_node = section.get("name")
+    containers = (leaf.name for leaf in walk.leaves if leaf.role == "container")
+    name = next(containers, "architecture") if name_node is None else as_name(name_node, "`name`")
+    return Tree(tuple(walk.leaves), tuple(walk.parallels), section.span, name, tuple(walk.disabled))
+
+
+def _read_nodes(node: Node, scope: _Scope, walk: _Walk) -> _Scope:
+    """Read the nodes of a hierarchical branch, each in the scope that the one before it leaves."""
+    for item in as_sequence(node, "`nodes`").items:
+        scope = _read_node(item, scope, walk)
+    return scope
+
+
+def _read_node(item: Node, scope: _Scope, walk: _Walk) -> _Scope:
+    """Read one node, a leaf or a branch, and return the scope of what follows it in a hierarchy.
+
+    A container's attributes hold for what follows, and so does a gate of the power. Expressions see those
+    of their own branch and of the branches around it.
+    """
+    check_count((*walk.nodes, item), scope.limits.components, "nodes", item.span)
+    if item.tag in _BRANCHES:
+        branch = as_mapping(item, f"`{item.tag}`")
+        check_keys(branch, ("nodes", "name"), f"`{item.tag}`", ("nodes",))
+        nodes = branch.require("nodes", f"`{item.tag}`")
+        walk.nodes.append(item)
+        if item.tag == "!Parallel":
+            _read_parallel(nodes, item.span, scope, walk)
+            return scope
+        last = _read_nodes(nodes, scope, walk)
+        return replace(scope, attributes=last.attributes, gate=last.gate)
+    leaf = _read_leaf(item, scope)
+    if not isinstance(leaf, Leaf):
+        walk.disabled.append(leaf)
+        return scope
+    walk.nodes.append(item)
+    walk.leaves.append(leaf)
+    scope = replace(scope, gate=leaf.name) if _gates(leaf) else scope
+    return scope if leaf.role != "container" else _inside(leaf, scope)
+
+
+def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
+    place = len(walk.parallels)
+    branches: list[tuple[Leaf, ...]] = []
+    inner = replace(scope, parallel=scope.parallel or span)
+    for item in as_sequence(nodes, "`nodes`").items:
+        start = len(walk.leaves)
+        if item.tag == "!Container":
+            hint = "put it into a `!Hierarchical` branch, or use `!Nothing` for data that passes by"
+            raise SpecError("a `!Container` cannot be a branch of `!Parallel`", item.span, hint=hint)
+        _read_node(item, inner, walk)
+        if len(walk.leaves) > start:
+            branches.append(tuple(walk.leaves[start:]))
+    walk.parallels.insert(place, Parallel(tuple(branches), span, scope.parallel is not None))
+
+
+def _read_leaf(item: Node, scope: _Scope) -> Leaf | tuple[str, Span]:
+    if item.tag not in _LEAVES:
+        _refuse_tag(item)
+    is_bare = item.tag == "!Nothing" and isinstance(item, ScalarNode) and item.value is None
+    node = MappingNode((), item.span) if is_bare else as_mapping(item, f"`{item.tag}`")
+    if item.tag == "!Nothing":
+        check_keys(node, ("name", "constraints"), "`!Nothing`")
+        written_name = node.get("name")
+        text = "" if written_name is None else as_name(written_name, "`name`")
+        return Leaf("nothing", text, (written_name or node).span, node)
+    known = _CONTAINER_KEYS if item.tag == "!Container" else _COMPONENT_KEYS
+    required = ("name",) if item.tag == "!Container" else ("name", "class")
+    check_keys(node, known, f"this `{item.tag}`", required, _ELSEWHERE)
+    name_node = node.require("name", f"this `{item.tag}`")
+    name = as_name(name_node, "`name`")
+    enabled = node.get("enabled")
+    if enabled is not None and not as_bool(enabled, "`enabled`", scope.variables):
+        return name, enabled.span
+    if "[" in name:
+        hint = "the number of instances is written as `spatial: {meshX: ..., meshY: ...}`"
+        raise SpecError(f"name `{name}` holds a range of instances", name_node.span, hint=hint)
+    own_node = _own_attributes(node)
+    attributes = read_attributes(
+        own_node, scope.attributes, scope.variables, scope.limits, scope.visible, scope.nodes
+    )
+    leaf = Leaf(
+        role="container",
+        name=name,
+        span=name_node.span,
+        node=node,
+        attributes=attributes,
+        own_attributes=frozenset(() if own_node is None else own_node.keys()),
+        gate=scope.gate,
+    )
+    leaf = _with_mesh(leaf, scope)
+    scope.nodes[leaf.name] = leaf.as_value()
+    return leaf if item.tag == "!Container" else _with_class(leaf)
+
+
+def _own_attributes(node: MappingNode) -> MappingNode | None:
+    value = given(node, "attributes")
+    if value is None:
+        return None
+    attributes = as_mapping(value, "`attributes`")
+    for key, _ in attributes.entries:
+        if key.text in ("meshX", "meshY"):
+            hint = f"write `spatial: {{{key.text}: ...}}` on the node: instances per instance above"
+            raise SpecError(f"`{key.text}` is no attribute", key.span, hint=hint)
+    return attributes
+
+
+def _refuse_tag(item: Node) -> None:
+    if item.tag is None:
+        hint = f"write one of {', '.join(NODE_TAGS)} in front of it"
+        raise SpecError("a node of the architecture needs a tag", item.span, hint=hint)
+    if item.tag == "!Pipelined":
+        raise SpecError("`!Pipelined` branches are not modelled", item.span)
+    raise refused_tag(item)
+
+
+def _with_mesh(leaf: Leaf, scope: _Scope) -> Leaf:
+    value = given(leaf.node, "spatial")
+    if value is None:
+        return leaf
+    spatial = as_mapping(value, "`spatial`")
+    check_keys(spatial, ("meshX", "meshY"), "`spatial`")
+    names = {**scope.nodes, **scope.variables, **values_of(leaf.attributes)}
+    mesh = {
+        key: as_int(size, f"`{key}`", names, minimum=1)
+        for key in ("meshX", "meshY")
+        if (size := spatial.get(key)) is not None
+    }
+    leaf = replace(leaf, mesh_x=mesh.get("meshX", 1), mesh_y=mesh.get("meshY", 1), spatial=spatial)
+    if scope.parallel is not None and leaf.fanout > 1:
+        related = ((scope.parallel, "the `!Parallel` branch"),)
+        raise SpecError("a spatial fanout cannot stand inside `!Parallel`", spatial.span, related)
+    return leaf
+
+
+def _with_class(leaf: Leaf) -> Leaf:
+    class_node = leaf.node.require("class", f"component `{leaf.name}`")
+    component_class = as_name(class_node, "`class`")
+    value = given(leaf.node, "subclass")
+    subclass = None if value is None else as_name(value, "`subclass`")
+    role = _role(component_class) or (None if subclass is None else _role(subclass))
+    if role is None and component_class in _NETWORKS:
+        message = f"networks, such as `{component_class}`, are not modelled"
+        hint = "leave it out: traffic between levels costs the accesses of the levels"
+        raise SpecError(message, class_node.span, hint=hint)
+    if role is None:
+        shown = component_class if subclass is None else f"{component_class}`, subclass `{subclass}"
+        words = (
+            f"a storage's class contains one of {', '.join(STORAGE_WORDS)}; "
+            f"a compute unit's one of {', '.join(COMPUTE_WORDS)}"
+        )
+        similar = dram_hint(component_class) or did_you_mean(component_class, STORAGE_WORDS + COMPUTE_WORDS)
+        hint = words if similar is None else f"{similar} {words}"
+        message = f"class `{shown}` is neither a storage nor a compute unit"
+        raise SpecError(message, class_node.span, hint=hint)
+    if role == "nothing":
+        _check_nothing(leaf)
+    return replace(leaf, role=role, component_class=component_class, subclass=subclass)
+
+
+def _check_nothing(leaf: Leaf) -> None:
+    """Raise a SpecError for what a component of the class ``nothing`` cannot have: a mesh, or a price."""
+    for key, _ in leaf.node.entries:
+        idle = key.text not in _NOTHING_KEYS and given(leaf.node, key.text) is not None
+        if idle or (key.text == "spatial" and leaf.fanout > 1):
+            message = f"`{key.text}` has no effect on `{leaf.name}`, which is nothing"
+            hint = "put it on a container" if key.text == "spatial" else None
+            raise SpecError(message, key.span, hint=hint)
+
+
+def _role(name: str) -> Role | None:
+    if name == "nothing":
+        return "nothing"
+    if any(word in name for word in STORAGE_WORDS):
+        return "storage"
+    if any(word in name for word in COMPUTE_WORDS):
+        return "compute"
+    # Older files write compute units in upper case; a storage in another case is a slip.
+    folded = name.casefold()
+    is_storage = any(word.casefold() in folded for word in STORAGE_WORDS)
+    return "compute" if not is_storage and any(word in folded for word in COMPUTE_WORDS) else None
+
+
+def _inside(container: Leaf, scope: _Scope) -> _Scope:
+    """Return the scope of what follows a container: its attributes, but not its own power gate."""
+    attributes = {name: value for name, value in container.attributes.items() if name != POWER_GATING}
+    of_container = {name: attributes[name] for name in container.own_attributes if name in attributes}
+    return replace(scope, attributes=attributes, visible={**scope.visible, **of_container})
+
+
+def _gates(leaf: Leaf) -> bool:
+    """Whether a container or a component gates the power of what follows it, as well as its own."""
+    value = leaf.node.get(POWER_GATING)
+    if value is None and POWER_GATING in leaf.own_attributes:
+        value = leaf.attributes[POWER_GATING].node
+    return value is not None and as_bool(value, f"`{POWER_GATING}`", values_of(leaf.attributes))
+
+
+def _check_names(leaves: list[Leaf]) -> None:
+    seen: dict[str, Span] = {}
+    for leaf in leaves:
+        if not leaf.name:
+            continue
+        if leaf.name in seen:
+            related = ((seen[leaf.name], "the first"),)
+            hint = None if seen[leaf.name].file == leaf.span.file else _ALTERNATIVES
+            raise SpecError(f"two nodes are named `{leaf.name}`", leaf.span, related, hint)
+        seen[leaf.name] = leaf.span

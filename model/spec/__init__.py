@@ -1,1 +1,0 @@
-"""Reads specs: text and files to the canonical types, with errors that show the place."""

@@ -1,5 +1,0 @@
-"""Networks for the assignment of methods: YAML to the canonical types."""
-
-from model.spec.assignment.loader import LoadedAssignment, load_assignment
-
-__all__ = ["LoadedAssignment", "load_assignment"]

@@ -1,5 +1,0 @@
-"""Networks: workloads and lists of layers on an architecture."""
-
-from model.spec.cascade.loader import load_network, read_network
-
-__all__ = ["load_network", "read_network"]

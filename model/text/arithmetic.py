@@ -1,0 +1,193 @@
+"""Arithmetic on values from a spec, which must not be able to use up time or memory."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Clamped, Context, Decimal, DecimalException, Inexact
+from typing import Any, TypeVar
+
+from model.text.decimals import DIGITS_OF_DOUBLES, LongFloat, calculated, float_of
+
+_Value = TypeVar("_Value")
+
+_INTEGER_BITS = 4096
+_TEXT_LENGTH = 1_000_000
+
+_OPERATORS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
+OPERATORS = frozenset({*_OPERATORS, "**"})
+
+_EXACT = Context(prec=100, traps=[*Context().traps, Inexact, Clamped])
+_EXACT_OPERATORS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
+    "+": _EXACT.add,
+    "-": _EXACT.subtract,
+    "*": _EXACT.multiply,
+    "/": _EXACT.divide,
+}
+
+
+def calculate(symbol: str, left: object, right: object) -> object:
+    """Return ``left symbol right`` for numbers; ``+`` also joins two texts, or two lists.
+
+    Where a number has more digits than a double, as a `LongFloat` has, sums, differences, products and
+    quotients are exact if that takes no more than 100 digits.
+
+    Raises
+    ------
+    ArithmeticError
+        For a division by zero, a result that is not real, or one that is too large: an integer of more
+        than 4096 bits, a text or list longer than a million, or no finite float though the operands are.
+    TypeError
+        For operands of other types.
+    """
+    if symbol == "+" and isinstance(left, (str, list, tuple)):
+        return _joined(left, right)
+    if not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
+        raise TypeError(f"`{symbol}` does not take {type_name(left)} and {type_name(right)}")
+    result = _power(left, right) if symbol == "**" else _OPERATORS[symbol](left, right)
+    if _is_infinite(result) and not (_is_infinite(left) or _is_infinite(right)):
+        raise OverflowError("the result is too large for a number")
+    if isinstance(result, float) and symbol in _EXACT_OPERATORS and (_is_long(left) or _is_long(right)):
+        return _exactly(symbol, left, right, result)
+    return bounded(result)
+
+
+def _is_long(value: float) -> bool:
+    """Whether a number has digits that a double may lack."""
+    return isinstance(value, LongFloat) or (isinstance(value, int) and abs(value) >= 10**DIGITS_OF_DOUBLES)
+
+
+def _exactly(symbol: str, left: float, right: float, rounded: float) -> float:
+    """Return the exact result of an operation, or else what doubles give."""
+    try:
+        return float_of(str(_EXACT_OPERATORS[symbol](calculated(left), calculated(right))))
+    except DecimalException:
+        return rounded
+
+
+def _is_infinite(value: float) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _power(base: float, exponent: float) -> float:
+    is_whole = isinstance(base, int) and isinstance(exponent, int)
+    if is_whole and exponent > 0 and exponent * (int(base).bit_length() - 1) > _INTEGER_BITS:
+        raise OverflowError(f"the power has more than {_INTEGER_BITS} bits")
+    try:
+        result = base**exponent
+    except OverflowError:
+        raise OverflowError("the power is too large for a number") from None
+    if isinstance(result, complex):
+        raise ArithmeticError("the power of a negative number is not real")
+    return result  # type: ignore[no-any-return]
+
+
+def bounded(value: _Value) -> _Value:
+    """Return a value of any type as it is.
+
+    Raises
+    ------
+    OverflowError
+        If it is an integer of more than 4096 bits.
+    """
+    if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
+        raise OverflowError(f"the number has more than {_INTEGER_BITS} bits")
+    return value
+
+
+def total(values: Iterable[object], start: object = 0) -> object:
+    """Return the sum of `start` and some numbers.
+
+    Raises
+    ------
+    TypeError
+        For anything that is no number.
+    ArithmeticError
+        If the sum is too large, as for `calculate`.
+    """
+    result: object = number(start)
+    for value in values:
+        result = calculate("+", result, number(value))
+    return result
+
+
+def number(value: object) -> float:
+    """Return `value` if it is a number; TypeError otherwise."""
+    if isinstance(value, (int, float)):
+        return value
+    raise TypeError(f"a number is needed, not {type_name(value)}")
+
+
+def item(values: object, key: object) -> object:
+    """Return an element of a list, or a value of a mapping.
+
+    Raises
+    ------
+    TypeError
+        For values that hold no others, or a place in a list that is no whole number.
+    ValueError
+        For a place or a key that there is not.
+    """
+    if isinstance(values, Mapping):
+        if isinstance(key, str) and key in values:
+            return values[key]
+        raise ValueError(f"the mapping has no `{key}`")
+    if not isinstance(values, (list, tuple)):
+        raise TypeError(f"a list or a mapping is needed, not {type_name(values)}")
+    if not isinstance(key, int):
+        raise TypeError(f"a place in a list is a whole number, not {type_name(key)}")
+    if not -len(values) <= key < len(values):
+        raise ValueError(
+            f"the list has no place {key}: its places are counted from 0, and it has {len(values)}"
+        )
+    return values[key]
+
+
+def container(value: object) -> Sequence[object]:
+    """Return `value` if it is a list or a text; TypeError otherwise."""
+    if isinstance(value, (str, list, tuple)):
+        return value
+    raise TypeError(f"a list is needed, not {type_name(value)}")
+
+
+def ordered(compare: Callable[[Any, Any], bool]) -> Callable[[object, object], bool]:
+    """Return `compare` for two numbers or two texts; TypeError for anything else."""
+
+    def compared(left: object, right: object) -> bool:
+        if isinstance(left, str) and isinstance(right, str):
+            return compare(left, right)
+        return compare(number(left), number(right))
+
+    return compared
+
+
+def type_name(value: object) -> str:
+    """Return what the user calls the type of a value."""
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if isinstance(value, str):
+        return "a text"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    described: str = getattr(value, "described", f"a {type(value).__name__}")
+    return described
+
+
+def _joined(left: str | list[object] | tuple[object, ...], right: object) -> object:
+    if not isinstance(right, (str, list, tuple)) or type(left) is not type(right):
+        raise TypeError(f"`+` does not take {type_name(left)} and {type_name(right)}")
+    if len(left) + len(right) > _TEXT_LENGTH:
+        raise OverflowError(f"the result is longer than {_TEXT_LENGTH}")
+    return left + right  # type: ignore[operator]

@@ -1,0 +1,252 @@
+"""Arithmetic expressions in attributes, such as ``16384*2`` or ``ceil(log2(depth))``."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+
+from model.text.arithmetic import bounded, calculate, container, item, number, ordered, type_name
+from model.text.decimals import float_of
+from model.text.functions import FUNCTIONS
+from model.text.source import ScalarNode, Span, SpecError, did_you_mean
+from model.text.syntax import LONGEST, ExpressionText
+
+_DEEPEST = 50
+
+_CONSTANTS: Mapping[str, float] = {"pi": math.pi, "inf": math.inf}
+_BINARY: Mapping[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+}
+_UNARY: Mapping[type[ast.unaryop], Callable[[object], object]] = {
+    ast.UAdd: lambda value: +number(value),
+    ast.USub: lambda value: -number(value),
+    ast.Not: operator.not_,
+}
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: ordered(operator.lt),
+    ast.LtE: ordered(operator.le),
+    ast.Gt: ordered(operator.gt),
+    ast.GtE: ordered(operator.ge),
+    ast.In: lambda left, right: left in container(right),
+    ast.NotIn: lambda left, right: left not in container(right),
+}
+
+
+def evaluate(text_or_node: str | ScalarNode, names: Mapping[str, object]) -> int | float | str | bool:
+    """Return the value of an expression.
+
+    Expressions hold numbers, texts, names, ``+ - * / // % **``, comparisons, ``and or not``,
+    ``a if c else b``, ``in``, lists, places in lists and keys of mappings (``sizes[0]``,
+    ``sizes["glb"]``), and calls of the functions in `model.text.functions`. A name may have dots: it is
+    looked up as a whole, or else leads from mapping to mapping. ``node.get_fanout()`` is the mesh of a node
+    in all. Nothing else of Python is understood.
+
+    Parameters
+    ----------
+    text_or_node : str or ScalarNode
+        A node whose value is not text is returned as it is. Whether a quoted scalar is an expression
+        is the caller's to say; here it is one.
+    names : mapping
+        The values of names; looked up when the expression uses them. They go before `pi` and `inf`.
+
+    Returns
+    -------
+    int, float, str or bool
+        A float may be infinite where an operand is; a text has at most `LONGEST` characters.
+
+    Raises
+    ------
+    SpecError
+        At the part of the scalar that is wrong; for an empty scalar, and for a list or mapping as the value.
+    """
+    if isinstance(text_or_node, ScalarNode):
+        return _evaluate_node(text_or_node, names)
+    return Evaluator(text_or_node, None, names).result()
+
+
+def _evaluate_node(node: ScalarNode, names: Mapping[str, object]) -> int | float | str | bool:
+    if node.value is None:
+        raise SpecError("a value is missing here", node.span)
+    if not isinstance(node.value, str):
+        return node.value
+    return Evaluator(node.value, node.span, names).result()
+
+
+def _has_caret(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)
+
+
+class Evaluator:
+    """Walks the syntax tree of one expression; a subclass may understand more kinds of nodes.
+
+    Parameters
+    ----------
+    text
+        The expression.
+    span
+        Its place, of which errors show the part that is wrong.
+    names
+        The values of names.
+    """
+
+    def __init__(self, text: str, span: Span | None, names: Mapping[str, object]) -> None:
+        self._text = ExpressionText(text, span)
+        self._names = names
+
+    def result(self) -> int | float | str | bool:
+        """Return the value of the expression.
+
+        Raises
+        ------
+        SpecError
+            At the part that is wrong, or for a value that is no number and no text.
+        """
+        value, span = self._value(self._text.parse(), 0), self._text.span
+        if not isinstance(value, (int, float, str)):
+            raise SpecError(f"the expression gives {type_name(value)}, not a number or a text", span)
+        if isinstance(value, str) and len(value) > LONGEST:
+            raise SpecError(f"the expression gives a text of more than {LONGEST} characters", span)
+        return value
+
+    def _value(self, node: ast.expr, depth: int) -> object:
+        if depth > _DEEPEST:
+            raise SpecError("the expression is nested too deep", self._text.at(node))
+        try:
+            return self._known_value(node, depth + 1)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            place, hint = self._text.at(node), self._texts_in(node)
+            raise SpecError(f"cannot calculate this: {error}", place, hint=hint) from None
+
+    def _known_value(self, node: ast.expr, depth: int) -> object:  # noqa: PLR0911 (one case per kind of node)
+        match node:
+            case ast.Constant(value=bool() | int() | float() | str() as constant):
+                return float_of(self._text.of(node)) if isinstance(constant, float) else bounded(constant)
+            case ast.Name() | ast.Attribute() if path := _path(node):
+                return self._led_to(path, node, depth)
+            case ast.Attribute(value=held, attr=key) if _stem(held):
+                return self._item(node, held, key, depth)
+            case ast.Subscript(value=held, slice=place) if not isinstance(place, ast.Slice):
+                return self._item(node, held, self._value(place, depth), depth)
+            case ast.BinOp(left=left, op=symbol, right=right) if type(symbol) in _BINARY:
+                return calculate(_BINARY[type(symbol)], self._value(left, depth), self._value(right, depth))
+            case ast.UnaryOp(op=sign, operand=operand) if type(sign) in _UNARY:
+                return _UNARY[type(sign)](self._value(operand, depth))
+            case ast.BoolOp(op=junction, values=values):
+                return self._junction(isinstance(junction, ast.Or), values, depth)
+            case ast.Compare():
+                return self._comparison(node, depth)
+            case ast.IfExp(test=test, body=body, orelse=otherwise):
+                return self._value(body if self._value(test, depth) else otherwise, depth)
+            case ast.List(elts=items) | ast.Tuple(elts=items):
+                return [self._value(item, depth) for item in items]
+            case ast.Call(func=ast.Name(id=name) as function, args=arguments, keywords=[]):
+                return self._called(name, function, [self._value(argument, depth) for argument in arguments])
+            case ast.Call(func=ast.Attribute() as method) if _stem(method):
+                return self._of_node(node, method, depth)
+        hint = "powers are written `**`" if _has_caret(node) else None
+        raise SpecError("this is not allowed in an expression", self._text.at(node), hint=hint)
+
+    def _texts_in(self, node: ast.expr) -> str | None:
+        """Say which names of a part stand for texts, as those do that are no expressions over known names."""
+        names = dict.fromkeys(part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+        values = {name: self._names[name] for name in names if name in self._names}
+        texts = [
+            f"`{name}` is the text `{value}`" for name, value in values.items() if isinstance(value, str)
+        ]
+        return ", ".join(texts) or None
+
+    def _named(self, name: str, node: ast.expr) -> object:
+        if name in self._names:
+            return _usable(self._names[name], name)
+        if name in _CONSTANTS:
+            return _CONSTANTS[name]
+        if name in FUNCTIONS:
+            raise SpecError(f"`{name}` is a function and needs arguments in parentheses", self._text.at(node))
+        known = (*self._names, *_CONSTANTS)
+        hint = did_you_mean(name, known) or did_you_mean(name.partition(".")[0], known)
+        raise SpecError(f"`{name}` is not defined here", self._text.at(node), hint=hint)
+
+    def _led_to(self, path: str, node: ast.Name | ast.Attribute, depth: int) -> object:
+        """Return the value of a name with dots: its own, or what the mapping holds that it begins with."""
+        stem = path.partition(".")[0]
+        leads = path not in self._names and isinstance(self._names.get(stem), Mapping)
+        if isinstance(node, ast.Attribute) and leads:
+            return self._item(node, node.value, node.attr, depth)
+        return self._named(path, node)
+
+    def _item(self, node: ast.expr, held: ast.expr, key: object, depth: int) -> object:
+        values = self._value(held, depth)
+        if isinstance(values, Mapping) and isinstance(key, str) and key not in values:
+            hint = did_you_mean(key, [str(name) for name in values])
+            raise SpecError(f"there is no `{key}` here", self._text.at(node), hint=hint)
+        return _usable(item(values, key), str(key))
+
+    def _of_node(self, call: ast.Call, method: ast.Attribute, depth: int) -> object:
+        """Return the fanout of a node of an architecture: how many instances it makes of what is inside."""
+        if method.attr != "get_fanout" or call.args or call.keywords:
+            hint = f"write `{method.attr}`" if method.attr in FUNCTIONS else None
+            shown = _path(method) or method.attr
+            raise SpecError(f"there is no function `{shown}`", self._text.at(method), hint=hint)
+        node = self._value(method.value, depth)
+        mesh = node.get("spatial", node) if isinstance(node, Mapping) else None
+        if not isinstance(mesh, Mapping) or not {"meshX", "meshY"} <= mesh.keys():
+            raise SpecError("only a node of the architecture has a fanout", self._text.at(method.value))
+        return calculate("*", mesh["meshX"], mesh["meshY"])
+
+    def _called(self, name: str, function: ast.expr, arguments: list[object]) -> object:
+        if name not in FUNCTIONS:
+            hint = did_you_mean(name, FUNCTIONS)
+            raise SpecError(f"there is no function `{name}`", self._text.at(function), hint=hint)
+        return bounded(FUNCTIONS[name](name, arguments))
+
+    def _junction(self, is_or: bool, values: list[ast.expr], depth: int) -> object:
+        """Return the value that decides an ``or`` or ``and``; later ones are not evaluated."""
+        value: object = not is_or
+        for operand in values:
+            value = self._value(operand, depth)
+            if bool(value) is is_or:
+                break
+        return value
+
+    def _comparison(self, node: ast.Compare, depth: int) -> bool:
+        left = self._value(node.left, depth)
+        for symbol, operand in zip(node.ops, node.comparators, strict=True):
+            if type(symbol) not in _COMPARISONS:
+                raise SpecError("this comparison is not allowed in an expression", self._text.at(node))
+            right = self._value(operand, depth)
+            if not _COMPARISONS[type(symbol)](left, right):
+                return False
+            left = right
+        return True
+
+
+def _path(node: ast.expr) -> str:
+    """Return a name with dots, such as ``spec.problem.instance``, which is looked up as a whole."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join((node.id, *reversed(parts))) if isinstance(node, ast.Name) else ""
+
+
+def _stem(node: ast.expr) -> str:
+    """Return the name that a chain of keys and places begins with, such as ``sizes`` of ``sizes[0].glb``."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _usable(value: object, name: str) -> object:
+    if isinstance(value, (int, float, str, list, tuple, Mapping)):
+        return value
+    raise TypeError(f"`{name}` is {type_name(value)}")

@@ -1,0 +1,318 @@
+"""Reading single values of a spec: each reader returns a checked value or raises a SpecError."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
+
+from model.source_ref import SourceRef
+from model.text.expressions import evaluate
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.wording import listing
+
+Names = Mapping[str, object]
+NO_NAMES: Names = MappingProxyType({})
+
+MAX_INTEGER = 10**15
+MAX_NAME = 200
+IDENTIFIER_HINT = "use letters, digits and `_`, and begin with no digit"
+
+
+def source_ref(span: Span) -> SourceRef:
+    """Return the place of `span` for the canonical problem."""
+    origin = "file" if span.source is None else span.source.origin
+    return SourceRef(span.file, span.line, span.column, origin)
+
+
+def kind_of(node: Node) -> str:
+    """Return what `node` is, in words."""
+    if isinstance(node, SequenceNode):
+        return "a list"
+    if isinstance(node, MappingNode):
+        return "a mapping"
+    if node.value is None:
+        return "empty"
+    words = {bool: "a boolean", int: "an integer", float: "a number", str: "text"}
+    return f"{words[type(node.value)]} (`{node.text}`)"
+
+
+def as_mapping(node: Node, what: str) -> MappingNode:
+    """Return `node` if it is a mapping; SpecError otherwise."""
+    if not isinstance(node, MappingNode):
+        raise SpecError(f"{what} must be a mapping, but is {kind_of(node)}", node.span)
+    return node
+
+
+def as_sequence(node: Node, what: str) -> SequenceNode:
+    """Return `node` if it is a list; SpecError otherwise."""
+    if not isinstance(node, SequenceNode):
+        raise SpecError(f"{what} must be a list, but is {kind_of(node)}", node.span)
+    return node
+
+
+def flat_items(items: Iterable[Node]) -> Iterator[Node]:
+    """Yield the items of a list; lists in it, such as included files give, stand for what they hold."""
+    for item in items:
+        if isinstance(item, SequenceNode):
+            yield from flat_items(item.items)
+        else:
+            yield item
+
+
+def as_scalar(node: Node, what: str) -> ScalarNode:
+    """Return `node` if it is a single value that is not empty; SpecError otherwise."""
+    if not isinstance(node, ScalarNode) or node.value is None:
+        raise SpecError(f"{what} must be a single value, but is {kind_of(node)}", node.span)
+    return node
+
+
+def as_name(node: Node, what: str) -> str:
+    """Return the text of a scalar that names something.
+
+    Plain ``N`` or ``1`` are names as they are written. Names end up on terminals, so they hold nothing
+    that a terminal acts upon.
+
+    Parameters
+    ----------
+    node
+        What is read.
+    what
+        Names it in messages.
+
+    Raises
+    ------
+    SpecError
+        It is no scalar, empty, not printable, or longer than `MAX_NAME`.
+    """
+    text = as_scalar(node, what).text.strip()
+    if not text:
+        raise SpecError(f"{what} must not be empty", node.span)
+    if len(text) > MAX_NAME:
+        raise SpecError(f"{what} must have at most {MAX_NAME} characters, but has {len(text)}", node.span)
+    if not text.isprintable():
+        raise SpecError(f"{what} must be printable, but is `{text}`", node.span)
+    return text
+
+
+def given(node: MappingNode, key: str) -> Node | None:
+    """Return the value under `key`, None where there is none or an empty one."""
+    value = node.get(key)
+    return None if isinstance(value, ScalarNode) and value.value is None else value
+
+
+def known_name(node: Node, known: Iterable[str], what: str) -> str:
+    """Return a name out of known ones.
+
+    Parameters
+    ----------
+    node
+        The scalar with the name.
+    known
+        All names that it may be.
+    what
+        What they name, in the singular, for messages.
+
+    Raises
+    ------
+    SpecError
+        It is no name, or an unknown one; with a suggestion.
+    """
+    name = as_name(node, what)
+    names = tuple(known)
+    if name in names:
+        return name
+    hint = did_you_mean(name, names) or f"known are {listing(names)}"
+    raise SpecError(f"unknown {what} `{name}`", node.span, hint=hint)
+
+
+def value_of(node: Node, names: Names, what: str) -> int | float | str | bool:
+    """Return a scalar's value; plain text is evaluated as an expression.
+
+    Raises
+    ------
+    SpecError
+        It is no scalar, empty, or an expression that is wrong.
+    """
+    scalar = as_scalar(node, what)
+    if isinstance(scalar.value, str) and not scalar.quoted:
+        return evaluate(scalar, names)
+    assert scalar.value is not None
+    return scalar.value
+
+
+def as_int(
+    node: Node,
+    what: str,
+    names: Names = NO_NAMES,
+    minimum: int | None = None,
+    maximum: int = MAX_INTEGER,
+) -> int:
+    """Return a whole number.
+
+    Parameters
+    ----------
+    node
+        A scalar, or an expression.
+    what
+        Names it in messages.
+    names
+        What the expression may use.
+    minimum, maximum
+        Both allowed themselves; None for no minimum.
+
+    Raises
+    ------
+    SpecError
+        It is anything else, a boolean included, or out of range. A float with a whole value will do.
+    """
+    value = value_of(node, names, what)
+    if isinstance(value, (bool, str)) or not _is_whole(value):
+        unlimited = isinstance(value, float) and math.isinf(value)
+        hint = "a limit is left out where there is none" if unlimited else None
+        raise unfit(node, value, f"{what} must be a whole number", hint)
+    number = int(value)
+    if minimum is not None and number < minimum:
+        raise SpecError(f"{what} must be at least {minimum}, but is {_shown(node, number)}", node.span)
+    if number > maximum:
+        raise SpecError(f"{what} must be at most {maximum}, but is {_shown(node, number)}", node.span)
+    return number
+
+
+def unfit(node: Node, value: object, demand: str, hint: str | None = None) -> SpecError:
+    """Return the error for a value that is none of what is asked for.
+
+    Parameters
+    ----------
+    node
+        Where it stands. What stands in quotes has a hint of its own.
+    value
+        What is there.
+    demand
+        What it must be, as a clause.
+    hint
+        For people, where nothing is in quotes.
+    """
+    if not isinstance(node, ScalarNode) or not node.quoted:
+        return SpecError(f"{demand}, but is `{_shown(node, value)}`", node.span, hint=hint)
+    hint = "what stands in quotes is text: leave them out" if _starts_with(node, ("'", '"')) else None
+    return SpecError(f"{demand}, but is the text `{node.text}`", node.span, hint=hint)
+
+
+def _starts_with(node: Node, marks: tuple[str, ...]) -> bool:
+    """Whether the file has one of `marks` where `node` begins."""
+    span = node.span.rendered or node.span
+    line = None if span.source is None else span.source.line(span.line)
+    return line is not None and line.startswith(marks, span.column - 1)
+
+
+def _is_whole(value: float) -> bool:
+    return isinstance(value, int) or (math.isfinite(value) and value == int(value))
+
+
+def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
+    """Return a number exactly as written; a computed float counts as its shortest decimal form.
+
+    Parameters as for `as_int`.
+
+    Returns
+    -------
+    Fraction
+        Zero, or from 1e-15 to 1e15 in size, of either sign.
+
+    Raises
+    ------
+    SpecError
+        It is anything else, or out of range.
+    """
+    scalar = as_scalar(node, what)
+    if isinstance(scalar.value, (int, float)) and not isinstance(scalar.value, bool):
+        return _exact(scalar.text, node, what)
+    value = value_of(node, names, what)
+    if isinstance(value, (bool, str)):
+        raise unfit(node, value, f"{what} must be a number")
+    return _exact(repr(value), node, what)
+
+
+_TRUTHS = {**dict.fromkeys(("yes", "y", "on"), "true"), **dict.fromkeys(("no", "n", "off"), "false")}
+_YAML_1_2 = "in YAML 1.2 other words are text"
+
+
+def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
+    """Return a truth value; YAML 1.1 words such as ``yes`` are not truth values, but 0 and 1 are.
+
+    Parameters as for `as_int`.
+
+    Raises
+    ------
+    SpecError
+        It is anything else.
+    """
+    scalar = as_scalar(node, what)
+    is_word = isinstance(scalar.value, str) and scalar.value.isidentifier() and scalar.value not in names
+    value = scalar.text if is_word else value_of(node, names, what)
+    if not isinstance(value, bool) and value not in (0, 1):
+        hint = _TRUTHS.get(scalar.text.lower())
+        raise unfit(node, value, f"{what} must be true or false", hint and f"write `{hint}`: {_YAML_1_2}")
+    return bool(value)
+
+
+def name_list(node: Node, known: Iterable[str], what: str) -> dict[str, Span]:
+    """Return the names listed in a node with their places.
+
+    Parameters
+    ----------
+    node
+        A list, or a single name; ``*`` stands for all that are known.
+    known
+        All names that there are.
+    what
+        What they name, in the singular, for messages.
+
+    Returns
+    -------
+    dict of str to Span
+        In the order of the list; after ``*`` all of `known`, at the place of `node`.
+
+    Raises
+    ------
+    SpecError
+        An entry is no name, unknown, or given twice.
+    """
+    names = tuple(known)
+    items = node.items if isinstance(node, SequenceNode) else (as_scalar(node, f"list of {what}s"),)
+    if any(as_name(item, what) == "*" for item in items):
+        return dict.fromkeys(names, node.span)
+    spans: dict[str, Span] = {}
+    for item in items:
+        name = known_name(item, names, what)
+        if name in spans:
+            raise SpecError(f"{what} `{name}` is listed twice", item.span, ((spans[name], "first here"),))
+        spans[name] = item.span
+    return spans
+
+
+def means_all(node: Node) -> bool:
+    """Whether a list of names is ``*``, or holds it."""
+    items = node.items if isinstance(node, SequenceNode) else (node,)
+    return any(isinstance(item, ScalarNode) and item.text.strip() == "*" for item in items)
+
+
+def _exact(text: str, node: Node, what: str) -> Fraction:
+    try:
+        number = Fraction(Decimal(text.replace("_", "")))
+    except (ArithmeticError, ValueError):
+        raise SpecError(f"{what} must be a finite number, but is `{text}`", node.span) from None
+    if number and not Fraction(1, MAX_INTEGER) <= abs(number) <= MAX_INTEGER:
+        message = f"{what} must be 0 or from {1 / MAX_INTEGER:g} to {MAX_INTEGER:g} in size, but is `{text}`"
+        raise SpecError(message, node.span)
+    return number
+
+
+def _shown(node: Node, value: object) -> str:
+    """Return a value for a message: its text, and what it came to if it was calculated."""
+    text = node.text if isinstance(node, ScalarNode) else str(value)
+    literal = isinstance(node, ScalarNode) and node.value is value
+    return text if literal or text == str(value) else f"{text}, which is {value}"

@@ -1,0 +1,297 @@
+"""Reading spec files: which may be read, where they are looked for, and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.text.limits import Limits, raised_by
+from model.text.source import SpecError, did_you_mean, printable
+
+SHIPPED_SPECS = Path(__file__).resolve().parents[2] / "specs"
+STDIN_HINT = "specs are read from files, not from stdin"
+SPEC_SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2")
+
+
+@dataclass(frozen=True, slots=True)
+class IncludeRoots:
+    """The directory trees that specs may include files from, resolved.
+
+    Parameters
+    ----------
+    directories
+        Trees of which everything may be included.
+    collections
+        Trees of which shared fragments may be: files named as specs whose name, or a folder of theirs
+        inside of the tree, begins with an underscore.
+    """
+
+    directories: tuple[Path, ...]
+    collections: tuple[Path, ...] = ()
+
+    def permits(self, path: Path) -> bool:
+        """Whether a file may be included: it lies in one of the trees once its symbolic links are followed.
+
+        Raises
+        ------
+        SpecError
+            Its links run in a circle.
+        """
+        target = resolved(path)
+        if any(target.is_relative_to(directory) for directory in self.directories):
+            return True
+        return any(_may_share(target, tree) for tree in self.collections if target.is_relative_to(tree))
+
+    def check(self, path: Path) -> None:
+        """Check that a file may be included.
+
+        Raises
+        ------
+        SpecError
+            It may not, as `permits` says.
+        """
+        if self.permits(path):
+            return
+        hint = f"if that is meant, allow it: --allow-include {display_name(path.parent)}"
+        raise SpecError(f"{display_name(path)} lies outside of the directories of the spec files", hint=hint)
+
+
+def _may_share(target: Path, tree: Path) -> bool:
+    """Whether a file of `tree` is marked as shared, or a directory may hold such files."""
+    if target.is_dir():
+        return True
+    return _is_marked(target.relative_to(tree).parts) and target.name.endswith(SPEC_SUFFIXES)
+
+
+def is_fragment(path: Path, levels_above: int) -> bool:
+    """Whether a file is a part of others: its name, or one of the folders next to it, is marked as shared.
+
+    Parameters
+    ----------
+    path
+        The file.
+    levels_above
+        How many directories above the file's own its collection begins, as for `include_roots`.
+    """
+    return _is_marked(resolved(path).parts[-levels_above - 1 :])
+
+
+def _is_marked(parts: Iterable[str]) -> bool:
+    return any(part.startswith("_") for part in parts)
+
+
+def include_roots(
+    paths: Iterable[Path],
+    variables: Mapping[str, object],
+    allow_include: Iterable[Path],
+    levels_above: int = 0,
+) -> IncludeRoots:
+    """Return the directories that may be included from.
+
+    These are the directories of the spec files themselves, the specs that ship with this package,
+    what `allow_include` names, and for every variable that names an existing file (relative to the
+    working directory or to a spec file) outside of them the directory of that file and the directory
+    above, because layer files share a base file beside their folder. A symbolic link that such a file
+    is does not count: whoever wrote the specs may have put it there. The root of the file system is
+    never one of them unless `allow_include` names it.
+
+    Parameters
+    ----------
+    paths
+        The spec files that the user named.
+    variables
+        Template variables; values that are no path of a file do not matter.
+    allow_include
+        Directories that the user named.
+    levels_above
+        How many directories above a spec file shared fragments may come from, too.
+
+    Raises
+    ------
+    SpecError
+        Symbolic links run in a circle.
+    """
+    homes = [home for path in paths for home in (resolved(path.parent), resolved(path).parent)]
+    trees = [*homes, SHIPPED_SPECS]
+    for value in variables.values():
+        named = _named_file(value, [Path.cwd(), *homes])
+        if named is not None and not any(named.is_relative_to(home) for home in homes if home != home.parent):
+            trees += [named.parent, named.parent.parent]
+    kept = [tree for tree in trees if tree != tree.parent]
+    kept += [resolved(path) for path in allow_include]
+    above = [tree for home in homes for tree in home.parents[:levels_above] if tree != tree.parent]
+    return IncludeRoots(tuple(dict.fromkeys(kept)), tuple(dict.fromkeys(above)))
+
+
+def _named_file(value: object, bases: Iterable[Path]) -> Path | None:
+    if not isinstance(value, (str, Path)) or not str(value):
+        return None
+    candidates = (base / value for base in bases)
+    return next((resolved(path.parent) / path.name for path in candidates if is_file(path)), None)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file, and nothing keeps from looking."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_directory(path: Path) -> bool:
+    """Whether there is such a directory, and nothing keeps from looking."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def resolved(path: Path) -> Path:
+    """Return a path without symbolic links; SpecError where they run in a circle, or none can be."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SpecError(f"cannot read {display_name(path)}: {error}") from None
+
+
+def find(wanted: str, directories: Iterable[Path], roots: IncludeRoots) -> Path | None:
+    """Return the first existing path: `wanted` itself if absolute, else below each directory.
+
+    Nothing is told about what lies outside of `roots`, not even whether it exists.
+
+    Raises
+    ------
+    SpecError
+        Where a place outside of `roots` is left after all others.
+    """
+    outside: list[Path] = []
+    for directory in directories:
+        path = directory / wanted
+        if not roots.permits(path):
+            outside.append(path)
+        elif _exists(path):
+            return path
+    if outside:
+        roots.check(outside[0])
+    return None
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def require(wanted: str, directories: tuple[Path, ...], roots: IncludeRoots) -> Path:
+    """Return what `find` returns, whose parameters it takes, if there is a path.
+
+    Raises
+    ------
+    SpecError
+        There is none, with the places where it was looked for; or as for `find`.
+    """
+    path = find(wanted, directories, roots)
+    if path is not None:
+        return path
+    places = ", ".join(dict.fromkeys(display_name(directory) for directory in directories))
+    searched = "" if Path(wanted).is_absolute() else f" in {places}"
+    hint = _working_directory_hint(wanted, directories[0], roots) or _neighbour_hint(wanted, directories)
+    raise SpecError(f"there is no file `{wanted}`{searched}", hint=hint)
+
+
+def files_of(directory: Path) -> list[Path]:
+    """Return what a directory holds, subdirectories included, by name.
+
+    Raises
+    ------
+    SpecError
+        It is no directory or cannot be read.
+    """
+    if not directory.is_dir():
+        raise SpecError(f"{display_name(directory)} is not a directory")
+    try:
+        return sorted(directory.iterdir())
+    except OSError as error:
+        raise SpecError(f"cannot read {display_name(directory)}: {error.strerror}") from None
+
+
+def read_text(path: Path, limits: Limits) -> str:
+    """Return the text of a spec file, without a byte order mark.
+
+    Raises
+    ------
+    SpecError
+        If it is missing, a directory or device, unreadable, too large, empty, or not UTF-8.
+    """
+    name = display_name(path)
+    try:
+        content = _read_bytes(path, name, limits)
+    except FileNotFoundError:
+        hint = STDIN_HINT if str(path) == "-" else _shipped_hint(path)
+        hint = hint or _neighbour_hint(path.name, (path.parent,))
+        raise SpecError(f"there is no file {name}", hint=hint) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise SpecError(f"cannot read {name}: {reason}") from None
+    if not content.strip():
+        raise SpecError(f"{name} is empty")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = content[error.start]
+        raise SpecError(f"{name} is not UTF-8 text: byte 0x{byte:02x} in line {line}") from None
+
+
+def _read_bytes(path: Path, name: str, limits: Limits) -> bytes:
+    if path.is_dir():
+        raise SpecError(f"{name} is a directory, not a spec file")
+    if path.exists() and not path.is_file():
+        raise SpecError(f"{name} is not a regular file")
+    with path.open("rb") as stream:
+        content = stream.read(limits.file_bytes + 1)
+    if len(content) > limits.file_bytes:
+        raise SpecError(f"{name} is larger than {limits.file_bytes} bytes", hint=raised_by("file_bytes"))
+    return content
+
+
+def _working_directory_hint(wanted: str, home: Path, roots: IncludeRoots) -> str | None:
+    """Say how a file that lies in the working directory is called from the one that includes it."""
+    path = Path.cwd() / wanted
+    if not roots.permits(path) or not is_file(path):
+        return None
+    called = os.path.relpath(resolved(path.parent) / path.name, resolved(home))
+    return f"paths are relative to the file that includes them: from there it is `{printable(called)}`"
+
+
+def _neighbour_hint(wanted: str, directories: Iterable[Path]) -> str | None:
+    """Name a file that is called almost as the one that is missing."""
+    parents = {(directory / wanted).parent for directory in directories}
+    try:
+        names = [entry.name for parent in sorted(parents) if parent.is_dir() for entry in parent.iterdir()]
+    except (OSError, ValueError):
+        return None
+    return did_you_mean(Path(wanted).name, sorted(names))
+
+
+def _shipped_hint(path: Path) -> str | None:
+    """Name the shipped file that a path beginning with ``specs`` means: once installed it lies elsewhere."""
+    shipped = SHIPPED_SPECS.parent / path
+    is_shipped = path.parts[:1] == (SHIPPED_SPECS.name,) and resolved(shipped).is_relative_to(SHIPPED_SPECS)
+    return f"the shipped one is {display_name(shipped)}" if is_shipped and _exists(shipped) else None
+
+
+def display_name(path: Path) -> str:
+    """Return the shorter of the absolute path and the one relative to the working directory.
+
+    Characters that a terminal would act upon are replaced.
+    """
+    absolute = os.path.abspath(path)  # noqa: PTH100 (keeps symbolic links as the user wrote them)
+    try:
+        relative = os.path.relpath(absolute)
+    except ValueError:
+        return printable(absolute)
+    return printable(min(relative, absolute, key=len))

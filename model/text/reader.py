@@ -1,0 +1,211 @@
+"""Spec files to one tree of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from pathlib import Path
+
+from model.note import Note
+from model.text.composer import INCLUDE_DIRECTORY_TAG, INCLUDE_TAG, INCLUDED_TAG, Resolver, compose, extent_of
+from model.text.documents import Document
+from model.text.files import SPEC_SUFFIXES, display_name, files_of, include_roots
+from model.text.limits import Limits
+from model.text.merging import join_included, join_specs
+from model.text.notes import note_at
+from model.text.scalars import plain_value
+from model.text.session import Scope, Session
+from model.text.source import MappingNode, Node, ScalarNode, SpecError, did_you_mean
+
+_TEMPLATE_SUFFIXES = (".jinja", ".jinja2")
+_TEMPLATE_MARKS = ("{{", "{%")
+
+
+def read_files(
+    paths: Iterable[str | Path],
+    variables: Mapping[str, object] | None = None,
+    limits: Limits | None = None,
+    allow_include: Iterable[str | Path] = (),
+    levels_above: int = 0,
+    names: set[str] | None = None,
+) -> MappingNode:
+    """Read spec files and join them by top-level key.
+
+    Parameters
+    ----------
+    paths : iterable of path
+        YAML files; one whose name ends in ``.jinja`` or ``.jinja2`` or whose text holds ``{{`` or
+        ``{%`` is rendered as a Jinja2 template first.
+    variables : mapping, optional
+        Template variables. One that names an existing file also allows includes from its directory
+        and the one above.
+    limits : Limits, optional
+    allow_include : iterable of path
+        Further directories that may be included from.
+    levels_above : int
+        How many directories above a file's own it may include files from that are named as specs.
+    names : set of str, optional
+        The names that templates use are added to it, for `unused_notes`.
+
+    Returns
+    -------
+    MappingNode
+        As `model.text.merging.join_specs` joins them; every node keeps the place it was written at.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input.
+    """
+    return reduce(join_specs, read_each(paths, variables, limits, allow_include, levels_above, names))
+
+
+def read_each(
+    paths: Iterable[str | Path],
+    variables: Mapping[str, object] | None = None,
+    limits: Limits | None = None,
+    allow_include: Iterable[str | Path] = (),
+    levels_above: int = 0,
+    names: set[str] | None = None,
+) -> list[MappingNode]:
+    """Read spec files that belong together, without joining them; parameters as for `read_files`.
+
+    Returns
+    -------
+    list of MappingNode
+        One per file, in the order of `paths`; without entries for a template that prints nothing.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input.
+    """
+    tops = [Path(path) for path in paths]
+    if not tops:
+        raise SpecError("no spec file is given")
+    values = dict(variables or {})
+    roots = include_roots(tops, values, [Path(path) for path in allow_include], levels_above)
+    session = Session(limits or Limits(), roots)
+    reader = _Reader(session)
+    found = [reader.top(path, values) for path in tops]
+    if names is not None:
+        names.update(session.names)
+    return found
+
+
+def unused_notes(variables: Iterable[str], names: Iterable[str]) -> list[Note]:
+    """Return a note for every variable that no template uses.
+
+    Parameters
+    ----------
+    variables
+        Names that have values.
+    names
+        Those that templates use, see `read_files`.
+    """
+    known = sorted(names)
+    return [_unused(name, known) for name in variables if name not in known]
+
+
+def _unused(name: str, known: Iterable[str]) -> Note:
+    similar = did_you_mean(name, known)
+    hint = "" if similar is None else f"; {similar}"
+    return note_at(None, "no template uses the variable `{}`{}", name, hint)
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
+    """Return template variables from texts.
+
+    Parameters
+    ----------
+    assignments
+        ``NAME=VALUE`` each; the last one of a name counts. A value that is a YAML boolean or float, or an
+        integer in its usual form, becomes one; anything else stays text (``01`` is a name, not a number).
+
+    Raises
+    ------
+    SpecError
+        For a text of another form, and for a number that is too long or too large.
+    """
+    variables: dict[str, object] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals or not name.isidentifier():
+            raise SpecError(f"`{assignment}` does not set a variable", hint="write NAME=VALUE")
+        value = plain_value(text)
+        is_text = value is None or (isinstance(value, int) and str(value).lower() != text.lower())
+        variables[name] = text if is_text else value
+    return variables
+
+
+def is_template(path: Path, text: str) -> bool:
+    """Whether a file is rendered before it is read: by its suffix, or for ``{{`` or ``{%`` in its text."""
+    return path.name.endswith(_TEMPLATE_SUFFIXES) or any(mark in text for mark in _TEMPLATE_MARKS)
+
+
+class _Reader:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def top(self, path: Path, variables: Mapping[str, object]) -> MappingNode:
+        document, node = self._read(Scope.top(path, variables))
+        return _top_mapping(node, document, display_name(path))
+
+    def load(self, scope: Scope) -> Node:
+        """Return the root of an included file."""
+        document, node = self._read(scope)
+        if node is None:
+            raise _nothing(document, display_name(scope.path))
+        return node
+
+    def _read(self, scope: Scope) -> tuple[Document, Node | None]:
+        text = self._session.read(scope.path)
+        resolvers: dict[str, Resolver] = {
+            INCLUDE_TAG: lambda node: self._include(node, scope),
+            INCLUDE_DIRECTORY_TAG: lambda node: self._include_directory(node, scope),
+        }
+        document = Document.of(display_name(scope.path), text)
+        if is_template(scope.path, text):
+            document, resolvers[INCLUDED_TAG] = self._render(text, scope)
+        node = compose(document, self._session.limits, resolvers)
+        self._session.count_nodes(0 if node is None else extent_of(node).nodes)
+        return document, node
+
+    def _render(self, text: str, scope: Scope) -> tuple[Document, Resolver]:
+        from model.text.templates import TemplateEngine  # noqa: PLC0415 (Jinja2 only where it is needed)
+
+        return TemplateEngine(self._session, self.load).render(text, scope)
+
+    def _include(self, node: ScalarNode, scope: Scope) -> Node:
+        try:
+            return self.load(scope.enter(self._session.locate(node.text, scope), self._session.limits))
+        except SpecError as error:
+            raise error.included_at(node.span) from None
+
+    def _include_directory(self, node: ScalarNode, scope: Scope) -> Node:
+        """Return the spec files of a directory, joined in the order of their names."""
+        try:
+            directory = self._session.locate(node.text, scope)
+            paths = [path for path in files_of(directory) if path.name.endswith(SPEC_SUFFIXES)]
+            if not paths:
+                raise SpecError(f"{display_name(directory)} holds no spec files")
+            located = [self._session.locate(str(path.absolute()), scope) for path in paths]
+            return reduce(
+                join_included, [self.load(scope.enter(path, self._session.limits)) for path in located]
+            )
+        except SpecError as error:
+            raise error.included_at(node.span) from None
+
+
+def _top_mapping(node: Node | None, document: Document, name: str) -> MappingNode:
+    if node is None and document.origins is not None:
+        return MappingNode((), document.span(1, 1, 1, 2))  # A template may hold assertions alone.
+    if node is None:
+        raise _nothing(document, name)
+    if not isinstance(node, MappingNode):
+        raise SpecError("a spec file is a mapping of sections such as `problem:` at its top level", node.span)
+    return node
+
+
+def _nothing(document: Document, name: str) -> SpecError:
+    return SpecError(f"{name} holds nothing but comments", document.span(1, 1, 1, 2))

@@ -1,0 +1,118 @@
+"""Whatever is done to a spec, it loads or ends in an error with a place."""
+
+from collections.abc import Iterator
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model.formats.timeloop import LoadOptions
+from model.formats.timeloop.loader import load_node
+from model.text.composer import compose
+from model.text.documents import Document
+from model.text.limits import Limits
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError
+from tests.model.formats.timeloop.support import DRAM, MAC, SPAD, architecture, constrained, spec
+
+Path = tuple[int, ...]
+
+ARRAY = """\
+  - !Container
+    name: PE
+    spatial: {meshX: 4, meshY: 2}
+    constraints: {spatial: {permutation: [K, C], split: 1, factors: [R=1, K<=4], no_reuse: [Weights]}}
+"""
+SECTIONS = """\
+mapper: {optimization_metrics: [edp], timeout: 5}
+variables: {version: 0.4, SIZE: 2**5}
+constraints: {targets: [{target: spad, type: temporal, permutation: R_P, factors: R=3}]}
+mapping:
+- {target: DRAM, type: temporal, factors: [P=16, C=4], permutation: [P, C]}
+- {target: PE, type: spatial, factors: {K: 4}}
+- {target: spad, type: temporal, factors: [R=3, K=2], permutation: [R, K]}
+"""
+SPAD_KEEPING = constrained(SPAD.replace("depth: 32", "depth: SIZE"), "{dataspace: {keep_only: ['*']}}")
+TEXT = spec(SECTIONS, arch=architecture(DRAM, ARRAY, SPAD_KEEPING, MAC))
+WHOLE = compose(Document.of("spec.yaml", TEXT), Limits())
+assert isinstance(WHOLE, MappingNode)
+
+VALUES = (None, True, False, 0, -1, 2, 10**30, 0.5, float("inf"), float("nan"))
+TEXTS = ("", "foo", "*", "R", "P=4", "P=4,3", "P<3", "P=inf", "1/0", "9**9**9", "RSP", "_", "spad", "1e400")
+TAGS = (None, "!Component", "!Container", "!Parallel", "!Hierarchical", "!Nothing", "!Other")
+
+
+def paths(node: Node, path: Path = ()) -> Iterator[Path]:
+    if path:
+        yield path
+    for place, child in enumerate(children(node)):
+        yield from paths(child, (*path, place))
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    if isinstance(node, SequenceNode):
+        return node.items
+    return tuple(value for _, value in node.entries) if isinstance(node, MappingNode) else ()
+
+
+def replaced(node: Node, path: Path, new: Node | None) -> Node | None:
+    if not path:
+        return new
+    place, *rest = path
+    inner = replaced(children(node)[place], tuple(rest), new)
+    if isinstance(node, SequenceNode):
+        items = [*node.items]
+        items[place : place + 1] = [] if inner is None else [inner]
+        return SequenceNode(tuple(items), node.span, node.tag)
+    assert isinstance(node, MappingNode)
+    entries = [*node.entries]
+    entries[place : place + 1] = [] if inner is None else [(entries[place][0], inner)]
+    return MappingNode(tuple(entries), node.span, node.tag)
+
+
+def at(node: Node, path: Path) -> Node:
+    for place in path:
+        node = children(node)[place]
+    return node
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> Node:
+    top: Node = WHOLE
+    for _ in range(draw(st.integers(1, 3))):
+        path = draw(st.sampled_from(list(paths(top)) or [()]))
+        old = at(top, path)
+        text = draw(st.sampled_from(TEXTS))
+        value = draw(st.sampled_from(VALUES))
+        other = at(top, draw(st.sampled_from(list(paths(top)) or [()])))
+        new = draw(
+            st.sampled_from(
+                (
+                    None,
+                    ScalarNode(value, str(value), False, old.span, old.tag),
+                    ScalarNode(text, text, draw(st.booleans()), old.span),
+                    SequenceNode((), old.span, old.tag),
+                    SequenceNode((old, old), old.span, old.tag),
+                    MappingNode((), old.span, draw(st.sampled_from(TAGS))),
+                    other,
+                )
+            )
+        )
+        changed = replaced(top, path, new)
+        top = top if changed is None else changed
+    return top
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(damaged())
+def test_damage_ends_in_an_error_with_a_place(top):
+    assert isinstance(top, MappingNode)
+    try:
+        loaded = load_node(top, (), LoadOptions())
+    except SpecError as error:
+        assert error.span is not None
+        assert error.render().startswith("error: ")
+    else:
+        assert loaded.mapspace.problem.dims
+
+
+def test_the_undamaged_spec_loads():
+    assert load_node(WHOLE, (), LoadOptions()).mapping is not None

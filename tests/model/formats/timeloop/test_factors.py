@@ -1,0 +1,200 @@
+import pytest
+
+from tests.model.formats.timeloop.support import (
+    BUFFER,
+    DRAM,
+    MAC,
+    PROBLEM,
+    architecture,
+    assert_fails,
+    constrained,
+    failure,
+    load,
+    spec,
+)
+
+
+def text_with(temporal: str, problem: str = PROBLEM) -> str:
+    node = constrained(BUFFER, f"{{temporal: {temporal}}}")
+    return spec(problem=problem, arch=architecture(DRAM, node, MAC))
+
+
+def rules(temporal: str, problem: str = PROBLEM) -> set[str]:
+    found = load(text_with(temporal, problem)).mapspace.temporal[1].factors
+    return {f"{rule.dim}{rule.relation}{rule.value}" for rule in found}
+
+
+@pytest.mark.parametrize(
+    ("factors", "expected"),
+    [
+        ("[P=4, R<=3, 'C>=2']", {"P=4", "R<=3", "C>=2"}),
+        ("{P: 4, R: <=3, C: '>=2'}", {"P=4", "R<=3", "C>=2"}),
+        ("P=4 R<=3", {"P=4", "R<=3"}),
+        ("'P=4, R<=3'", {"P=4", "R<=3"}),
+        ("'P=4,R3'", {"P=4", "R=3"}),
+        ("P4 R3", {"P=4", "R=3"}),
+        ("P = 4", {"P=4"}),
+        ("[P==4]", {"P=4"}),
+        ("[P4]", {"P=4"}),
+        ("[P=0, R=0]", {"P=16", "R=3"}),
+        ("[P=depth / 64]", {"P=4"}),
+        ("{P: 2*2}", {"P=4"}),
+        ("[('P=' + str(depth // 64)), R=3]", {"P=4", "R=3"}),
+        ("[P<=100]", {"P<=100"}),
+        ("[P=4, P=4]", {"P=4"}),
+        ("['P>=2', P<=8]", {"P>=2", "P<=8"}),
+        ("[P=-1, R=3]", {"R=3"}),
+        ("[]", set()),
+        ("''", set()),
+    ],
+)
+def test_forms(factors, expected):
+    assert rules(f"{{factors: {factors}}}") == expected
+
+
+def test_dimension_names_of_several_letters():
+    text = PROBLEM
+    for short, long in (("R", "N0"), ("P", "N01")):
+        text = text.replace(f"[{short}", f"[{long}").replace(f"{{{short}:", f"{{{long}:")
+        text = text.replace(f" {short}", f" {long}")
+    assert rules("{factors: [N0=3, N01=4]}", text) == {"N0=3", "N01=4"}
+    assert rules("{factors: C4 N0=3}", text) == {"C=4", "N0=3"}
+    assert "can be a factor of `N0` and `N01`" in failure(text_with("{factors: N012}", text)).message
+
+
+@pytest.mark.parametrize(
+    ("factors", "message", "mark"),
+    [
+        ("[P=5]", "5 does not divide the bound P = 16", "P=5"),
+        ("[P=32]", "exceeds the bound P = 16", "P=32"),
+        ("['P>=17']", "exceeds the bound P = 16", "'P>=17'"),
+        ("[P<4]", "strict bounds on factors are not supported", "P<4"),
+        ("['P>4']", "strict bounds on factors are not supported", "'P>4'"),
+        ("['P=4,3']", "imperfect factors are not modelled", "'P=4,3'"),
+        ("'P=4,3'", "imperfect factors are not modelled", "'P=4,3'"),
+        ("[p=4]", "unknown dimension `p`", "p=4"),
+        ("{p: 4}", "unknown dimension `p`", "4"),
+        ("Z4", "unknown dimension `Z`", "Z4"),
+        ("[P]", "`P` is not a factor", "P"),
+        ("[P=]", "`P=` is not a factor", "P="),
+        ("[P=-2]", "a factor is at least 1", "P=-2"),
+        ("['P<=-1']", "a factor is at least 1", "'P<=-1'"),
+        ("[P=1.5]", "must be a whole number", "P=1.5"),
+        ("[(2 + 2)]", "`(2 + 2)` is 4, not the text of a factor", "(2 + 2)"),
+        ("[('Z=' + str(2))]", "unknown dimension `Z`", "('Z=' + str(2))"),
+        ("[[P, [4]]]", "a factor must be text, but is a list", "[P, [4]]"),
+        ("[[]]", "a factor must be text, but is a list", "[]"),
+        ("[P!=4]", "`P!` is no dimension", "P!=4"),
+        ("'P=4; C=2'", "`P=4;` is not a factor", "'P=4; C=2'"),
+        ("[P=2, P=4]", "no divisor of P = 16 satisfies `P=2` and `P=4`", "P=4"),
+        ("['P>=8', P<=4]", "no divisor of P = 16 satisfies `P>=8` and `P<=4`", "P<=4"),
+        ("['P>=9', P<=15]", "no divisor of P = 16", "P<=15"),
+    ],
+)
+def test_mistakes_are_marked(factors, message, mark):
+    assert_fails(text_with(f"{{factors: {factors}}}"), message, mark)
+
+
+def test_the_message_names_the_place_of_the_bound():
+    assert failure(text_with("{factors: [P=5]}")).render() == (
+        "error: `P=5`: 5 does not divide the bound P = 16\n"
+        "  --> spec.yaml:26:40\n"
+        "   |\n"
+        "26 |     constraints: {temporal: {factors: [P=5]}}\n"
+        "   |                                        ^^^\n"
+        "note: P is 16 here\n"
+        "  --> spec.yaml:12:23\n"
+        "   |\n"
+        "12 |   instance: {R: 3, P: 16, C: 4, K: 8}\n"
+        "   |                       ^^\n"
+        "help: imperfect factors are not modelled"
+    )
+
+
+@pytest.mark.parametrize(
+    ("temporal", "expected"),
+    [
+        ("{factors_only: [P=4]}", {"P=4", "R=1", "C=1", "K=1"}),
+        ("{factors: [C=2], factors_only: [P=4]}", {"P=4", "R=1", "C=2", "K=1"}),
+        ("{factors_only: []}", {"P=1", "R=1", "C=1", "K=1"}),
+        ("{factors_only: [P=-1, C=-1]}", {"R=1", "K=1"}),
+        ("{factors: [P=-1], default_max_factor: 4}", {"P<=4", "R<=4", "C<=4", "K<=4"}),
+        ("{factors_only: }", set()),
+        ("{factors: [[P, '<=', 4], ['C=', depth / 128]]}", {"P<=4", "C=2"}),
+        ("{maximize_dims: [], maximize_dims_capacity: 4}", set()),
+        ("{no_iteration_over_dataspaces: [Weights]}", {"R=1", "C=1", "K=1"}),
+        ("{no_iteration_over_dataspaces: []}", set()),
+        ("{must_iterate_over_dataspaces: [Weights]}", {"P=1"}),
+        ("{must_iterate_over_dataspaces: ['*']}", set()),
+        ("{default_max_factor: 4, factors: [P=8]}", {"P=8", "R<=4", "C<=4", "K<=4"}),
+        ("{default_min_factor: 2, factors: [P<=8]}", {"P<=8", "R>=2", "C>=2", "K>=2", "P>=2"}),
+        ("{default_min_factor: 4, factors: [P=8]}", {"P=8", "R>=3", "C>=4", "K>=4"}),
+    ],
+)
+def test_macros(temporal, expected):
+    assert rules(temporal) == expected
+
+
+@pytest.mark.parametrize(
+    ("temporal", "message", "mark"),
+    [
+        ("{factors: [C=2], no_iteration_over_dataspaces: [Weights]}", "`C=2` and `C=1`", None),
+        ("{factors: [P=2], must_iterate_over_dataspaces: [Weights]}", "`P=2` and `P=1`", None),
+        ("{no_iteration_over_dataspaces: [Weight]}", "unknown dataspace `Weight`", "Weight"),
+        ("{no_reuse: [Weights, Weights]}", "listed twice", "Weights"),
+        ("{remainders: 2}", "imperfect factors", "2"),
+        ("{factor: [P=2]}", "unknown key `factor`", "factor"),
+        ("{split: 2}", "unknown key `split`", "split"),
+        ("{default_max_factor: 0}", "must be at least 1", "0"),
+        ("{rmw_first_update: [Inputs]}", "it is only read", "Inputs"),
+        ("[P=2]", "`temporal` must be a mapping", "[P=2]"),
+    ],
+)
+def test_wrong_macros_are_marked(temporal, message, mark):
+    assert_fails(text_with(temporal), message, mark)
+
+
+def test_flags_go_to_the_level():
+    text = text_with("{no_reuse: [Weights], rmw_first_update: [Outputs]}")
+    level = load(text).mapspace.architecture.levels[1]
+    assert level.no_temporal_reuse == {"Weights"}
+    assert level.rmw_first_update == {"Outputs"}
+    for every in ("['*']", "'*'"):
+        level = load(text_with(f"{{rmw_first_update: {every}}}")).mapspace.architecture.levels[1]
+        assert level.rmw_first_update == {"Outputs"}
+    text = text_with("{no_temporal_reuse: Weights}")
+    assert load(text).mapspace.architecture.levels[1].no_temporal_reuse == {"Weights"}
+
+
+@pytest.mark.parametrize(
+    ("permutation", "inner", "outer"),
+    [
+        ("[R, P]", "RP", ""),
+        ("RP", "RP", ""),
+        ("R P", "RP", ""),
+        ("'R,P'", "RP", ""),
+        ("RP_CK", "RP", "CK"),
+        ("_CK", "", "CK"),
+        ("[R, _, C]", "R", "C"),
+        ("R", "R", ""),
+        ("[]", "", ""),
+    ],
+)
+def test_permutations(permutation, inner, outer):
+    found = load(text_with(f"{{permutation: {permutation}}}")).mapspace.temporal[1]
+    assert (found.inner, found.outer) == (tuple(inner), tuple(outer))
+
+
+@pytest.mark.parametrize(
+    ("permutation", "message", "mark"),
+    [
+        ("[R, R]", "stands twice", "R"),
+        ("RPR", "stands twice", "RPR"),
+        ("[R, X]", "unknown dimension `X`", "X"),
+        ("RPX", "unknown dimension `X`", "RPX"),
+        ("[RP]", "unknown dimension `RP`", "RP"),
+        ("{R: 1}", "must be a single value", "{R: 1}"),
+    ],
+)
+def test_wrong_permutations_are_marked(permutation, message, mark):
+    assert_fails(text_with(f"{{permutation: {permutation}}}"), message, mark)

@@ -1,0 +1,101 @@
+import pytest
+
+from tests.model.formats.timeloop.support import (
+    ARRAY,
+    BUFFER,
+    DRAM,
+    MAC,
+    SPAD,
+    architecture,
+    constrained,
+    failure,
+    load,
+    marked,
+    spec,
+)
+
+
+def text_with(dram: str, array: str, spad: str) -> str:
+    return spec(
+        arch=architecture(
+            constrained(DRAM, f"{{temporal: {{factors: {dram}}}}}"),
+            constrained(ARRAY, f"{{spatial: {{factors: {array}}}}}"),
+            constrained(SPAD, f"{{temporal: {{factors: {spad}}}}}"),
+            MAC,
+        )
+    )
+
+
+def test_a_dimension_fixed_to_one_everywhere():
+    error = failure(text_with("[C=1]", "[C=1]", "[C=1]"))
+    assert error.message == "C is 4, but its factor is fixed to 1 at every node"
+    assert marked(error) == "C=1"
+    assert [text for _, text in error.related] == [
+        "C is 4 here",
+        "`C=1` at `PE`",
+        "`C=1` at `spad`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dram", "array", "spad", "reason"),
+    [
+        ("[C=2]", "[C=1]", "[C=1]", "2 at most"),
+        ("[C=4]", "[C=2]", "[]", "none that divides it"),
+        ("[K<=1]", "[]", "[K<=1]", "4 at most"),
+    ],
+)
+def test_factors_that_cannot_reach_the_bound(dram, array, spad, reason):
+    error = failure(text_with(dram, array, spad))
+    assert "cannot reach its bound" in error.message
+    assert reason in error.message
+
+
+def test_the_mesh_limits_what_is_reached():
+    assert load(text_with("[K<=2]", "[]", "[K<=1]")).mapspace.spatial[0].factors == ()
+    error = failure(text_with("[K<=1, K<=2]", "[K>=2]", "[K<=1]"))
+    assert [text for _, text in error.related] == ["K is 8 here", "`K<=1` at `spad`", "`PE` is 4 x 2"]
+    assert marked(error) == "K<=1"
+
+
+def test_what_lies_outside_raises_the_least_tile():
+    # Only the spad may loop over P, so it holds all 16 outputs of a feature and their 18 inputs.
+    nodes = (
+        constrained(DRAM, "{temporal: {factors: [P=1]}}"),
+        constrained(SPAD, "{temporal: {factors: [R=3]}, dataspace: {keep: ['*']}}"),
+        MAC,
+    )
+    error = failure(spec(arch=architecture(*nodes)))
+    assert "Weights 1 + Inputs 16 + Outputs 16 = 33 words at the least, `spad` holds 32" in error.message
+    assert error.hint == "the least tiles of all that it must keep take 37 words"
+    assert [text for _, text in error.related][3:] == ["`P=1` at `DRAM`", "the capacity"]
+
+
+def test_only_the_factors_that_exceed_the_mesh_are_named():
+    error = failure(text_with("[]", "[R=3, C=4, K=2]", "[]"))
+    assert error.message == "the spatial factors R=3 * C=4 = 12 exceed the 8 instances of `PE`: 4 too few"
+    assert marked(error) == "C=4"
+    assert [text for _, text in error.related] == ["`PE` is 4 x 2", "`R=3` is asked for here"]
+
+
+def test_plain_conflicts_load_when_they_are_not_refused():
+    text = text_with("[C=1]", "[C=1]", "[C=1]")
+    loaded = load(text, refuse_infeasible=False)
+    assert [rule.value for rule in loaded.mapspace.temporal[0].factors] == [1]
+
+
+def test_multiple_buffering_is_shown_in_the_arithmetic():
+    spad = SPAD.replace("datawidth: 16", "datawidth: 16, multiple_buffering: 16")
+    error = failure(spec(arch=architecture(DRAM, constrained(spad, "{dataspace: {keep: ['*']}}"), MAC)))
+    capacity = "`spad` holds 2 (32 over multiple_buffering 16)"
+    assert f"= 3 words at the least, {capacity}: 1 too few" in error.message
+
+
+def test_a_capacity_that_just_suffices():
+    spad = SPAD.replace("depth: 32", "depth: 3")
+    assert load(spec(arch=architecture(DRAM, constrained(spad, "{dataspace: {keep: ['*']}}"), MAC)))
+
+
+def test_feasible_constraints_pass():
+    assert load(text_with("[C=2]", "[C=2, K=4]", "[K=2, R=3]")).mapspace.spatial[0].factors
+    assert load(spec(arch=architecture(DRAM, BUFFER, MAC)))
