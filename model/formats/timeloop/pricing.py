@@ -24,8 +24,8 @@ from model.energy import (
     price,
     read_given,
 )
+from model.energy.figures import SpreadError, energy_units, exact_units, to_units
 from model.energy.request import CLASS, Kind
-from model.energy.units import SpreadError, energy_units, exact_units, to_units
 from model.formats.timeloop.attributes import values_of
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.storage_attributes import SYNONYMS

@@ -3,8 +3,7 @@
 import pytest
 
 from model.energy import ESTIMATED_ATTRIBUTES
-from model.energy.attributes import Attributes
-from model.energy.estimator import find_primitive, known_classes
+from model.energy.estimator import Attributes, find_primitive, known_classes
 from tests.model.formats.timeloop.support import (
     ARRAY,
     BUFFER,
