@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from model.formats.accelforge.einsums import ACCESS_DENSITY_KEYS, WrittenEinsum
-from model.formats.sparsity import check_density
+from model.formats.timeloop.document import check_density
 from model.text.fields import as_mapping, as_name
 from model.text.notes import TakeNote, note_at
 from model.text.source import MappingNode, Node, ScalarNode

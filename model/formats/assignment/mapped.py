@@ -16,9 +16,8 @@ from model.formats.assignment.loader import SECTION
 from model.formats.assignment.methods import MethodFile, read_methods
 from model.formats.assignment.shapes import LAYER_KEYS, NETWORK_KEYS, read_shape, shaped_network
 from model.formats.cascade.loader import without_mapping
-from model.formats.timeloop.instance import MAX_BOUND
 from model.formats.timeloop.loader import LoadOptions, load_node
-from model.formats.timeloop.problem import LoadedProblem
+from model.formats.timeloop.problem import MAX_BOUND, LoadedProblem
 from model.mapspace import Mapspace
 from model.note import Note
 from model.text.fields import as_mapping, name_list, source_ref

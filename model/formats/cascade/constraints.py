@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from model.formats.cascade.naming import CONVENTIONAL, Naming
-from model.formats.timeloop.factors import factor_texts, split_factor
+from model.formats.timeloop.constraints import factor_texts, split_factor
 from model.note import Note
 from model.text.fields import as_mapping, as_scalar
 from model.text.notes import note_at

@@ -20,9 +20,9 @@ from model.formats.cascade.naming import Naming, dataspace_names, place_of, prob
 from model.formats.cascade.reservations import Stored, persistent_bits, reserved_bits
 from model.formats.cascade.waiting import Waiting, waiting_tensors
 from model.formats.cascade.words import fit, in_values, word_rows
+from model.formats.timeloop.document import holds_constraints
 from model.formats.timeloop.loader import LoadOptions, load_node
 from model.formats.timeloop.problem import LoadedProblem
-from model.formats.timeloop.sections import holds_constraints
 from model.mapspace import Mapspace
 from model.note import Note
 from model.text.notes import note_at

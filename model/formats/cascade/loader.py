@@ -15,9 +15,7 @@ from model.formats.cascade.concerned import Reader, read_each
 from model.formats.cascade.layers import network_of
 from model.formats.cascade.onnx_model import SUFFIX as ONNX_SUFFIX
 from model.formats.cascade.onnx_model import load_onnx
-from model.formats.timeloop.editing import with_entry, without
-from model.formats.timeloop.loader import LoadOptions, load_node
-from model.formats.timeloop.sections import (
+from model.formats.timeloop.document import (
     ANCHOR_MARK,
     ASSIGNED,
     ASSIGNED_HINT,
@@ -26,7 +24,10 @@ from model.formats.timeloop.sections import (
     SECTIONS,
     holds_components,
     holds_constraints,
+    with_entry,
+    without,
 )
+from model.formats.timeloop.loader import LoadOptions, load_node
 from model.note import Note
 from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.text.merging import join_specs
