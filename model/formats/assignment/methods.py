@@ -20,9 +20,8 @@ from model.formats.assignment.networks import (
     shaped_network,
 )
 from model.formats.cascade.loader import without_mapping
-from model.formats.timeloop.instance import MAX_BOUND
 from model.formats.timeloop.loader import LoadOptions, load_node
-from model.formats.timeloop.problem import LoadedProblem
+from model.formats.timeloop.problem import MAX_BOUND, LoadedProblem
 from model.mapspace import Mapspace
 from model.note import Note
 from model.text.fields import as_mapping, as_name, as_sequence, kind_of, known_name, name_list, source_ref
