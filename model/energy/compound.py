@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from model.energy.figures import items_of, keyed_mapping
-from model.text.fields import as_name, flat_items
-from model.text.keys import one_of
-from model.text.scalars import plain_value
+from model.text.composer import plain_value
+from model.text.fields import as_name, flat_items, one_of
 from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError
 
 _LIBRARY_KEYS = frozenset({"version", "classes"})

@@ -15,7 +15,7 @@ from model.energy.request import CLASS, EnergyError, EnergyRequest, Kind, Prices
 from model.energy.tables import EnergyTable, EnergyTables
 from model.energy.technology import asks_for_placeholders, parse_node
 from model.numbers import EXACT
-from model.text.decimals import calculated
+from model.text.arithmetic import calculated
 from model.text.source import Span, SpecError, did_you_mean
 from model.wording import listing
 

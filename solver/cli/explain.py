@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from model.text.places import places_of
+from model.text.source import places_of
 from solver.cli.explain_arguments import TIME_LIMIT_S
 from solver.cli.interrupt import interruptible
 from solver.cli.output import STDOUT, check_outputs, deliver, report_steps

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from model.assignment.shapes import Convolution, ShapedEdge, ShapedLayer
 from model.formats.assignment.graph import NamedEdge
 from model.note import Note
-from model.text.notes import note_at
-from model.text.source import Span
+from model.text.source import Span, note_at
 
 MOST_NOTES = 10
 """Networks have thousands of edges; what is wrong with all of them is seen by a few."""

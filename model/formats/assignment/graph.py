@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from model.assignment.costed import find_cycle
-from model.text.fields import as_mapping, as_name, as_sequence, known_name
-from model.text.keys import check_keys
+from model.text.fields import as_mapping, as_name, as_sequence, check_keys, known_name
 from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError
 
 CHAIN = "chain"

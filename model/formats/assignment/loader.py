@@ -9,8 +9,7 @@ from pathlib import Path
 from model.assignment import CostedNetwork, Hardware, ShapedNetwork
 from model.formats.assignment.shapes import read_shapes
 from model.formats.assignment.tables import read_tables
-from model.text.fields import as_mapping
-from model.text.keys import check_keys
+from model.text.fields import as_mapping, check_keys
 from model.text.limits import DEFAULT_LIMITS, Limits
 from model.text.reader import read_files, unused_notes
 from model.text.source import SpecError

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from model.assignment.lowering import LOWERINGS
 from model.assignment.methods import Method
-from model.text.fields import as_mapping, as_name, as_sequence, kind_of, known_name
-from model.text.keys import check_keys
+from model.text.fields import as_mapping, as_name, as_sequence, check_keys, kind_of, known_name
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 
 SECTION = "methods"

@@ -21,9 +21,8 @@ from model.formats.assignment.channels import channel_notes
 from model.formats.assignment.costs import read_figure
 from model.formats.assignment.graph import NamedEdge, NamedLayer, read_edges, read_layers
 from model.formats.assignment.tables import network_name
-from model.text.fields import as_bool, as_int, as_mapping, as_name, known_name, name_list, source_ref
-from model.text.keys import check_keys
-from model.text.source import MappingNode, Node, SequenceNode, SpecError
+from model.text.fields import as_bool, as_int, as_mapping, as_name, check_keys, known_name, name_list
+from model.text.source import MappingNode, Node, SequenceNode, SpecError, source_ref
 
 SYSTOLIC_ARRAY = "systolic_array"
 UNIT = "ms"

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from model.assignment import Cost, CostedNetwork, EdgeCosts, LayerCosts, build_network
 from model.formats.assignment.costs import read_cost, read_transition
 from model.formats.assignment.graph import NamedEdge, NamedLayer, read_edges, read_layers
-from model.text.fields import as_mapping, as_name, source_ref
-from model.text.keys import check_keys
-from model.text.source import MappingNode, SpecError
+from model.text.fields import as_mapping, as_name, check_keys
+from model.text.source import MappingNode, SpecError, source_ref
 
 DEFAULT_UNIT = "units"
 NETWORK_KEYS = ("name", "unit", "layers", "edges")
