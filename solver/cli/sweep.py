@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.formats.cascade.variants import load_variants
+from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from model.sweep import Variant
 from model.text.places import Places, places_of

@@ -9,36 +9,43 @@ from functools import reduce
 from pathlib import Path
 from typing import TypeVar
 
-from model.formats.accelforge.cascade import Cascade
-from model.formats.accelforge.consistency import (
+from model.formats.accelforge.checks import (
+    WORKLOAD_DENSITY_KEYS,
     ShapedEinsum,
+    check_densities,
     check_dependencies,
     check_rank_variables,
     check_tensors,
     check_words,
-    note_unreached,
-)
-from model.formats.accelforge.density import WORKLOAD_DENSITY_KEYS, check_densities
-from model.formats.accelforge.einsums import (
-    COPY_KEY,
-    SHAPE_KEYS,
-    WrittenAccess,
-    WrittenEinsum,
-    WrittenIndex,
-    read_einsums,
-)
-from model.formats.accelforge.errors import within
-from model.formats.accelforge.names import RESERVED, EinsumNames, TensorRules, names_of_part
-from model.formats.accelforge.remarks import (
     copy_notes,
     cut_notes,
+    note_unreached,
     operation_notes,
     partial_notes,
     unused_notes,
     version_notes,
 )
-from model.formats.accelforge.renames import Rename, effective_renames, read_renames, read_top_renames
-from model.formats.accelforge.sets import SetValue
+from model.formats.accelforge.einsums import (
+    COPY_KEY,
+    SHAPE_KEYS,
+    Cascade,
+    WrittenAccess,
+    WrittenEinsum,
+    WrittenIndex,
+    read_einsums,
+    within,
+)
+from model.formats.accelforge.sets import (
+    RESERVED,
+    EinsumNames,
+    Rename,
+    SetValue,
+    TensorRules,
+    effective_renames,
+    names_of_part,
+    read_renames,
+    read_top_renames,
+)
 from model.formats.accelforge.shapes import (
     NO_SIZES,
     Condition,

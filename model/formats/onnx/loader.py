@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model.formats.cascade.layers import MOST_EINSUMS
-from model.formats.cascade.onnx_nodes import READERS, Node, Values
+from model.formats.onnx.operators import READERS, Node, Values
 from model.note import Note
 from model.text.files import display_name
 from model.text.limits import Limits
 from model.text.notes import note_at
 from model.text.source import SpecError
-from model.workload import Einsum, Workload
+from model.workload import MOST_EINSUMS, Einsum, Workload
 
 if TYPE_CHECKING:
     from types import ModuleType
+
 
 EXTRA = "onnx"
 SUFFIX = ".onnx"

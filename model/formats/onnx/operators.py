@@ -219,7 +219,7 @@ def convolution(node: Node) -> Einsum:
     Returns
     -------
     Einsum
-        See `model.formats.cascade.onnx_model.load_onnx` for the rank variables. It is no box if it is padded.
+        See `model.formats.onnx.loader.load_onnx` for the rank variables. It is no box if it is padded.
 
     Raises
     ------

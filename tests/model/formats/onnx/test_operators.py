@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from model.formats.cascade import load_network
-from model.formats.cascade.onnx_model import load_onnx
+from model.formats.onnx.loader import load_onnx
 from model.problem import Term
 from model.text.limits import DEFAULT_LIMITS
 from model.text.source import SpecError
