@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from model.objective import ADDITIVE, OBJECTIVES
-from model.text.source import printable
+from model.wording import printable
 from solver.cli.mapped import add_mapping
 from solver.cli.options import (
     EXIT_CODES,
@@ -163,20 +163,6 @@ def _add_check(commands: Commands) -> argparse.ArgumentParser:
     return add_spec_command(
         commands, "check", "validate a spec; print hierarchy, problem and size of the mapspace"
     )
-
-
-ADDERS: dict[str, Callable[[Commands], argparse.ArgumentParser]] = {
-    "map": _add_map,
-    "evaluate": _add_evaluate,
-    "check": _add_check,
-    "compare": add_compare,
-    "tile": add_tile,
-    "assign": add_assign,
-    "prove": add_prove,
-    "explain": add_explain,
-    "network": add_network,
-    "sweep": add_sweep,
-}
 
 
 def add_certificate(parser: argparse.ArgumentParser) -> None:
@@ -576,3 +562,17 @@ def _path(text: str, suffixes: tuple[str, ...]) -> Path:
     if Path(text).suffix.lower() not in suffixes:
         raise argparse.ArgumentTypeError(f"{text!r} does not end in {', '.join(suffixes)}")
     return Path(text)
+
+
+ADDERS: dict[str, Callable[[Commands], argparse.ArgumentParser]] = {
+    "map": _add_map,
+    "evaluate": _add_evaluate,
+    "check": _add_check,
+    "compare": add_compare,
+    "tile": add_tile,
+    "assign": add_assign,
+    "prove": add_prove,
+    "explain": add_explain,
+    "network": add_network,
+    "sweep": add_sweep,
+}

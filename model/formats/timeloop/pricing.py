@@ -34,7 +34,8 @@ from model.note import Note
 from model.text.fields import Names, as_fraction
 from model.text.keys import one_of
 from model.text.notes import note_at
-from model.text.source import MappingNode, Node, Span, SpecError, printable
+from model.text.source import MappingNode, Node, Span, SpecError
+from model.wording import printable
 
 _WIRES = ("wire", "Wire")
 _TRANSFER = "transfer_random"
