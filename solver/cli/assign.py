@@ -102,7 +102,7 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
         raise SpecError("--dsp-budget and --methods exclude each other: an architecture has its array")
     if arguments.array_criterion != TOTAL:
         raise SpecError("--array-criterion and --methods exclude each other: an architecture has its array")
-    from model.formats.assignment.mapped import load_method_network
+    from model.formats.assignment.methods import load_method_network
 
     variables, options = parse_assignments(arguments.variables), load_options(arguments)
     problem = load_method_network(arguments.specs, arguments.methods, variables, options)
@@ -142,7 +142,7 @@ def _refuse_mapper_options(arguments: argparse.Namespace) -> None:
 
 def _hardware(loaded: LoadedAssignment, arguments: argparse.Namespace) -> Hardware | None:
     """Return what prices a network with shapes: that of the specs, or with the budget of the arguments."""
-    from model.formats.assignment.shapes import LARGEST_BUDGET
+    from model.formats.assignment.networks import LARGEST_BUDGET
 
     budget = arguments.dsp_budget
     if budget is None:
