@@ -14,8 +14,7 @@ from model.cascade import Network
 from model.objective import ADDITIVE
 from model.text.reader import parse_assignments
 from model.text.source import SpecError
-from solver.cli.assign_arguments import PICTURES
-from solver.cli.interrupt import interruptible
+from solver.cli.arguments import PICTURES
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
@@ -27,6 +26,7 @@ from solver.cli.output import (
     say_undrawn,
     write_output,
 )
+from solver.cli.progress import interruptible
 from solver.cli.running import load_options
 from solver.criteria import TOTAL
 

@@ -34,9 +34,8 @@ from model.note import Note
 from model.sweep import Variant
 from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.text.merging import join_specs
-from model.text.notes import note_at
 from model.text.reader import read_files, unused_notes
-from model.text.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean
+from model.text.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean, note_at
 from model.wording import listing
 
 MAPPING_NOTE = "the `mapping` of the architecture is no constraint for the layers of a network"
@@ -311,7 +310,7 @@ MOST_VARIANTS = 10_000
 class LoadedVariant(Variant):
     """A variant with the documents that it was read from, the values of the attributes included.
 
-    `model.text.places` finds the places of the mapspaces in them.
+    `model.text.source` finds the places of the mapspaces in them.
     """
 
     documents: tuple[Node, ...] = ()

@@ -6,10 +6,27 @@ from collections.abc import Callable, Container, Iterator
 from decimal import Decimal
 
 from model.objective import EDP, ENERGY, LATENCY, TIMELOOP_METRICS
-from model.text.fields import Names, as_int, as_mapping, as_name, as_scalar, given
-from model.text.keys import belongs, check_keys, one_of
-from model.text.notes import TakeNote, note_at
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
+from model.text.fields import (
+    Names,
+    as_int,
+    as_mapping,
+    as_name,
+    as_scalar,
+    belongs,
+    check_keys,
+    given,
+    one_of,
+)
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    SpecError,
+    TakeNote,
+    did_you_mean,
+    note_at,
+)
 from model.wording import listing
 
 VERSION = Decimal("0.4")
