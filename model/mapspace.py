@@ -13,6 +13,12 @@ from model.source_ref import SourceRef
 
 Relation = Literal["=", "<=", ">="]
 
+Counting = Literal["exact", "timeloop"]
+EXACT: Counting = "exact"
+TIMELOOP: Counting = "timeloop"
+COUNTINGS: tuple[Counting, ...] = (EXACT, TIMELOOP)
+"""Rules by which moved words and cycles are counted, see `model.cost.rules`."""
+
 
 @dataclass(frozen=True, slots=True)
 class FactorRule:
@@ -175,6 +181,8 @@ class Mapspace:
         Remarks for people from the reading of the spec.
     min_parallelism_source
         Where `min_parallelism` is written.
+    counting
+        How moved words and cycles are counted, out of `COUNTINGS`.
     """
 
     problem: Problem
@@ -187,3 +195,4 @@ class Mapspace:
     objectives: tuple[str, ...] = ("edp",)
     notes: tuple[Note, ...] = ()
     min_parallelism_source: SourceRef | None = field(default=None, compare=False)
+    counting: Counting = EXACT

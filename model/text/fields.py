@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
 
-from model.cost.tiles import tile_words
+from model.cost.counting import tile_words
 from model.problem import Problem
 from model.text.expressions import evaluate
 from model.text.limits import Limits

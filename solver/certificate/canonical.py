@@ -12,8 +12,8 @@ from itertools import accumulate, dropwhile
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.choices import SideOrder, allowed_factors
+from model.cost.counting import tile_words
 from model.cost.prices import network_latency
-from model.cost.tiles import tile_words
 from model.cost.traffic import kept_positions
 from model.mapping import Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules

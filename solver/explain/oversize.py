@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from model.architecture import StorageLevel
-from model.cost.tiles import tile_words
+from model.cost.counting import tile_words
 from model.numbers import divisors
 from model.problem import Problem
 

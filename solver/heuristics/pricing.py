@@ -10,8 +10,8 @@ import numpy as np
 
 from model.cost import Evaluation, evaluate
 from model.cost.batch import BatchEvaluator, MappingBatch, encode
-from model.cost.batch.encoding import Booleans, Doubles
 from model.cost.batch.evaluator import CHUNK
+from model.cost.batch.mappings import Booleans, Doubles
 from model.cost.nest import build_nest
 from model.mapping import Mapping
 from model.mapspace import Mapspace

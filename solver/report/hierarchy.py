@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from rich.table import Table
 
 from model.architecture import Fanout, StorageLevel
-from model.cost.tiles import tile_words
+from model.cost.counting import tile_words
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.mapspace_size import mapspace_size
 from model.problem import Problem

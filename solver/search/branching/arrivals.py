@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.cost.delivery import Move, delivered_words
+from model.cost.counting import Move, delivered_words
 from solver.search.arrays import IntArray
 
 LARGEST = 1 << 62
@@ -41,7 +41,7 @@ class Arrivals:
     orders: IntArray
 
     def words(self) -> list[int]:
-        """Words of one instance for each order, as `model.cost.delivery.delivered_words` counts them."""
+        """Words of one instance for each order, as `model.cost.counting.delivered_words` counts them."""
         steps = math.prod(bound for bound, _ in (*self.inner, *self.slot, *self.outer))
         if math.prod(self.tile) * steps < LARGEST:
             return list(map(int, self._counted(steps)))

@@ -12,11 +12,10 @@ from itertools import count
 import numpy as np
 
 from model.cost import evaluate
-from model.cost.delivery import Move
+from model.cost.counting import Move, displacement, extents, tile_words
 from model.cost.nest import Nest, build_nest
 from model.cost.partition import partition_words
 from model.cost.prices import leaking_instances, paying_instances
-from model.cost.tiles import displacement, extents, tile_words
 from model.cost.traffic import distinct_children
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.branching.arrivals import Arrivals

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from model.cost.delivery import distinct_sums
+from model.cost.counting import distinct_sums
 from model.numbers import divisors
 from model.problem import Dataspace, Problem
 from solver.search.arrays import IntArray

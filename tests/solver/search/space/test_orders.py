@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from model.cost.delivery import delivered_words
-from model.cost.tiles import displacement, extents
+from model.cost.counting import delivered_words, displacement, extents
 from model.mapspace import TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.search.space import orders

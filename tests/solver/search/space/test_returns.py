@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from model.cost.delivery import Move, delivered_words
+from model.cost.counting import Move, delivered_words
 from solver.search.space.windows import ALWAYS, NEVER, Returns, led_words
 
 

@@ -8,8 +8,7 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
-from model.cost.delivery import delivered_words, distinct_offsets
-from model.cost.tiles import displacement, extents
+from model.cost.counting import delivered_words, displacement, distinct_offsets, extents
 from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.numbers import divisors, ordered_factorizations
 from model.problem import Dataspace, Problem, Term
