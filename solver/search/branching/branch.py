@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -265,16 +265,12 @@ class Branching:
     def _possible(loops: IntArray, order: OrderClass, fixed: int) -> BoolArray:
         """Candidates for which a class is looked at.
 
-        Its first open group has loops; otherwise another class starts with the next. A turn that it is
-        there for may take place.
+        Its first open group has loops; otherwise another class starts with the next.
         """
         if fixed >= len(order.groups):
             return np.zeros(len(loops), dtype=np.bool_)
-        possible: BoolArray = _any_loop(loops, order.groups[fixed].dims)
-        if order.turns:
-            turns = [_any_loop(loops, turn.leads) & _any_loop(loops, turn.partners) for turn in order.turns]
-            possible &= np.any(turns, axis=0)
-        return possible & _any_loop(loops, order.late) if order.late else possible
+        possible: BoolArray = loops[:, list(order.groups[fixed].dims)].prod(axis=1) > 1
+        return possible
 
     def _candidates(
         self, node: Node, stage: StageTables, places: IntArray, member: StageChoice
@@ -317,9 +313,3 @@ class Branching:
         walk = Walk(self.space, node, candidates.only(keep), order)
         kept = tuple((boundary, words[keep]) for boundary, words in delivered)
         return Family(walk, spent[keep], least[keep], values[keep], busiest[keep], loads[keep], kept)
-
-
-def _any_loop(loops: IntArray, dims: Iterable[int]) -> BoolArray:
-    """Candidates with a loop over one of `dims`."""
-    has_loop: BoolArray = loops[:, list(dims)].prod(axis=1) > 1
-    return has_loop

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.bounds.boundary import Boundary, Led, ceil_div
+from solver.search.bounds.boundary import Boundary, ceil_div
 from solver.search.bounds.lattice_bounds import AnyBounds
-from solver.search.bounds.leads import component_of
-from solver.search.bounds.rows import Row, Waiting
-from solver.search.bounds.surcharges import led_surcharge
-from solver.search.branching.node import Mover, Node, SlotMoves, loose_dims
+from solver.search.branching.node import Mover, Node
 from solver.search.space.dataspaces import Component, DataspaceView
 from solver.search.space.lattice import INFINITY
 from solver.search.space.orders import Group, OrderClass
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageChoice
-from solver.search.space.windows import Returns, led_words, meeting
+from solver.search.space.windows import NOWHERE, Movement, least_jumps, least_jumps_outside, moved_words
 
 
 @dataclass(frozen=True)
@@ -46,20 +44,12 @@ class InnerTiles:
         return InnerTiles(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
 
 
-def _subset_sums(moves: SlotMoves) -> set[int]:
-    """Sums of the movements of any of some loops."""
-    sums = {0}
-    for move, _ in moves:
-        sums |= {total + move for total in sums}
-    return sums
-
-
 class Walk:
     """Walks over the loops of one slot, innermost first, for many candidate tiles at once.
 
     ``runs[v]`` multiplies up the innermost loops that leave dataspace v in place, ``alive[v]`` tells
-    whether that is all of them, ``leads[v, d]`` whether the loop over d may be the innermost one that
-    moves v, and ``first`` numbers the group of the innermost loop, -1 for none. All have shape (candidates,).
+    whether that is all of them, and ``first`` numbers the group of the innermost loop, -1 for none. All have
+    shape (candidates,).
 
     Parameters
     ----------
@@ -80,7 +70,6 @@ class Walk:
         self.runs = [np.ones(count, dtype=np.int64) for _ in space.views]
         self.alive = [np.ones(count, dtype=np.bool_) for _ in space.views]
         self.first = np.full(count, -1, dtype=np.int64)
-        self.leads: dict[tuple[int, int], BoolArray] = {}
         self._known_leads: dict[tuple[int, int], Mover] = {}
         for number, group in enumerate(order.groups):
             moving = self._product(group.dims) > 1
@@ -100,75 +89,84 @@ class Walk:
         still = [d for d in dims if d in view.irrelevant]
         if still:
             self.runs[place][alive] *= self._product(still)[alive]
-        if len(still) == len(dims):
-            return
-        moved = alive & (self._product([d for d in dims if d in view.relevant]) > 1)
-        for d in (d for d in (*dims, *group.before) if d in view.window_dims):
-            known = self.leads.get((place, d), False)
-            self.leads[place, d] = known | (moved & (self.candidates.loops[:, d] > 1))
-        self.alive[place] = alive & ~moved
+        if len(still) < len(dims):
+            moved = alive & (self._product([d for d in dims if d in view.relevant]) > 1)
+            self.alive[place] = alive & ~moved
 
-    def delivered(self, boundary: Boundary, inward: int = 0) -> IntArray:
+    def _may_lead(self, view: DataspaceView, dim: int) -> BoolArray:
+        """Candidates whose loop over `dim` may be the innermost one of the slot that moves a dataspace.
+
+        In an order that the class stands for, a dataspace that the innermost group moves is moved by the
+        innermost loop; that is one of the group, or one that moves everything. Other orders are not known.
+        """
+        lead = ~self.alive[view.place] & (self.candidates.loops[:, dim] > 1)
+        if not self.space.left_in_place(dim):
+            return lead
+        for number, group in enumerate(self.order.groups):
+            if view.place not in group.signature and dim not in group.dims:
+                lead = lead & (self.first != number)
+        return lead
+
+    def delivered(self, boundary: Boundary) -> IntArray:
         """Words delivered per instance, a lower bound where windows slide, exact otherwise.
-
-        `inward` leads from the candidates to the tiles of a boundary farther in.
 
         Returns
         -------
         IntArray
             Shape (candidates,), rounded up.
         """
-        place = boundary.place
-        tiles = self.candidates.tiles - inward
-        tables = self.space.tables[place]
-        irrelevant = tables.irrelevant_tiles[tiles] * boundary.unused_below(self.node.level + 1)
-        instances = boundary.sub.above[boundary.level]
+        place, tiles, tables = boundary.place, self.candidates.tiles, self.space.tables[boundary.place]
+        irrelevant, instances = tables.irrelevant_tiles[tiles], boundary.sub.above[boundary.level]
         words = tables.plain_words[tiles]
         if not self.space.reuses(place, boundary.level):
             return ceil_div(words * irrelevant, instances)
-        for c, component in enumerate(self.space.views[place].components):
-            if not component.sliding:
-                continue
-            least = self.space.sliding_words(place, c, boundary.unrolling)[tiles]
-            carried = self._carried(place, c, tiles, least)
-            words = np.where(self.alive[place], np.minimum(words, carried), words)
-            for d in (d for d in component.dims if self._leads_anywhere(place, d)):
-                led = self._led(place, c, self._lead(place, c, d), tiles, least)
-                words = np.where(self.leads[place, d], np.minimum(words, led), words)
-        return -(-(words * irrelevant) // (instances * self.runs[place]))
+        if not boundary.sliding:
+            return self._repeated(words * irrelevant, place, instances)
+        words = np.where(
+            self.alive[place], self._carried(place, tiles, words), self._led_here(place, tiles, words)
+        )
+        return np.maximum(self._repeated(words * irrelevant, place, instances), boundary.once_words)
 
-    def _leads_anywhere(self, place: int, dim: int) -> bool:
-        """Whether the loop over `dim` may be the innermost one that moves some candidate's tile."""
-        return (place, dim) in self.leads and bool(self.leads[place, dim].any())
+    def _repeated(self, words: IntArray, place: int, instances: int) -> IntArray:
+        """What one of several instances gets of words that the innermost loops leave in place."""
+        repeated: IntArray = -(-words // (instances * self.runs[place]))
+        return repeated
 
-    def _lead(self, place: int, c: int, dim: int) -> Mover:
-        """The loop over `dim` in this slot as the innermost one that moves component `c`."""
-        if (place, dim) not in self._known_leads:
-            component, count = self.space.views[place].components[c], self.candidates.loops[:, dim]
-            lead = Mover(c, count, None, None)
-            if component.steady:
-                lead = Mover(c, count, self._move(component, dim), self._returns(place, c, dim))
-            self._known_leads[place, dim] = lead
-        return self._known_leads[place, dim]
-
-    def _carried(self, place: int, c: int, tiles: IntArray, least: IntArray) -> IntArray:
-        """Words when all loops of this slot leave the dataspace in place."""
-        leads = self.node.leads[place]
-        if leads is None:
-            return least
-        words = self.space.tables[place].plain_words[tiles]
-        for lead in leads:
-            if lead.component == c:
-                words = np.minimum(words, self._led(place, c, lead, tiles, least))
+    def _led_here(self, place: int, tiles: IntArray, plain: IntArray) -> IntArray:
+        """Words of all deliveries of `tiles` if a loop of this slot is the innermost one that moves them."""
+        view, words = self.space.views[place], plain
+        for number, d in view.windows:
+            leads = self._may_lead(view, d)
+            if leads.any():
+                led = self._led(place, self._lead(place, number, d), tiles, plain)
+                words = np.where(leads, np.minimum(words, led), words)
         return words
 
-    def _led(self, place: int, c: int, lead: Mover, tiles: IntArray, least: IntArray) -> IntArray:
+    def _carried(self, place: int, tiles: IntArray, plain: IntArray) -> IntArray:
+        """The same if all loops of this slot leave the dataspace in place."""
+        words = plain
+        for lead in self.node.leads[place] or ():
+            words = np.minimum(words, self._led(place, lead, tiles, plain))
+        return words
+
+    def _led(self, place: int, lead: Mover, tiles: IntArray, plain: IntArray) -> IntArray:
         """Words of all deliveries of `tiles` when `lead` is the innermost loop that moves the dataspace."""
-        if lead.move is None or lead.returns is None:
-            return least
-        tables = self.space.tables[place]
-        plain, box = tables.plain_words[tiles], tables.boxes[c][tiles]
-        return led_words(plain, box, lead.count, lead.move, lead.returns, least)
+        box = self.space.tables[place].boxes[lead.component][tiles]
+        return moved_words(plain, box, lead.every, lead.movement)
+
+    def _lead(self, place: int, number: int, dim: int) -> Mover:
+        """The loop over `dim` in this slot as the innermost one that moves a component."""
+        if (place, dim) not in self._known_leads:
+            view, count = self.space.views[place], self.candidates.loops[:, dim]
+            component = view.components[number]
+            outside = math.prod(loops[d] for loops in self.node.path for d in component.dims)
+            every = self._product(component.dims) * outside
+            movement = Movement(count, 0, 0, 0)
+            if component.linear:
+                along, back = self._least_jumps(view, component, dim)
+                movement = Movement(count, np.abs(self._moves(component, dim)), along, back)
+            self._known_leads[place, dim] = Mover(number, every, movement)
+        return self._known_leads[place, dim]
 
     def leading(self, candidate: int) -> tuple[tuple[Mover, ...] | None, ...]:
         """Per dataspace, the loops that may be the innermost ones moving a candidate's tile.
@@ -184,71 +182,29 @@ class Walk:
         if self.alive[place][candidate]:
             return self.node.leads[place]
         return tuple(
-            self._lead(place, c, d).only(candidate)
-            for c, component in enumerate(view.components)
-            for d in component.dims
-            if (place, d) in self.leads and self.leads[place, d][candidate]
+            self._lead(place, number, d).only(candidate)
+            for number, d in view.windows
+            if self._may_lead(view, d)[candidate]
         )
 
-    def _move(self, component: Component, dim: int) -> IntArray:
+    def _moves(self, component: Component, dim: int) -> IntArray:
         """How far the component moves per iteration of this slot's loop over `dim`."""
         extent = self.space.lattice.extents[self.candidates.tiles, dim]
-        moves: IntArray = extent * (self.candidates.member.factors[dim] * component.step(dim))
+        moves: IntArray = extent * (self.candidates.member.factors[dim] * component.coefficient(dim))
         return moves
 
-    def _returns(self, place: int, c: int, dim: int) -> Returns:
-        """Farther loops of component `c` that may be compared with an overlapping tile."""
-        view = self.space.views[place]
-        component = view.components[c]
-        lead = self._move(component, dim)
-        overlapping = lead < self.space.tables[place].boxes[c][self.candidates.tiles]
-        others = [d for d in component.dims if d != dim]
-        inside = self.candidates.loops[:, dim] * self.runs[place]
-        return self._returning(view, component, lead, overlapping, lead, others, inside)
+    def _least_jumps(self, view: DataspaceView, component: Component, lead: int) -> tuple[IntArray, IntArray]:
+        """Words by which other loops than the `lead` move the component, at least: along it, and back.
 
-    def _returning(
-        self,
-        view: DataspaceView,
-        component: Component,
-        lead: IntArray,
-        overlapping: BoolArray,
-        passed: IntArray,
-        others: Sequence[int],
-        inside: IntArray | int,
-    ) -> Returns:
-        """Loops over `others` here, or any outside, that may meet a tile of a lead's again, as `meeting`.
-
-        Such a loop moves by what all loops of the component inside it add up to, or by the leading
-        loop's movement more if tiles overlap. Loops of other components in between rule it out. Of this
-        slot's iterations, `inside` are those of the lead and of loops inside of it.
+        Once a loop has moved the dataspace to where nothing overlaps, those farther out do not matter.
         """
-        loops, apart = self.candidates.loops, view.apart(component)
-        here = np.ones(len(lead), dtype=np.int64)
-        moves = [np.where(loops[:, d] > 1, self._move(component, d), 0) for d in others]
-
-        def inside_of(inner: int, outer: int) -> bool:
-            return bool(self.order.inside(others[outer], others[inner : inner + 1]))
-
-        for d, meets in zip(others, meeting(moves, lead, overlapping, passed, inside_of), strict=True):
-            here *= np.where(meets & ~self._apart_inside(view, apart, d), loops[:, d], 1)
-        moved = sum(moves, passed)
-        farther = np.ones(len(lead), dtype=np.int64)
-        for slot in self.node.moves_outside(view, component):
-            for number, (own, count) in enumerate(slot):
-                jumps = [own - summed - moved for summed in _subset_sums(slot[:number] + slot[number + 1 :])]
-                meets = np.any([(jump == 0) | overlapping & (jump == lead) for jump in jumps], axis=0)
-                farther *= np.where(meets, count, 1)
-            moved = moved + sum(move for move, _ in slot)
-        reached = self._product(apart) == 1
-        # Where other loops than `inside` counts leave the window in place, nothing asks for its returns.
-        between = np.maximum(loops.prod(axis=1) // inside, 1)
-        return Returns(here, np.where(reached, farther, 1), between)
-
-    def _apart_inside(self, view: DataspaceView, apart: Sequence[int], dim: int) -> BoolArray:
-        """Where loops inside of the one over `dim` move the dataspace in ranks `apart`."""
-        loose = self._product(loose_dims(view, apart, self.order))
-        inside: BoolArray = (self._product(self.order.inside(dim, apart)) > 1) & (loose == 1)
-        return inside
+        moves = {d: self._moves(component, d) for d in component.dims}
+        loops = {d: self.candidates.loops[:, d] for d in component.dims}
+        along, back, past = least_jumps(moves, loops, lead)
+        apart = self._product(sorted(view.apart)) > 1
+        outside = least_jumps_outside(self.node.moves_outside(view, component), past)
+        farther_along, farther_back = (np.where(apart, NOWHERE, jump) for jump in outside)
+        return np.minimum(along, farther_along), np.minimum(back, farther_back)
 
     def inside(self, bounds: AnyBounds, level: int, places: IntArray) -> IntArray:
         """Lower bound on the cost of all boundaries inside the tiles of `level`, at `places` there.
@@ -261,57 +217,13 @@ class Walk:
         least = np.full(len(places), INFINITY, dtype=np.int64)
         for row, table in bounds.inside[level].items():
             cost = table[places]
-            applies = self._applies(row) & (cost < least)
+            applies = cost < least if row.place is None else self._stays(row.place) & (cost < least)
             if not applies.any():
                 continue
             for boundary in bounds.boundaries.due(row, level):
-                cost = cost + self._ended(bounds, level, boundary)
-            for waiting in row.waiting:
-                cost = cost + self._slid(bounds, level, waiting)
+                cost = cost + boundary.reused(level, self.candidates.tiles, self.runs[boundary.place])
             least = np.where(applies, np.minimum(least, cost), least)
         return least
-
-    def _applies(self, row: Row) -> BoolArray:
-        """Tiles whose innermost loop outside goes on as a row has it."""
-        applies = np.ones(len(self.first), dtype=np.bool_) if row.place is None else self._stays(row.place)
-        unmoved = (self.first < 0) & (self.node.signature is None)
-        for waiting in row.waiting:
-            if waiting.lead is None:
-                applies = applies & (unmoved | ~self._stays(waiting.place))
-        return applies
-
-    def _ended(self, bounds: AnyBounds, level: int, boundary: Boundary) -> IntArray:
-        """What a boundary costs whose dataspace stays in place inside of the candidates' tiles."""
-        tiles = self.candidates.tiles
-        cost = boundary.reused(level, tiles, self.runs[boundary.place])
-        inward = bounds.boundaries.inward(level, boundary)
-        if boundary.sliding and inward is not None:
-            exact = boundary.extra(self.delivered(boundary, inward)) - boundary.surplus(tiles - inward)
-            cost = np.maximum(cost, exact)
-        return cost
-
-    def _slid(self, bounds: AnyBounds, level: int, waiting: Waiting) -> IntArray | int:
-        """What a boundary inside costs beyond its least, whose tile no loop inside moves."""
-        boundary, tiles = bounds.boundaries.of(waiting), self.candidates.tiles
-        inward = bounds.boundaries.inward(level, boundary)
-        if inward is None:
-            return 0
-        if waiting.lead is not None:
-            led = bounds.boundaries.led(waiting, level, tiles)
-            return led_surcharge(boundary, level, tiles, led, self._returns_to(waiting.place, led))
-        least = boundary.extra(boundary.unreused_words(tiles - inward, level=level))
-        surcharge: IntArray = np.maximum(boundary.extra(self.delivered(boundary, inward)) - least, 0)
-        return surcharge
-
-    def _returns_to(self, place: int, led: Led) -> Returns:
-        """Loops that may be compared with an overlapping tile of a lead inside."""
-        view = self.space.views[place]
-        c, component = component_of(view, led.dim)
-        lead = self.space.lattice.extents[led.moved, led.dim] * component.step(led.dim)
-        overlapping = lead < self.space.tables[place].boxes[c][led.tiles]
-        passed = led.passed * lead
-        returns = self._returning(view, component, lead, overlapping, passed, component.dims, 1)
-        return replace(returns, onward=led.onward)
 
     def _stays(self, place: int) -> BoolArray:
         """Tiles whose innermost loop outside leaves dataspace `place` as it is."""

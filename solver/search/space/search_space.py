@@ -21,7 +21,7 @@ from solver.search.space.lattice import Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, StageClass, StageTable, fanout_choices
 from solver.search.space.stages import StageRules
-from solver.search.space.windows import Unrolling, relevant_words, sliding_words
+from solver.search.space.windows import Unrolling, relevant_words, union_words
 from solver.search.stopping import Stop, never
 
 EVERY_TILE = slice(None)
@@ -259,9 +259,10 @@ class SearchSpace:
     def relevant_words(
         self, place: int, level: int, unrolling: Unrolling, members: frozenset[int] | None = None
     ) -> IntArray:
-        """Per lattice vector, least words that deliver the dataspace to `level` once, in all instances.
+        """Per lattice vector, least words that deliver all tiles to `level`, in all instances.
 
-        With `members` the innermost loop above is one of this reuse class, and moves the dataspace.
+        Loops outside that do not index the dataspace repeat that, but for the innermost ones. With `members`
+        the innermost loop above is one of this reuse class, and moves the dataspace.
 
         Returns
         -------
@@ -277,13 +278,14 @@ class SearchSpace:
         key = (place, unrolling, leading)
         return self.memo(key, lambda: relevant_words(view, table, self.lattice, unrolling, leading))
 
-    def sliding_words(self, place: int, component: int, unrolling: Unrolling) -> IntArray:
-        """The same when it is known that tiles overlap in `component` only, whichever loop is innermost."""
+    def floor_words(self, place: int, level: int, unrolling: Unrolling) -> IntArray:
+        """The same, but no less than each word of an instance's tiles once."""
         view, table = self.views[place], self.tables[place]
-        key = (place, component, unrolling)
-        return self.memo(
-            key, lambda: sliding_words(view, table, self.lattice, component, unrolling, view.window_dims)
-        )
+        words = self.relevant_words(place, level, unrolling)
+        if words is table.plain_words:
+            return words
+        key = ("floor", place, unrolling)
+        return self.memo(key, lambda: np.maximum(words, union_words(view, table, self.lattice, unrolling)))
 
     @cached_property
     def _known(self) -> dict[object, IntArray]:

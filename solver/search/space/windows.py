@@ -1,18 +1,21 @@
-"""Traffic of dataspaces whose tiles overlap: sliding windows, such as the inputs of a convolution."""
+"""Least words of dataspaces whose tiles overlap: sliding windows, such as the inputs of a convolution."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
-from solver.search.arrays import BoolArray, IntArray
+from solver.search.arrays import IntArray
 from solver.search.space.dataspaces import Component, DataspaceView, Tables
 from solver.search.space.lattice import Lattice
+
+NOWHERE = 1 << 40
+"""Words by which no loop moves a tile: it shares nothing with the one before."""
 
 
 @dataclass(frozen=True)
@@ -27,204 +30,166 @@ class Unrolling:
     directly: tuple[int, ...]
 
 
-def sliding_words(
-    view: DataspaceView,
-    tables: Tables,
-    lattice: Lattice,
-    component: int,
-    unrolling: Unrolling,
-    leading: Collection[int],
+def relevant_words(
+    view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling, leading: Collection[int]
 ) -> IntArray:
-    """Least words of all deliveries of tiles that cover the dataspace once, if `component` slides.
+    """Least words of all deliveries of tiles, over all instances, per iteration of the other loops.
 
-    Only one component slides: as soon as a loop moves another one, tiles are delivered whole. What an
-    instance receives is at least the union of its tiles. It is also no less than what the innermost moving
-    loop brings each time it advances, whatever the loops outside of it do. It runs over one of the dimensions
-    `leading`.
+    Other loops are those that do not index the dataspace, but for the ones innermost that leave it in place.
+
+    Parameters
+    ----------
+    leading
+        Dimensions: the innermost loop that moves the tile, if there is one, runs over one of these.
 
     Returns
     -------
     IntArray
-        A lower bound in words of all instances, shape (lattice size,).
+        Lower bounds, shape (lattice size,).
 
     References
     ----------
-    docs/search.md, "Sliding windows", has the lemma, and what holds where strides never meet.
+    docs/search.md, "Sliding windows".
     """
-    part = view.components[component]
-    ratios = {d: lattice.bounds[d] // lattice.side(d) for d in part.dims}
-    box = lattice.across(tables.boxes[component], part.dims)
-    covered = _covered(tables, lattice, view, component)
-    plain = lattice.across(tables.plain_words, sorted(view.relevant))
-    others = math.prod(
-        # Loops in both directions may lead back: then it is not certain that tiles elsewhere count apart.
-        own.window_words if part.turns and own.sliding else _covered(tables, lattice, view, number)
-        for number, own in enumerate(view.components)
-        if number != component
-    )
-    instances = math.prod(unrolling.above[d] for d in part.dims)
-    union = -(-part.window_words // instances)
-    words: IntArray = others * np.minimum(covered, union * instances)
-    if part.steady:
-        positions = {d: -(-ratios[d] // unrolling.above[d]) for d in part.dims}
-        leads = [d for d in part.dims if d in leading]
-        led = [_led_words(plain, box, lattice, part, d, positions, unrolling) for d in leads]
-        words = np.maximum(words, reduce(np.minimum, led, plain))
-    return lattice.spread(words)
+    leads = [(c, d) for c in view.components if c.sliding for d in c.dims if d in leading]
+    led = (_led_words(view, tables, lattice, c, d, unrolling) for c, d in leads)
+    return reduce(np.minimum, led, tables.plain_words)
 
 
-def _covered(tables: Tables, lattice: Lattice, view: DataspaceView, component: int) -> IntArray:
-    """Words of all tiles in a component, an axis per dimension."""
-    dims = view.components[component].dims
-    box = lattice.across(tables.boxes[component], dims)
-    covered: IntArray = box * math.prod(lattice.bounds[d] // lattice.side(d) for d in dims)
-    return covered
+def union_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling) -> IntArray:
+    """Words in the union of each instance's tiles, over all instances."""
+    union: IntArray = np.ones(lattice.size, dtype=np.int64)
+    for number, part in enumerate(view.components):
+        covered = tables.boxes[number] * math.prod(_positions(lattice, d) for d in part.dims)
+        if part.sliding:
+            instances = math.prod(unrolling.above[d] for d in part.dims)
+            covered = np.minimum(covered, -(-part.window_words // instances) * instances)
+        union = union * covered
+    return union
+
+
+def _positions(lattice: Lattice, dim: int) -> IntArray:
+    positions: IntArray = lattice.bounds[dim] // lattice.extents[:, dim]
+    return positions
 
 
 def _led_words(
-    plain: IntArray,
-    box: IntArray,
+    view: DataspaceView,
+    tables: Tables,
     lattice: Lattice,
     part: Component,
     dim: int,
-    positions: Mapping[int, IntArray],
     unrolling: Unrolling,
 ) -> IntArray:
-    """Least words if the innermost moving loop is over `dim`, where it has a loop at all.
-
-    Consecutive tiles lie a tile's step times the directly unrolled factor apart. If no loop over another
-    dimension of the component can come back to a tile, the tiles make up rows. Otherwise one may bring
-    nothing for its first position: the more positions, the less it saves, so the fewest, a prime, bound
-    the saving.
-    """
-    step = lattice.side(dim) * (part.step(dim) * unrolling.directly[dim])
-    fresh = np.minimum(step, box)
-    prime = lattice.least_prime(dim)
-    others = [d for d in part.dims if d != dim]
-    straight = math.prod(positions[d] for d in others) == 1
-    if len(others) == 1:
-        straight = straight | _never_meet(lattice, part, dim, others[0], unrolling)
-    count = np.where(straight, positions[dim], prime)
-    row = np.where(straight, box, 0) + (count - 1) * fresh
-    led: IntArray = np.where(positions[dim] > 1, plain // (box * count) * row, plain)
-    return led
+    """Least words if the innermost moving loop runs over `dim`, where that has a loop at all."""
+    if not part.linear:
+        return np.where(_positions(lattice, dim) > 1, 0, tables.plain_words)
+    positions = {d: -(-_positions(lattice, d) // unrolling.above[d]) for d in part.dims}
+    box, every = tables.boxes[view.components.index(part)], math.prod(positions.values())
+    move = lattice.extents[:, dim] * (abs(part.coefficient(dim)) * unrolling.directly[dim])
+    count = lattice.least_prime(dim)
+    # Where the rank moves along no other dimension, no loop over this one moves it by less.
+    along = np.where(positions[dim] == every, move, 0)
+    back = np.where(positions[dim] == every, (count - 1) * move, 0) if part.turns else (count - 1) * move
+    words = moved_words(tables.plain_words, box, every, Movement(count, move, along, back))
+    return np.where(positions[dim] > 1, words, tables.plain_words)
 
 
-def _never_meet(lattice: Lattice, part: Component, dim: int, other: int, unrolling: Unrolling) -> BoolArray:
-    """Tiles that no loop over either dimension is compared with again, if one over `dim` leads.
-
-    It would take a movement along one dimension that equals one along the other, or one that is a lead
-    farther while tiles overlap: a common multiple of the steps of both, and none is so short.
-    """
-    steps, farthest, sides, longest = [], [], [], []
-    for d in (dim, other):
-        coefficient, bound = part.step(d), lattice.bounds[d]
-        prime = lattice.least_prime(d)
-        extents = lattice.side(d)
-        steps.append(coefficient * unrolling.directly[d] * extents)
-        farthest.append((coefficient * bound - steps[-1]) // (prime - 1))
-        longest.append(coefficient * (bound // prime))
-        sides.append(coefficient * (extents - 1))
-    box = 1 + sides[0] + sides[1]
-    ahead = farthest[0] + np.where(steps[0] < box, np.minimum(box - 1, longest[0]), 0)
-    apart: BoolArray = np.lcm(steps[0], steps[1]) > np.minimum(ahead, farthest[1])
-    return apart
-
-
-OFTEN = 1 << 62
-"""Iterations of loops that are not known."""
-
-
-@dataclass(frozen=True)
-class Returns:
-    """How often loops farther out meet a tile again that overlaps with the one at hand.
-
-    Each time, the innermost loop that moves the window begins anew. Of the nearest slot, the loops that may
-    return have `here` iterations together, of the slots outside of it `farther`: 1 where there are none.
-    Loops with `between` iterations lie inside of the latter for certain. Farther in than all of these, loops
-    with `onward` iterations do not return.
+class Movement(NamedTuple):
+    """How loops move a tile along one rank, all figures least ones.
 
     Parameters
     ----------
-    here, farther, between
-        Numbers, or arrays that numpy broadcasts with the words; `OFTEN` where they are not known.
+    bound, lead
+        Iterations of the innermost loop that moves it, and words by which each does.
+    along
+        Words by which other loops over the rank's dimensions move it when they advance.
+    back
+        Words by which any other loop moves it: loops inside go back to their first iteration.
     """
 
-    here: IntArray | int = 1
-    farther: IntArray | int = 1
-    between: IntArray | int = 1
-    onward: int = 1
-
-    def only(self, candidate: int) -> Returns:
-        """Those of one of several candidates."""
-        here, farther, between = (
-            int(own[candidate]) for own in map(np.asarray, (self.here, self.farther, self.between))
-        )
-        return Returns(here, farther, between, self.onward)
-
-    def saved(self, words: IntArray) -> IntArray:
-        """At most the words that returns save, of as many that are due to first positions."""
-        words = -(-words // self.onward)
-        outside = words // self.between
-        again = np.where(np.asarray(self.farther) > 1, -(-words // self.between) - outside // self.farther, 0)
-        saved: IntArray = np.minimum(words - words // self.here + again, words)
-        return saved
+    bound: IntArray | int
+    lead: IntArray | int
+    along: IntArray | int
+    back: IntArray | int
 
 
-NEVER, ALWAYS = Returns(), Returns(farther=OFTEN)
+def least_jumps(
+    moves: Mapping[int, IntArray], loops: Mapping[int, IntArray], lead: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Words by which loops of one slot move a tile along one rank when they advance, at least.
 
+    The loops inside go back from their last iteration to their first: the lead, and whichever others lie
+    inside, for their order is not known.
 
-def meeting(
-    moves: Sequence[IntArray],
-    lead: IntArray | int,
-    overlapping: BoolArray,
-    passed: IntArray | int,
-    inside: Callable[[int, int], bool] = lambda inner, outer: False,
-) -> Iterator[BoolArray]:
-    """Which of the loops of one slot may meet a tile of a lead's again, as far as their order is known.
+    Parameters
+    ----------
+    moves, loops
+        Per dimension of the rank, words by which an iteration of its loop moves the tile, of either sign,
+        and how many it has.
+    lead
+        Dimension of the innermost one of these loops.
 
-    Such a loop moves by what the loops inside of it add up to, the slot's and farther in `passed`, or by the
-    lead's movement more if tiles overlap.
+    Returns
+    -------
+    tuple
+        Arrays like those given: the least move of the other loops over these dimensions, and of all loops
+        over others; and how far all of these loops are from their first iteration when they are at their last.
     """
-    numbers = range(len(moves))
-    for number, move in enumerate(moves):
-        summed = passed + sum(moves[n] for n in numbers if inside(n, number))
-        tied = [n for n in numbers if n == number or inside(n, number) or inside(number, n)]
-        others = [moves[n] for n in numbers if n not in tied]
-        jumps = [move - summed - sum(own) for n in range(len(others) + 1) for own in combinations(others, n)]
-        meets = [(jump == 0) | overlapping & (jump == lead) for jump in jumps]
-        yield np.logical_or.reduce(meets) & (move > 0)
+    spans = {d: (loops[d] - 1) * move for d, move in moves.items()}
+    past = spans.pop(lead)
+    back: IntArray = np.min([np.abs(past + span) for span in _sums(list(spans.values()))], axis=0)
+    along: IntArray = np.full(len(back), NOWHERE)
+    for d in spans:
+        inside = [span for other, span in spans.items() if other != d]
+        jump = np.min([np.abs(moves[d] - past - span) for span in _sums(inside)], axis=0)
+        along = np.where(loops[d] > 1, np.minimum(along, jump), along)
+    return along, back, sum(spans.values(), past)
 
 
-def led_words(
-    plain: IntArray,
-    box: IntArray,
-    count: IntArray | int,
-    move: IntArray | int,
-    returns: Returns,
-    least: IntArray,
-) -> IntArray:
-    """Words of all deliveries when one loop is the innermost one that moves a component.
+def least_jumps_outside(
+    slots: Iterable[Sequence[tuple[int, int]]], past: IntArray
+) -> tuple[IntArray, IntArray]:
+    """The same of loops in slots farther out, each given as moves and iterations, in no order.
 
-    Consecutive tiles overlap along that loop only. A loop farther out that happens to continue the
-    movement, or to return to the tile at hand, saves its first position at most.
+    Those inside are `past` their first iteration by so many words when all are at their last.
     """
-    fresh = np.minimum(move, box)
-    share = plain // (box * count)
-    whole = share * (box + (count - 1) * fresh)
-    words: IntArray = np.minimum(whole, np.maximum(least, whole - returns.saved(share * box)))
-    return words
+    back, along = np.abs(past), np.full(len(past), NOWHERE)
+    for slot in slots:
+        spans = [(count - 1) * move for move, count in slot]
+        for number, (move, _) in enumerate(slot):
+            inside = _sums(spans[:number] + spans[number + 1 :])
+            along = np.min([along, *(np.abs(move - past - span) for span in inside)], axis=0)
+        back = np.min([back, *(np.abs(past + span) for span in _sums(spans))], axis=0)
+        past = past + sum(spans)
+    return along, back
 
 
-def relevant_words(
-    view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling, leading: Collection[int]
-) -> IntArray:
-    """Least words of all deliveries of tiles that cover the dataspace once, shape (lattice size,).
+def _sums(moves: Sequence[IntArray | int]) -> list[IntArray | int]:
+    """Sums of any of the movements."""
+    sums: list[IntArray | int] = [0]
+    for move in moves:
+        sums += [total + move for total in sums]
+    return sums
 
-    The innermost loop that moves the tile, if there is one, runs over one of the dimensions `leading`.
+
+def moved_words(plain: IntArray, box: IntArray, every: IntArray | int, movement: Movement) -> IntArray:
+    """Least words of all deliveries of tiles that loops move along one rank.
+
+    Of the `every` positions in the rank, most are reached by the innermost moving loop, one of the loop's bound by
+    another loop over the rank's dimensions, and one by a loop over other dimensions, or first of all.
+
+    Parameters
+    ----------
+    plain
+        Words of all tiles, each delivered whole.
+    box
+        Extent of the tile in the rank.
+    every
+        Positions of the tile along the rank.
     """
-    words = tables.plain_words
-    for number, component in enumerate(view.components):
-        if component.sliding and not frozenset(component.dims).isdisjoint(leading):
-            words = np.minimum(words, sliding_words(view, tables, lattice, number, unrolling, leading))
+    bound, *moves = movement
+    lead, along, back = (np.minimum(move, box) for move in moves)
+    begun = np.maximum(every // bound, 1)
+    words: IntArray = plain // (box * every) * ((every - begun) * lead + (begun - 1) * along + back)
     return words
