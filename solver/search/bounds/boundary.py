@@ -11,7 +11,7 @@ from solver.search.arrays import IntArray
 from solver.search.bounds.rows import Row
 from solver.search.space.lattice import INFINITY
 from solver.search.space.prices import LARGEST_TOTAL, BoundaryPrice
-from solver.search.space.windows import Unrolling
+from solver.search.space.windows import Unrolling, Words
 from solver.search.subproblems.subproblem import Subproblem
 
 LARGEST_COUNT = 1 << 62
@@ -59,15 +59,17 @@ class Boundary:
         return self.sub.share(self.place, self.level)
 
     @cached_property
-    def least_relevant(self) -> int:
-        """Least of `relevant_words` over the tiles that fit.
+    def _least(self) -> tuple[int, int]:
+        """Least words over the tiles that fit: each time that they are repeated, and at first.
 
         Raises
         ------
         ValueError
             If no tile fits.
         """
-        return int(self.relevant_words[self.sub.feasible(self.level)].min())
+        fits = self.sub.feasible(self.level)
+        repeated, begun = self.words()
+        return int(repeated[fits].min()), int(begun[fits].min())
 
     @cached_property
     def least_floor(self) -> int:
@@ -79,19 +81,14 @@ class Boundary:
         """Spatial factors of the window dimensions above the level."""
         return self.sub.unrolling(self.level)
 
-    @property
-    def relevant_words(self) -> IntArray:
-        """As of `SearchSpace.relevant_words`, exact but for sliding windows; shape (lattice size,)."""
-        return self.sub.space.relevant_words(self.place, self.level, self.unrolling)
+    def words(self, members: frozenset[int] | None = None) -> Words:
+        """As of `SearchSpace.relevant_words`, exact but for sliding windows."""
+        return self.sub.space.relevant_words(self.place, self.level, self.unrolling, members)
 
     @property
     def floor_words(self) -> IntArray:
         """As of `SearchSpace.floor_words`, shape (lattice size,)."""
         return self.sub.space.floor_words(self.place, self.level, self.unrolling)
-
-    def led_words(self, members: frozenset[int]) -> IntArray:
-        """`relevant_words` if the innermost loop above is one of a reuse class, and moves the dataspace."""
-        return self.sub.space.relevant_words(self.place, self.level, self.unrolling, members)
 
     @cached_property
     def once_words(self) -> int:
@@ -108,13 +105,20 @@ class Boundary:
         """Cost by which delivering `words` exceeds the least there can be, at most `INFINITY`."""
         return np.minimum(self.price.price(words) - self.once, INFINITY)
 
-    def unreused_words(self, tiles: IntArray, words: IntArray) -> IntArray:
+    def unreused_words(self, tiles: IntArray, words: Words) -> IntArray:
         """Least words delivered per instance without reuse in the slot above, shape (len(tiles),).
 
-        `words` deliver all tiles once, in all instances.
+        `words` belong to the tiles.
         """
         irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
-        return np.maximum(ceil_div(words * irrelevant, self.sub.above[self.level]), self.once_words)
+        unused = self.sub.unused_above(self.place, self.level)
+        total = words.repeated * irrelevant + (words.begun - words.repeated) * unused
+        return np.maximum(ceil_div(total, self.sub.above[self.level]), self.once_words)
+
+    def tile_words(self, tiles: IntArray, members: frozenset[int] | None = None) -> IntArray:
+        """The same as far as the tiles tell; `members` as of `SearchSpace.relevant_words`."""
+        words = self.words(members)
+        return self.unreused_words(tiles, Words(words.repeated[tiles], words.begun[tiles]))
 
     def reused(self, level: int, tiles: IntArray, runs: IntArray | None = None) -> IntArray:
         """Least extra cost when no loop between here and the tile of `level` moves the dataspace.
@@ -136,7 +140,9 @@ class Boundary:
         # Where a division leaves a rest there is no such mapping, or the factors are those of several.
         outside = irrelevant // unused if runs is None else -(-irrelevant // (unused * runs))
         numerator, denominator = self.share
-        delivered = ceil_div(times(self.least_relevant * outside, numerator), denominator)
+        repeated, begun = self._least
+        words = repeated * np.maximum(outside - 1, 0) + begun
+        delivered = ceil_div(times(words, numerator), denominator)
         return self.extra(np.maximum(delivered, self.once_words))
 
     @property
@@ -158,10 +164,7 @@ class Boundary:
             # A produced dataspace's first touches are free, so more words of it need not cost more.
             return np.zeros(len(tiles), dtype=np.int64)
         numerator, denominator = self.share
-        # What is delivered once may be more than the floor or more than each repeated delivery, not both.
-        more = np.minimum(
-            self.floor_words[tiles] - self.least_floor, self.relevant_words[tiles] - self.least_relevant
-        )
+        more = np.maximum(self.words().begun[tiles] - self.least_floor, 0)
         return np.minimum(self.price.increment(times(more, numerator) // denominator), INFINITY)
 
 

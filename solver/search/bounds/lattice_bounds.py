@@ -230,8 +230,8 @@ class LatticeBounds(Generic[Sub_co]):
         The innermost loop above is the one that leads a window, and one of the class.
         """
         if not boundary.sliding:
-            return [boundary.unreused_words(tiles, boundary.relevant_words[tiles])]
-        return [boundary.unreused_words(tiles, boundary.led_words(own)[tiles]) for own in self.classes]
+            return [boundary.tile_words(tiles)]
+        return [boundary.tile_words(tiles, own) for own in self.classes]
 
     def _least_loads(self, level: int, tiles: IntArray) -> FloatArray:
         """Least load of each resource at the boundary of `level`, over tiles and classes.

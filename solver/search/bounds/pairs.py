@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.boundary import Boundary
+from solver.search.space.dataspaces import Component
 from solver.search.space.lattice import INFINITY
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.windows import Movement, least_jumps, moved_words
+from solver.search.space.windows import (
+    Along,
+    Lead,
+    Words,
+    along_component,
+    least_jumps,
+    least_words,
+)
 
 MOST_PAIRS = 1 << 20
 """Combinations of a tile inside and one outside that are looked at at a time."""
@@ -85,7 +93,7 @@ class SlotPairs:
         IntArray
             In quanta, shape (pairs,).
         """
-        known = boundary.unreused_words(self._tiles, boundary.led_words(members)[self._tiles])
+        known = boundary.tile_words(self._tiles, members)
         led = boundary.unreused_words(self._tiles, self._words(boundary, members))
         more: IntArray = np.maximum(boundary.extra(led) - boundary.extra(known), 0)
         return np.where(self._moved(boundary.place), more, 0)
@@ -95,41 +103,51 @@ class SlotPairs:
         moved: BoolArray = (self.loops[:, sorted(self.space.views[place].relevant)] > 1).any(axis=1)
         return moved
 
-    def _words(self, boundary: Boundary, members: frozenset[int]) -> IntArray:
-        """Words that deliver all tiles once, in all instances."""
+    def _words(self, boundary: Boundary, members: frozenset[int]) -> Words:
+        """Least words of deliveries if the loops of this slot move the dataspace."""
         view, leading = self.space.views[boundary.place], self.space.leading(members)
-        words = self.space.tables[boundary.place].plain_words[self._tiles]
-        for number, dim in view.windows:
-            if dim in leading:
-                led = self._led_words(boundary, number, dim)
-                words = np.where(self.loops[:, dim] > 1, np.minimum(words, led), words)
-        return words
+        none = np.zeros(len(self.rows), dtype=np.bool_)
+        parts = [self._along(boundary, n) for n, c in enumerate(view.components) if c.sliding]
+        plain = self.space.tables[boundary.place].plain_words[self._tiles]
 
-    def _led_words(self, boundary: Boundary, number: int, dim: int) -> IntArray:
-        """The same if the loop over `dim` is the innermost one that moves a component."""
-        component = self.space.views[boundary.place].components[number]
-        tables = self.space.tables[boundary.place]
-        if not component.linear:
-            return np.zeros(len(self.rows), dtype=np.int64)
-        moves = {d: self._spans[:, d] * component.coefficient(d) for d in component.dims}
-        loops = {d: self.loops[:, d] for d in component.dims}
-        along, back, _ = least_jumps(moves, loops, dim)
-        positions = {d: self._positions(boundary, d) for d in component.dims}
-        every = math.prod(positions.values())
-        farther = every > math.prod(loops.values())
-        # Loops farther out are not known: those over the same dimension move the tile on.
-        lead = np.abs(moves[dim])
-        onward = np.where(positions[dim] == every, lead, 0)
-        along = np.where(farther, np.minimum(along, onward), along)
-        if component.turns:
-            back = np.where(farther & (positions[dim] < every), 0, back)
-        box = tables.boxes[number][self._tiles]
-        return moved_words(
-            tables.plain_words[self._tiles], box, every, Movement(loops[dim], lead, along, back)
+        def first(lead: Lead) -> BoolArray:
+            return none | lead.live & (self.loops[:, lead.dim] > 1) if lead.dim in leading else none
+
+        return least_words(plain, parts, first)
+
+    def _along(self, boundary: Boundary, number: int) -> Along:
+        """How loops move the tiles inside along a component: those of the slot, or any farther out."""
+        space, place = self.space, boundary.place
+        component = space.views[place].components[number]
+        known = along_component(
+            space.views[place], space.tables[place], space.lattice, number, boundary.unrolling
         )
+        every = np.asarray(known.every)[self._tiles]
+        loops = {d: self.loops[:, d] for d in component.dims}
+        moved = math.prod(loops.values()) > 1
+        inside = [
+            Lead(lead.dim, *(_entries(figure, self._tiles) for figure in lead[1:])) for lead in known.leads
+        ]
+        farther = [lead._replace(live=lead.live & ~moved) for lead in inside]
+        here = [self._lead(component, loops, lead, every) for lead in inside]
+        return Along(known.box[self._tiles], every, (*here, *farther))
 
-    def _positions(self, boundary: Boundary, dim: int) -> IntArray:
-        """Positions of a boundary's tile along a dimension, in one instance."""
-        lattice = self.space.lattice
-        positions: IntArray = lattice.bounds[dim] // lattice.extents[self._tiles, dim]
-        return -(-positions // boundary.unrolling.above[dim])
+    def _lead(
+        self, component: Component, loops: Mapping[int, IntArray], known: Lead, every: IntArray
+    ) -> Lead:
+        """The slot's loop over a dimension as the innermost one that moves a component."""
+        dim = known.dim
+        if not component.linear:
+            return known._replace(live=loops[dim] > 1, bound=loops[dim], move=0, along=0, back=0)
+        moves = {d: self._spans[:, d] * component.coefficient(d) for d in component.dims}
+        along, back, _ = least_jumps(moves, loops, dim)
+        outside = every > math.prod(loops.values())
+        # Loops farther out are not known.
+        along = np.where(outside, np.minimum(along, known.along), along)
+        if component.turns:
+            back = np.where(outside, np.minimum(back, known.back), back)
+        return Lead(dim, loops[dim] > 1, loops[dim], np.abs(moves[dim]), along, back)
+
+
+def _entries(figure: IntArray | int, places: IntArray) -> IntArray | int:
+    return figure[places] if isinstance(figure, np.ndarray) else figure

@@ -15,7 +15,7 @@ from solver.search.bounds.rows import CLOSED
 from solver.search.branching.family import Family, best_first
 from solver.search.branching.handed_out import HandedOut
 from solver.search.branching.load_bounds import LoadBounds
-from solver.search.branching.node import Delivered, Node, NodeState
+from solver.search.branching.node import Delivered, Node, NodeState, unmoved
 from solver.search.branching.skeleton import Skeleton
 from solver.search.branching.walk import InnerTiles, Walk
 from solver.search.goal import SLACK, Goal
@@ -93,7 +93,7 @@ class Branching:
             orders=(),
             spatial=(),
             extents=(),
-            leads=(None,) * len(views),
+            moved=tuple(unmoved(view) for view in views),
         )
         yield from self._visit(root)
 

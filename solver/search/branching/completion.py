@@ -195,11 +195,12 @@ class Completion:
         instances = nest.instances(position)
         irrelevant = int(space.tables[place].irrelevant_tiles[tile])
         unrolling = space.unrolling([stage.factors for stage in self.skeleton.spatial[:level]])
-        relevant = int(space.relevant_words(place, level, unrolling)[tile])
+        words = space.relevant_words(place, level, unrolling)
+        repeated, begun = int(words.repeated[tile]), int(words.begun[tile])
         view = space.views[place]
         unused = math.prod(view.unused(stage.factors) for stage in self.skeleton.spatial[:level])
         floor = int(space.floor_words(place, level, unrolling)[tile]) * unused
-        plain = -(-max(relevant * irrelevant, floor) // instances)
+        plain = -(-max(repeated * irrelevant + (begun - repeated) * unused, floor) // instances)
         return (-(-floor // instances) if space.reuses(place, level) else plain), plain
 
     def best(self, goal: Goal, stop: Stop) -> Iterator[Priced]:

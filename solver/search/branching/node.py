@@ -6,44 +6,35 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
-from solver.search.arrays import FloatArray, IntArray
+from solver.search.arrays import FloatArray
 from solver.search.space.dataspaces import Component, DataspaceView
 from solver.search.space.orders import OrderClass
 from solver.search.space.spatial import StageChoice
-from solver.search.space.windows import Movement
+from solver.search.space.windows import Lead
 
 SlotMoves = tuple[tuple[int, int], ...]
 """Words per iteration by which each loop of a slot moves a component, and its iterations, in no order."""
 
 
-class Mover(NamedTuple):
-    """A loop that may be the innermost one to move a dataspace.
-
-    Arrays have an entry per tile of a walk; in a node all are scalars.
+class Moved(NamedTuple):
+    """How the loops outside of a tile move a dataspace along its windows.
 
     Parameters
     ----------
-    component
-        The place of the component that it moves.
-    every
-        Positions of the tile in that component.
-    movement
-        How it and other loops move the component.
+    first
+        Dimensions over which the innermost of them may run that moves the dataspace at all.
+    parts
+        Per component along which tiles may overlap, the tile's positions along it and the loops that may be
+        the innermost to move it so, all figures scalars.
     """
 
-    component: int
-    every: IntArray | int
-    movement: Movement
+    first: frozenset[int]
+    parts: tuple[tuple[int, tuple[Lead, ...]], ...]
 
-    def only(self, candidate: int) -> Mover:
-        """The loop above one of the tiles."""
 
-        def one(figure: IntArray | int) -> int:
-            return int(figure[candidate]) if isinstance(figure, np.ndarray) else figure
-
-        return Mover(self.component, one(self.every), Movement(*map(one, self.movement)))
+def unmoved(view: DataspaceView) -> Moved:
+    """No loop moves the dataspace."""
+    return Moved(frozenset(), ((1, ()),) * sum(c.sliding for c in view.components))
 
 
 NodeState = tuple[
@@ -51,10 +42,10 @@ NodeState = tuple[
     int,
     tuple[int, ...],
     frozenset[int] | None,
-    tuple[tuple[Mover, ...] | None, ...],
+    tuple[Moved, ...],
     tuple[tuple[SlotMoves, ...], ...],
 ]
-"""Level, tile, ``in_place``, ``signature`` and ``leads`` of a node, and the moves of its windows outside."""
+"""Level, tile, ``in_place``, ``signature`` and ``moved`` of a node, and the moves of its windows outside."""
 
 
 Delivered = tuple[tuple[int, int, int], ...]
@@ -87,9 +78,8 @@ class Node:
     extents
         Per level outside, what one iteration of its loops spans: the tile inside, times the spatial factors
         between.
-    leads
-        Per dataspace, the loops that may be the innermost ones that move it outside of the tile; None if no
-        loop moves it so far, or if its windows are not known to overlap.
+    moved
+        Per dataspace, how the loops outside of the tile move it.
     """
 
     level: int
@@ -106,14 +96,14 @@ class Node:
     orders: tuple[OrderClass, ...]
     spatial: tuple[StageChoice, ...]
     extents: tuple[tuple[int, ...], ...]
-    leads: tuple[tuple[Mover, ...] | None, ...]
+    moved: tuple[Moved, ...]
 
     def state(self, views: Sequence[DataspaceView]) -> NodeState:
         """All that the bounds of what lies inside depend on."""
         moves = tuple(
             tuple(self.moves_outside(view, c)) for view in views for c in view.components if c.slides_in_line
         )
-        return (self.level, self.tile, self.in_place, self.signature, self.leads, moves)
+        return (self.level, self.tile, self.in_place, self.signature, self.moved, moves)
 
     def moves_outside(self, view: DataspaceView, component: Component) -> Iterator[SlotMoves]:
         """How far the loops outside of the tile move `component`, slot by slot outwards.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,13 +10,21 @@ import numpy as np
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.boundary import Boundary, ceil_div
 from solver.search.bounds.lattice_bounds import AnyBounds
-from solver.search.branching.node import Mover, Node
+from solver.search.branching.node import Moved, Node
 from solver.search.space.dataspaces import Component, DataspaceView
 from solver.search.space.lattice import INFINITY
 from solver.search.space.orders import Group, OrderClass
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageChoice
-from solver.search.space.windows import NOWHERE, Movement, least_jumps, least_jumps_outside, moved_words
+from solver.search.space.windows import (
+    NOWHERE,
+    Along,
+    Lead,
+    Words,
+    least_jumps,
+    least_jumps_outside,
+    least_words,
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,12 @@ class InnerTiles:
     def only(self, chosen: BoolArray) -> InnerTiles:
         """The tiles where `chosen`, shape (tiles,), is true."""
         return InnerTiles(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
+
+
+def _only(lead: Lead, candidate: int) -> Lead:
+    """The lead above one of the tiles, in scalars."""
+    figures = (int(f[candidate]) if isinstance(f, np.ndarray) else f for f in lead[2:])
+    return Lead(lead.dim, True, *figures)
 
 
 class Walk:
@@ -70,7 +83,7 @@ class Walk:
         self.runs = [np.ones(count, dtype=np.int64) for _ in space.views]
         self.alive = [np.ones(count, dtype=np.bool_) for _ in space.views]
         self.first = np.full(count, -1, dtype=np.int64)
-        self._known_leads: dict[tuple[int, int], Mover] = {}
+        self._known_parts: dict[int, tuple[tuple[IntArray, tuple[Lead, ...]], ...]] = {}
         for number, group in enumerate(order.groups):
             moving = self._product(group.dims) > 1
             self.first[(self.first < 0) & moving] = number
@@ -122,70 +135,72 @@ class Walk:
             return ceil_div(words * irrelevant, instances)
         if not boundary.sliding:
             return self._repeated(words * irrelevant, place, instances)
-        words = np.where(
-            self.alive[place], self._carried(place, tiles, words), self._led_here(place, tiles, words)
-        )
-        return np.maximum(self._repeated(words * irrelevant, place, instances), boundary.once_words)
+        repeated, begun = self._words(place, tiles)
+        unused = boundary.sub.unused_above(place, boundary.level)
+        outside = -(-irrelevant // (unused * self.runs[place]))
+        total = repeated * (outside - 1) + begun
+        return np.maximum(-(-total * unused // instances), boundary.once_words)
 
     def _repeated(self, words: IntArray, place: int, instances: int) -> IntArray:
         """What one of several instances gets of words that the innermost loops leave in place."""
         repeated: IntArray = -(-words // (instances * self.runs[place]))
         return repeated
 
-    def _led_here(self, place: int, tiles: IntArray, plain: IntArray) -> IntArray:
-        """Words of all deliveries of `tiles` if a loop of this slot is the innermost one that moves them."""
-        view, words = self.space.views[place], plain
-        for number, d in view.windows:
-            leads = self._may_lead(view, d)
-            if leads.any():
-                led = self._led(place, self._lead(place, number, d), tiles, plain)
-                words = np.where(leads, np.minimum(words, led), words)
-        return words
+    def _words(self, place: int, tiles: IntArray) -> Words:
+        """Least words of all deliveries of a dataspace's windows."""
+        view, tables, alive = self.space.views[place], self.space.tables[place], self.alive[place]
+        outside = self.node.moved[place].first
 
-    def _carried(self, place: int, tiles: IntArray, plain: IntArray) -> IntArray:
-        """The same if all loops of this slot leave the dataspace in place."""
-        words = plain
-        for lead in self.node.leads[place] or ():
-            words = np.minimum(words, self._led(place, lead, tiles, plain))
-        return words
+        def first(lead: Lead) -> BoolArray:
+            carried: BoolArray = lead.live & alive if lead.dim in outside else np.zeros_like(alive)
+            return carried | lead.live & self._may_lead(view, lead.dim)
 
-    def _led(self, place: int, lead: Mover, tiles: IntArray, plain: IntArray) -> IntArray:
-        """Words of all deliveries of `tiles` when `lead` is the innermost loop that moves the dataspace."""
-        box = self.space.tables[place].boxes[lead.component][tiles]
-        return moved_words(plain, box, lead.every, lead.movement)
+        boxes = (tables.boxes[n][tiles] for n, c in enumerate(view.components) if c.sliding)
+        parts = [Along(box, *part) for box, part in zip(boxes, self._parts(view), strict=True)]
+        return least_words(tables.plain_words[tiles], parts, first)
 
-    def _lead(self, place: int, number: int, dim: int) -> Mover:
-        """The loop over `dim` in this slot as the innermost one that moves a component."""
-        if (place, dim) not in self._known_leads:
-            view, count = self.space.views[place], self.candidates.loops[:, dim]
-            component = view.components[number]
-            outside = math.prod(loops[d] for loops in self.node.path for d in component.dims)
-            every = self._product(component.dims) * outside
-            movement = Movement(count, 0, 0, 0)
-            if component.linear:
-                along, back = self._least_jumps(view, component, dim)
-                movement = Movement(count, np.abs(self._moves(component, dim)), along, back)
-            self._known_leads[place, dim] = Mover(number, every, movement)
-        return self._known_leads[place, dim]
+    def _parts(self, view: DataspaceView) -> tuple[tuple[IntArray, tuple[Lead, ...]], ...]:
+        """Per sliding component, positions of the tiles along it and the loops that may lead there."""
+        if view.place not in self._known_parts:
+            sliding = [component for component in view.components if component.sliding]
+            outside = self.node.moved[view.place].parts
+            self._known_parts[view.place] = tuple(
+                self._part(view, component, *part) for component, part in zip(sliding, outside, strict=True)
+            )
+        return self._known_parts[view.place]
 
-    def leading(self, candidate: int) -> tuple[tuple[Mover, ...] | None, ...]:
-        """Per dataspace, the loops that may be the innermost ones moving a candidate's tile.
+    def _part(
+        self, view: DataspaceView, component: Component, every: int, leads: tuple[Lead, ...]
+    ) -> tuple[IntArray, tuple[Lead, ...]]:
+        inside = self._product(component.dims)
+        carried = tuple(lead._replace(live=inside == 1) for lead in leads)
+        loops = self.candidates.loops
+        here = tuple(self._lead(view, component, d) for d in component.dims if (loops[:, d] > 1).any())
+        return inside * every, (*here, *carried)
 
-        None if no loop outside moves it, or its windows are not known to overlap.
-        """
-        return tuple(self._leading(view, candidate) for view in self.space.views)
+    def _lead(self, view: DataspaceView, component: Component, dim: int) -> Lead:
+        """The slot's loop over `dim` as the innermost one that moves a component."""
+        bound = self.candidates.loops[:, dim]
+        if not component.linear:
+            return Lead(dim, bound > 1, bound, 0, 0, 0)
+        along, back = self._least_jumps(view, component, dim)
+        return Lead(dim, bound > 1, bound, np.abs(self._moves(component, dim)), along, back)
 
-    def _leading(self, view: DataspaceView, candidate: int) -> tuple[Mover, ...] | None:
-        place = view.place
+    def moved(self, candidate: int) -> tuple[Moved, ...]:
+        """Per dataspace, how the loops outside of a candidate's tile move it."""
+        return tuple(self._moved(view, candidate) for view in self.space.views)
+
+    def _moved(self, view: DataspaceView, candidate: int) -> Moved:
         if not view.window_dims:
-            return None
-        if self.alive[place][candidate]:
-            return self.node.leads[place]
-        return tuple(
-            self._lead(place, number, d).only(candidate)
-            for number, d in view.windows
-            if self._may_lead(view, d)[candidate]
+            return self.node.moved[view.place]
+        first = self.node.moved[view.place].first
+        if not self.alive[view.place][candidate]:
+            first = frozenset(d for _, d in view.windows if self._may_lead(view, d)[candidate])
+        parts = tuple(
+            (int(every[candidate]), tuple(_only(lead, candidate) for lead in leads if lead.live[candidate]))
+            for every, leads in self._parts(view)
         )
+        return Moved(first, parts)
 
     def _moves(self, component: Component, dim: int) -> IntArray:
         """How far the component moves per iteration of this slot's loop over `dim`."""

@@ -21,7 +21,7 @@ from solver.search.space.lattice import Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, StageClass, StageTable, fanout_choices
 from solver.search.space.stages import StageRules
-from solver.search.space.windows import Unrolling, relevant_words, union_words
+from solver.search.space.windows import Unrolling, Words, relevant_words, union_words
 from solver.search.stopping import Stop, never
 
 EVERY_TILE = slice(None)
@@ -258,34 +258,29 @@ class SearchSpace:
 
     def relevant_words(
         self, place: int, level: int, unrolling: Unrolling, members: frozenset[int] | None = None
-    ) -> IntArray:
+    ) -> Words:
         """Per lattice vector, least words that deliver all tiles to `level`, in all instances.
 
-        Loops outside that do not index the dataspace repeat that, but for the innermost ones. With `members`
-        the innermost loop above is one of this reuse class, and moves the dataspace.
-
-        Returns
-        -------
-        IntArray
-            Lower bounds, shape (lattice size,).
+        With `members` the innermost loop above is one of this reuse class, and moves the dataspace.
         """
         view, table = self.views[place], self.tables[place]
         if not view.window_dims or not self.reuses(place, level):
-            return table.plain_words
+            return Words(table.plain_words, table.plain_words)
         leading = view.window_dims
         if members is not None:
             leading = leading.intersection(self.leading(members))
         key = (place, unrolling, leading)
-        return self.memo(key, lambda: relevant_words(view, table, self.lattice, unrolling, leading))
+        both = self.memo(key, lambda: np.stack(relevant_words(view, table, self.lattice, unrolling, leading)))
+        return Words(*both)
 
     def floor_words(self, place: int, level: int, unrolling: Unrolling) -> IntArray:
-        """The same, but no less than each word of an instance's tiles once."""
+        """Per lattice vector, least words that `level` gets in all instances, however few loops repeat them."""
         view, table = self.views[place], self.tables[place]
-        words = self.relevant_words(place, level, unrolling)
-        if words is table.plain_words:
-            return words
+        begun = self.relevant_words(place, level, unrolling).begun
+        if begun is table.plain_words:
+            return begun
         key = ("floor", place, unrolling)
-        return self.memo(key, lambda: np.maximum(words, union_words(view, table, self.lattice, unrolling)))
+        return self.memo(key, lambda: np.maximum(begun, union_words(view, table, self.lattice, unrolling)))
 
     @cached_property
     def _known(self) -> dict[object, IntArray]:

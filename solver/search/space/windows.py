@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
-from solver.search.arrays import IntArray
+from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.dataspaces import Component, DataspaceView, Tables
 from solver.search.space.lattice import Lattice
 
 NOWHERE = 1 << 40
 """Words by which no loop moves a tile: it shares nothing with the one before."""
+
+ROUNDING = 1e-9
+"""Shares of tiles err by less, relatively."""
 
 
 @dataclass(frozen=True)
@@ -30,30 +32,179 @@ class Unrolling:
     directly: tuple[int, ...]
 
 
-def relevant_words(
-    view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling, leading: Collection[int]
-) -> IntArray:
-    """Least words of all deliveries of tiles, over all instances, per iteration of the other loops.
+class Words(NamedTuple):
+    """Least words of all deliveries of tiles, over all instances that index them differently.
 
-    Other loops are those that do not index the dataspace, but for the ones innermost that leave it in place.
+    Loops that do not index the dataspace repeat the deliveries, but for the innermost ones, which leave it in
+    place. With n iterations of such loops, n - 1 times `repeated` and once `begun` are delivered at least.
+    """
+
+    repeated: IntArray
+    begun: IntArray
+
+
+class Lead(NamedTuple):
+    """A loop that may be the innermost one that moves a tile along a component, all figures least ones.
 
     Parameters
     ----------
-    leading
-        Dimensions: the innermost loop that moves the tile, if there is one, runs over one of these.
+    dim
+        What it runs over.
+    live
+        Where there is such a loop.
+    bound, move
+        Its iterations, and words by which each moves the tile.
+    along, back
+        Words by which other loops move the tile when they advance: loops over the component's dimensions, and
+        all others, for loops inside go back to their first iteration.
+    """
 
-    Returns
-    -------
-    IntArray
-        Lower bounds, shape (lattice size,).
+    dim: int
+    live: BoolArray | bool
+    bound: IntArray | int
+    move: IntArray | int
+    along: IntArray | int
+    back: IntArray | int
+
+
+class Along(NamedTuple):
+    """How loops move a tile along one component of its ranks.
+
+    Parameters
+    ----------
+    box
+        Words of the tile along it.
+    every
+        Positions of the tile along it, in one instance.
+    leads
+        Loops that may be the innermost ones to do so.
+    """
+
+    box: IntArray
+    every: IntArray | int
+    leads: tuple[Lead, ...]
+
+
+def least_words(plain: IntArray, parts: Sequence[Along], first: Callable[[Lead], BoolArray]) -> Words:
+    """Least words of deliveries of tiles that move along several components.
+
+    Parameters
+    ----------
+    plain
+        Words of all tiles, each delivered whole.
+    parts
+        Every component along which tiles may overlap.
+    first
+        Where a lead may be the innermost loop that moves the tile at all.
 
     References
     ----------
     docs/search.md, "Sliding windows".
     """
-    leads = [(c, d) for c in view.components if c.sliding for d in c.dims if d in leading]
-    led = (_led_words(view, tables, lattice, c, d, unrolling) for c, d in leads)
-    return reduce(np.minimum, led, tables.plain_words)
+    repeated = begun = plain
+    for number, lead in ((number, lead) for number, part in enumerate(parts) for lead in part.leads):
+        where = first(lead)
+        if not np.any(where):
+            continue
+        words = _led(plain, parts[number], lead, [*parts[:number], *parts[number + 1 :]])
+        repeated = np.where(where, np.minimum(repeated, words.repeated), repeated)
+        begun = np.where(where, np.minimum(begun, words.begun), begun)
+    return Words(repeated, begun)
+
+
+def _led(plain: IntArray, part: Along, lead: Lead, others: Sequence[Along]) -> Words:
+    """The same if one loop is the innermost that moves the tile.
+
+    Of the positions along its component, most are reached by this loop, one of its bound by another loop
+    over the component's dimensions, and one by a loop over others, or first of all.
+    """
+    box, every = part.box, part.every
+    move, along, back = (np.minimum(words, box) for words in (lead.move, lead.along, lead.back))
+    starts = np.maximum(every // lead.bound, 1)
+    rest = (every - starts) * move + (starts - 1) * along
+    share = plain // (box * every)
+    crossed = math.prod(other.every for other in others)
+    kept = 1.0 * (box - back) * (1 + ROUNDING)
+    if others:
+        kept = kept * np.maximum.reduce([_overlap(other) for other in others])
+    whole = crossed * box - (crossed - 1) * np.ceil(kept).astype(np.int64)
+    return Words(share * (rest + back), share * rest + share // crossed * whole)
+
+
+def _overlap(part: Along) -> FloatArray:
+    """Share of a tile, at most, that it has in common with the one before when a loop moves it along."""
+    most: FloatArray = np.zeros(np.broadcast_shapes(np.shape(part.box), np.shape(part.every)))
+    for lead in part.leads:
+        starts = np.maximum(part.every // lead.bound, 1)
+        by_lead, by_others = (np.maximum(1 - words / part.box, 0.0) for words in (lead.move, lead.along))
+        steps = np.maximum(part.every - 1, 1)
+        shared = ((part.every - starts) * by_lead + (starts - 1) * by_others) / steps
+        most = np.maximum(most, np.where(lead.live, shared, 0.0))
+    return most
+
+
+def relevant_words(
+    view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling, leading: Collection[int]
+) -> Words:
+    """Least words of deliveries, shape (lattice size,).
+
+    Parameters
+    ----------
+    leading
+        Dimensions: the innermost loop that moves the tile, if there is one, runs over one of these.
+    """
+    parts = [
+        along_component(view, tables, lattice, number, unrolling)
+        for number, component in enumerate(view.components)
+        if component.sliding
+    ]
+    none = np.zeros(lattice.size, dtype=np.bool_)
+    return least_words(
+        tables.plain_words, parts, lambda lead: none | lead.live if lead.dim in leading else none
+    )
+
+
+def along_component(
+    view: DataspaceView, tables: Tables, lattice: Lattice, number: int, unrolling: Unrolling
+) -> Along:
+    """How loops move the tiles of the lattice along a component, as far as a tile tells."""
+    component = view.components[number]
+    positions = {d: -(-_positions(lattice, d) // unrolling.above[d]) for d in component.dims}
+    moves, spans = {}, {}
+    for d in component.dims if component.linear else ():
+        step = abs(component.coefficient(d))
+        moves[d] = lattice.extents[:, d] * (step * unrolling.directly[d])
+        spans[d] = np.where(positions[d] > 1, (lattice.bounds[d] - lattice.extents[:, d]) * step, 0)
+    leads = tuple(_any_lead(component, lattice, d, positions, moves, spans) for d in component.dims)
+    return Along(tables.boxes[number], math.prod(positions.values()), leads)
+
+
+def _any_lead(
+    component: Component,
+    lattice: Lattice,
+    dim: int,
+    positions: Mapping[int, IntArray],
+    moves: Mapping[int, IntArray],
+    spans: Mapping[int, IntArray],
+) -> Lead:
+    """A loop over `dim` as the innermost one that moves a component, whatever the other loops are.
+
+    Loops over a dimension move it by `moves` at least, and by `spans` at most, all of them together.
+    """
+    live, bound = positions[dim] > 1, lattice.least_prime(dim)
+    if not component.linear:
+        return Lead(dim, live, bound, 0, 0, 0)
+    back = (bound - 1) * moves[dim]
+    others = sum(spans.values()) - spans[dim]
+    # Other loops over the same dimension move it on, unless loops over others go back as far.
+    along = np.where(positions[dim] >= bound * lattice.least_prime(dim), moves[dim] - others, NOWHERE)
+    for d in (d for d in component.dims if d != dim):
+        elsewhere = sum(spans.values()) - spans[d]
+        jump = np.maximum(moves[d] - elsewhere, back - others)
+        along = np.where(positions[d] > 1, np.minimum(along, jump), along)
+    if component.turns:
+        back = back - others
+    return Lead(dim, live, bound, moves[dim], np.maximum(along, 0), np.maximum(back, 0))
 
 
 def union_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling) -> IntArray:
@@ -71,47 +222,6 @@ def union_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling
 def _positions(lattice: Lattice, dim: int) -> IntArray:
     positions: IntArray = lattice.bounds[dim] // lattice.extents[:, dim]
     return positions
-
-
-def _led_words(
-    view: DataspaceView,
-    tables: Tables,
-    lattice: Lattice,
-    part: Component,
-    dim: int,
-    unrolling: Unrolling,
-) -> IntArray:
-    """Least words if the innermost moving loop runs over `dim`, where that has a loop at all."""
-    if not part.linear:
-        return np.where(_positions(lattice, dim) > 1, 0, tables.plain_words)
-    positions = {d: -(-_positions(lattice, d) // unrolling.above[d]) for d in part.dims}
-    box, every = tables.boxes[view.components.index(part)], math.prod(positions.values())
-    move = lattice.extents[:, dim] * (abs(part.coefficient(dim)) * unrolling.directly[dim])
-    count = lattice.least_prime(dim)
-    # Where the rank moves along no other dimension, no loop over this one moves it by less.
-    along = np.where(positions[dim] == every, move, 0)
-    back = np.where(positions[dim] == every, (count - 1) * move, 0) if part.turns else (count - 1) * move
-    words = moved_words(tables.plain_words, box, every, Movement(count, move, along, back))
-    return np.where(positions[dim] > 1, words, tables.plain_words)
-
-
-class Movement(NamedTuple):
-    """How loops move a tile along one rank, all figures least ones.
-
-    Parameters
-    ----------
-    bound, lead
-        Iterations of the innermost loop that moves it, and words by which each does.
-    along
-        Words by which other loops over the rank's dimensions move it when they advance.
-    back
-        Words by which any other loop moves it: loops inside go back to their first iteration.
-    """
-
-    bound: IntArray | int
-    lead: IntArray | int
-    along: IntArray | int
-    back: IntArray | int
 
 
 def least_jumps(
@@ -171,25 +281,3 @@ def _sums(moves: Sequence[IntArray | int]) -> list[IntArray | int]:
     for move in moves:
         sums += [total + move for total in sums]
     return sums
-
-
-def moved_words(plain: IntArray, box: IntArray, every: IntArray | int, movement: Movement) -> IntArray:
-    """Least words of all deliveries of tiles that loops move along one rank.
-
-    Of the `every` positions in the rank, most are reached by the innermost moving loop, one of the loop's bound by
-    another loop over the rank's dimensions, and one by a loop over other dimensions, or first of all.
-
-    Parameters
-    ----------
-    plain
-        Words of all tiles, each delivered whole.
-    box
-        Extent of the tile in the rank.
-    every
-        Positions of the tile along the rank.
-    """
-    bound, *moves = movement
-    lead, along, back = (np.minimum(move, box) for move in moves)
-    begun = np.maximum(every // bound, 1)
-    words: IntArray = plain // (box * every) * ((every - begun) * lead + (begun - 1) * along + back)
-    return words

@@ -274,7 +274,7 @@ class _Surveyor:
         return np.where(exists, least, np.inf)
 
     def _relevant(self, place: int, level: int) -> IntArray:
-        return self.space.relevant_words(place, level, self.space.no_unrolling)
+        return self.space.relevant_words(place, level, self.space.no_unrolling).repeated
 
     def _unreused_words(self, place: int, level: int) -> FloatArray:
         irrelevant = self.space.tables[place].irrelevant_tiles
