@@ -120,11 +120,13 @@ class Boundary:
         words = self.words(members)
         return self.unreused_words(tiles, Words(words.repeated[tiles], words.begun[tiles]))
 
-    def reused(self, level: int, tiles: IntArray, runs: IntArray | None = None) -> IntArray:
+    def reused(
+        self, level: int, tiles: IntArray, runs: IntArray | None = None, repeats: IntArray | int = 1
+    ) -> IntArray:
         """Least extra cost when no loop between here and the tile of `level` moves the dataspace.
 
         What is left is one delivery per iteration of the loops outside of that tile, but for those directly
-        outside that leave it in place too, whose product is `runs`.
+        outside that leave it in place too, whose product is `runs`; and that `repeats` times.
 
         Returns
         -------
@@ -141,7 +143,7 @@ class Boundary:
         outside = irrelevant // unused if runs is None else -(-irrelevant // (unused * runs))
         numerator, denominator = self.share
         repeated, begun = self._least
-        words = repeated * np.maximum(outside - 1, 0) + begun
+        words = repeated * np.maximum(outside * repeats - 1, 0) + begun
         delivered = ceil_div(times(words, numerator), denominator)
         return self.extra(np.maximum(delivered, self.once_words))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from solver.search.space.dataspaces import Component
 from solver.search.space.lattice import INFINITY
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.windows import (
+    NOWHERE,
     Along,
     Lead,
     Words,
     along_component,
+    begun_anew,
     least_jumps,
     least_words,
 )
@@ -54,6 +56,7 @@ class SlotPairs:
         self._outer = len(outer)
         self._inner = inner
         self._tiles = tiles[self.columns]
+        self._targets = outer[self.rows]
         extents = space.lattice.extents
         self._spans = extents[sources[self.columns]]
         self.loops = extents[outer[self.rows]] // self._spans
@@ -85,16 +88,64 @@ class SlotPairs:
             open_yet = open_yet & ~live[:, dim]
         return possible
 
-    def beyond(self, boundary: Boundary, members: frozenset[int]) -> IntArray:
-        """Cost of a boundary beyond what its tile tells, if the innermost loop is one of a reuse class.
+    def split(
+        self, members: frozenset[int], level: int, loose: Sequence[Boundary]
+    ) -> tuple[IntArray, Callable[[Sequence[Boundary]], IntArray]]:
+        """Cost of boundaries beyond what tiles tell, if the innermost loop is one of a reuse class.
+
+        Either all loops of the class lie inside of the others; then what others repeat begins anew where a
+        loop of the class moves the tile to where nothing overlaps. Or one of these lies farther out; then
+        dataspaces that the loops between move stay in place for fewer iterations.
+
+        Parameters
+        ----------
+        members
+            The reuse class.
+        level
+            Of the slot.
+        loose
+            Boundaries with windows that the class does not leave in place.
 
         Returns
         -------
-        IntArray
-            In quanta, shape (pairs,).
+        tuple
+            The cost in the first case, in quanta of shape (pairs,), and a function that gives the cost in the
+            second one for boundaries whose reuse ends in the slot.
         """
+        group = [d for d in range(len(self.space.active)) if self.space.left_in_place(d) == members]
+        live = self.loops[:, group] > 1
+        none = np.zeros(len(self.rows), dtype=np.int64)
+        together = sum((self._beyond(b, members, group) for b in loose), none)
+        lesser = [d for d in self.space.leading(members) if d not in group]
+        inner = live.any(axis=1) & (self.loops[:, lesser] > 1).any(axis=1)
+        splits = ((live.sum(axis=1) > 1) | inner) & ~self.only_over(group)
+        if not splits.any():
+            return together, lambda ended: together
+        others = sum((self._beyond(b, members, ()) for b in loose), none)
+        fewest = np.where(live, self.loops[:, group], NOWHERE).min(axis=1)
+        views = self.space.views
+        between = frozenset(
+            d for b in loose for d in views[b.place].irrelevant if self.space.left_in_place(d) != members
+        )
+
+        def apart(ended: Sequence[Boundary]) -> IntArray:
+            cost = others
+            for boundary in ended:
+                if boundary.place in members and between <= views[boundary.place].relevant:
+                    cost = cost + self._shortened(boundary, level, np.where(splits, fewest, 1))
+            return np.where(splits, cost, INFINITY)
+
+        return together, apart
+
+    def _shortened(self, boundary: Boundary, level: int, repeats: IntArray) -> IntArray:
+        """What a boundary costs more if its dataspace has to be delivered so many times as often."""
+        tiles = self._targets
+        return boundary.reused(level, tiles, repeats=repeats) - boundary.reused(level, tiles)
+
+    def _beyond(self, boundary: Boundary, members: frozenset[int], inside: Sequence[int]) -> IntArray:
+        """Cost of a boundary beyond what its tile tells, loops over dimensions `inside` being innermost."""
         known = boundary.tile_words(self._tiles, members)
-        led = boundary.unreused_words(self._tiles, self._words(boundary, members))
+        led = boundary.unreused_words(self._tiles, self._words(boundary, members, inside))
         more: IntArray = np.maximum(boundary.extra(led) - boundary.extra(known), 0)
         return np.where(self._moved(boundary.place), more, 0)
 
@@ -103,11 +154,16 @@ class SlotPairs:
         moved: BoolArray = (self.loops[:, sorted(self.space.views[place].relevant)] > 1).any(axis=1)
         return moved
 
-    def _words(self, boundary: Boundary, members: frozenset[int]) -> Words:
+    def _words(self, boundary: Boundary, members: frozenset[int], inside: Sequence[int]) -> Words:
         """Least words of deliveries if the loops of this slot move the dataspace."""
         view, leading = self.space.views[boundary.place], self.space.leading(members)
         none = np.zeros(len(self.rows), dtype=np.bool_)
-        parts = [self._along(boundary, n) for n, c in enumerate(view.components) if c.sliding]
+        elsewhere = (self.loops[:, sorted(view.apart.intersection(inside))] > 1).any(axis=1)
+        parts = [
+            begun_anew(self._along(boundary, n), elsewhere)
+            for n, c in enumerate(view.components)
+            if c.sliding
+        ]
         plain = self.space.tables[boundary.place].plain_words[self._tiles]
 
         def first(lead: Lead) -> BoolArray:

@@ -85,13 +85,13 @@ class SlotStep:
         due, pairs = self.boundaries.due(row, self.level + 1), self._pairs
         charged = costs[pairs.columns]
         possible = pairs.led_by(members) & (charged < INFINITY)
-        for boundary in loose:
-            charged = charged + pairs.beyond(boundary, members)
+        together, apart = pairs.split(members, self.level, loose)
         for key, ended in ((CLOSED, [*here, *due]), *self._staying(row, here, due)):
             going_on = possible
             if key.place is not None:
                 going_on = possible & pairs.only_over(sorted(self.space.views[key.place].irrelevant))
-            least = pairs.least(charged, going_on)
+            more = np.minimum(together, apart(ended))
+            least = pairs.least(np.minimum(charged + more, INFINITY), going_on)
             yield key, np.minimum(least + self._charges(ended), INFINITY)
 
     def _charges(self, ended: Iterable[Boundary]) -> IntArray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.bound_tables import StageTables
+from solver.search.bounds.boundary import Boundary
 from solver.search.bounds.lattice_bounds import LatticeBounds
 from solver.search.bounds.rows import CLOSED
 from solver.search.branching.family import Family, best_first
@@ -286,16 +287,32 @@ class Branching:
                 candidates = candidates.only(np.isin(candidates.loops[:, d], sorted(allowed)))
         return candidates
 
+    def _delivered(self, walk: Walk, level: int) -> tuple[tuple[tuple[Boundary, IntArray], ...], IntArray]:
+        """Words that boundaries at the tiles of a walk get, and what these cost together, in quanta."""
+        boundaries = self.bounds.boundaries.by_level[level]
+        words = [walk.delivered(boundary) for boundary in boundaries]
+        cost = sum(map(Boundary.extra, boundaries, words), np.zeros(len(walk.first), dtype=np.int64))
+        if not walk.splits.any() or not any(boundary.sliding for boundary in boundaries):
+            return tuple(zip(boundaries, words, strict=True)), cost
+        others = [walk.delivered(boundary, together=False) for boundary in boundaries]
+        apart = sum(map(Boundary.extra, boundaries, others), np.zeros_like(cost))
+        cost = np.where(walk.splits, np.minimum(cost, apart), cost)
+        # Where the order is open, each boundary gets the fewest words of either.
+        words = [
+            np.where(walk.splits, np.minimum(own, other), own)
+            for own, other in zip(words, others, strict=True)
+        ]
+        return tuple(zip(boundaries, words, strict=True)), cost
+
     def _ordered(self, node: Node, candidates: InnerTiles, order: OrderClass) -> Family | None:
         """Children of `node` whose loops are in an order of this class; None if there are none."""
         level = node.level + 1
         walk = Walk(self.space, node, candidates, order)
         spent = np.full(len(candidates.tiles), node.spent, dtype=np.int64)
         loads = np.repeat(node.loads[None, :], len(candidates.tiles), axis=0)
-        boundaries = self.bounds.boundaries.by_level[level]
-        delivered = tuple((boundary, walk.delivered(boundary)) for boundary in boundaries)
+        delivered, cost = self._delivered(walk, level)
+        spent = spent + cost
         for boundary, words in delivered:
-            spent += boundary.extra(words)
             boundary.price.add_loads(words, loads)
         least = np.minimum(spent + walk.inside(self.bounds, level, candidates.places), INFINITY)
         busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=self._busiest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from solver.search.space.windows import (
     Along,
     Lead,
     Words,
+    begun_anew,
     least_jumps,
     least_jumps_outside,
     least_words,
@@ -120,8 +122,11 @@ class Walk:
                 lead = lead & (self.first != number)
         return lead
 
-    def delivered(self, boundary: Boundary) -> IntArray:
+    def delivered(self, boundary: Boundary, together: bool = True) -> IntArray:
         """Words delivered per instance, a lower bound where windows slide, exact otherwise.
+
+        Either all loops of the innermost group lie `together` inside of the others, or one lies farther out,
+        see `SlotPairs.split`.
 
         Returns
         -------
@@ -130,23 +135,49 @@ class Walk:
         """
         place, tiles, tables = boundary.place, self.candidates.tiles, self.space.tables[boundary.place]
         irrelevant, instances = tables.irrelevant_tiles[tiles], boundary.sub.above[boundary.level]
-        words = tables.plain_words[tiles]
         if not self.space.reuses(place, boundary.level):
-            return ceil_div(words * irrelevant, instances)
+            return ceil_div(tables.plain_words[tiles] * irrelevant, instances)
+        runs = self.runs[place] if together else self.runs[place] // self._shortened(place)
         if not boundary.sliding:
-            return self._repeated(words * irrelevant, place, instances)
-        repeated, begun = self._words(place, tiles)
+            return -(-tables.plain_words[tiles] * irrelevant // (instances * runs))
+        repeated, begun = self._words(place, tiles, together)
         unused = boundary.sub.unused_above(place, boundary.level)
-        outside = -(-irrelevant // (unused * self.runs[place]))
+        outside = -(-irrelevant // (unused * runs))
         total = repeated * (outside - 1) + begun
-        return np.maximum(-(-total * unused // instances), boundary.once_words)
+        return np.maximum(ceil_div(total * unused, instances), boundary.once_words)
 
-    def _repeated(self, words: IntArray, place: int, instances: int) -> IntArray:
-        """What one of several instances gets of words that the innermost loops leave in place."""
-        repeated: IntArray = -(-words // (instances * self.runs[place]))
-        return repeated
+    @cached_property
+    def splits(self) -> BoolArray:
+        """Candidates with an order in which a loop of the innermost group lies outside of another's."""
+        splits = np.zeros(len(self.first), dtype=np.bool_)
+        everywhere = [d for d in range(len(self.space.active)) if not self.space.left_in_place(d)]
+        inner = self._product(everywhere) > 1
+        for number, group in enumerate(self.order.groups):
+            live = (self.candidates.loops[:, list(group.dims)] > 1).sum(axis=1)
+            others = self.candidates.loops.prod(axis=1) > self._product(group.dims)
+            splits |= (self.first == number) & ((live > 1) | (live > 0) & inner) & others
+        return splits
 
-    def _words(self, place: int, tiles: IntArray) -> Words:
+    def _shortened(self, place: int) -> IntArray:
+        """By what part loops are fewer that leave a dataspace in place if a loop of its group lies outside."""
+        shortened = np.ones(len(self.first), dtype=np.int64)
+        view = self.space.views[place]
+        for number, group in enumerate(self.order.groups):
+            dims = range(len(self.space.active))
+            between = {
+                d
+                for other in self.space.views
+                if other.window_dims and other.place not in group.signature
+                for d in dims
+                if d in other.irrelevant and d not in group.dims
+            }
+            if place in group.signature and between <= view.relevant:
+                loops = self.candidates.loops[:, list(group.dims)]
+                fewest = np.where(loops > 1, loops, NOWHERE).min(axis=1)
+                shortened = np.where((self.first == number) & self.splits, fewest, shortened)
+        return shortened
+
+    def _words(self, place: int, tiles: IntArray, together: bool) -> Words:
         """Least words of all deliveries of a dataspace's windows."""
         view, tables, alive = self.space.views[place], self.space.tables[place], self.alive[place]
         outside = self.node.moved[place].first
@@ -157,7 +188,18 @@ class Walk:
 
         boxes = (tables.boxes[n][tiles] for n, c in enumerate(view.components) if c.sliding)
         parts = [Along(box, *part) for box, part in zip(boxes, self._parts(view), strict=True)]
+        if together:
+            parts = [begun_anew(part, self._elsewhere(view)) for part in parts]
         return least_words(tables.plain_words[tiles], parts, first)
+
+    def _elsewhere(self, view: DataspaceView) -> BoolArray:
+        """Candidates whose innermost group moves a dataspace to where nothing overlaps."""
+        elsewhere = np.zeros(len(self.first), dtype=np.bool_)
+        for number, group in enumerate(self.order.groups):
+            if view.place not in group.signature:
+                moved = self._product(sorted(view.apart.intersection(group.dims))) > 1
+                elsewhere |= (self.first == number) & moved
+        return elsewhere
 
     def _parts(self, view: DataspaceView) -> tuple[tuple[IntArray, tuple[Lead, ...]], ...]:
         """Per sliding component, positions of the tiles along it and the loops that may lead there."""

@@ -85,6 +85,12 @@ class Along(NamedTuple):
     leads: tuple[Lead, ...]
 
 
+def begun_anew(part: Along, where: BoolArray) -> Along:
+    """The same where any loop over other dimensions begins with a whole tile."""
+    leads = (lead._replace(back=np.where(where, NOWHERE, lead.back)) for lead in part.leads)
+    return part._replace(leads=tuple(leads))
+
+
 def least_words(plain: IntArray, parts: Sequence[Along], first: Callable[[Lead], BoolArray]) -> Words:
     """Least words of deliveries of tiles that move along several components.
 
