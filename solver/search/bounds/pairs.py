@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.bounds.boundary import Boundary
+from solver.search.bounds.boundary import Boundary, ceil_div
 from solver.search.space.dataspaces import Component
 from solver.search.space.lattice import INFINITY
 from solver.search.space.search_space import SearchSpace
@@ -137,6 +137,18 @@ class SlotPairs:
 
         return together, apart
 
+    def ended(self, boundary: Boundary, level: int) -> IntArray:
+        """Cost of a boundary beyond what either tile tells, if reuse of the inner one ends in the slot."""
+        space, place = self.space, boundary.place
+        irrelevant = space.tables[place].irrelevant_tiles[self._targets]
+        outside = irrelevant // boundary.sub.unused_above(place, level)
+        words = self._words(boundary, None, ())
+        total = words.repeated * np.maximum(outside - 1, 0) + words.begun
+        numerator, denominator = boundary.share
+        delivered = np.maximum(ceil_div(total * numerator, denominator), boundary.once_words)
+        known = boundary.surplus(self._tiles) + boundary.reused(level, self._targets)
+        return np.maximum(boundary.extra(delivered) - known, 0)
+
     def _shortened(self, boundary: Boundary, level: int, repeats: IntArray) -> IntArray:
         """What a boundary costs more if its dataspace has to be delivered so many times as often."""
         tiles = self._targets
@@ -154,10 +166,14 @@ class SlotPairs:
         moved: BoolArray = (self.loops[:, sorted(self.space.views[place].relevant)] > 1).any(axis=1)
         return moved
 
-    def _words(self, boundary: Boundary, members: frozenset[int], inside: Sequence[int]) -> Words:
-        """Least words of deliveries if the loops of this slot move the dataspace."""
-        view, leading = self.space.views[boundary.place], self.space.leading(members)
-        none = np.zeros(len(self.rows), dtype=np.bool_)
+    def _words(self, boundary: Boundary, members: frozenset[int] | None, inside: Sequence[int]) -> Words:
+        """Least words of deliveries if the slot's innermost loop is one of a reuse class, or any loop.
+
+        Loops over dimensions `inside` lie inside of all others.
+        """
+        view = self.space.views[boundary.place]
+        leading = view.window_dims if members is None else self.space.leading(members)
+        none, moved = np.zeros(len(self.rows), dtype=np.bool_), self._moved(boundary.place)
         elsewhere = (self.loops[:, sorted(view.apart.intersection(inside))] > 1).any(axis=1)
         parts = [
             begun_anew(self._along(boundary, n), elsewhere)
@@ -167,7 +183,8 @@ class SlotPairs:
         plain = self.space.tables[boundary.place].plain_words[self._tiles]
 
         def first(lead: Lead) -> BoolArray:
-            return none | lead.live & (self.loops[:, lead.dim] > 1) if lead.dim in leading else none
+            here = (self.loops[:, lead.dim] > 1) | ~moved
+            return lead.live & here if lead.dim in leading else none
 
         return least_words(plain, parts, first)
 

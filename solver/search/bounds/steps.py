@@ -70,7 +70,7 @@ class SlotStep:
         here = [b for b in boundaries if b.counts_in(members)]
         due = self.boundaries.due(row, self.level + 1)
         loose = [b for b in boundaries if b.sliding and not b.counts_in(members)]
-        if self._pairwise and (loose or self._inner):
+        if self._pairwise and (self._inner or any(b.sliding for b in boundaries)):
             yield from self._by_pairs(row, members, costs, loose)
             return
         for key, ended in ((CLOSED, [*here, *due]), *self._staying(row, here, due)):
@@ -91,6 +91,8 @@ class SlotStep:
             if key.place is not None:
                 going_on = possible & pairs.only_over(sorted(self.space.views[key.place].irrelevant))
             more = np.minimum(together, apart(ended))
+            for boundary in (b for b in ended if b.sliding and b in here):
+                more = more + pairs.ended(boundary, self.level)
             least = pairs.least(np.minimum(charged + more, INFINITY), going_on)
             yield key, np.minimum(least + self._charges(ended), INFINITY)
 
