@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from model.mapspace import EXACT
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.boundary import Boundary, ceil_div
 from solver.search.space.dataspaces import Component
@@ -19,6 +20,7 @@ from solver.search.space.windows import (
     Words,
     along_component,
     begun_anew,
+    by_timeloop,
     least_jumps,
     least_words,
 )
@@ -193,7 +195,12 @@ class SlotPairs:
         space, place = self.space, boundary.place
         component = space.views[place].components[number]
         known = along_component(
-            space.views[place], space.tables[place], space.lattice, number, boundary.unrolling
+            space.views[place],
+            space.tables[place],
+            space.lattice,
+            number,
+            boundary.unrolling,
+            space.mapspace.counting,
         )
         every = np.asarray(known.every)[self._tiles]
         loops = {d: self.loops[:, d] for d in component.dims}
@@ -203,6 +210,8 @@ class SlotPairs:
         ]
         farther = [lead._replace(live=lead.live & ~moved) for lead in inside]
         here = [self._lead(component, loops, lead, every) for lead in inside]
+        if space.mapspace.counting != EXACT:
+            here = [by_timeloop(component, lead) for lead in here]
         return Along(known.box[self._tiles], every, (*here, *farther))
 
     def _lead(

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from model.mapspace import EXACT
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.boundary import Boundary, ceil_div
 from solver.search.bounds.lattice_bounds import AnyBounds
@@ -23,6 +24,7 @@ from solver.search.space.windows import (
     Lead,
     Words,
     begun_anew,
+    by_timeloop,
     least_jumps,
     least_jumps_outside,
     least_words,
@@ -226,7 +228,8 @@ class Walk:
         if not component.linear:
             return Lead(dim, bound > 1, bound, 0, 0, 0)
         along, back = self._least_jumps(view, component, dim)
-        return Lead(dim, bound > 1, bound, np.abs(self._moves(component, dim)), along, back)
+        lead = Lead(dim, bound > 1, bound, np.abs(self._moves(component, dim)), along, back)
+        return lead if self.space.mapspace.counting == EXACT else by_timeloop(component, lead)
 
     def moved(self, candidate: int) -> tuple[Moved, ...]:
         """Per dataspace, how the loops outside of a candidate's tile move it."""

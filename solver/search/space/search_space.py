@@ -270,7 +270,12 @@ class SearchSpace:
         if members is not None:
             leading = leading.intersection(self.leading(members))
         key = (place, unrolling, leading)
-        both = self.memo(key, lambda: np.stack(relevant_words(view, table, self.lattice, unrolling, leading)))
+        both = self.memo(
+            key,
+            lambda: np.stack(
+                relevant_words(view, table, self.lattice, unrolling, leading, self.mapspace.counting)
+            ),
+        )
         return Words(*both)
 
     def floor_words(self, place: int, level: int, unrolling: Unrolling) -> IntArray:

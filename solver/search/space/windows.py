@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from model.mapspace import EXACT, Counting
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.dataspaces import Component, DataspaceView, Tables
 from solver.search.space.lattice import Lattice
@@ -85,6 +86,15 @@ class Along(NamedTuple):
     leads: tuple[Lead, ...]
 
 
+def by_timeloop(component: Component, lead: Lead) -> Lead:
+    """The same by Timeloop's rule, which looks at second iterations only.
+
+    A loop over the component's dimensions may seem to move nothing. Any other one brings the whole tile, as
+    it seems to go back; where dimensions move the tile both ways, it may seem to go on.
+    """
+    return lead._replace(along=0, back=0 if component.turns else NOWHERE)
+
+
 def begun_anew(part: Along, where: BoolArray) -> Along:
     """The same where any loop over other dimensions begins with a whole tile."""
     leads = (lead._replace(back=np.where(where, NOWHERE, lead.back)) for lead in part.leads)
@@ -150,7 +160,12 @@ def _overlap(part: Along) -> FloatArray:
 
 
 def relevant_words(
-    view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling, leading: Collection[int]
+    view: DataspaceView,
+    tables: Tables,
+    lattice: Lattice,
+    unrolling: Unrolling,
+    leading: Collection[int],
+    counting: Counting,
 ) -> Words:
     """Least words of deliveries, shape (lattice size,).
 
@@ -160,7 +175,7 @@ def relevant_words(
         Dimensions: the innermost loop that moves the tile, if there is one, runs over one of these.
     """
     parts = [
-        along_component(view, tables, lattice, number, unrolling)
+        along_component(view, tables, lattice, number, unrolling, counting)
         for number, component in enumerate(view.components)
         if component.sliding
     ]
@@ -171,7 +186,12 @@ def relevant_words(
 
 
 def along_component(
-    view: DataspaceView, tables: Tables, lattice: Lattice, number: int, unrolling: Unrolling
+    view: DataspaceView,
+    tables: Tables,
+    lattice: Lattice,
+    number: int,
+    unrolling: Unrolling,
+    counting: Counting,
 ) -> Along:
     """How loops move the tiles of the lattice along a component, as far as a tile tells."""
     component = view.components[number]
@@ -182,6 +202,8 @@ def along_component(
         moves[d] = lattice.extents[:, d] * (step * unrolling.directly[d])
         spans[d] = np.where(positions[d] > 1, (lattice.bounds[d] - lattice.extents[:, d]) * step, 0)
     leads = tuple(_any_lead(component, lattice, d, positions, moves, spans) for d in component.dims)
+    if counting != EXACT:
+        leads = tuple(by_timeloop(component, lead) for lead in leads)
     return Along(tables.boxes[number], math.prod(positions.values()), leads)
 
 
