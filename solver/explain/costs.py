@@ -1,4 +1,4 @@
-"""What constraints cost: the optimum with all of them against the optimum without each."""
+"""What constraints cost: the optimum with all of them compared with the optimum without each."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from solver.explain.constraints import (
     constraints_of,
     droppable,
     temporal_orders,
+    without,
 )
-from solver.explain.relaxing import without
 from solver.explain.wording import clause_text
 from solver.reasons import Statement
 from solver.result import (
@@ -35,13 +35,13 @@ from solver.searches import Search, SearchFrom, beginning_with
 
 @dataclass(frozen=True)
 class Clause:
-    """Constraints that are written at one place, and are dropped together."""
+    """Constraints that are written at one place and dropped together."""
 
     constraints: tuple[Constraint, ...]
     orders: tuple[TemporalOrder, ...] = ()
 
     def idle(self, mapspace: Mapspace) -> bool:
-        """Whether the clause speaks of dimensions of bound 1 only, whose factors are 1 in any case."""
+        """Whether the clause only limits dimensions of bound 1, whose factors are 1 anyway."""
         bound = mapspace.problem.bound
         limits = [c for c in self.constraints if isinstance(c, FactorLimit)]
         others = len(limits) < len(self.constraints) or bool(self.orders)
@@ -57,19 +57,16 @@ class ClauseCost:
     statement
         The clause.
     result
-        The best mapping known without it; with a bound on all mappings without it.
+        The best mapping known without it, with a bound on all mappings without it.
     share
-        By which share an objective of that mapping lies below that of the mapping with all constraints:
-        the first one that does, or may.
-    least
-        What is proven of the cost: by which share the optimum falls at least. This is `share` where the
-        optimum with all constraints is proven.
-    most
-        It falls by no more than that; None if nothing is known.
+        Improvement of the first objective that improves, or may, relative to the mapping with all
+        constraints.
+    least, most
+        Proven limits on the improvement of the optimum; `most` is None if unknown.
     objective
-        The name of that objective, the first of all if none falls.
+        The name of that objective, or of the first one if none improves.
     unproven
-        The objectives that may be less without the clause, as a search was stopped.
+        The objectives that may improve further, since a search was stopped.
     """
 
     statement: Statement
@@ -88,16 +85,16 @@ class ClauseCost:
 
 @dataclass(frozen=True)
 class CostReport:
-    """The optimum with all constraints, and the clauses, the dearest first.
+    """The optimum with all constraints, and the cost of each clause, the highest first.
 
     Parameters
     ----------
     baseline
-        The optimum with all constraints; its bound may be of a search without one of them.
+        The optimum with all constraints; its bound may come from a search without one of them.
     clauses
         What each clause costs.
     left_out
-        The clauses that an interrupt kept from being looked into.
+        The clauses that were not examined because of an interrupt.
     """
 
     baseline: Result
@@ -113,27 +110,27 @@ def constraint_costs(
     should_stop: StopCallback | None = None,
     search_from: SearchFrom | None = None,
 ) -> CostReport:
-    """Search the optimum with all constraints, then without each clause.
+    """Search for the optimum with all constraints, then without each clause.
 
-    The sizes of fanouts are not dropped, as the energy of what is around them depends on them. A
-    capacity is lifted at today's energy per access.
+    The sizes of fanouts are not dropped, since the energy of the components around them depends on them.
+    A dropped capacity keeps its energy per access.
 
     Parameters
     ----------
     options
-        Of each search; the time limit holds for each of them alone.
+        Of each search; the time limit applies to each of them.
     search
         The search, `solver.search.map_einsum`.
     search_from
-        The same with an incumbent to begin with, `solver.guided.map_from`: without a constraint, today's
-        best mapping is still allowed.
+        The same from an incumbent, `solver.guided.map_from`: the best mapping with a constraint is still
+        allowed without it.
 
     Raises
     ------
     ContradictionError
         The search proves that fewer constraints allow less.
     TooLargeError
-        As of `search`.
+        Raised by `search`.
     """
     baseline = search(mapspace, options, on_progress, should_stop)
     if baseline.mapping is None:
@@ -160,7 +157,7 @@ def constraint_costs(
 
 
 def _bounded(baseline: Result, answers: Iterable[Sequence[Result]]) -> Result:
-    """Return today's result with the best bound: that without a constraint holds with it as well."""
+    """Return the baseline with the best bound: a bound without a constraint also holds with it."""
     if baseline.status is Status.OPTIMAL or baseline.value is None:
         return baseline
     floors = [_floor(_feasible(results), ()) or 0 for results in answers if results]
@@ -172,10 +169,10 @@ def _bounded(baseline: Result, answers: Iterable[Sequence[Result]]) -> Result:
 
 
 def _best(baseline: Result, results: Iterable[Result]) -> Priced:
-    """Return the best mapping that is allowed without a clause, as far as that is known.
+    """Return the best known mapping without a clause.
 
-    Where several mapspaces make up what is allowed, it need not be in the one that is searched next; it
-    bounds the best of all of them. Its costs do not depend on the limits that are lifted.
+    Of several mapspaces it need not be in the one that is searched next, but it bounds the best of all.
+    Its costs do not depend on the limits that are lifted.
     """
     best = min((baseline, *results), key=_values)
     assert best.mapping is not None
@@ -184,7 +181,7 @@ def _best(baseline: Result, results: Iterable[Result]) -> Priced:
 
 
 def clauses(mapspace: Mapspace) -> list[Clause]:
-    """Return the constraints by the places they are written at; those without a place stand alone."""
+    """Return the constraints grouped by the place they are written at."""
     groups: dict[object, Clause] = {}
     for constraint in constraints_of(mapspace):
         if not droppable(constraint) or isinstance(constraint, Mesh):
@@ -206,7 +203,7 @@ def _statement(clause: Clause, mapspace: Mapspace) -> Statement:
 
 
 def _numbered(on_progress: ProgressCallback | None, prefix: str) -> ProgressCallback | None:
-    """Name the clause beside each phase."""
+    """Add the number of the clause to each progress report."""
     if on_progress is None:
         return None
 
@@ -217,24 +214,23 @@ def _numbered(on_progress: ProgressCallback | None, prefix: str) -> ProgressCall
 
 
 def _cost(statement: Statement, baseline: Result, results: list[Result]) -> ClauseCost:
-    """Compare the results of mapspaces that together are the one without a clause, with today's optimum.
+    """Compare the baseline with the results of the mapspaces that together allow what a clause forbids.
 
-    Today's mapping is still allowed, so the optimum is no worse, and a search that stopped early has
-    found at least that one.
+    The best mapping of the baseline is still allowed, so the optimum without the clause is no worse.
     """
     names, today = baseline.objectives, _values(baseline)
     if not results:
         return ClauseCost(statement, baseline, 0.0, 0.0, 0.0, names[0])
     left = _feasible(results)
     if all(_bounds(result) > today[: len(_bounds(result))] for result in left):
-        raise ContradictionError(f"without {statement.text}, the search proves today's mapping impossible")
+        raise ContradictionError(f"without {statement.text}, the search excludes the best mapping with it")
     best = min((baseline, *results), key=_values)
     values = _values(best)
     floors = [_floor(left, values[:place]) for place in range(len(names))]
     pairs = enumerate(zip(floors, values, strict=True))
-    settled = next((place for place, (floor, own) in pairs if floor is None or floor < own), len(names))
-    # The first objective that is less, or may be.
-    place = next((place for place, own in enumerate(values) if own < today[place] or place == settled), 0)
+    proven = next((place for place, (floor, value) in pairs if floor is None or floor < value), len(names))
+    # The first objective that improves, or may.
+    place = next((place for place, new in enumerate(values) if new < today[place] or place == proven), 0)
     floor, known = floors[place], _bounds(baseline)
     return ClauseCost(
         statement,
@@ -243,7 +239,7 @@ def _cost(statement: Statement, baseline: Result, results: list[Result]) -> Clau
         least=max(0.0, _share(known[place], values[place])) if place < len(known) else 0.0,
         most=None if floor is None else _share(today[place], min(floor, values[place])),
         objective=names[place],
-        unproven=names[settled:],
+        unproven=names[proven:],
     )
 
 
@@ -252,12 +248,12 @@ def _feasible(results: Iterable[Result]) -> list[Result]:
 
 
 def _floor(results: Iterable[Result], best: tuple[float, ...]) -> float | None:
-    """Return a bound on the next objective of mappings that are `best` in those before, None if unknown."""
+    """Return a bound on the next objective of mappings that are `best` in earlier ones, None if unknown."""
     floor = math.inf
     for result in results:
         bounds = _bounds(result)
         if bounds[: len(best)] > best[: len(bounds)]:
-            continue  # none of its mappings is that good
+            continue  # it has no such mapping
         if len(bounds) <= len(best):
             return None
         floor = min(floor, bounds[len(best)])
@@ -269,7 +265,7 @@ def _share(value: float, least: float) -> float:
 
 
 def _bounds(result: Result) -> tuple[float, ...]:
-    """Return the bounds on objectives, each on mappings that are best in those before, as far as known."""
+    """Return the known bounds on objectives, each on mappings that are best in earlier ones."""
     return () if result.bound is None else (result.bound, *result.later_bounds)
 
 

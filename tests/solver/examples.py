@@ -118,7 +118,7 @@ INFEASIBLE = Result(
     ARCHITECTURE.units_per_pj,
     reasons=(
         Reason(
-            "Weights needs 12 words at the least, `weight_spad` holds 8: 4 too few",
+            "Weights needs at least 12 words, `weight_spad` holds 8: 4 too few",
             (SourceRef("arch.yaml", 12, 9), SourceRef("arch.yaml", 14, 5)),
             constraints=(
                 Statement("`weight_spad` keeps Weights", (SourceRef("arch.yaml", 12, 9),)),
@@ -127,7 +127,7 @@ INFEASIBLE = Result(
             irreducible=True,
             shortfalls=(
                 Shortfall(
-                    "Weights needs 12 words at the least, `weight_spad` holds 8: 4 too few", 12, 8, "words"
+                    "Weights needs at least 12 words, `weight_spad` holds 8: 4 too few", 12, 8, "words"
                 ),
             ),
             levers=(

@@ -236,7 +236,7 @@ def _too_small(
     blamed = irreducible(parts, lambda rest: sum(tiles(rest).values()) > usable)
     shown = tiles(blamed)
     total = sum(shown.values())
-    words = f"{total:,} word{'' if total == 1 else 's'}"
+    words = f"at least {total:,} word{'' if total == 1 else 's'}"
     arithmetic = " + ".join(f"{name} {count:,}" for name, count in shown.items()) + f" = {words}"
     demand = arithmetic if len(shown) > 1 else f"{next(iter(shown))} needs {words}"
     capacity = f"{usable:,}"
@@ -246,7 +246,7 @@ def _too_small(
     related += [(part.span, part.text) for part in blamed if isinstance(part, _Demand)]
     written = (attribute.node.span for attribute in leaf.attributes.values())
     related += [(span, "the capacity") for span in written if source_ref(span) == level.size_source][:1]
-    message = f"{demand} at the least, `{level.name}` holds {capacity}: {total - usable:,} too few"
+    message = f"{demand}, `{level.name}` holds {capacity}: {total - usable:,} too few"
     needed = sum(tiles(parts).values())
-    hint = f"the least tiles of all that it must keep take {needed:,} words"
+    hint = f"all that it must keep needs at least {needed:,} words"
     return ConflictError(message, leaf.span, tuple(related), None if needed == total else hint)

@@ -160,7 +160,7 @@ def test_an_infeasible_einsum(arguments, capsys):
     assert main(arguments) == 4
     text = capsys.readouterr().out
     assert "no mapping of `Z` satisfies the constraints" in text
-    conflict = "the tiles in `buffer` come to 6 words at the most, min_utilization asks for 7: 1 too few"
+    conflict = "the tiles in `buffer` total at most 6 words, min_utilization requires 7: 1 too few"
     assert f"\n\nNo mapping of `Z`\nConflict: {conflict}\n" in text
     assert "  --> a.yaml:12:50\n" in text
     assert "^" in text
@@ -218,7 +218,7 @@ def test_values_wider_than_a_row_are_named_as_the_cause(tmp_path, capsys):
     (tmp_path / "w.yaml").write_text(text, encoding="utf-8")
     words = [str(tmp_path / "w.yaml"), str(SPECS / "architectures" / "tpu_like.yaml")]
     assert main(["network", *words, "--cache", str(tmp_path / "cache")]) == 4
-    cause = "W needs 1 word at the least, `weight_register` holds 0, as a word of 16 bits takes 2 rows"
+    cause = "W needs at least 1 word, `weight_register` holds 0, as a word of 16 bits takes 2 rows"
     assert f"Conflict: {cause}: 1 too few" in capsys.readouterr().out
 
 

@@ -10,7 +10,7 @@ from solver.cli.main import main
 from tests.solver.explain.row import edited
 
 TIGHT = ("P=1]}\n        - !Component", "P=1, C=4, R=3]}\n        - !Component")
-CONFLICT = "Weights needs 12 words at the least, `weight_spad` holds 8: 4 too few"
+CONFLICT = "Weights needs at least 12 words, `weight_spad` holds 8: 4 too few"
 LEVER = "C=2 instead of C=4 in the temporal loops of `weight_spad`"
 MAPPING = Path(__file__).parent / "data" / "row_mapping.yaml"
 

@@ -11,9 +11,8 @@ from model.cost.tiles import tile_words
 from model.mapspace import TemporalRules
 from model.source_ref import SourceRef
 from solver.explain import constraint_costs
-from solver.explain.constraints import Capacity
+from solver.explain.constraints import Capacity, without
 from solver.explain.costs import clauses
-from solver.explain.relaxing import without
 from solver.explain.wording import clause_text
 from solver.guided import map_from
 from solver.result import ContradictionError, Options, Status, Termination

@@ -10,8 +10,7 @@ from model.numbers import divisors
 from model.problem import Dataspace, Problem, Term
 from solver.explain import encoding
 from solver.explain.constraints import Capacity, constraints_of
-from solver.explain.feasibility import Feasibility, Verdict
-from solver.explain.oversize import least_oversize
+from solver.explain.feasibility import Feasibility, Verdict, least_oversize
 from tests.mapspaces import copies
 
 BOUNDS = {"M": 36, "N": 48, "R": 3}

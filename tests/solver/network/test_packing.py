@@ -224,5 +224,5 @@ def test_what_does_not_fit_is_explained_in_words_of_the_level(load: Load, monkey
     space = only(load(depth=15))
     assert map_einsum(space, ENERGY).status is Status.INFEASIBLE
     (reason,) = explain_infeasible(space)
-    assert reason.text == "A 32 + W 32 + Z 16 x 4 = 128 words at the least, `buffer` holds 120: 8 too few"
+    assert reason.text == "A 32 + W 32 + Z 16 x 4 = at least 128 words, `buffer` holds 120: 8 too few"
     assert "`buffer` with 128 words instead of 120 (depth 16)" in [lever.text for lever in reason.levers]

@@ -216,7 +216,7 @@ def test_the_least_tiles_must_fit():
         "    constraints: {dataspace: {keep: [Weights, Inputs]}, temporal: {factors: [R=3]}}\n"
     )
     error = failure(spec(arch=architecture(DRAM, node, MAC)))
-    assert error.message == "Weights 3 + Inputs 3 = 6 words at the least, `spad` holds 4: 2 too few"
+    assert error.message == "Weights 3 + Inputs 3 = at least 6 words, `spad` holds 4: 2 too few"
     assert marked(error) == "spad"
     texts = [text for _, text in error.related]
     assert texts == ["`Weights` is kept here", "`Inputs` is kept here", "`R=3` at `spad`", "the capacity"]
