@@ -12,6 +12,9 @@ from functools import cached_property
 from model.problem import Term
 from model.source_ref import SourceRef
 
+MOST_EINSUMS = 10_000
+"""In a workload that is mapped: reading each with the architecture takes milliseconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class RankIndex:

@@ -8,16 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.formats.cascade.variants import load_variants
+from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from model.sweep import Variant
-from model.text.places import Places, places_of
 from model.text.reader import parse_assignments
+from model.text.source import Places, places_of
+from solver.cli.arguments import SETTING
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import STDOUT, check_outputs, deliver, report_steps, say_undrawn, write_output
 from solver.cli.running import load_options
-from solver.cli.sweep_arguments import SETTING
 from solver.report.picture import check_plot
 
 if TYPE_CHECKING:

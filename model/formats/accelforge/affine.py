@@ -1,16 +1,21 @@
-"""Affine expressions of rank variables, and comparisons between them."""
+"""Affine expressions and constraints of rank variables, and the smallest box around what they allow."""
 
 from __future__ import annotations
 
 import ast
 import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
+from model.text.expressions import ExpressionText
 from model.text.source import Span, SpecError
-from model.text.syntax import ExpressionText
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
 
 LARGEST = 2**31 - 1
 
@@ -166,3 +171,258 @@ class _Walker:
             case ast.Eq():
                 return [right.plus(left, -1), left.plus(right, -1)]
         raise NotAffineError("this comparison does not bound a range", self._source.at(node))
+
+
+# Bounds that constraints over several variables hand on to one another; real files need two rounds.
+_ROUNDS = 50
+
+
+@dataclass
+class Interval:
+    """The values of a variable.
+
+    Parameters
+    ----------
+    low, high
+        Both included; None where there is no bound.
+    """
+
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether both ends are known."""
+        return self.low is not None and self.high is not None
+
+
+Box = dict[str, Interval]
+
+
+def tightened(variables: Iterable[str], constraints: Sequence[Constraint]) -> Box:
+    """Return the intervals that the constraints leave to each variable.
+
+    Exact for constraints over single variables. A constraint over several is applied to the
+    intervals of the others, until nothing changes.
+
+    Parameters
+    ----------
+    variables
+        All that the constraints speak of.
+    constraints
+        Applied in this order: an error names the one that leaves no value, and the last before it that
+        limited the variable.
+
+    Returns
+    -------
+    Box
+        One interval per variable, in this order. At least as wide as the set of points that satisfy
+        all constraints.
+
+    Raises
+    ------
+    SpecError
+        Constraints that no value satisfies, naming two of them.
+    """
+    box: Box = {name: Interval() for name in variables}
+    last: dict[str, Span] = {}
+    for _ in range(_ROUNDS):
+        changed = [_apply(constraint, box, last) for constraint in constraints]
+        if not any(changed):
+            break
+    return box
+
+
+def _apply(constraint: Constraint, box: Box, last: dict[str, Span]) -> bool:
+    """Tighten the interval of each variable of one constraint; say whether that changed any."""
+    affine, changed = constraint.affine, False
+    if not affine.coefficients and affine.constant < 0:
+        raise SpecError("this never holds", constraint.span)
+    for name, coefficient in affine.coefficients.items():
+        rest = _largest(affine, box, skip=name)
+        if rest is None:
+            continue
+        interval = box[name]
+        if coefficient > 0:
+            bound = -(rest // coefficient)
+            grows = interval.low is None or bound > interval.low
+            interval.low = bound if grows else interval.low
+        else:
+            bound = rest // -coefficient
+            grows = interval.high is None or bound < interval.high
+            interval.high = bound if grows else interval.high
+        if interval.low is not None and interval.high is not None and interval.low > interval.high:
+            related = ((last[name], "together with this"),) if name in last else ()
+            raise SpecError(f"no value of `{name}` is left", constraint.span, related)
+        if grows:
+            last[name] = constraint.span
+            changed = True
+    return changed
+
+
+def _largest(affine: Affine, box: Mapping[str, Interval], skip: str | None = None) -> int | None:
+    """Return the greatest value in a box, with the variable `skip` left out; None if unbounded."""
+    total = affine.constant
+    for name, coefficient in affine.coefficients.items():
+        if name == skip:
+            continue
+        end = box[name].high if coefficient > 0 else box[name].low
+        if end is None:
+            return None
+        total += coefficient * end
+    return total
+
+
+def may_bound_together(box: Mapping[str, Interval], constraints: Iterable[Constraint]) -> bool:
+    """Whether constraints may bound a box that has open ends."""
+    sums: dict[str, set[tuple[tuple[str, int], ...]]] = {}
+    for terms in (sorted(constraint.affine.coefficients.items()) for constraint in constraints):
+        opposite = [(name, -coefficient) for name, coefficient in terms]
+        for name, _ in terms:
+            sums.setdefault(name, set()).add(tuple(max(terms, opposite)))
+    unbounded = [name for name, interval in box.items() if not interval.is_bounded]
+    return bool(unbounded) and all(len(sums.get(name, ())) > 1 for name in unbounded)
+
+
+def is_attained(box: Mapping[str, Interval], constraints: Iterable[Constraint]) -> bool:
+    """Whether each end of a bounded box is known to be the value of some point that satisfies constraints.
+
+    Intervals alone tell unless different sums of the same variables are limited. Then each end is
+    tried with all other variables at their low ends, and at their high ends.
+    """
+    strictest: dict[frozenset[tuple[str, int]], Affine] = {}
+    for constraint in constraints:
+        affine = constraint.affine
+        if len(affine.coefficients) < 2 or not cuts(constraint, box):
+            continue
+        known = strictest.setdefault(frozenset(affine.coefficients.items()), affine)
+        if affine.constant < known.constant:
+            strictest[frozenset(affine.coefficients.items())] = affine
+    cutting = list(strictest.values())
+    first: dict[str, Affine] = {}
+    sharing = ((first.setdefault(name, affine), affine) for affine in cutting for name in affine.coefficients)
+    if not any(_are_coupled(one, other) for one, other in sharing):
+        return True
+    lows = {name: interval.low for name, interval in box.items() if interval.low is not None}
+    highs = {name: interval.high for name, interval in box.items() if interval.high is not None}
+    return any(
+        all(
+            _holds(affine, {**corner, name: end})
+            for ends in (lows, highs)
+            for name, end in ends.items()
+            for affine in cutting
+        )
+        for corner in (lows, highs)
+    )
+
+
+def _are_coupled(one: Affine, other: Affine) -> bool:
+    """Whether two sums that share a variable are not one sum, or their limits leave it no value."""
+    total = one.plus(other)
+    if not total.coefficients:
+        return total.constant < 0
+    return one.coefficients != other.coefficients
+
+
+def _holds(affine: Affine, point: Mapping[str, int]) -> bool:
+    terms = (coefficient * point[name] for name, coefficient in affine.coefficients.items())
+    return affine.constant + sum(terms) >= 0
+
+
+def cuts(constraint: Constraint, box: Mapping[str, Interval]) -> bool:
+    """Whether some point of a box does not satisfy a constraint; True where the box is open that way."""
+    opposite = Affine().plus(constraint.affine, -1)
+    largest = _largest(opposite, box)
+    return largest is None or largest > 0
+
+
+EXTRA = "isl"
+
+# Seconds at most; strides, triangles and bands of twelve variables take a fifth of it.
+_MOST_OPERATIONS = 10**5
+
+
+def bounding_box(
+    variables: Sequence[str], constraints: Iterable[Constraint], texts: Sequence[tuple[str, Span]]
+) -> tuple[Box, bool]:
+    """Return the least box around a set of integer points, and whether the set fills it.
+
+    Raises
+    ------
+    SpecError
+        The extra is not installed, ISL does not understand a text or needs too many steps for it,
+        or the set is empty.
+    """
+    isl = _library(texts[0][1])
+    context = isl.Context()
+    context.set_max_operations(_MOST_OPERATIONS)
+    try:
+        return _bounding_box(_Isl(isl, context), variables, constraints, texts)
+    except isl.Error as error:
+        raise _refusal(error, texts[-1][1]) from None
+
+
+@dataclass(frozen=True)
+class _Isl:
+    """The library, and the context that counts its steps."""
+
+    library: ModuleType
+    context: Any
+
+
+def _bounding_box(
+    isl: _Isl, variables: Sequence[str], constraints: Iterable[Constraint], texts: Sequence[tuple[str, Span]]
+) -> tuple[Box, bool]:
+    everything = f"[{', '.join(variables)}]"
+    known = [f"{constraint.affine} >= 0" for constraint in constraints]
+    result = _set(isl, everything, " and ".join(known) or "true", texts[0][1])
+    for text, span in texts:
+        _check_text(text, span)
+        condition = re.sub(r"==+", "=", text)
+        result = result.intersect(_set(isl, everything, f"({condition})", span))
+    if result.is_empty():
+        raise SpecError("no point of the iteration space is left", texts[-1][1])
+    box = {name: _interval(result, place) for place, name in enumerate(variables)}
+    if not all(interval.is_bounded for interval in box.values()):
+        return box, False
+    limits = (f"{own.low} <= {name} <= {own.high}" for name, own in box.items())
+    return box, bool(_set(isl, everything, " and ".join(limits), texts[0][1]).is_equal(result))
+
+
+def _check_text(text: str, span: Span) -> None:
+    """Refuse what would end the condition that it is put into."""
+    depth = 0
+    for character in text:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth < 0 or character in "{};":
+            raise SpecError(f"`{character}` does not belong into this condition", span)
+
+
+def _library(span: Span) -> ModuleType:
+    try:
+        import islpy  # type: ignore[import-not-found,unused-ignore] # noqa: PLC0415 (an optional extra)
+    except ImportError:
+        message = "this iteration space is not a box of ranges such as `0 <= m < 128`"
+        hint = f"other sets need the extra `{EXTRA}`: pip install 'tilewright[{EXTRA}]'"
+        raise SpecError(message, span, hint=hint) from None
+    return islpy  # type: ignore[no-any-return,unused-ignore]
+
+
+def _set(isl: _Isl, everything: str, condition: str, span: Span) -> Any:
+    try:
+        return isl.library.Set.read_from_str(isl.context, f"{{ {everything} : {condition} }}")
+    except isl.library.Error as error:
+        raise _refusal(error, span) from None
+
+
+def _refusal(error: Exception, span: Span) -> SpecError:
+    if "number of operations exceeded" in str(error):
+        return SpecError(f"ISL needs more than {_MOST_OPERATIONS:,} steps for this", span)
+    return SpecError("ISL does not understand this", span)
+
+
+def _interval(points: Any, place: int) -> Interval:
+    low, high = points.dim_min_val(place), points.dim_max_val(place)
+    return Interval(
+        int(low.to_str()) if low.is_int() else None, int(high.to_str()) if high.is_int() else None
+    )

@@ -9,36 +9,43 @@ from functools import reduce
 from pathlib import Path
 from typing import TypeVar
 
-from model.formats.accelforge.cascade import Cascade
-from model.formats.accelforge.consistency import (
+from model.formats.accelforge.checks import (
+    WORKLOAD_DENSITY_KEYS,
     ShapedEinsum,
+    check_densities,
     check_dependencies,
     check_rank_variables,
     check_tensors,
     check_words,
-    note_unreached,
-)
-from model.formats.accelforge.density import WORKLOAD_DENSITY_KEYS, check_densities
-from model.formats.accelforge.einsums import (
-    COPY_KEY,
-    SHAPE_KEYS,
-    WrittenAccess,
-    WrittenEinsum,
-    WrittenIndex,
-    read_einsums,
-)
-from model.formats.accelforge.errors import within
-from model.formats.accelforge.names import RESERVED, EinsumNames, TensorRules, names_of_part
-from model.formats.accelforge.remarks import (
     copy_notes,
     cut_notes,
+    note_unreached,
     operation_notes,
     partial_notes,
     unused_notes,
     version_notes,
 )
-from model.formats.accelforge.renames import Rename, effective_renames, read_renames, read_top_renames
-from model.formats.accelforge.sets import SetValue
+from model.formats.accelforge.einsums import (
+    COPY_KEY,
+    SHAPE_KEYS,
+    Cascade,
+    WrittenAccess,
+    WrittenEinsum,
+    WrittenIndex,
+    read_einsums,
+    within,
+)
+from model.formats.accelforge.sets import (
+    RESERVED,
+    EinsumNames,
+    Rename,
+    SetValue,
+    TensorRules,
+    effective_renames,
+    names_of_part,
+    read_renames,
+    read_top_renames,
+)
 from model.formats.accelforge.shapes import (
     NO_SIZES,
     Condition,
@@ -47,18 +54,26 @@ from model.formats.accelforge.shapes import (
     read_conditions,
     read_rank_sizes,
 )
-from model.formats.timeloop.attributes import Attributes, read_variables
+from model.formats.timeloop.tree import Attributes, read_variables
 from model.note import Note
 from model.problem import Term
-from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, given, source_ref
+from model.text.composer import plain_value
+from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, check_keys, given
 from model.text.files import is_fragment
-from model.text.keys import check_keys
 from model.text.limits import Limits
 from model.text.merging import join_specs
-from model.text.notes import TakeNote, note_at
 from model.text.reader import read_each
-from model.text.scalars import plain_value
-from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError, did_you_mean
+from model.text.source import (
+    MappingNode,
+    Node,
+    SequenceNode,
+    Span,
+    SpecError,
+    TakeNote,
+    did_you_mean,
+    note_at,
+    source_ref,
+)
 from model.wording import listing
 from model.workload import Einsum, RankIndex, TensorAccess, Workload
 

@@ -3,36 +3,244 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from model.architecture import StorageLevel
+from model.architecture import AccessEnergy, Architecture, Packing, StorageLevel
 from model.cascade import Layer, Network, Overfull
 from model.cost.copying import backing_levels
-from model.formats.cascade.concerned import Reader, read_each
-from model.formats.cascade.constraints import Resolver
-from model.formats.cascade.copies import read_transfer, stray_notes
-from model.formats.cascade.homes import stored_as_a_whole
-from model.formats.cascade.naming import Naming, dataspace_names, place_of, problem_of
-from model.formats.cascade.reservations import Stored, persistent_bits, reserved_bits
-from model.formats.cascade.waiting import Waiting, waiting_tensors
-from model.formats.cascade.words import fit, in_values, word_rows
+from model.formats.cascade.constraints import Naming, Resolver, dataspace_names, place_of, problem_of
+from model.formats.cascade.storage import (
+    Stored,
+    Waiting,
+    persistent_bits,
+    read_transfer,
+    reserved_bits,
+    stored_as_a_whole,
+    stray_notes,
+    waiting_tensors,
+)
+from model.formats.timeloop.document import holds_constraints
 from model.formats.timeloop.loader import LoadOptions, load_node
 from model.formats.timeloop.problem import LoadedProblem
-from model.formats.timeloop.sections import holds_constraints
 from model.mapspace import Mapspace
 from model.note import Note
-from model.text.notes import note_at
-from model.text.sizes import check_problem
-from model.text.source import MappingNode, Span, SpecError
+from model.text.fields import check_problem
+from model.text.source import MappingNode, Span, SpecError, note_at
 from model.wording import listing
-from model.workload import Einsum, Workload
+from model.workload import MOST_EINSUMS, Einsum, Workload
 
-MOST_EINSUMS = 10_000
-"""Each is read together with the architecture, which takes milliseconds."""
+MOST_COMPARED = 20
+"""Others that are read to see whether they meet an error as well, each of which takes milliseconds."""
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class Reader(Generic[Read]):
+    """What reads one of several, and what it is called.
+
+    Parameters
+    ----------
+    name
+        Of the Einsum or layer.
+    read
+        Reads it; raises SpecError.
+    place
+        Stands for it in errors that have no better place, so that these differ in it.
+    file
+        Is its own: errors in it need no name.
+    """
+
+    name: str
+    read: Callable[[], Read]
+    place: Span | None = None
+    file: str | None = None
+
+
+def read_each(readers: Iterable[Reader[Read]], what: str) -> tuple[Read, ...]:
+    """Read all of them.
+
+    Parameters
+    ----------
+    readers
+        In order.
+    what
+        They are, in the singular, for messages.
+
+    Raises
+    ------
+    SpecError
+        The first that is met, with the names of those that meet it; without any, and without a place that
+        stands for one, where all do: then it is one of what they share.
+    """
+    in_order, values = tuple(readers), list[Read]()
+    for place, reader in enumerate(in_order):
+        try:
+            values.append(reader.read())
+        except SpecError as error:
+            raise _named(error, in_order, place, what) from None
+    return tuple(values)
+
+
+def _named(error: SpecError, readers: Sequence[Reader[Read]], place: int, what: str) -> SpecError:
+    failed, later = readers[place], readers[place + 1 : place + 1 + MOST_COMPARED]
+    if len(readers) == 1 or (error.span is not None and error.span.file == failed.file):
+        return error
+    concerned = [failed.name, *(other.name for other in later if _met(other) == _key(error, failed))]
+    some_pass = place > 0 or len(concerned) <= len(later)
+    says_so = what in error.message and f"`{failed.name}`" in error.message
+    if not some_pass:
+        return type(error)(error.message, _key(error, failed)[1], error.related, error.hint)
+    if says_so:
+        return error
+    number = what if len(concerned) == 1 else f"{what}s"
+    message = f"{number} {listing(concerned)}: {error.message}"
+    return type(error)(message, error.span, error.related, error.hint)
+
+
+def _met(reader: Reader[Read]) -> tuple[str, Span | None] | None:
+    """Return the key of the error that a reader meets, None without one."""
+    try:
+        reader.read()
+    except SpecError as error:
+        return _key(error, reader)
+    return None
+
+
+def _key(error: SpecError, reader: Reader[Read]) -> tuple[str, Span | None]:
+    """Return what is the same in errors of one cause."""
+    return error.message, None if error.span == reader.place else error.span
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How values of one size lie in rows.
+
+    Parameters
+    ----------
+    values
+        Whole ones in a row, at least 1.
+    rows
+        That one of them takes, at least 1; above 1 only where `values` is 1.
+    """
+
+    values: int
+    rows: int
+
+    @property
+    def size_rows(self) -> Fraction:
+        """What a value takes of the rows."""
+        return Fraction(self.rows, self.values)
+
+
+def fit(level: StorageLevel, bits: int) -> Fit:
+    """Return how values lie in the rows of a level."""
+    row_bits = _row_bits(level)
+    return Fit(max(1, row_bits // bits), -(-bits // row_bits))
+
+
+def word_rows(level: StorageLevel, bits: Mapping[str, int]) -> Fraction:
+    """Return the rows that a word stands for: the largest unit of which all values are multiples."""
+    sizes = [fit(level, value_bits).size_rows for value_bits in bits.values()]
+    shared = math.lcm(*(size.denominator for size in sizes))
+    return Fraction(math.gcd(*(int(size * shared) for size in sizes)), shared)
+
+
+def in_values(architecture: Architecture, bits: Mapping[str, int]) -> Architecture:
+    """Return an architecture that counts in values of these sizes.
+
+    A row of a level holds as many whole values as its bits allow; a value wider than a row takes
+    several rows, each of which is accessed. Bandwidths keep their bits per cycle. Where all values
+    have one size a word is a value, and a level whose words have this size stays as it is; else a
+    word is what `word_rows` says.
+
+    Notes
+    -----
+    docs/network.md.
+    """
+    nodes = tuple(
+        _level_in_values(node, bits) if isinstance(node, StorageLevel) else node
+        for node in architecture.nodes
+    )
+    return replace(architecture, nodes=nodes)
+
+
+def _level_in_values(level: StorageLevel, bits: Mapping[str, int]) -> StorageLevel:
+    if len(set(bits.values())) > 1:
+        return _packed(level, bits)
+    (value_bits, *_) = bits.values()
+    if level.word_bits == value_bits:
+        return level
+    found = fit(level, value_bits)
+    return replace(
+        _with_words(level, bits, Fraction(value_bits)),
+        word_bits=value_bits,
+        block_size=found.values,
+        energy=_times(level.energy, found.rows),
+    )
+
+
+def _packed(level: StorageLevel, bits: Mapping[str, int]) -> StorageLevel:
+    """Return a level with values of several sizes."""
+    rows = word_rows(level, bits)
+    word_bits = rows * _row_bits(level)
+    fits = {name: fit(level, value_bits) for name, value_bits in bits.items()}
+    return replace(
+        _with_words(level, bits, word_bits),
+        word_bits=int(word_bits) if word_bits.denominator == 1 else word_bits,
+        block_size=max(1, int(1 / rows)),
+        bandwidth_scale=tuple(
+            (name, level.scale(name) * value_bits / word_bits) for name, value_bits in bits.items()
+        ),
+        packing=tuple(
+            Packing(name, fitted.values, int(fitted.size_rows / rows), fitted.rows)
+            for name, fitted in fits.items()
+        ),
+    )
+
+
+def _with_words(level: StorageLevel, bits: Mapping[str, int], word_bits: Fraction) -> StorageLevel:
+    """Return a level with its capacity in words, and bandwidths that count `word_bits` each."""
+    ratio = level.word_bits / word_bits
+    return replace(
+        level,
+        rows_per_word=None if level.rows_per_word is None else word_rows(level, bits),
+        size_words=None if level.size_words is None else _capacity(level, level.size_words, bits),
+        read_bandwidth=_scaled(level.read_bandwidth, ratio),
+        write_bandwidth=_scaled(level.write_bandwidth, ratio),
+        shared_bandwidth=_scaled(level.shared_bandwidth, ratio),
+    )
+
+
+def _capacity(level: StorageLevel, size_words: int, bits: Mapping[str, int]) -> int:
+    """Return how many words a level holds: whole rows of them, and those of a last, short row.
+
+    This counts with its share of a row's bits, or as what the values fill of it that fill it least,
+    if that is more: neither is more than any of them finds room for.
+    """
+    full, rest = divmod(size_words, level.block_size)
+    rows, rest_bits = word_rows(level, bits), rest * level.word_bits
+    share = Fraction(rest_bits, _row_bits(level))
+    filled = min(rest_bits // value_bits * fit(level, value_bits).size_rows for value_bits in bits.values())
+    return math.floor(full / rows) + math.floor(max(share, filled) / rows)
+
+
+def _row_bits(level: StorageLevel) -> int:
+    return int(level.block_size * level.word_bits)
+
+
+def _scaled(bandwidth: Fraction | None, ratio: Fraction) -> Fraction | None:
+    return None if bandwidth is None else bandwidth * ratio
+
+
+def _times(energy: AccessEnergy, rows: int) -> AccessEnergy:
+    return replace(energy, read=energy.read * rows, fill=energy.fill * rows, update=energy.update * rows)
+
 
 MOST_WORDS = 1 << 56
 """Words of a level, at most: sums of a few such numbers fit an integer of 64 bits."""
@@ -52,7 +260,9 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
         message = f"{len(workload.einsums):,} Einsums; at most {MOST_EINSUMS:,} are mapped"
         raise SpecError(message, place_of(workload.einsums[MOST_EINSUMS]))
     readers = (
-        Reader(own.name, partial(_read, Naming(own, workload), top, files, options, notes), place_of(own))
+        Reader(
+            own.name, partial(_read_einsum, Naming(own, workload), top, files, options, notes), place_of(own)
+        )
         for own in workload.einsums
     )
     read = read_each(readers, "Einsum")
@@ -97,7 +307,7 @@ def _names_tensors(key: str) -> bool:
     return key == "architecture" or holds_constraints(key)
 
 
-def _read(
+def _read_einsum(
     naming: Naming,
     top: MappingNode,
     files: Sequence[Path],
@@ -200,7 +410,7 @@ def _layer(read: _Read, room: _Room) -> Layer:
 
 def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspace:
     """Return the mapspace with levels that count in the Einsum's values."""
-    bits = _bits(einsum)
+    bits = _value_bits(einsum)
     architecture = in_values(mapspace.architecture, bits)
     for level, rules in zip(architecture.levels, mapspace.keep, strict=True):
         if level.packing and (level.size_words or 0) > MOST_WORDS:
@@ -216,7 +426,7 @@ def _holds_one(level: StorageLevel, dataspace: str) -> bool:
     return level.size_words is None or level.packing_of(dataspace).size_per_value <= level.size_words
 
 
-def _bits(einsum: Einsum) -> dict[str, int]:
+def _value_bits(einsum: Einsum) -> dict[str, int]:
     """Return the bits per value of each dataspace."""
     pairs = zip(dataspace_names(einsum), einsum.accesses, strict=True)
     return {name: access.bits_per_value for name, access in pairs}
@@ -237,7 +447,7 @@ def _with_reservation(
         message = f"persistent tensors are stored at `{level.name}`, which exists {count} times"
         hint = "keep them at a level of one instance; how they are spread over several is not modelled"
         raise SpecError(message, place_of(einsum), hint=hint)
-    words = math.ceil(taken.rows(written, count) / word_rows(written, _bits(einsum)))
+    words = math.ceil(taken.rows(written, count) / word_rows(written, _value_bits(einsum)))
     if words > level.size_words:
         holds = f"{level.size_words:,} of {level.word_bits} bits"
         text = f"{taken.what} take {words:,} words of `{level.name}`, which holds {holds}"

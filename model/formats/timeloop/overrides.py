@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from model.formats.timeloop.editing import with_entry, with_leaves
-from model.formats.timeloop.storage_attributes import MODELLED_ATTRIBUTES
-from model.formats.timeloop.tags import COMPONENT_TAGS
+from model.formats.timeloop.document import COMPONENT_TAGS, with_entry, with_leaves
+from model.formats.timeloop.storage import MODELLED_ATTRIBUTES
 from model.sweep import MESHES
-from model.text.documents import Document
+from model.text.composer import scalar_node
 from model.text.limits import Limits
-from model.text.scalars import scalar_node
-from model.text.source import MappingNode, ScalarNode, Span, SpecError, did_you_mean
+from model.text.source import Document, MappingNode, ScalarNode, Span, SpecError, did_you_mean
 from model.wording import listing
 
 

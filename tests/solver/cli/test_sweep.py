@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from model.formats.cascade.variants import load_variants
+from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from solver.cli.main import main
 from solver.network.sweep import SweepResult, sweep

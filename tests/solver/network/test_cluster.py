@@ -14,7 +14,7 @@ import pytest
 
 from model.cascade import Network
 from model.formats.cascade import load_network
-from model.formats.cascade.variants import load_variants
+from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from solver.network import ResultCache, Run, map_network
 from solver.network.cache import sources_digest

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.formats.cascade import load_network
-from model.formats.cascade.variants import LoadedVariant, load_variants
+from model.formats.cascade.loader import LoadedVariant, load_variants
 from model.formats.timeloop.overrides import parse_setting
 from solver.network import Processes, ResultCache, Run, Serial, map_network
 from solver.network.sweep import SweepResult, area_mm2, sweep, unbeaten

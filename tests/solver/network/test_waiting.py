@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from model.formats.cascade import load_network
-from model.formats.cascade.variants import load_variants
+from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from solver.network import NetworkResult, map_network
 from solver.network.sweep import sweep

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.formats.accelforge.affine import Affine, NotAffineError, read_affine, read_constraints
-from model.formats.accelforge.boxes import tightened
+from model.formats.accelforge.affine import Affine, NotAffineError, read_affine, read_constraints, tightened
 from model.text.source import SourceText, Span, SpecError
 
 NAMES = ("m", "n0", "p")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from model.formats.cascade import load_network
-from model.formats.cascade.concerned import MOST_COMPARED, Reader, read_each
+from model.formats.cascade.layers import MOST_COMPARED, Reader, read_each
 from model.text.source import Span, SpecError
 from tests.conftest import REPOSITORY
 from tests.model.formats.cascade.architecture import ARCHITECTURE

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from model.formats.cascade import variants
-from model.formats.cascade.variants import load_variants
+from model.formats.cascade import loader
+from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from model.text.source import SpecError
 from tests.small_network import ARCHITECTURE, WORKLOAD
@@ -109,7 +109,7 @@ def test_an_attribute_is_set_once(files: Path):
 
 
 def test_too_many_points_are_refused_before_any_is_read(files: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(variants, "MOST_VARIANTS", 3)
+    monkeypatch.setattr(loader, "MOST_VARIANTS", 3)
     settings = [parse_setting("buffer.depth=6,7"), parse_setting("PE.meshX=2,4")]
     with pytest.raises(SpecError, match="a sweep over 4 points; at most 3"):
         load_variants([files / "absent.yaml"], settings=settings)

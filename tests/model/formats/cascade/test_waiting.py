@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from model.formats.cascade.waiting import running_order, waiting_tensors
+from model.formats.cascade.storage import running_order, waiting_tensors
 from model.problem import Term
 from model.workload import Einsum, RankIndex, TensorAccess
 

@@ -1,0 +1,1 @@
+"""ONNX models to the canonical workload (the optional extra ``onnx``)."""

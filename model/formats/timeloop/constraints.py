@@ -1,0 +1,572 @@
+"""Constraints as they are written: on nodes or in lists of targets, with their factors and loop orders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from model.formats.timeloop.context import Bounds, Context
+from model.formats.timeloop.document import check_version
+from model.formats.timeloop.tree import Leaf
+from model.mapspace import FactorRule, Relation
+from model.text.expressions import evaluate
+from model.text.fields import (
+    Names,
+    as_int,
+    as_mapping,
+    as_name,
+    as_scalar,
+    as_sequence,
+    check_keys,
+    given,
+    kind_of,
+    known_name,
+    name_list,
+    one_of,
+)
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    did_you_mean,
+    source_ref,
+)
+from model.wording import listing
+
+_OPERATOR = re.compile(r" ?(<=|>=|==|=|<|>) ?")
+_ANY = -1
+_FORMS = "write `P=4`, `P<=4` or `P>=4`, in a list, a mapping `{P: 4}` or a text `P=4, Q=2`"
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One factor rule and where it was written.
+
+    Parameters
+    ----------
+    dim
+        A dimension of the problem.
+    relation, value
+        What its loop's bound at the node is compared with; the value is at least 1.
+    span
+        Its place.
+    default
+        Whether it is there for all dimensions without one.
+    free
+        Whether it says that there is no rule; relation and value mean nothing then.
+    """
+
+    dim: str
+    relation: Relation
+    value: int
+    span: Span
+    default: bool = False
+    free: bool = False
+
+    def rule(self) -> FactorRule:
+        """Return the rule of the canonical problem."""
+        return FactorRule(self.dim, self.relation, self.value, source_ref(self.span))
+
+    def __str__(self) -> str:
+        return f"{self.dim}{self.relation}{self.value}"
+
+
+def read_factors(node: Node, bounds: Bounds, names: Names) -> tuple[Factor, ...]:
+    """Read factors in any of their forms; a value of 0 means the full bound, one of -1 any factor.
+
+    A factor in parentheses is an expression that gives the factor's text: ``("P=" + str(WIDTH))``.
+
+    Raises
+    ------
+    SpecError
+        A malformed factor, an unknown dimension, an imperfect factor (``P=4,3``), ``<`` or ``>``.
+    """
+    return tuple(
+        _checked(_spelt_out(text, part, names), part, bounds, names) for text, part in factor_texts(node)
+    )
+
+
+def _spelt_out(text: str, node: Node, names: Names) -> str:
+    if not text.startswith("("):
+        return text
+    value = evaluate(ScalarNode(text, text, False, node.span), names)
+    if not isinstance(value, str):
+        raise SpecError(f"`{text}` is {value}, not the text of a factor", node.span, hint=_FORMS)
+    return value
+
+
+def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the factors as texts, each with the node it stands in.
+
+    Parameters
+    ----------
+    node
+        A list, a mapping or a text; none are in an empty one.
+
+    Raises
+    ------
+    SpecError
+        While it is iterated, for an item that is no text.
+    """
+    if isinstance(node, MappingNode):
+        for key, value in node.entries:
+            text = as_scalar(value, f"factor of `{key.text}`").text.strip()
+            yield (f"{key.text}{text}" if text[:1] in "<>=" else f"{key.text}={text}"), value
+        return
+    if isinstance(node, SequenceNode):
+        yield from ((_joined(item), item) for item in node.items)
+        return
+    if node.value is None:
+        return
+    # Spaces around an operator belong to the factor; all others separate factors.
+    joined = _OPERATOR.sub(lambda match: match.group(1), " ".join(node.text.split()))
+    for text in re.split(r"[,\s]+", joined):
+        if text:
+            yield text, node
+
+
+def split_factor(text: str) -> tuple[str, str, str]:
+    """Split ``P<=4`` or ``P4`` into name, operator and value; what is not there is empty.
+
+    Parameters
+    ----------
+    text
+        Without an operator all digits at its end are the value, even where they belong to the name.
+    """
+    match = _OPERATOR.search(text)
+    if match:
+        return text[: match.start()].strip(), match.group(1), text[match.end() :].strip()
+    name = text.rstrip("0123456789")
+    return name, "", text[len(name) :]
+
+
+def _joined(item: Node) -> str:
+    """Return a factor of a list as one text; it may be a list of parts, such as ``[P, "=", WIDTH]``."""
+    parts = item.items if isinstance(item, SequenceNode) else (item,)
+    texts = [part.text.strip() for part in parts if isinstance(part, ScalarNode)]
+    if not texts or len(texts) < len(parts):
+        raise SpecError(f"a factor must be text, but is {kind_of(item)}", item.span, hint=_FORMS)
+    return "".join(texts)
+
+
+def _checked(text: str, node: Node, bounds: Bounds, names: Names) -> Factor:
+    dim, operator, value_text = _split(text, node, bounds)
+    if operator in ("<", ">"):
+        hint = f"`{operator}` is silently dropped by Timeloop; write `{dim}{operator}={value_text}` or so"
+        raise SpecError(f"`{text}`: strict bounds on factors are not supported", node.span, hint=hint)
+    value = _value(value_text, text, node, names)
+    relation: Relation = "<=" if operator == "<=" else ">=" if operator == ">=" else "="
+    if relation == "=" and value == _ANY:
+        return Factor(dim, "=", 1, node.span, free=True)
+    if relation == "=" and value == 0:
+        value = bounds.bound[dim]
+    if value < 1:
+        raise SpecError(f"`{text}`: a factor is at least 1", node.span)
+    return Factor(dim, relation, value, node.span)
+
+
+def _split(text: str, node: Node, bounds: Bounds) -> tuple[str, str, str]:
+    """Split ``P<=4`` or ``P4`` into dimension, operator and value."""
+    name, operator, value = split_factor(text)
+    if operator:
+        _require_dim(name, node, bounds)
+        return name, operator, value
+    if value and not name:
+        message = f"`{text}` names no dimension: imperfect factors are not modelled"
+        raise SpecError(message, node.span, hint=_FORMS)
+    fits = [dim for dim in bounds.bound if text.startswith(dim) and re.fullmatch(r"\d+", text[len(dim) :])]
+    if len(fits) > 1:
+        message = f"`{text}` can be a factor of {listing(fits)}"
+        raise SpecError(message, node.span, hint="put `=` between dimension and factor")
+    if fits:
+        return fits[0], "=", text[len(fits[0]) :]
+    if value and name.isidentifier():
+        _require_dim(name, node, bounds)
+    raise SpecError(f"`{text}` is not a factor", node.span, hint=_FORMS)
+
+
+def _require_dim(name: str, node: Node, bounds: Bounds) -> None:
+    if not name.isidentifier():
+        raise SpecError(f"`{name}` is no dimension", node.span, hint=_FORMS)
+    known_name(ScalarNode(name, name, True, node.span), bounds.bound, "dimension")
+
+
+def _value(value_text: str, text: str, node: Node, names: Names) -> int:
+    if re.fullmatch(r"\d+\s*,\s*\d+", value_text):
+        raise SpecError(f"`{text}`: imperfect factors are not modelled", node.span)
+    if not value_text or value_text.endswith(";"):
+        raise SpecError(f"`{text}` is not a factor", node.span, hint=_FORMS)
+    written = ScalarNode(value_text, value_text, False, node.span)
+    return as_int(written, f"the factor of `{text}`", names)
+
+
+@dataclass(frozen=True)
+class Permutation:
+    """An order of dimensions, innermost first.
+
+    Parameters
+    ----------
+    inner
+        The innermost dimensions, in order.
+    outer
+        The outermost dimensions, in order, the last one being the outermost loop; those in
+        neither list lie between.
+    span
+        Where it was written.
+    """
+
+    inner: tuple[str, ...]
+    outer: tuple[str, ...]
+    span: Span
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """All dimensions that it names."""
+        return (*self.inner, *self.outer)
+
+
+def read_permutation(node: Node, dims: Iterable[str]) -> Permutation:
+    """Read a permutation: ``[R, S, P]``, ``RSP``, ``R,S,P``, ``R S P`` or ``RS_P``.
+
+    In a text without separators each character names a dimension; ``_`` parts the innermost
+    dimensions from the outermost ones.
+
+    Raises
+    ------
+    SpecError
+        An unknown dimension, or one that is named twice.
+    """
+    known = tuple(dims)
+    if isinstance(node, SequenceNode):
+        inner_nodes, outer_nodes = _part(list(node.items))
+    else:
+        inner_nodes, outer_nodes = _split_text(as_scalar(node, "`permutation`"), known)
+    inner = tuple(known_name(item, known, "dimension") for item in inner_nodes)
+    outer = tuple(known_name(item, known, "dimension") for item in outer_nodes)
+    _check_once([*zip(inner, inner_nodes, strict=True), *zip(outer, outer_nodes, strict=True)])
+    return Permutation(inner, outer, node.span)
+
+
+def _part(items: list[Node]) -> tuple[list[Node], list[Node]]:
+    """Part a list at an entry ``_``, if there is one."""
+    for place, item in enumerate(items):
+        if isinstance(item, ScalarNode) and item.text == "_":
+            return items[:place], items[place + 1 :]
+    return items, []
+
+
+def _split_text(node: ScalarNode, known: tuple[str, ...]) -> tuple[list[Node], list[Node]]:
+    text = node.text.strip()
+    if re.search(r"[,\s]", text):
+        words = [word for word in re.split(r"[,\s]+", text) if word]
+        return _part([_word(word, node) for word in words])
+    characters = list(text)
+    if text in known and len(text) > 1:
+        if all(character in known for character in characters):
+            hint = "write it as a list"
+            message = f"permutation `{text}` can be one dimension or {listing(characters)}"
+            raise SpecError(message, node.span, hint=hint)
+        return [node], []
+    if any(character not in known and character != "_" for character in characters) and len(text) > 1:
+        unknown = next(c for c in characters if c not in known and c != "_")
+        hint = f"known are {listing(known)}; names of several letters need a list or commas"
+        raise SpecError(f"unknown dimension `{unknown}` in permutation `{text}`", node.span, hint=hint)
+    return _part([_word(character, node) for character in characters])
+
+
+def _word(text: str, node: ScalarNode) -> Node:
+    return ScalarNode(text, text, True, node.span)
+
+
+def _check_once(named: list[tuple[str, Node]]) -> None:
+    first: dict[str, Span] = {}
+    for dim, node in named:
+        if dim in first:
+            related = () if first[dim] == node.span else ((first[dim], "first here"),)
+            raise SpecError(f"dimension `{dim}` stands twice in the permutation", node.span, related)
+        first[dim] = node.span
+
+
+Kind = Literal["temporal", "spatial", "dataspace", "overbooked", "parallelism"]
+
+ADDRESS_KEYS = ("target", "name", "type", "version")
+
+KINDS: dict[str, Kind] = {
+    "temporal": "temporal",
+    "spatial": "spatial",
+    "dataspace": "dataspace",
+    "datatype": "dataspace",
+    "bypass": "dataspace",
+    "bypassing": "dataspace",
+    "max_overbooked_proportion": "overbooked",
+    "utilization": "parallelism",
+    "parallelism": "parallelism",
+}
+SHORT_PARALLELISM = "min_parallelism"
+UPPER_UTILIZATION = "max_utilization"
+_LISTS: dict[Kind, tuple[str, ...]] = {
+    "temporal": ("factors", "permutation", "no_reuse", "no_iteration_over_dataspaces"),
+    "spatial": ("factors", "permutation", "no_reuse", "no_iteration_over_dataspaces"),
+    "dataspace": ("keep", "bypass", "no_coalesce"),
+}
+"""Keys whose lists ask for nothing where they are empty."""
+_NODE_KEYS = (
+    "temporal",
+    "spatial",
+    "dataspace",
+    "max_overbooked_proportion",
+    "utilization",
+    "parallelism",
+    SHORT_PARALLELISM,
+)
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One constraint.
+
+    Parameters
+    ----------
+    kind
+        What it is about.
+    leaf
+        The node that it holds for.
+    node
+        Its mapping, the address (`ADDRESS_KEYS`) included. Its other keys are not checked here.
+    """
+
+    kind: Kind
+    leaf: Leaf
+    node: MappingNode
+
+
+def node_clauses(context: Context) -> list[Clause]:
+    """Return the constraints that stand on the nodes of the architecture, outermost node first.
+
+    Raises
+    ------
+    SpecError
+        An unknown key, a constraint that can have no effect where it stands, or one that names another
+        target or type.
+    """
+    clauses: list[Clause] = []
+    for leaf in context.tree.leaves:
+        constraints = given(leaf.node, "constraints")
+        if constraints is not None:
+            clauses += _clauses_at(leaf, as_mapping(constraints, "`constraints`"))
+    return clauses
+
+
+def _clauses_at(leaf: Leaf, constraints: MappingNode) -> Iterator[Clause]:
+    """Yield the constraints that stand on one node; those that are left empty ask for nothing."""
+    if UPPER_UTILIZATION in constraints:
+        raise no_upper_utilization(constraints.key(UPPER_UTILIZATION).span)
+    check_keys(constraints, _NODE_KEYS, "`constraints`")
+    for key, value in constraints.entries:
+        if given(constraints, key.text) is None:
+            continue
+        kind = KINDS.get(key.text, "parallelism")
+        if isinstance(value, MappingNode) and _asks_nothing(value, kind):
+            _check_address(value, leaf, kind)
+            continue
+        _check_place(kind, leaf, key.span)
+        if key.text == SHORT_PARALLELISM:
+            yield _short_parallelism(leaf, value)
+            continue
+        node = as_mapping(value, f"`{key.text}`")
+        _check_address(node, leaf, kind)
+        yield Clause(kind, leaf, node)
+
+
+def _asks_nothing(node: MappingNode, kind: Kind) -> bool:
+    """Whether a constraint is left empty, or says so list by list: it may stand anywhere then."""
+    values = [(key.text, value) for key, value in node.entries if key.text not in ADDRESS_KEYS]
+    return kind in _LISTS and all(key in _LISTS[kind] and _is_empty(value) for key, value in values)
+
+
+def _is_empty(value: Node) -> bool:
+    if isinstance(value, SequenceNode):
+        return not value.items
+    return isinstance(value, ScalarNode) and value.value is None
+
+
+def no_upper_utilization(span: Span) -> SpecError:
+    """Return the error for what bounds from above how much of a level is used; only its size does."""
+    hint = "a smaller `depth` bounds what a level holds, factors with `<=` bound its loops"
+    return SpecError(f"`{UPPER_UTILIZATION}` is not modelled", span, hint=hint)
+
+
+def _check_address(node: MappingNode, leaf: Leaf, kind: Kind) -> None:
+    """Raise a SpecError where a constraint on a node says that it is for another one, or of another type."""
+    target, type_node = _target_of(node), node.get("type")
+    if target is not None and as_name(target, "`target`") != leaf.name:
+        raise SpecError(f"this constraint stands on `{leaf.name}`", target.span)
+    if type_node is not None and _kind_of(type_node) != kind:
+        raise SpecError(f"this is a {kind} constraint", type_node.span)
+
+
+def _target_of(node: MappingNode) -> Node | None:
+    target = one_of(node, ("target", "name"), "a target")
+    return None if target is None else target[1]
+
+
+def _kind_of(node: Node) -> Kind:
+    """Return the kind of constraint that the value of ``type`` names."""
+    name = as_name(node, "`type`")
+    if name == UPPER_UTILIZATION:
+        raise no_upper_utilization(node.span)
+    if name not in KINDS:
+        hint = did_you_mean(name, KINDS) or f"known are {listing(KINDS)}"
+        raise SpecError(f"unknown constraint type `{name}`", node.span, hint=hint)
+    return KINDS[name]
+
+
+def _short_parallelism(leaf: Leaf, value: Node) -> Clause:
+    """Return ``min_parallelism: SHARE`` as the constraint ``parallelism: {min: SHARE}``."""
+    key = ScalarNode("min", "min", True, value.span)
+    return Clause("parallelism", leaf, MappingNode(((key, value),), value.span))
+
+
+def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
+    """Return the constraints of a section with ``targets``, or of a plain list of them.
+
+    Raises
+    ------
+    SpecError
+        An unknown target, an unknown type, or a type that the target cannot have.
+    """
+    if isinstance(node, SequenceNode):
+        return _listed_clauses(node.items, context)
+    if isinstance(node, ScalarNode):
+        raise SpecError(f"{what} must be a list of targets, but is {kind_of(node)}", node.span)
+    section = as_mapping(node, what)
+    check_keys(section, ("version", "targets", SHORT_PARALLELISM), what)
+    check_version(section)
+    clauses: list[Clause] = []
+    share, targets = given(section, SHORT_PARALLELISM), given(section, "targets")
+    if share is not None:
+        clauses += [_short_parallelism(leaf, share) for leaf in context.tree.leaves if leaf.role == "compute"]
+    if targets is not None:
+        clauses += _listed_clauses(as_sequence(targets, f"the targets of {what}").items, context)
+    return clauses
+
+
+def _listed_clauses(items: Iterable[Node], context: Context) -> list[Clause]:
+    clauses = (_target_clause(item, context) for item in items)
+    return [clause for clause in clauses if clause is not None]
+
+
+def _target_clause(item: Node, context: Context) -> Clause | None:
+    node = as_mapping(item, "a target")
+    kind = _kind_of(node.require("type", "a target"))
+    target = _target_of(node)
+    if target is None:
+        raise SpecError("a target lacks the key `target`", node.span)
+    fanout = _fanout_of(as_name(target, "`target`"), context)
+    if fanout is not None and kind in ("temporal", "dataspace"):
+        _check_idle(node, fanout, kind, context)
+        return None
+    leaf = fanout or _find(target, kind, context)
+    if _asks_nothing(node, kind):
+        return None
+    _check_place(kind, leaf, target.span)
+    return Clause(kind, leaf, node)
+
+
+def _fanout_of(name: str, context: Context) -> Leaf | None:
+    """Return the node whose fanout Timeloop's own files write as the level ``inter_NAME_spatial``."""
+    plain = name.removeprefix("inter_").removesuffix("_spatial")
+    if name in context.leaves or name != f"inter_{plain}_spatial":
+        return None
+    return context.leaves.get(plain)
+
+
+def _find(target: Node, kind: Kind, context: Context) -> Leaf:
+    name = as_name(target, "`target`")
+    if name not in context.leaves:
+        hint = did_you_mean(name, context.leaves) or f"the architecture has {listing(context.leaves)}"
+        related = tuple(
+            (place, "it is not enabled") for disabled, place in context.tree.disabled if disabled == name
+        )
+        raise SpecError(f"unknown level `{name}`", target.span, related, hint=hint)
+    leaf = context.leaves[name]
+    if kind == "spatial" and leaf.role == "storage" and leaf.spatial is None:
+        return _fanout_below(leaf, target.span, context)
+    return leaf
+
+
+def _fanout_below(storage: Leaf, span: Span, context: Context) -> Leaf:
+    """Return the one fanout between a storage level and the next one.
+
+    A mapping of Timeloop's older versions names the storage level above a fanout.
+    """
+    leaves = context.tree.leaves
+    between: list[Leaf] = []
+    for leaf in leaves[leaves.index(storage) + 1 :]:
+        between.append(leaf)
+        if leaf.role in ("storage", "compute"):
+            break
+    # One of 1 x 1 is meant where there is no other: a variable or a sweep may have made it so small.
+    candidates = [leaf for leaf in between if leaf.fanout > 1]
+    candidates = candidates or [leaf for leaf in between if leaf.spatial is not None]
+    if len(candidates) == 1:
+        return candidates[0]
+    below = listing(leaf.name for leaf in candidates) if candidates else "no fanout"
+    message = f"a spatial target needs a node with `spatial`; `{storage.name}` has {below} below it"
+    raise SpecError(message, span, ((storage.span, "the storage level"),))
+
+
+def _check_idle(node: MappingNode, leaf: Leaf, kind: Kind, context: Context) -> None:
+    """Check what a file asks of the level that Timeloop puts in place of a fanout: no loops, no data.
+
+    Raises
+    ------
+    SpecError
+        A temporal factor above 1, a dataspace that is kept, or a key besides those that say so.
+    """
+    known = ("factors", "permutation") if kind == "temporal" else ("keep", "bypass")
+    check_keys(node, (*known, *ADDRESS_KEYS), f"a {kind} constraint on a fanout")
+    value = given(node, "factors" if kind == "temporal" else "keep")
+    if value is None:
+        return
+    if kind == "temporal":
+        factors = read_factors(value, context.bounds, context.names_at(leaf))
+        asked = next((factor.span for factor in factors if factor.value > 1), None)
+    else:
+        asked = next(iter(name_list(value, context.dataspaces, "dataspace").values()), None)
+    if asked is not None:
+        words = "temporal loops" if kind == "temporal" else "data"
+        raise SpecError(f"the fanout `{leaf.name}` holds no {words}", asked)
+
+
+def _check_place(kind: Kind, leaf: Leaf, span: Span) -> None:
+    """Raise a SpecError for a constraint that can have no effect at `leaf`."""
+    allowed: dict[str, tuple[Kind, ...]] = {
+        "container": ("spatial",),
+        "storage": ("temporal", "spatial", "dataspace", "overbooked", "parallelism"),
+        "compute": ("spatial", "parallelism"),
+        "nothing": ("dataspace",),
+    }
+    if kind not in allowed[leaf.role]:
+        words = {
+            "container": "a container stores nothing",
+            "compute": "a compute unit stores nothing and has no loops",
+            "nothing": "`!Nothing` only says which dataspaces pass by",
+            "storage": "a storage level",
+        }
+        shown = leaf.name or "!Nothing"
+        raise SpecError(f"a {kind} constraint has no effect on `{shown}`: {words[leaf.role]}", span)
+    if kind == "spatial" and leaf.spatial is None and leaf.role != "container":
+        hint = "put it on the node whose `spatial` makes the fanout"
+        message = f"a spatial constraint has no effect on `{leaf.name}`, which has no `spatial`"
+        raise SpecError(message, span, hint=hint)
+
+
+def of(clauses: Iterable[Clause], leaf: Leaf, kind: Kind) -> tuple[MappingNode, ...]:
+    """Return the mappings of the clauses of one kind at one leaf (the very object), in their order."""
+    return tuple(c.node for c in clauses if c.kind == kind and c.leaf is leaf)
