@@ -167,14 +167,15 @@ _COUNTING = (
 _FLATTENED_MARK = "dumped_by_timeloop_front_end"
 
 
-def holds_constraints(key: str) -> bool:
-    """Whether a top-level key holds constraints, as ``constraints`` and ``mapspace_constraints`` do."""
-    return "constraints" in key and ANCHOR_MARK not in key
+def section_name(key: str) -> str:
+    """Return the section that a top-level key is read as, or the key itself where it is none.
 
-
-def holds_components(key: str) -> bool:
-    """Whether a top-level key holds component classes, as ``components`` and ``compound_components`` do."""
-    return "components" in key and ANCHOR_MARK not in key
+    Timeloop's front end knows some sections by a part of their key, and tries them in this order.
+    """
+    if key in SECTIONS:
+        return key
+    by_part = (ANCHOR_MARK, "components", "constraints", "mapping", "globals")
+    return next((name for name in by_part if name in key), key)
 
 
 def is_empty(node: Node) -> bool:
@@ -192,6 +193,12 @@ def section_of(top: MappingNode, name: str) -> Node | None:
     return None if value is None or is_empty(value) else value
 
 
+def sections_of(top: MappingNode, name: str) -> list[tuple[ScalarNode, Node]]:
+    """Return the keys that are read as one section, and what they hold, unless that is nothing."""
+    named = ((key, value) for key, value in top.entries if section_name(key.text) == name)
+    return [(key, value) for key, value in named if not is_empty(value)]
+
+
 def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, note: TakeNote) -> None:
     """Check the keys of a joined spec, and the sections that nothing else reads.
 
@@ -205,18 +212,19 @@ def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, not
     missing = [key for key in required if key not in top]
     lacking = f", and the spec lacks {listing(missing)}" if missing else ""
     for key, value in top.entries:
-        if ANCHOR_MARK in key.text:
+        name = section_name(key.text)
+        if name == ANCHOR_MARK:
             continue
         check_tags(key.text, value)
-        _check_key(key, lacking)
+        if name not in SECTIONS:
+            raise _unknown_section(key, lacking)
+        if name == "globals":
+            note(note_at(key.span, "`{}` steers Timeloop's own programs; it is not used here", key.text))
+            _note_counting(value, note)
     check_no_sparsity(top, ignore_sparse, note)
     if missing:
         hint = f"give a file with `{missing[0]}:` as well"
         raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
-    if "globals" in top:
-        sentence = "`globals` steers Timeloop's own programs; nothing here reads it"
-        note(note_at(top.key("globals").span, sentence))
-        _note_counting(top.require("globals", "the spec"), note)
     _check_template(top)
 
 
@@ -232,17 +240,15 @@ def _note_counting(section: Node, note: TakeNote) -> None:
             note(note_at(key.span, "`{}` changes what Timeloop counts, and nothing here{}", key.text, hint))
 
 
-def _check_key(key: ScalarNode, lacking: str) -> None:
-    """Refuse a top-level key that is unknown; `lacking` says what the spec lacks."""
+def _unknown_section(key: ScalarNode, lacking: str) -> SpecError:
+    """Return the error for an unknown top-level key; `lacking` says what the spec lacks."""
     if key.text == _FLATTENED_MARK:
         hint = "give the files that it was made from; their architecture has `nodes`"
-        raise SpecError("this spec is one that Timeloop's front end flattened", key.span, hint=hint)
-    if key.text in SECTIONS or holds_constraints(key.text) or holds_components(key.text):
-        return
+        return SpecError("this spec was flattened by Timeloop's front end", key.span, hint=hint)
     hint = _HINTS.get(key.text) or did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
     if key.text in _ELSEWHERE:
         hint = belongs(key.text, _ELSEWHERE)
-    raise SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
+    return SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
 
 
 def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: TakeNote) -> None:
@@ -388,6 +394,11 @@ def without(node: MappingNode, names: Container[str]) -> MappingNode:
     """Return a mapping without the entries of some names, which need not be there."""
     entries = tuple((key, value) for key, value in node.entries if key.text not in names)
     return MappingNode(entries, node.span, node.tag)
+
+
+def without_section(top: MappingNode, name: str) -> MappingNode:
+    """Return a spec without the keys that are read as one section."""
+    return without(top, [key.text for key, _ in top.entries if section_name(key.text) == name])
 
 
 def with_leaves(node: Node, change: Callable[[MappingNode], MappingNode]) -> Node:

@@ -15,12 +15,10 @@ from model.formats.timeloop.document import (
     check_no_sparsity,
     check_sections,
     check_version,
-    holds_components,
-    holds_constraints,
-    is_empty,
     read_mapper,
     section_of,
-    without,
+    sections_of,
+    without_section,
 )
 from model.formats.timeloop.feasibility import check_feasible
 from model.formats.timeloop.loops import temporal_rules
@@ -111,7 +109,7 @@ class LoadedSpec:
     @property
     def has_mapping(self) -> bool:
         """Whether there is a mapping under the key ``mapping``, skipped or not."""
-        return section_of(self.document, "mapping") is not None
+        return bool(sections_of(self.document, "mapping"))
 
     def noted(self, further: Iterable[Note]) -> LoadedSpec:
         """Return the spec with further notes after its own."""
@@ -150,7 +148,7 @@ def load_timeloop(
     notes = unused_notes(variables or {}, names)
     if options.mapping_file is not None:
         notes.extend(_unpriced(parts[:-1], parts[-1]))
-        parts[:-1] = [without(part, ("mapping",)) for part in parts[:-1]]
+        parts[:-1] = [without_section(part, "mapping") for part in parts[:-1]]
     try:
         top = reduce(join_specs, parts)
     except SpecError as error:
@@ -162,10 +160,11 @@ def load_timeloop(
 
 
 def _unpriced(others: Iterable[MappingNode], last: MappingNode) -> Iterator[Note]:
-    """Note the mappings that give way to that of the last file."""
-    for top in others:
-        if "mapping" in top and top.get("mapping") != last.get("mapping"):
-            yield note_at(top.key("mapping").span, "this `mapping` gives way to that of {}", last.span.file)
+    """Note the mappings that the last file overrides."""
+    chosen = [value for _, value in sections_of(last, "mapping")]
+    for key, value in (section for top in others for section in sections_of(top, "mapping")):
+        if value not in chosen:
+            yield note_at(key.span, "this `{}` is overridden by that of {}", key.text, last.span.file)
 
 
 def load_node(
@@ -195,14 +194,16 @@ def load_node(
     check_sections(top, problem is not None, options.ignore_sparse, notes.append)
     context = _context(top, files, options, notes, problem)
     clauses = _clauses(top, context)
-    section = None if options.skip_mapping else section_of(top, "mapping")
-    if section is None and options.require_mapping:
+    sections = [] if options.skip_mapping else sections_of(top, "mapping")
+    if not sections and options.require_mapping:
         named = ", ".join(
             map(display_name, files if options.mapping_file is None else [options.mapping_file])
         )
         lack = "nothing under the key" if "mapping" in top else "no key"
         raise SpecError(f"there is {lack} `mapping` in {named}")
-    targets = [] if section is None else target_clauses(section, "`mapping`", context)
+    targets = [
+        target for key, value in sections for target in target_clauses(value, f"`{key.text}`", context)
+    ]
     assembly = assemble(clauses, context)
     note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
@@ -210,12 +211,13 @@ def load_node(
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
         check_feasible(assembly.levels, context)
     mapping = None
-    if section is not None:
+    if sections:
+        span = sections[0][1].span
         keeping = [clause for clause in targets if clause.kind == "dataspace"]
         with_mapping = assemble([*clauses, *keeping], context)
         check_coalescing(assembly.storages, with_mapping.storages)
-        mapping = read_mapping(targets, with_mapping, section.span, context)
-        check_parallelism(mapping, *parallelism, section.span)
+        mapping = read_mapping(targets, with_mapping, span, context)
+        check_parallelism(mapping, *parallelism, span)
     loaded_notes = tuple(dict.fromkeys(notes))
     return LoadedSpec(
         mapspace=replace(mapspace, notes=loaded_notes),
@@ -278,9 +280,8 @@ def _joined(node: Node) -> Node:
 
 def _clauses(top: MappingNode, context: Context) -> list[Clause]:
     clauses = node_clauses(context)
-    for key, section in top.entries:
-        if holds_constraints(key.text) and not is_empty(section):
-            clauses += target_clauses(section, f"`{key.text}`", context)
+    for key, section in sections_of(top, "constraints"):
+        clauses += target_clauses(section, f"`{key.text}`", context)
     return clauses
 
 
@@ -288,7 +289,7 @@ def _mapspace(
     top: MappingNode, assembly: Assembly, parallelism: tuple[Fraction, Span | None], context: Context
 ) -> Mapspace:
     least, place = parallelism
-    components = [value for key, value in top.entries if holds_components(key.text) and not is_empty(value)]
+    components = [value for _, value in sections_of(top, "components")]
     lists = read_price_lists(section_of(top, "ERT"), section_of(top, "ART"), components)
     refuse_wires(lists.tables, context)
     note_unread(top, lists.classes, context)
