@@ -27,7 +27,7 @@ from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL
 
 if TYPE_CHECKING:
     from model.mapspace import Mapspace
-    from model.tiling.backend import Backend
+    from model.tiling.tilings import Backend
     from solver.report.document import Document
     from solver.report.tiling import TilingReport
 

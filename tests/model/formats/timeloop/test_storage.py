@@ -8,8 +8,7 @@ import pytest
 
 from model.architecture import StorageLevel
 from model.energy import ESTIMATED_ATTRIBUTES
-from model.energy.attributes import Attributes
-from model.energy.estimator import find_primitive, known_classes
+from model.energy.estimator import Attributes, find_primitive, known_classes
 from model.formats.timeloop.storage import SPARSE_ATTRIBUTES
 from tests.model.formats.timeloop.support import (
     ARRAY,
