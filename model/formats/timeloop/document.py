@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 
 from model.objective import EDP, ENERGY, LATENCY, TIMELOOP_METRICS
 from model.text.fields import Names, as_int, as_mapping, as_name, as_scalar, given
 from model.text.keys import belongs, check_keys, one_of
 from model.text.notes import TakeNote, note_at
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    did_you_mean,
+    values_in,
+)
 from model.wording import listing
 
 VERSION = Decimal("0.4")
@@ -40,11 +50,17 @@ NODE_TAGS = ("!Component", "!Container", "!Nothing", "!Hierarchical", "!Parallel
 COMPONENT_TAGS = ("!Component", "!Element")
 """Tags of a component, which was an element in drafts of the format."""
 
-# Names that extensions of the format use, and what to write instead.
-OTHER_TAGS = {
-    "!ArrayContainer": "write `!Container`, with `split: 0` for a mesh along Y",
-    "!Copy": "instances of a node are its mesh, `spatial: {meshX: ...}`; an anchor repeats text",
+_EXTENSIONS = {
+    "!ArrayContainer": (
+        "a node of CiMLoop, which extends Timeloop's format",
+        "write `!Container`, with `split: 0` for a mesh along Y",
+    ),
+    "!Copy": (
+        "a node of an extension of Timeloop's format",
+        "instances of a node are its mesh, `spatial: {meshX: ...}`; an anchor repeats text",
+    ),
 }
+"""Nodes of other dialects: what they are, and what to write instead."""
 
 
 def check_tags(section: str, value: Node) -> None:
@@ -62,7 +78,10 @@ def check_tags(section: str, value: Node) -> None:
 def refused_tag(node: Node) -> SpecError:
     """Return the error for an unknown tag."""
     tag = node.tag or ""
-    hint = OTHER_TAGS.get(tag) or did_you_mean(tag, NODE_TAGS) or f"known are {', '.join(NODE_TAGS)}"
+    if tag in _EXTENSIONS:
+        what, hint = _EXTENSIONS[tag]
+        return SpecError(f"`{tag}` is {what}", node.span, hint=hint)
+    hint = did_you_mean(tag, NODE_TAGS) or f"known are {', '.join(NODE_TAGS)}"
     return SpecError(f"unknown tag `{node.tag}`", node.span, hint=hint)
 
 
@@ -208,6 +227,7 @@ def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, not
         A key that is unknown or lacking, a tag outside of the architecture, sparse optimizations, or a
         template of mapspaces with imperfect factors.
     """
+    _refuse_extensions(top)
     required = ("architecture",) if has_problem else ("problem", "architecture")
     missing = [key for key in required if key not in top]
     lacking = f", and the spec lacks {listing(missing)}" if missing else ""
@@ -226,6 +246,14 @@ def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, not
         hint = f"give a file with `{missing[0]}:` as well"
         raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
     _check_template(top)
+
+
+def _refuse_extensions(top: MappingNode) -> None:
+    """Refuse nodes of other dialects before anything else, as whatever else is wrong follows from them."""
+    architecture = top.get("architecture")
+    for node in () if architecture is None else values_in(architecture):
+        if node.tag in _EXTENSIONS:
+            raise refused_tag(node)
 
 
 def _note_counting(section: Node, note: TakeNote) -> None:
@@ -281,8 +309,6 @@ def _check_template(top: MappingNode) -> None:
         raise SpecError("only the mapspace template `uber` (perfect factors) is modelled", template.span)
 
 
-DEFAULT_OBJECTIVES = ("edp",)
-
 _METRIC_KEYS = ("optimization_metrics", "optimization_metric", "optimization-metrics", "optimization-metric")
 _OBJECTIVES = {**TIMELOOP_METRICS, LATENCY: LATENCY, ENERGY: ENERGY, EDP: EDP}
 _UNSUPPORTED = ("last_level_accesses", "last-level-accesses", "ordered_accesses", "accesses")
@@ -322,39 +348,51 @@ _SEARCH_KEYS = (
 _MOST_LOOPS = "max_temporal_loops_in_a_mapping"
 
 
-def read_mapper(node: Node | None, variables: Names, note: TakeNote) -> tuple[str, ...]:
-    """Return the objectives that the mapper section asks for, ``edp`` where it asks for none.
+@dataclass(frozen=True)
+class MapperSection:
+    """What the ``mapper`` section asks for.
+
+    ``most_loops`` is the most temporal loops of a mapping with its place, None without a limit.
+    """
+
+    objectives: tuple[str, ...] = ("edp",)
+    most_loops: tuple[int, Span] | None = None
+
+
+def read_mapper(node: Node | None, variables: Names, note: TakeNote) -> MapperSection:
+    """Read the ``mapper`` section; a proof needs none of a sampling search's keys.
 
     Raises
     ------
     SpecError
-        An unknown key, a metric that is not supported, or a limit on the number of loops.
+        An unknown key, or a metric that is not supported.
     """
     if node is None:
-        return DEFAULT_OBJECTIVES
+        return MapperSection()
     section = as_mapping(node, "`mapper`")
     check_keys(section, ("version", *_METRIC_KEYS, _MOST_LOOPS, *_SEARCH_KEYS), "`mapper`")
     check_version(section)
-    _refuse_most_loops(section, variables)
     search = [key for key in section.keys() if key in _SEARCH_KEYS]  # noqa: SIM118 (a node, not a dict)
     if search:
         sentence = "only sampling searches use {}, a proof does not"
         note(note_at(section.span, sentence, listing(search)))
+    most_loops = _most_loops(section, variables, note)
     metrics = one_of(section, _METRIC_KEYS, "`mapper`")
-    if metrics is None:
-        return DEFAULT_OBJECTIVES
-    value = metrics[1]
-    items = value.items if isinstance(value, SequenceNode) else (value,)
+    value = None if metrics is None else metrics[1]
+    items = value.items if isinstance(value, SequenceNode) else () if value is None else (value,)
     objectives = tuple(dict.fromkeys(_objective(item) for item in items))
-    return objectives or DEFAULT_OBJECTIVES
+    return MapperSection(objectives or MapperSection.objectives, most_loops)
 
 
-def _refuse_most_loops(section: MappingNode, variables: Names) -> None:
-    """Raise a SpecError for a limit on the temporal loops of a mapping; 0 and less stand for none."""
+def _most_loops(section: MappingNode, variables: Names, note: TakeNote) -> tuple[int, Span] | None:
+    """Return the most temporal loops of a mapping; 0 and less stand for no limit."""
     value = given(section, _MOST_LOOPS)
-    if value is not None and as_int(value, f"`{_MOST_LOOPS}`", variables) > 0:
-        hint = "leave it out; `factors` with `=1` in the constraints forbid loops"
-        raise SpecError(f"`{_MOST_LOOPS}`: a limit on loops is not modelled", value.span, hint=hint)
+    number = 0 if value is None else as_int(value, f"`{_MOST_LOOPS}`", variables)
+    if value is None or number <= 0:
+        return None
+    sentence = "`{}` is checked once the best mapping is known; the search does not use it"
+    note(note_at(section.key(_MOST_LOOPS).span, sentence, _MOST_LOOPS))
+    return number, value.span
 
 
 def _objective(node: Node) -> str:

@@ -12,6 +12,7 @@ from model.formats.timeloop.assembly import Assembly, assemble, min_parallelism,
 from model.formats.timeloop.constraints import Clause, node_clauses, target_clauses
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.document import (
+    MapperSection,
     check_no_sparsity,
     check_sections,
     check_version,
@@ -22,15 +23,22 @@ from model.formats.timeloop.document import (
 )
 from model.formats.timeloop.feasibility import check_feasible
 from model.formats.timeloop.loops import temporal_rules
-from model.formats.timeloop.mapping import check_coalescing, check_parallelism, read_mapping
+from model.formats.timeloop.mapping import check_coalescing, check_loop_limit, check_parallelism, read_mapping
 from model.formats.timeloop.overrides import AttributeSetting, with_settings
-from model.formats.timeloop.pricing import build_architecture, priced, read_price_lists, refuse_wires
+from model.formats.timeloop.pricing import (
+    build_architecture,
+    priced,
+    priced_or_free,
+    read_price_lists,
+    refuse_wires,
+)
 from model.formats.timeloop.problem import LoadedProblem, find_shape, read_problem
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.note import Note
+from model.objective import LATENCY
 from model.text.fields import as_mapping, source_ref
 from model.text.files import display_name
 from model.text.limits import Limits
@@ -66,6 +74,9 @@ class LoadOptions:
         Attributes of the architecture that are given other values than the files say.
     mapping_file
         One more file, whose ``mapping`` takes the place of any that the others give.
+    objectives
+        What is minimized, where that is known: for latency alone energies may be unknown. None takes the
+        spec's own.
     """
 
     ignore_sparse: bool = False
@@ -77,6 +88,7 @@ class LoadOptions:
     allow_include: tuple[Path, ...] = ()
     settings: tuple[AttributeSetting, ...] = ()
     mapping_file: Path | None = None
+    objectives: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -207,7 +219,9 @@ def load_node(
     assembly = assemble(clauses, context)
     note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
-    mapspace = _mapspace(top, assembly, parallelism, context)
+    mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
+    objectives = options.objectives or mapper.objectives
+    mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
         check_feasible(assembly.levels, context)
     mapping = None
@@ -218,6 +232,7 @@ def load_node(
         check_coalescing(assembly.storages, with_mapping.storages)
         mapping = read_mapping(targets, with_mapping, span, context)
         check_parallelism(mapping, *parallelism, span)
+        check_loop_limit(mapping, mapper.most_loops, span)
     loaded_notes = tuple(dict.fromkeys(notes))
     return LoadedSpec(
         mapspace=replace(mapspace, notes=loaded_notes),
@@ -286,18 +301,26 @@ def _clauses(top: MappingNode, context: Context) -> list[Clause]:
 
 
 def _mapspace(
-    top: MappingNode, assembly: Assembly, parallelism: tuple[Fraction, Span | None], context: Context
+    top: MappingNode,
+    assembly: Assembly,
+    parallelism: tuple[Fraction, Span | None],
+    mapper: MapperSection,
+    context: Context,
+    objectives: tuple[str, ...],
 ) -> Mapspace:
+    """Return the mapspace; where `objectives` are about latency alone, energies may be unknown."""
     least, place = parallelism
     components = [value for _, value in sections_of(top, "components")]
     lists = read_price_lists(section_of(top, "ERT"), section_of(top, "ART"), components)
     refuse_wires(lists.tables, context)
     note_unread(top, lists.classes, context)
+    needs_energy = any(objective != LATENCY for objective in objectives)
+    pricing = priced if needs_energy else priced_or_free
     prices = {
-        level.storage.name: priced(level.loops.leaf, lists, context, level.storage)
+        level.storage.name: pricing(level.loops.leaf, lists, context, level.storage)
         for level in assembly.storages
     }
-    prices[assembly.compute.name] = priced(assembly.compute, lists, context)
+    prices[assembly.compute.name] = pricing(assembly.compute, lists, context)
     nodes = [node_of(level) for level in assembly.levels]
     return Mapspace(
         problem=context.problem,
@@ -307,6 +330,7 @@ def _mapspace(
         keep=tuple(level.keeping.rules() for level in assembly.storages),
         parallel=assembly.parallel,
         min_parallelism=least,
-        objectives=read_mapper(section_of(top, "mapper"), context.variables, context.note),
+        objectives=mapper.objectives,
+        max_temporal_loops=None if mapper.most_loops is None else mapper.most_loops[0],
         min_parallelism_source=None if place is None else source_ref(place),
     )
