@@ -23,10 +23,9 @@ from model.energy.estimator import (
 )
 from model.energy.figures import items_of, keyed_mapping
 from model.energy.request import CLASS, EnergyError
+from model.text.composer import plain_value
 from model.text.expressions import evaluate
-from model.text.fields import as_name, flat_items
-from model.text.keys import one_of
-from model.text.scalars import plain_value
+from model.text.fields import as_name, flat_items, one_of
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 
 _LIBRARY_KEYS = frozenset({"version", "classes"})

@@ -13,7 +13,7 @@ from rich.text import Text
 from model.cost.report import Evaluation
 from model.objective import EDP, UNITS
 from model.problem import Problem
-from model.text.places import Places
+from model.text.source import Places
 from model.wording import listing
 from solver.network.result import LayerResult, NetworkResult
 from solver.report.document import Document, result_document, violation_document

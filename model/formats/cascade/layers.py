@@ -29,9 +29,8 @@ from model.formats.timeloop.loader import LoadOptions, load_node
 from model.formats.timeloop.problem import LoadedProblem
 from model.mapspace import Mapspace
 from model.note import Note
-from model.text.notes import note_at
-from model.text.sizes import check_problem
-from model.text.source import MappingNode, Span, SpecError
+from model.text.fields import check_problem
+from model.text.source import MappingNode, Span, SpecError, note_at
 from model.wording import listing
 from model.workload import MOST_EINSUMS, Einsum, Workload
 

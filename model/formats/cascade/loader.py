@@ -24,7 +24,6 @@ from model.formats.timeloop.document import (
     NETWORK_SECTIONS,
     SECTIONS,
     section_name,
-    sections_of,
     with_entry,
     without,
     without_section,
@@ -35,9 +34,8 @@ from model.note import Note
 from model.sweep import Variant
 from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.text.merging import join_specs
-from model.text.notes import note_at
 from model.text.reader import read_files, unused_notes
-from model.text.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean
+from model.text.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean, note_at
 from model.wording import listing
 
 MAPPING_NOTE = "the `mapping` of the architecture is no constraint for the layers of a network"
@@ -283,7 +281,8 @@ def without_mapping(top: MappingNode, notes: list[Note]) -> MappingNode:
     notes
         Gets a note that it is left out.
     """
-    notes.extend(note_at(key.span, MAPPING_NOTE) for key, _ in sections_of(top, "mapping"))
+    keys = (key for key, _ in top.entries if section_name(key.text) == "mapping")
+    notes.extend(note_at(key.span, MAPPING_NOTE) for key in keys)
     return without_section(top, "mapping")
 
 
@@ -310,7 +309,7 @@ MOST_VARIANTS = 10_000
 class LoadedVariant(Variant):
     """A variant with the documents that it was read from, the values of the attributes included.
 
-    `model.text.places` finds the places of the mapspaces in them.
+    `model.text.source` finds the places of the mapspaces in them.
     """
 
     documents: tuple[Node, ...] = ()

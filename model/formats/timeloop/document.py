@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from model.objective import EDP, ENERGY, LATENCY, TIMELOOP_METRICS
-from model.text.fields import Names, as_int, as_mapping, as_name, as_scalar, given
-from model.text.keys import belongs, check_keys, one_of
-from model.text.notes import TakeNote, note_at
+from model.text.fields import (
+    Names,
+    as_int,
+    as_mapping,
+    as_name,
+    as_scalar,
+    belongs,
+    check_keys,
+    given,
+    one_of,
+)
 from model.text.source import (
     MappingNode,
     Node,
@@ -17,7 +25,9 @@ from model.text.source import (
     SequenceNode,
     Span,
     SpecError,
+    TakeNote,
     did_you_mean,
+    note_at,
     values_in,
 )
 from model.wording import listing

@@ -39,13 +39,12 @@ from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import LATENCY
-from model.text.fields import as_mapping, source_ref
+from model.text.fields import as_mapping
 from model.text.files import display_name
 from model.text.limits import Limits
 from model.text.merging import join_specs
-from model.text.notes import note_at
 from model.text.reader import read_each, unused_notes
-from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError
+from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError, note_at, source_ref
 
 SEVERAL = "where these are several layers, the command `network` maps them"
 
@@ -106,7 +105,7 @@ class LoadedSpec:
     files
         The files that were named.
     document
-        The joined text as nodes; `model.text.places` finds the places of the mapspace in it.
+        The joined text as nodes; `model.text.source` finds the places of the mapspace in it.
     problem
         The section of that name as it was understood; see `LoadedProblem.section`.
     """

@@ -31,10 +31,8 @@ from model.formats.timeloop.context import Context
 from model.formats.timeloop.storage import SYNONYMS
 from model.formats.timeloop.tree import Leaf, values_of
 from model.note import Note
-from model.text.fields import Names, as_fraction
-from model.text.keys import one_of
-from model.text.notes import note_at
-from model.text.source import MappingNode, Node, Span, SpecError
+from model.text.fields import Names, as_fraction, one_of
+from model.text.source import MappingNode, Node, Span, SpecError, note_at
 from model.wording import printable
 
 _WIRES = ("wire", "Wire")
