@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from model.mapspace import Mapspace
-from solver.heuristics.interface import Budget, BudgetSpent, Mapper, MapperError
+from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.pricing import Incumbent, Pricing
+from solver.heuristics.registry import Mapper
 from solver.result import (
     ContradictionError,
     Options,
