@@ -1,13 +1,29 @@
-"""What several test modules share."""
+"""What all test modules share."""
 
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
 
 pytest.register_assert_rewrite("tests.solver.search.holding")
+
+# Examples may take long where several processes run tests.
+settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared machine")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Run all tests on all cores, but a part of them in this process, unless ``-n`` says otherwise."""
+    return None if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep results in a directory of this process: neither in the user's cache nor in another process's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tests.reference_optima import FOLDER, NAMES, OBJECTIVES, load_reference
 from tests.rules import allows
 from tests.strategies import mapspaces, random_mapspaces
 
-SMALL = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+SMALL = settings(max_examples=40, suppress_health_check=list(HealthCheck))
 
 
 TWO_LEVELS = free_mapspace(matmul(4, 1, 3), StorageLevel("dram"), StorageLevel("buffer"))

@@ -63,7 +63,7 @@ def best(mapspace, objective):
     return min((values[objective](cost) for cost in priced if cost.valid), default=None)
 
 
-@settings(max_examples=4, deadline=None, derandomize=True)
+@settings(max_examples=4, derandomize=True)
 @given(mapspaces(max_mappings=150))
 def test_every_optimum_is_that_of_the_varied_architecture(mapspace):
     for objective in ("energy", "edp"):

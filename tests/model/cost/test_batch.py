@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.architecture import Architecture, Compute, Fanout, StorageLevel
@@ -46,7 +46,7 @@ def _assert_row(
 
 
 @given(random=st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200)
 def test_equals_plain(random: Random) -> None:
     problem, architecture, first = random_case(random)
     if random.random() < 0.5:

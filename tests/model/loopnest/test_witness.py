@@ -101,7 +101,7 @@ def windows(draw: st.DrawFn) -> Case:
     return mapspace, mapping, draw(st.booleans())
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
 @given(st.one_of(mapped(), mapped(), windows()))
 def test_execution_bears_the_cost_model_out(case: Case):
     mapspace, mapping, boxes = case

@@ -33,13 +33,13 @@ def assert_agrees_with_enumeration(network):
     assert result.margin == best_first[1] - best_first[0]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(networks())
 def test_any_graph_agrees_with_enumeration(network):
     assert_agrees_with_enumeration(network)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(networks(GENERAL, most_layers=6))
 def test_dense_graphs_agree_with_enumeration(network):
     assert_agrees_with_enumeration(network)
@@ -57,13 +57,13 @@ def cp_sat_only(monkeypatch, no_buckets):
     monkeypatch.setattr(kernel, "FIRST_ENTRIES", 0)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks(GENERAL, most_layers=6))
 def test_searched_rests_agree_with_enumeration(network, no_buckets):
     assert_agrees_with_enumeration(network)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks(GENERAL, most_layers=6))
 def test_rests_left_to_cp_sat_agree_with_enumeration(network, cp_sat_only):
     assert_agrees_with_enumeration(network)
@@ -152,7 +152,7 @@ def test_narrow_graphs_are_eliminated_however_long():
     assert not result.decomposition.kernels
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks(SERIES_PARALLEL))
 def test_tables_are_folded_in_blocks(network, monkeypatch):
     monkeypatch.setattr(elimination, "LARGEST_BLOCK", 1)

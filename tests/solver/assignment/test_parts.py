@@ -65,7 +65,7 @@ def test_other_matrices_do_not_split():
     assert split_matrix(np.array([[1000, 1000], [1, 0]]), 1000) is None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.integers(0, 10**30), min_size=2, max_size=3), min_size=1, max_size=4), st.data())
 def test_digits_make_the_least_sum(choices, data):
     """Choices with a coupling, so that digits pull against each other."""
@@ -180,13 +180,13 @@ def assert_kernel_agrees_with_enumeration(network, jobs, data):
     assert other.is_proven
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(networks(GENERAL, most_layers=6), st.data())
 def test_branch_and_bound_agrees_with_enumeration(network, data):
     assert_kernel_agrees_with_enumeration(network, 1, data)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks(GENERAL, most_layers=6), data=st.data())
 def test_searches_in_turns_agree_with_enumeration(network, data, monkeypatch):
     monkeypatch.setattr(kernel, "FIRST_ENTRIES", 1)
@@ -202,13 +202,13 @@ def test_the_best_assignment_stays_in_the_model():
     assert price(potentials.as_instance(own, 12), (0, 0)) == 12
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks(GENERAL, most_layers=5), jobs=st.integers(1, 2), data=st.data())
 def test_cp_sat_alone_agrees_with_enumeration(network, jobs, data, cp_sat_only):
     assert_kernel_agrees_with_enumeration(network, jobs, data)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(networks(GENERAL, most_layers=4), st.lists(st.booleans(), max_size=4), st.data())
 def test_sweeps_keep_totals_below_the_limit(network, directions, data):
     """Whatever moves, assignments cost the same; only what reaches the limit may cost more."""
@@ -283,7 +283,7 @@ def test_a_conflict_in_a_long_chain_is_looked_for_where_it_is(monkeypatch):
     assert len(whole) == 1 + 12  # whether there is another conflict, and whether each part suffices
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(networks(most_layers=5, most_methods=2))
 def test_conflicts_are_irreducible_and_their_levers_suffice(network):
     if totals(network):

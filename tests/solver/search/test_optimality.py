@@ -180,7 +180,7 @@ def test_core_takes_over_midway(nodes: int):
     compare(random_mapspaces(70, 15, 200), OBJECTIVES, branch_nodes=nodes)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mapspaces(max_mappings=300))
 def test_any_mapspace(mapspace: Mapspace):
     compare([mapspace], EVERY)

@@ -89,7 +89,7 @@ def _priced(mapspace: Mapspace, mapper: SmaugTiling) -> tuple[Mapping, int]:
     return mapping, evaluation.energy
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.builds(
         _convolution,
@@ -125,7 +125,7 @@ def test_mappings_are_allowed_and_every_difference_is_said(problem, words, build
             assert problem.bound[dim] % outputs[rank] == 0
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     st.builds(
         _convolution, P=st.integers(1, 4), K=st.integers(1, 4), C=st.integers(1, 4), R=st.integers(1, 2)
