@@ -103,8 +103,11 @@ _Count = tuple[Expression, Variable]
 class Encoding:
     """The model of a mapspace's problem, nodes and branches; a constraint holds where its literal is true."""
 
-    def __init__(self, mapspace: Mapspace, constraints: Iterable[Constraint]) -> None:
+    def __init__(
+        self, mapspace: Mapspace, constraints: Iterable[Constraint], largest_limit: int = LARGEST_LIMIT
+    ) -> None:
         self.mapspace = mapspace
+        self.largest_limit = largest_limit
         self.problem = mapspace.problem
         self.nodes = mapspace.architecture.nodes
         self.positions = mapspace.architecture.storage_indices
@@ -287,7 +290,7 @@ class Encoding:
                 self.model.add_bool_or([x[second].negated(), x[first]]).only_enforce_if(literal)
 
     def _limit_mesh(self, constraint: Mesh, literal: Variable) -> None:
-        if constraint.size >= min(self.problem.computes, LARGEST_LIMIT):
+        if constraint.size >= min(self.problem.computes, self.largest_limit):
             return
         children, counted = self._shared(
             self._children, constraint.node, constraint.axis, _room(constraint.size)
@@ -374,7 +377,7 @@ class Encoding:
     def _countable(self) -> int:
         """The most words for which sums of ranks and of tiles stay in range."""
         weights = (sum(abs(term.coefficient) for term in rank) for s in self._spaces for rank in s.ranks)
-        return min(LARGEST_LIMIT, LARGEST_ACTIVITY // (4 * max(len(self._spaces), 1, *weights)))
+        return min(self.largest_limit, LARGEST_ACTIVITY // (4 * max(len(self._spaces), 1, *weights)))
 
     def _extents(self, level: int, most: int) -> dict[str, Variable]:
         return {

@@ -33,7 +33,7 @@ from solver.explain.constraints import (
     Whole,
     constraints_of,
 )
-from solver.explain.encoding import Encoding, Exponents
+from solver.explain.encoding import LARGEST_LIMIT, Encoding, Exponents
 
 Stop = Callable[[], bool]
 
@@ -92,7 +92,8 @@ class Feasibility:
     """Decides sets of constraints of one mapspace with one CP-SAT model.
 
     The model starts with `constraints`, or with all of the mapspace; others are added once they are asked
-    for. `stop` is polled during a solve; once it is true, verdicts are UNKNOWN.
+    for. `stop` is polled during a solve; once it is true, verdicts are UNKNOWN. Limits above
+    `largest_limit` are left out of the model.
     """
 
     def __init__(
@@ -101,9 +102,11 @@ class Feasibility:
         constraints: Iterable[Constraint] | None = None,
         stop: Stop = lambda: False,
         seed: int = 0,
+        largest_limit: int = LARGEST_LIMIT,
     ) -> None:
         self.mapspace = mapspace
-        self._encoding = Encoding(mapspace, constraints_of(mapspace) if constraints is None else constraints)
+        asked = constraints_of(mapspace) if constraints is None else constraints
+        self._encoding = Encoding(mapspace, asked, largest_limit)
         self._stop = stop
         self._seed = seed
         self._oversize: dict[int, list[tuple[Tile, list[Literal]]]] = {}
@@ -111,7 +114,8 @@ class Feasibility:
 
     def alone(self, constraints: Collection[Constraint]) -> Feasibility:
         """Return a new model of these constraints only, with another seed."""
-        return Feasibility(self.mapspace, constraints, self._stop, self._seed + 1)
+        limit = self._encoding.largest_limit
+        return Feasibility(self.mapspace, constraints, self._stop, self._seed + 1, limit)
 
     def until(self, stop: Stop) -> Feasibility:
         """Return the same model, with all that it has learnt, and another `stop`."""
