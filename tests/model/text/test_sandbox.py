@@ -178,7 +178,7 @@ class TestChild:
         with pytest.raises(OSError, match="File too large"):
             self.confined(lambda: (tmp_path / "a").write_text("text"))
 
-    def test_an_interrupt_ends_it(self):
+    def test_an_interrupt_ends_it(self, interrupts: None):
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         start = monotonic()
         with pytest.raises(KeyboardInterrupt):

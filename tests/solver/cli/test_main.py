@@ -272,16 +272,24 @@ def test_words_beyond_64_bits_are_refused(command, tmp_path, capsys):
     )
 
 
-@pytest.mark.parametrize("buffered", [True, False])
+FULL, CLOSED = "No space left on device", "it is closed"
+
+
+@pytest.mark.parametrize(
+    ("redirection", "buffered", "reason"),
+    # What is closed has no buffer.
+    [("> /dev/full", True, FULL), ("> /dev/full", False, FULL), (">&-", True, CLOSED)],
+)
 @pytest.mark.parametrize("words", EVERY_KIND_OF_OUTPUT)
-def test_a_full_or_closed_stdout_takes_one_message_and_exit_code_2(words, buffered):
+def test_a_full_or_closed_stdout_takes_one_message_and_exit_code_2(words, redirection, buffered, reason):
+    run = run_in_shell(f"{words} {redirection}", buffered, stderr=subprocess.PIPE)
+    assert (run.returncode, run.stderr) == (2, f"error: cannot write to stdout: {reason}\n")
+
+
+def run_in_shell(words, buffered, **streams):
     environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
-    for redirection, reason in (("> /dev/full", "No space left on device"), (">&-", "it is closed")):
-        program = f"{sys.executable} -m solver {words} {redirection}"
-        run = subprocess.run(
-            program, shell=True, stderr=subprocess.PIPE, text=True, check=False, env=environment
-        )
-        assert (run.returncode, run.stderr) == (2, f"error: cannot write to stdout: {reason}\n")
+    program = f"{sys.executable} -m solver {words}"
+    return subprocess.run(program, shell=True, text=True, check=False, env=environment, **streams)
 
 
 @pytest.mark.parametrize(
@@ -315,20 +323,20 @@ CASES_OF_STDERR = (
 )
 
 
-@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize(
+    ("redirection", "buffered"),
+    [("2>/dev/full", True), ("2>/dev/full", False), ("2>&-", True), ("2>&- <&-", True)],
+)
 @pytest.mark.parametrize(("words", "code", "printed"), CASES_OF_STDERR)
-def test_a_full_or_closed_stderr_leaves_the_exit_code_alone(words, code, printed, buffered, tmp_path):
-    environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
+def test_a_full_or_closed_stderr_leaves_the_exit_code_alone(
+    words, code, printed, redirection, buffered, tmp_path
+):
     out = tmp_path / "out.json"
-    for redirection in ("2>/dev/full", "2>&-", "2>&- <&-"):
-        program = f"{sys.executable} -m solver {words.format(out=out)} {redirection}"
-        run = subprocess.run(
-            program, shell=True, stdout=subprocess.PIPE, text=True, check=False, env=environment
-        )
-        assert run.returncode == code
-        assert run.stdout.startswith(printed) if printed else run.stdout == ""
-        if code == 0:
-            assert json.loads(out.read_text())["status"] == "OPTIMAL"
+    run = run_in_shell(f"{words.format(out=out)} {redirection}", buffered, stdout=subprocess.PIPE)
+    assert run.returncode == code
+    assert run.stdout.startswith(printed) if printed else run.stdout == ""
+    if code == 0:
+        assert json.loads(out.read_text())["status"] == "OPTIMAL"
 
 
 @pytest.mark.parametrize("redirections", ["2>&- >&-", "2>/dev/full >/dev/full", "2>&- >&- <&-"])
