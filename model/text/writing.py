@@ -22,7 +22,7 @@ _FLOW_WIDTH = 80
 _WIDTH = 1 << 30
 
 
-def spec_text(root: MappingNode) -> str:
+def spec_text(root: MappingNode, most_characters: int = MOST_CHARACTERS) -> str:
     """Return the YAML text of a spec.
 
     Plain values stay plain and quoted ones quoted, as the difference between an expression and a text.
@@ -32,6 +32,8 @@ def spec_text(root: MappingNode) -> str:
     ----------
     root
         Not changed; merge keys in it have been carried out.
+    most_characters
+        Of all values together.
 
     Returns
     -------
@@ -43,7 +45,7 @@ def spec_text(root: MappingNode) -> str:
     SpecError
         For a value that would make a template of the text, and for values that are too much in all.
     """
-    text: str = yaml.emit(_Events(root), Dumper=_Emitter, width=_WIDTH, allow_unicode=True)
+    text: str = yaml.emit(_Events(root, most_characters), Dumper=_Emitter, width=_WIDTH, allow_unicode=True)
     return text
 
 
@@ -59,8 +61,9 @@ class _Emitter(Emitter):
 class _Events:
     """The events of a document."""
 
-    def __init__(self, root: MappingNode) -> None:
+    def __init__(self, root: MappingNode, most_characters: int) -> None:
         self._root = root
+        self._most_characters = most_characters
         self._shared = frozenset(_shared_collections(root))
         self._anchors: dict[int, str] = {}
         self._widths: dict[int, int] = {}
@@ -101,8 +104,8 @@ class _Events:
 
     def _scalar(self, node: ScalarNode) -> yaml.ScalarEvent:
         self._characters += len(node.text)
-        if self._characters > MOST_CHARACTERS:
-            raise SpecError(f"the values come to more than {MOST_CHARACTERS} characters", node.span)
+        if self._characters > self._most_characters:
+            raise SpecError(f"the values have more than {self._most_characters:,} characters", node.span)
         mark = next((mark for mark in _TEMPLATE_MARKS if mark in node.text), None)
         if mark is not None:
             raise SpecError(f"`{mark}` in a value would make a template of the text", node.span)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from model.formats.cascade import loader
 from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from model.text.source import SpecError
@@ -108,8 +107,8 @@ def test_an_attribute_is_set_once(files: Path):
         load_variants([files / "w.yaml", files / "a.yaml"], settings=settings)
 
 
-def test_too_many_points_are_refused_before_any_is_read(files: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(loader, "MOST_VARIANTS", 3)
-    settings = [parse_setting("buffer.depth=6,7"), parse_setting("PE.meshX=2,4")]
-    with pytest.raises(SpecError, match="a sweep over 4 points; at most 3"):
+def test_too_many_points_are_refused_before_any_is_read(files: Path):
+    values = ",".join(map(str, range(1, 102)))
+    settings = [parse_setting(f"buffer.depth={values}"), parse_setting(f"PE.meshX={values}")]
+    with pytest.raises(SpecError, match="a sweep over 10,201 points; at most 10,000"):
         load_variants([files / "absent.yaml"], settings=settings)
