@@ -17,7 +17,7 @@ from model.cost.batch import BatchEvaluation, BatchEvaluator, encode
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem, Term
 from tests.model.cost.random_mappings import random_case, random_mapping
-from tests.packing import packed
+from tests.strategies import packed
 
 GEMM = (
     Dataspace("A", ((Term("M"),), (Term("K"),))),

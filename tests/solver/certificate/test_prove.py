@@ -19,7 +19,7 @@ from solver.certificate import canonical_sha256, certificate
 from tests.bruteforce import enumerate_mappings, objective_value, optima
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace
-from tests.reference_designs import DESIGNS, design
+from tests.reference import DESIGNS, design
 from tests.solver.certificate.checker import certified, digested, prove, prove_nests, solved, verdict
 from tests.solver.certificate.samples import FEASIBLE, INFEASIBLE
 from tests.solver.search.unusual import register_mapspaces, unusual_mapspaces, with_signs

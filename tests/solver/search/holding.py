@@ -19,7 +19,7 @@ from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageClass
 from solver.search.survey import outlook, survey
 from tests.bruteforce import Objective, axis_choices, enumerate_mappings, objective_value, optima
-from tests.reference_optima import OBJECTIVES
+from tests.reference import OBJECTIVES
 from tests.rules import allows
 from tests.solver.search.unusual import told_apart
 

@@ -17,7 +17,7 @@ from solver.search.space.search_space import SearchSpace
 from tests import strategies
 from tests.bruteforce import Objective
 from tests.conftest import REPOSITORY
-from tests.reference_optima import FOLDER, NAMES, OBJECTIVES, load_reference
+from tests.reference import NAMES, OBJECTIVES, OPTIMA, load_reference
 from tests.solver.search.holding import compare, solve
 from tests.solver.search.unusual import (
     alike_mapspaces,
@@ -190,9 +190,9 @@ def test_any_mapspace(mapspace: Mapspace):
 @pytest.mark.parametrize("axes_apart", [False, True])
 def test_reference_optima(name: str, axes_apart: bool):
     """Optima that another program found by enumeration are met exactly."""
-    if not FOLDER.exists():
-        pytest.skip(f"{FOLDER} is absent")
-    reference = load_reference(FOLDER / f"{name}.json", axes_apart=axes_apart)
+    if not OPTIMA.exists():
+        pytest.skip(f"{OPTIMA} is absent")
+    reference = load_reference(OPTIMA / f"{name}.json", axes_apart=axes_apart)
     found = {objective: solve(reference.mapspace, objective) for objective in OBJECTIVES}
     assert {result.status for result in found.values()} == {Status.OPTIMAL}
     if axes_apart:
