@@ -93,6 +93,12 @@ def without_hints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "hint", lambda *_: [])
 
 
+def sharp_bounds(monkeypatch: pytest.MonkeyPatch, first_nodes: int = 0) -> None:
+    """Let the sharpest bounds decide, after so many nodes of branching, and nothing else."""
+    monkeypatch.setattr(engine, "FIRST_NODES", first_nodes)
+    without_hints(monkeypatch)
+
+
 def hold_search(mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that no mapping hides what a bound rules out: the only ones that are good enough are the best."""
     every = zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True)
