@@ -15,8 +15,16 @@ from typing import final
 from model.cost import Evaluation
 from model.mapping import Mapping
 from model.mapspace import Mapspace
-from solver.reasons import Reason
-from solver.result import Options, ProgressCallback, Result, Statistics, Status, StopCallback, Termination
+from solver.result import (
+    Options,
+    ProgressCallback,
+    Reason,
+    Result,
+    Statistics,
+    Status,
+    StopCallback,
+    Termination,
+)
 from solver.search.branching.skeleton import Priced
 from solver.search.goal import NO_CAPS, Caps
 from solver.search.mapper import SharedSearch

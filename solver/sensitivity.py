@@ -12,9 +12,8 @@ from model.architecture import Architecture, StorageLevel
 from model.cost import Evaluation, evaluate
 from model.cost.slack import CAPACITY, RESOURCES, Resource
 from model.mapspace import Mapspace
-from solver.result import Options, ProgressCallback, Result, Status, StopCallback
+from solver.result import Options, ProgressCallback, Result, Search, Status, StopCallback
 from solver.search.branching.skeleton import Priced
-from solver.searches import Search, SearchFrom, beginning_with
 
 FACTORS = (Fraction(1, 2), Fraction(2))
 
@@ -115,7 +114,6 @@ def sensitivity(
     search: Search,
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
-    search_from: SearchFrom | None = None,
 ) -> tuple[Effect, ...]:
     """Map the problem once more for each of `variations`.
 
@@ -126,11 +124,10 @@ def sensitivity(
     options
         Of every search; a time limit holds for each of them.
     search
-        `solver.map_einsum`, or what stands for it.
+        `solver.fallback.map_from`, or another search with its parameters; where `base` still fits, it is the
+        known mapping.
     on_progress, should_stop
         As for `search`. Once `should_stop` is true, no further variation is begun.
-    search_from
-        The same with an incumbent to begin with, `solver.guided.map_from`; used where `base` still fits.
 
     Returns
     -------
@@ -149,8 +146,7 @@ def sensitivity(
         changed = replace(mapspace, architecture=varied(mapspace.architecture, variation))
         known = _known(changed, base)
         kept = None if known is None else _kept(changed, base, known, variation)
-        anew = beginning_with(known, search, search_from)
-        result = kept or anew(changed, options, on_progress, should_stop)
+        result = kept or search(changed, options, on_progress, should_stop, known)
         level = next(level for level in changed.architecture.levels if level.name == variation.level)
         limit = limit_of(level, variation.resource)
         assert limit is not None

@@ -16,8 +16,7 @@ from solver.assignment.policies import naive_policies
 from solver.assignment.reductions import Reduced, reduce_instance
 from solver.assignment.result import RULES, Assignment, AssignOptions, AssignResult, Decomposition
 from solver.assignment.structure import CHAIN, graph_structure
-from solver.clock import Clock
-from solver.result import Status, StopCallback, Termination
+from solver.result import Clock, Status, StopCallback, Termination
 
 REDUCTIONS, BUCKET_ELIMINATION = "reductions", "bucket-elimination"
 

@@ -14,9 +14,7 @@ from solver.assignment.elimination import least_total
 from solver.assignment.instance import Instance, part_of
 from solver.assignment.kernel import solve_kernel
 from solver.assignment.reductions import reduce_instance
-from solver.clock import Clock
-from solver.reasons import Lever, Reason, Statement
-from solver.result import StopCallback
+from solver.result import Clock, Lever, Reason, Statement, StopCallback
 
 TIME_LIMIT_S = 10.0
 

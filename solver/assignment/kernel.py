@@ -12,7 +12,7 @@ from solver.assignment.branching import Branching
 from solver.assignment.instance import Choice, Instance, best_neighbour, descend, price
 from solver.assignment.kernel_model import KernelModel
 from solver.assignment.potentials import Potentials
-from solver.clock import Clock
+from solver.result import Clock
 
 MOST_SWEEPS = 200
 """Sweeps over the whole instance, before anything is branched on."""

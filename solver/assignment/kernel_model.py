@@ -14,9 +14,9 @@ from model.assignment import CostArray
 from solver.assignment.answer import CP_SAT, Answer, Request
 from solver.assignment.exact_sum import ExactSum
 from solver.assignment.instance import Choice, Instance, Pair, price
-from solver.clock import Clock
 from solver.cpsat import LARGEST_ACTIVITY, CheckedModel, ModelError, Settings, Variable
 from solver.cpsat import Answer as Values
+from solver.result import Clock
 
 
 class KernelModel:

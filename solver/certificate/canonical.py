@@ -11,14 +11,13 @@ from fractions import Fraction
 from itertools import accumulate, dropwhile
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.choices import SideOrder, allowed_factors
+from model.choices import SideOrder, allowed_factors, keep_sets
 from model.cost.prices import network_latency
 from model.cost.tiles import tile_words
 from model.cost.traffic import kept_positions
 from model.mapping import Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem
-from solver.certificate.classes import coalesced_sets
 
 Json = dict[str, object]
 MOST_FREE = 16
@@ -122,9 +121,9 @@ def _loops(problem: Problem, loops: Iterable[Loop | SpatialLoop]) -> list[list[i
 def _dataspace(mapspace: Mapspace, space: Dataspace, places: Sequence[int]) -> Json:
     positions = [places[index] for index in mapspace.architecture.storage_indices]
     passing = [space.name in level.no_coalesce for level in mapspace.architecture.levels]
-    # A level that only passes words on counts once another one keeps them farther out.
-    sets = (dropwhile(passing.__getitem__, levels) for levels in coalesced_sets(mapspace, space.name))
-    kept = {tuple(positions[level] for level in levels) for levels in sets}
+    # A level that only passes words on counts once another one keeps them farther out; one must keep them.
+    sets = (dropwhile(passing.__getitem__, sorted(kept)) for kept in keep_sets(mapspace, space.name))
+    kept = {tuple(positions[level] for level in levels) for levels in sets} - {()}
     return {
         "name": space.name,
         "ranks": [

@@ -26,8 +26,7 @@ from solver.cli.output import (
 from solver.cli.refusal import refuse, refused_reasons, refused_result
 from solver.cli.running import load_checked, load_empty, load_mapped, load_unmapped, search, sensitivities
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL
-from solver.reasons import Reason
-from solver.result import Result
+from solver.result import Reason, Result
 
 if TYPE_CHECKING:
     from model.cost import Evaluation

@@ -20,7 +20,7 @@ from solver.result import Status
 
 if TYPE_CHECKING:
     from model.formats.cascade.loader import LoadedNetwork
-    from solver.network.result import NetworkResult
+    from solver.network.run import NetworkResult
     from solver.report.document import Document
 
 

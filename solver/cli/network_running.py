@@ -70,7 +70,7 @@ def default_cache() -> Path:
 
 def _executor(arguments: argparse.Namespace) -> Executor:
     from solver.network import Processes, Serial
-    from solver.network.cluster import Cluster, silence_logs
+    from solver.network.executors import Cluster, silence_logs
 
     if arguments.cluster is not None:
         silence_logs()

@@ -1,20 +1,163 @@
-"""Mapping all layers of a network, or of several."""
+"""Mapping all layers of a network, or of several: the run, its results, and why layers have no mapping."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
+from model.architecture import AccessEnergy, Compute, Node, StorageLevel
 from model.cascade import Layer, Network, Overfull
 from model.cost import evaluate
+from model.mapspace import Mapspace
+from solver.explain import explain_infeasible, reasons_time_s
+from solver.explain.constraints import constraints_of
+from solver.explain.explanation import NOT_FOUND
 from solver.network.cache import ResultCache
 from solver.network.executors import Executor, Serial
-from solver.network.reasons import with_reasons
-from solver.network.result import LayerResult, NetworkResult, Origin
 from solver.network.tasks import Plan, Task, naming_of, plan
-from solver.reasons import Lever, Reason, Shortfall, Statement
-from solver.result import Options, Phase, Progress, Result, Status, StopCallback, Termination
+from solver.result import (
+    Lever,
+    Options,
+    Phase,
+    Progress,
+    Reason,
+    Result,
+    Shortfall,
+    Statement,
+    Status,
+    StopCallback,
+    Termination,
+)
+
+Origin = Literal["searched", "identical", "cached", "copy", "no room"]
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """A layer and the answer of its search.
+
+    Parameters
+    ----------
+    layer
+        The layer.
+    result
+        The answer with the layer's own names; None for a copy, which costs what its transfer does.
+    origin
+        Whether it was searched for this layer, found for an identical one before (`same_as`), or
+        kept from an earlier run; or that there is nothing to search, as other tensors leave no room.
+    """
+
+    layer: Layer
+    result: Result | None
+    origin: Origin
+    same_as: str = ""
+
+    @property
+    def status(self) -> Status:
+        """What is known; a copy needs no mapping, but the levels must hold its tensors."""
+        if self.result is not None:
+            return self.result.status
+        transfer = self.layer.transfer
+        return Status.INFEASIBLE if transfer is not None and transfer.violations else Status.OPTIMAL
+
+    @property
+    def searched_as(self) -> str:
+        """Name of the layer whose search has this answer; one of another network may be meant."""
+        return self.same_as or self.layer.name
+
+    @property
+    def energy(self) -> int | None:
+        """Energy of all instances in the architecture's unit, None without a mapping."""
+        return self._times("energy")
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of all instances, None without a mapping."""
+        return self._times("cycles")
+
+    def _times(self, quantity: str) -> int | None:
+        if self.result is None and self.layer.transfer is None:
+            return 0
+        priced = self.layer.transfer if self.result is None else self.result.evaluation
+        if priced is None or self.status is Status.INFEASIBLE:
+            return None
+        value: int = getattr(priced, quantity)
+        return value * self.layer.n_instances
+
+
+@dataclass(frozen=True)
+class NetworkResult:
+    """The layers' answers, and their sums: layers run one after the other.
+
+    Parameters
+    ----------
+    network
+        What was mapped.
+    layers
+        One per layer, in order; fewer if the run was interrupted.
+    seconds
+        Wall-clock time of the run.
+    """
+
+    network: Network
+    layers: tuple[LayerResult, ...]
+    seconds: float
+
+    @property
+    def units_per_pj(self) -> int:
+        """A common energy unit of all layers' architectures, as parts of a picojoule."""
+        return math.lcm(*(answer.layer.mapspace.architecture.units_per_pj for answer in self.layers), 1)
+
+    @property
+    def energy(self) -> int | None:
+        """Energy of the network in `units_per_pj`, None if a layer has no mapping."""
+        parts = [
+            None
+            if answer.energy is None
+            else answer.energy * (self.units_per_pj // answer.layer.mapspace.architecture.units_per_pj)
+            for answer in self.layers
+        ]
+        return self._total(parts)
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of the network, None if a layer has no mapping."""
+        return self._total([answer.cycles for answer in self.layers])
+
+    @property
+    def edp(self) -> int | None:
+        """Energy of the network times its cycles; no sum of the layers' products."""
+        energy, cycles = self.energy, self.cycles
+        return None if energy is None or cycles is None else energy * cycles
+
+    @property
+    def proven(self) -> int:
+        """Number of layers whose answer is proven."""
+        return sum(answer.status in (Status.OPTIMAL, Status.INFEASIBLE) for answer in self.layers)
+
+    @property
+    def too_large(self) -> tuple[str, ...]:
+        """Names of the layers that have more words than a search counts."""
+        results = [(answer.layer.name, answer.result) for answer in self.layers]
+        ended = [(name, result.termination) for name, result in results if result is not None]
+        return tuple(name for name, termination in ended if termination is Termination.TOO_LARGE)
+
+    @property
+    def status(self) -> Status:
+        """The weakest of the layers' answers; a layer that cannot be mapped makes it INFEASIBLE."""
+        known = {answer.status for answer in self.layers}
+        order = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE)
+        if len(self.layers) < len(self.network.layers):
+            known.add(Status.UNKNOWN)
+        return next((status for status in order if status in known), Status.OPTIMAL)
+
+    def _total(self, parts: list[int | None]) -> int | None:
+        known = [part for part in parts if part is not None]
+        complete = len(known) == len(self.network.layers)
+        return sum(known) if complete else None
 
 
 @dataclass(frozen=True)
@@ -212,3 +355,107 @@ def _named(result: Result, layer: Layer) -> Result:
     problem, architecture = layer.mapspace.problem, layer.mapspace.architecture
     mapping = naming_of(layer).inverse.mapping(result.mapping)
     return replace(result, mapping=mapping, evaluation=evaluate(problem, architecture, mapping))
+
+
+MOST_SECONDS = 60.0
+"""Time for the reasons of all layers together; what comes later is marked as not looked into."""
+
+LayerListener = Callable[[LayerResult], None]
+
+
+def with_reasons(
+    results: Sequence[NetworkResult],
+    should_stop: StopCallback,
+    time_limit_s: float | None = None,
+    on_layer: LayerListener | None = None,
+) -> tuple[NetworkResult, ...]:
+    """Return `results` with the reasons of their INFEASIBLE layers, each in the names of the layer.
+
+    A layer that is identical to an earlier one of its network has no reasons of its own, and a copy has
+    the violations of its transfer. The first layer of every network is looked into before the second of
+    any: time may not suffice for all.
+
+    Raises
+    ------
+    ContradictionError
+        There is a mapping after all.
+    """
+    explainer = _Explainer(should_stop, time_limit_s)
+    layers = [list(result.layers) for result in results]
+    turns = ((turn, own, position) for own in layers for turn, position in enumerate(_unexplained(own)))
+    for _, own, position in sorted(turns, key=lambda job: job[0]):
+        if on_layer is not None:
+            on_layer(own[position])
+        own[position] = explainer.explained(own[position])
+    return tuple(replace(result, layers=tuple(own)) for result, own in zip(results, layers, strict=True))
+
+
+def _unexplained(layers: Sequence[LayerResult]) -> Iterator[int]:
+    """Yield the positions of the INFEASIBLE layers, of identical ones that of the first."""
+    seen: set[str] = set()
+    for position, answer in enumerate(layers):
+        if (
+            answer.result is None
+            or answer.result.status is not Status.INFEASIBLE
+            or answer.searched_as in seen
+        ):
+            continue
+        if answer.layer.overfull:
+            continue
+        seen.add(answer.searched_as)
+        yield position
+
+
+class _Explainer:
+    """Explains each question once, as long as there is time."""
+
+    def __init__(self, should_stop: StopCallback, time_limit_s: float | None) -> None:
+        self._end = time.monotonic() + MOST_SECONDS
+        self._should_stop = should_stop
+        self._time_limit_s = time_limit_s
+        self._known: dict[Hashable, tuple[Reason, ...]] = {}
+
+    def explained(self, answer: LayerResult) -> LayerResult:
+        """Return an INFEASIBLE layer with its reasons."""
+        assert answer.result is not None  # copies are never searched
+        time_s = reasons_time_s(self._time_limit_s, answer.result.statistics.seconds)
+        reasons = self._reasons(answer.layer.mapspace, time_s)
+        return replace(answer, result=replace(answer.result, reasons=reasons))
+
+    def _reasons(self, mapspace: Mapspace, time_s: float) -> tuple[Reason, ...]:
+        question = _question(mapspace)
+        if question not in self._known:
+            left = self._end - time.monotonic()
+            if left <= 0 or self._should_stop():
+                return (NOT_FOUND,)
+            self._known[question] = explain_infeasible(mapspace, self._should_stop, min(left, time_s))
+        return self._known[question]
+
+
+def _question(mapspace: Mapspace) -> Hashable:
+    """Return what decides which mappings are allowed, and where that is written: no price, no bandwidth."""
+    architecture = mapspace.architecture
+    unpriced = replace(
+        architecture,
+        nodes=tuple(map(_unpriced, architecture.nodes)),
+        compute=Compute(architecture.compute.name),
+        units_per_pj=1,
+    )
+    written = tuple((constraint, constraint.sources) for constraint in constraints_of(mapspace))
+    return replace(mapspace, architecture=unpriced, notes=()), written
+
+
+def _unpriced(node: Node) -> Node:
+    if not isinstance(node, StorageLevel):
+        return node
+    return replace(
+        node,
+        energy=AccessEnergy(),
+        area_um2=None,
+        area_source="",
+        read_bandwidth=None,
+        write_bandwidth=None,
+        shared_bandwidth=None,
+        network_fill_latency=0,
+        network_drain_latency=0,
+    )

@@ -15,7 +15,7 @@ from model.objective import EDP, UNITS
 from model.problem import Problem
 from model.text.places import Places
 from model.wording import listing
-from solver.network.result import LayerResult, NetworkResult
+from solver.network.run import LayerResult, NetworkResult
 from solver.report.document import Document, result_document, violation_document
 from solver.report.failures import (
     MOST_CONFLICTS,

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from model.text.places import Places
 from model.text.source import excerpts
-from solver.reasons import Lever, Reason, Shortfall, Statement
+from solver.result import Lever, Reason, Shortfall, Statement
 
 INDENT = "  "
 

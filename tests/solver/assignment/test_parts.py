@@ -19,9 +19,8 @@ from solver.assignment.kernel import solve_kernel
 from solver.assignment.policies import CHEAPEST, naive_policies
 from solver.assignment.potentials import Potentials
 from solver.assignment.reductions import reduce_instance, split_matrix
-from solver.clock import Clock
 from solver.cpsat import CheckedModel, ModelError, Settings
-from solver.result import Status
+from solver.result import Clock, Status
 from tests.solver.assignment.networks import GENERAL, networks, totals
 from tests.solver.planted import WRONG, in_floating_point, infeasible, plant
 

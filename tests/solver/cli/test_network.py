@@ -137,7 +137,7 @@ def test_a_cache_that_cannot_be_written(arguments, capsys):
 
 def test_a_cluster_that_does_not_answer(arguments, capsys, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("solver.network.cluster.CONNECT_S", 1)
+    monkeypatch.setattr("solver.network.executors.CONNECT_S", 1)
     assert main([*arguments, "--cluster", "tcp://127.0.0.1:1"]) == 2
     assert "no Dask scheduler answers" in capsys.readouterr().err
 

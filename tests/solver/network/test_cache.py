@@ -13,7 +13,7 @@ from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.network import ResultCache, map_network
 from solver.network.cache import cache_key, sources_digest
-from solver.network.naming import by_position
+from solver.network.tasks import by_position
 from solver.result import Options, Result, Status, Termination
 from solver.search import map_einsum
 

@@ -16,8 +16,7 @@ from solver.explain import constraint_costs
 from solver.explain.constraints import Capacity, Constraint, Whole, constraints_of
 from solver.explain.relaxing import without
 from solver.network import NetworkResult, map_network
-from solver.reasons import Reason
-from solver.result import Options, Status
+from solver.result import Options, Reason, Status
 from solver.search import map_einsum
 from tests.bruteforce import count_mappings, enumerate_mappings, optimum
 from tests.small_network import HOMES, write_specs

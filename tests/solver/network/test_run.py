@@ -8,8 +8,8 @@ import pytest
 from model.cascade import Network
 from model.cost import evaluate
 from solver.network import ResultCache, Run, Serial, map_network
-from solver.network.naming import by_position
 from solver.network.run import NetworkProgress
+from solver.network.tasks import by_position
 from solver.result import Options, Result, Status, Termination
 from tests.bruteforce import enumerate_mappings
 from tests.small_network import too_tight

@@ -10,8 +10,7 @@ from model.formats.cascade import load_network
 from model.formats.cascade.loader import LoadedVariant, load_variants
 from model.formats.timeloop.overrides import parse_setting
 from solver.network import Processes, ResultCache, Run, Serial, map_network
-from solver.network.sweep import SweepResult, area_mm2, sweep, unbeaten
-from solver.network.swept_energies import energy_remarks
+from solver.network.sweep import SweepResult, area_mm2, energy_remarks, sweep, unbeaten
 from solver.result import Options, Status
 from tests.small_network import ARCHITECTURE, WORKLOAD
 from tests.solver.network.counting import Counting
