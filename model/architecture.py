@@ -253,7 +253,7 @@ class Architecture:
     compute
         The arithmetic units below all nodes.
     units_per_pj
-        Number of energy units in a picojoule, a power of ten, see `model.energy.units`.
+        Number of energy units in a picojoule, a power of ten, see `model.energy.figures`.
     """
 
     name: str

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 MAX_LISTED = 24
 """Names that a message lists at most."""
 
+_TAB_WIDTH = 4
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
 
 def listing(names: Iterable[str]) -> str:
     """Return names for people: ```a`, `b` and `c```.
@@ -27,3 +30,13 @@ def listing(names: Iterable[str]) -> str:
     if len(quoted) > MAX_LISTED:
         return f"{', '.join(quoted[:MAX_LISTED])} and {len(quoted) - MAX_LISTED} more"
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+
+
+def printable(text: str) -> str:
+    """Return one line of text that is safe on a terminal.
+
+    Tabs become blanks. Control characters, line breaks, surrogates and everything else that is not
+    printable become U+FFFD.
+    """
+    widened = text.replace("\t", " " * _TAB_WIDTH)
+    return "".join(character if character.isprintable() else _REPLACEMENT for character in widened)

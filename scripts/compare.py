@@ -17,11 +17,11 @@ from bench_cases import Case, bench_cases, containing
 from rich.console import Console
 
 from model.formats.timeloop import load_timeloop
-from solver.cli.compare_arguments import add_mapper_options
+from solver.cli.arguments import add_mapper_options
 from solver.cli.comparing import chosen_mappers
-from solver.cli.interrupt import interruptible
 from solver.cli.options import objectives, seconds, seed
 from solver.cli.output import OutputError, check_outputs, write_output
+from solver.cli.progress import interruptible
 from solver.comparison import Comparison, compare
 from solver.exit_codes import EXIT_INVALID
 from solver.heuristics.interface import Budget, Mapper, MapperError

@@ -10,11 +10,11 @@ from pathlib import Path
 from rich.console import Console
 from spec_mutation import SPECS, architecture_seeds
 
-from model.assignment.arrays import price
+from model.assignment.systolic import price
 from model.cost import evaluate
 from model.formats.accelforge import load_workload
 from model.formats.assignment import load_assignment
-from model.formats.assignment.mapped import load_method_network
+from model.formats.assignment.methods import load_method_network
 from model.formats.backends import load_backend
 from model.formats.cascade import load_network
 from model.formats.timeloop import load_timeloop

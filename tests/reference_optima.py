@@ -16,7 +16,7 @@ from model.architecture import (
     Node,
     StorageLevel,
 )
-from model.energy.units import energy_units, to_units
+from model.energy.figures import energy_units, to_units
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from tests.conftest import SHARED

@@ -1,10 +1,31 @@
 """Assignments: networks whose layers can be carried out by several methods, and what those cost."""
 
-from model.assignment.arrays import PricedArrays, arrays_within, price
-from model.assignment.build import Cost, EdgeCosts, LayerCosts, build_network
-from model.assignment.costed import FORBIDDEN, LARGEST_TOTAL, CostArray, CostedLayer, CostedNetwork, Edge
-from model.assignment.shapes import Convolution, ShapedEdge, ShapedLayer, ShapedNetwork, Tensor
-from model.assignment.systolic import Hardware, SystolicModel, method_times, transition_ms
+from model.assignment.network import (
+    FORBIDDEN,
+    LARGEST_TOTAL,
+    Convolution,
+    Cost,
+    CostArray,
+    CostedLayer,
+    CostedNetwork,
+    Edge,
+    EdgeCosts,
+    LayerCosts,
+    ShapedEdge,
+    ShapedLayer,
+    ShapedNetwork,
+    Tensor,
+    build_network,
+)
+from model.assignment.systolic import (
+    Hardware,
+    PricedArrays,
+    SystolicModel,
+    arrays_within,
+    method_times,
+    price,
+    transition_ms,
+)
 
 __all__ = [
     "FORBIDDEN",

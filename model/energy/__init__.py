@@ -1,12 +1,10 @@
 """Energy and area of components: given by the user, from an Accelergy ERT and ART, or estimated."""
 
-from model.energy.compound import AREA_SCALES, CompoundClass, CompoundClasses, load_compound_classes
-from model.energy.dram import dram_hint
-from model.energy.estimator import ESTIMATED_ATTRIBUTES
-from model.energy.given import GIVEN_KEYS, Given, read_given
+from model.energy.components import AREA_SCALES, CompoundClass, CompoundClasses, load_compound_classes
+from model.energy.estimator import ESTIMATED_ATTRIBUTES, dram_hint
+from model.energy.given import GIVEN_KEYS, EnergyTables, Given, load_tables, read_given
 from model.energy.pricing import price
 from model.energy.request import EnergyError, EnergyRequest, Prices
-from model.energy.tables import EnergyTables, load_tables
 
 __all__ = [
     "AREA_SCALES",

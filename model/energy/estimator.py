@@ -5,7 +5,7 @@ behind them, some with figures of our own, good for comparing mappings and for a
 factor of two to four either way); whoever has better figures gives them, or an ERT, and the estimator is
 not asked.
 
-Calibration, all at 45 nm (`model.energy.technology` scales to other nodes):
+Calibration, all at 45 nm (scaled to other nodes, see below):
 
 * Adders, multipliers and their areas: M. Horowitz, "Computing's energy problem (and what we can do
   about it)", ISSCC 2014. Between its operand widths: integer adders are linear in the width,
@@ -16,7 +16,10 @@ Calibration, all at 45 nm (`model.energy.technology` scales to other nodes):
   wires by a quarter; areas are 0.4 square micrometres per bit, and 2 per bit along an edge of each bank.
 * Registers, register files, comparators: figures of our own, with no publication behind them. Every row
   of a register file costs selection wires, so its energy is linear in depth.
-* DRAM: `model.energy.dram`. No area, no leakage.
+* DRAM: the energy per bit at the interface, independent of the node; no area, no leakage. DDR3 and LPDDR:
+  K. Malladi et al., ISCA 2012; GDDR5 and HBM2: M. O'Connor et al., MICRO 2017; DDR4: Micron, Hot Chips
+  2011 (309 mW per GB/s); LPDDR4: 512 pJ for 64 bits, as in the tables that Accelergy computed for
+  Timeloop's example designs.
 * Leakage: figures of our own for low-leakage processes, 3.2 pW per SRAM bit and 0.3 nW per square
   micrometre of logic; scaled with the node like energy, for want of a better rule.
 * Wire: 0.08 pJ per bit and millimetre, assuming 0.2 pF/mm, 0.9 V, and that half of the bits
@@ -24,18 +27,257 @@ Calibration, all at 45 nm (`model.energy.technology` scales to other nodes):
 
 Every energy grows with the width; that of SRAM and register files with the depth as well, that of a wire
 with its length.
+
+The scale factors follow A. Stillmaker and B. Baas, "Scaling equations for the accurate prediction
+of CMOS device performance from 180 nm to 7 nm", Integration 58 (2017): their quadratic fit of
+energy over the supply voltage, evaluated at a usual supply of each node, and their area factors
+for the 45 nm node. Between the nodes of the tables we interpolate linearly in the logarithms of
+node and factor; down to 3 nm and up to 180 nm the slope of the outermost pair is continued, which
+is a guess.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
-from model.energy.attributes import Attributes
-from model.energy.dram import dram_pj_per_bit
 from model.energy.request import EnergyError
-from model.energy.technology import area_scale, energy_scale, parse_node
+from model.text.source import did_you_mean
+
+LARGEST_ATTRIBUTE = 1e15
+PROCESS_ATTRIBUTES = ("technology", "global_cycle_seconds")
+_MILLIMETRES = {"m": 1e3, "mm": 1.0, "um": 1e-3, "µm": 1e-3, "nm": 1e-6}
+_LENGTH = re.compile(rf"(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)\s*({'|'.join(_MILLIMETRES)})?")
+_PLACEHOLDERS = frozenset({"setme", "mustspecify"})
+
+
+def is_placeholder(value: object) -> bool:
+    """Whether a value only marks that there should be one: ``SET ME``, ``must_specify``."""
+    return isinstance(value, str) and value.casefold().replace(" ", "").replace("_", "") in _PLACEHOLDERS
+
+
+def missing_attribute(name: str, component_class: str) -> EnergyError:
+    """Return the error for an attribute that nobody specified; the caller raises it."""
+    hint = None
+    if name in PROCESS_ATTRIBUTES:
+        hint = f"give `{name}` on the component, on a container around it, or in the top-level variables"
+    return EnergyError(f"the class `{component_class}` needs the attribute `{name}`", hint=hint)
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """Evaluated attributes of one component.
+
+    Parameters
+    ----------
+    component_class
+        Name of its class, for messages.
+    values
+        By name. Missing values are left out, None, or placeholders such as ``SET ME``.
+    """
+
+    component_class: str
+    values: Mapping[str, object]
+
+    def lookup(self, *names: str) -> object | None:
+        """Return the value of the first of `names` that is specified, None without any."""
+        for name in names:
+            value = self.values.get(name)
+            if value is not None and not is_placeholder(value):
+                return value
+        return None
+
+    def require(self, *names: str) -> object:
+        """Return the value of the first of `names` that is specified.
+
+        Raises
+        ------
+        EnergyError
+            When none is; the message asks for the first.
+        """
+        value = self.lookup(*names)
+        if value is None:
+            raise missing_attribute(names[0], self.component_class)
+        return value
+
+    def number(self, *names: str, default: float | None = None, least: float = 0.0) -> float:
+        """Return a number, of the first of some names that is specified.
+
+        Raises
+        ------
+        EnergyError
+            When it is missing without a default, no number, or out of range.
+        """
+        written = self.lookup(*names)
+        if written is None and default is not None:
+            return default
+        value = _to_number(self.require(*names))
+        if value is None or not least <= value <= LARGEST_ATTRIBUTE:
+            given_name = next(name for name in names if self.lookup(name) is not None)
+            raise EnergyError(
+                f"attribute `{given_name}` of the class `{self.component_class}` is {written!r}, "
+                f"but must be a number from {least:g} to {LARGEST_ATTRIBUTE:g}",
+                about=given_name,
+            )
+        return value
+
+    def millimetres(self, *names: str) -> float:
+        """Return a length such as ``2mm`` or ``150 um``; a bare number is in millimetres.
+
+        Raises
+        ------
+        EnergyError
+            When it is missing, no length, or out of range.
+        """
+        match = _LENGTH.fullmatch(str(self.lookup(*names)).strip())
+        if match is None or match[2] is None:
+            return self.number(*names)
+        given_name = next(name for name in names if self.lookup(name) is not None)
+        length = float(match[1]) * _MILLIMETRES[match[2]]
+        return Attributes(self.component_class, {given_name: length}).number(given_name)
+
+
+def _to_number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+REFERENCE_NM = 45.0
+SMALLEST_NM = 3.0
+LARGEST_NM = 180.0
+PLACEHOLDER_TECHNOLOGY = -1
+
+_NODE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:nm)?", re.IGNORECASE)
+
+# Node in nm: supply in V, then the coefficients of V**2, V and 1 in the energy fit.
+_ENERGY_FIT: Mapping[float, tuple[float, float, float, float]] = {
+    130.0: (1.2, 7.171, -6.709, 2.904),
+    90.0: (1.1, 4.762, -4.781, 2.092),
+    65.0: (1.1, 3.755, -4.398, 1.975),
+    45.0: (0.9, 1.103, -0.362, 0.2767),
+    32.0: (0.9, 0.9559, -0.7823, 0.471),
+    20.0: (0.8, 0.373, -0.1582, 0.04104),
+    16.0: (0.8, 0.2958, -0.1241, 0.03024),
+    14.0: (0.8, 0.2363, -0.09675, 0.02239),
+    10.0: (0.75, 0.2068, -0.09311, 0.02375),
+    7.0: (0.7, 0.1776, -0.09097, 0.02447),
+}
+_AREA_RELATIVE_TO_45_NM: Mapping[float, float] = {
+    130.0: 6.4,
+    90.0: 2.8,
+    65.0: 1.5,
+    45.0: 1.0,
+    32.0: 0.46,
+    20.0: 0.21,
+    16.0: 0.19,
+    14.0: 0.17,
+    10.0: 0.10,
+    7.0: 0.059,
+}
+_ENERGY: Mapping[float, float] = {
+    node: square * volt**2 + linear * volt + constant
+    for node, (volt, square, linear, constant) in _ENERGY_FIT.items()
+}
+
+
+def asks_for_placeholders(technology: object) -> bool:
+    """Whether a technology asks for placeholder figures, as ``-1`` does in Accelergy."""
+    return technology == PLACEHOLDER_TECHNOLOGY
+
+
+def parse_node(technology: object) -> float:
+    """Return the node in nanometres of ``45``, ``"45"``, ``"45nm"`` or ``"45 nm"``.
+
+    Raises
+    ------
+    EnergyError
+        For anything else, and outside of 3 nm to 180 nm.
+    """
+    match = None if isinstance(technology, bool) else _NODE.fullmatch(str(technology).strip())
+    if match is None:
+        raise EnergyError(
+            f"attribute `technology` is {technology!r}, which is no technology node",
+            hint="write 45nm, for example",
+            about="technology",
+        )
+    node_nm = float(match[1])
+    if not SMALLEST_NM <= node_nm <= LARGEST_NM:
+        raise EnergyError(
+            f"technology {node_nm:g} nm is outside of the estimator's range, "
+            f"{SMALLEST_NM:g} nm to {LARGEST_NM:g} nm",
+            hint="give the energies yourself, or an ERT",
+            about="technology",
+        )
+    return node_nm
+
+
+def energy_scale(node_nm: float) -> float:
+    """Energy at a node relative to 45 nm, by the fit of Stillmaker and Baas (see the module)."""
+    return _interpolated(_ENERGY, node_nm) / _ENERGY[REFERENCE_NM]
+
+
+def area_scale(node_nm: float) -> float:
+    """Area at a node relative to 45 nm, by the table of Stillmaker and Baas (see the module)."""
+    return _interpolated(_AREA_RELATIVE_TO_45_NM, node_nm)
+
+
+def _interpolated(table: Mapping[float, float], node_nm: float) -> float:
+    """Interpolate (beyond the ends: extrapolate) linearly in log-log space."""
+    nodes = sorted(table)
+    pairs = list(pairwise(nodes))
+    low, high = next((pair for pair in pairs if node_nm <= pair[1]), pairs[-1])
+    share = math.log(node_nm / low) / math.log(high / low)
+    return math.exp((1 - share) * math.log(table[low]) + share * math.log(table[high]))
+
+
+DRAM_PJ_PER_BIT: Mapping[str, float] = {
+    "LPDDR": 40.0,
+    "LPDDR4": 8.0,
+    "DDR3": 70.0,
+    "DDR4": 39.0,
+    "GDDR5": 14.0,
+    "HBM2": 3.9,
+}
+DEFAULT_DRAM = "LPDDR4"
+_DRAM_WORDS = ("DRAM", "DDR", "HBM")
+_DRAM_TYPES = ", ".join(sorted(DRAM_PJ_PER_BIT))
+
+
+def dram_pj_per_bit(written: object) -> float:
+    """Return the energy per bit of a DRAM, in picojoule.
+
+    Raises
+    ------
+    EnergyError
+        It is no known type.
+    """
+    kind = DEFAULT_DRAM if written is None else str(written).upper()
+    if kind not in DRAM_PJ_PER_BIT:
+        known = f"known types: {_DRAM_TYPES}; for others give the energies, or an ERT"
+        hint = " ".join(filter(None, (did_you_mean(kind, DRAM_PJ_PER_BIT), known)))
+        raise EnergyError(f"unknown DRAM type `{written}`", hint=hint, about="type")
+    return DRAM_PJ_PER_BIT[kind]
+
+
+def dram_hint(component_class: str) -> str | None:
+    """Return how a DRAM is written, where an unknown class is named like one; None elsewhere.
+
+    Parameters
+    ----------
+    component_class
+        Such as ``LPDDR5``.
+    """
+    if not any(word in component_class.upper() for word in _DRAM_WORDS):
+        return None
+    return f"a DRAM has `class: DRAM` and a `type` ({_DRAM_TYPES}; others need energies or an ERT);"
+
 
 _SRAM_LEAK_W_PER_BIT = 3.2e-12
 _LOGIC_LEAK_W_PER_UM2 = 0.3e-9

@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from model.energy.attributes import is_placeholder
-from model.energy.components import Component, CompoundComponent, Library, PrimitiveComponent
-from model.energy.compound import CompoundClasses
-from model.energy.dram import DEFAULT_DRAM
+from model.energy.components import Component, CompoundClasses, CompoundComponent, Library, PrimitiveComponent
+from model.energy.estimator import DEFAULT_DRAM, asks_for_placeholders, is_placeholder, parse_node
 from model.energy.figures import LARGEST_FIGURE, place, rounded, shortened
+from model.energy.given import EnergyTable, EnergyTables
 from model.energy.request import CLASS, EnergyError, EnergyRequest, Kind, Prices
-from model.energy.tables import EnergyTable, EnergyTables
-from model.energy.technology import asks_for_placeholders, parse_node
 from model.numbers import EXACT
 from model.text.decimals import calculated
 from model.text.source import Span, SpecError, did_you_mean

@@ -9,8 +9,7 @@ from model.text.files import SHIPPED_SPECS
 from model.text.keys import check_keys
 from model.text.reader import read_files
 from model.text.source import MappingNode, Node, SpecError, did_you_mean
-from model.tiling.backend import Backend
-from model.tiling.strategy import DEFAULT_ORDER, Strategy, strategy_named
+from model.tiling.tilings import DEFAULT_ORDER, Backend, Strategy, strategy_named
 from model.wording import listing
 
 SIZES = (

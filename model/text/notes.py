@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from model.note import Note, Value
 from model.text.fields import source_ref
-from model.text.source import Span, printable
+from model.text.source import Span
+from model.wording import printable
 
 TakeNote = Callable[[Note], None]
 """Where those who read a spec leave their notes."""

@@ -9,18 +9,17 @@ from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
 
 from model.source_ref import Origin
+from model.wording import printable
 
 Scalar = None | bool | int | float | str
 
 _LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-_TAB_WIDTH = 4
 _EXCERPT_WIDTH = 100
 _CLIPPED = "..."
 _LONGEST_LINE = 2_000
 _LONGEST_WORD = 200
 _MOST_CANDIDATES = 2_000
 _ALIKE = 0.75
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,12 +354,6 @@ def _marked_line(span: Span, gutter: int) -> list[str]:
         f"{span.line:>{gutter}} | {before}{marked}{after}".rstrip(),
         f"{blank} | {' ' * len(before)}{'^' * max(1, len(marked.rstrip()))}",
     ]
-
-
-def printable(text: str) -> str:
-    """Widen tabs and replace what a terminal would act upon, or could not show."""
-    widened = text.replace("\t", " " * _TAB_WIDTH)
-    return "".join(character if character.isprintable() else _REPLACEMENT for character in widened)
 
 
 def _cut(line: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from model.tiling.strategy import AXES_OF_RANKS
-
 Shape = tuple[int, ...]
 Padding = Literal["same", "valid"]
+
+AXES_OF_RANKS = {4: "NHWC", 2: "NC"}
+"""Letters of a tensor's ranks by their number; N is the output features of weights."""
 
 INPUTS = "inputs"
 SECOND_INPUTS = "second_inputs"

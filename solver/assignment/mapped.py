@@ -10,9 +10,8 @@ from functools import partial
 import numpy as np
 
 from model.assignment import FORBIDDEN, Cost, CostedLayer, CostedNetwork, EdgeCosts, LayerCosts, build_network
-from model.assignment.lowering import Copy
-from model.assignment.methods import MethodNetwork
-from model.assignment.shapes import Convolution, ShapedLayer
+from model.assignment.methods import Copy, MethodNetwork
+from model.assignment.network import Convolution, ShapedLayer
 from model.cascade import Layer
 from model.objective import ADDITIVE, ENERGY, LATENCY, UNITS
 from solver.assignment.assigner import assign

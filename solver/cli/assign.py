@@ -14,8 +14,7 @@ from model.cascade import Network
 from model.objective import ADDITIVE
 from model.text.reader import parse_assignments
 from model.text.source import SpecError
-from solver.cli.assign_arguments import PICTURES
-from solver.cli.interrupt import interruptible
+from solver.cli.arguments import PICTURES
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
@@ -27,6 +26,7 @@ from solver.cli.output import (
     say_undrawn,
     write_output,
 )
+from solver.cli.progress import interruptible
 from solver.cli.running import load_options
 from solver.criteria import TOTAL
 
@@ -102,7 +102,7 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
         raise SpecError("--dsp-budget and --methods exclude each other: an architecture has its array")
     if arguments.array_criterion != TOTAL:
         raise SpecError("--array-criterion and --methods exclude each other: an architecture has its array")
-    from model.formats.assignment.mapped import load_method_network
+    from model.formats.assignment.methods import load_method_network
 
     variables, options = parse_assignments(arguments.variables), load_options(arguments)
     problem = load_method_network(arguments.specs, arguments.methods, variables, options)
@@ -142,7 +142,7 @@ def _refuse_mapper_options(arguments: argparse.Namespace) -> None:
 
 def _hardware(loaded: LoadedAssignment, arguments: argparse.Namespace) -> Hardware | None:
     """Return what prices a network with shapes: that of the specs, or with the budget of the arguments."""
-    from model.formats.assignment.shapes import LARGEST_BUDGET
+    from model.formats.assignment.networks import LARGEST_BUDGET
 
     budget = arguments.dsp_budget
     if budget is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from model.mapspace import Mapspace
 from model.text.places import places_of
 from model.text.source import ConflictError
-from solver.cli.mapped import mapping_steps, settled_text
+from solver.cli.mapped import mapped_spec_text, mapping_steps
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
     NO_MAPPING,
@@ -56,7 +56,7 @@ def map_command(arguments: argparse.Namespace) -> int:
         loaded = load_unmapped(arguments, refuse_infeasible=arguments.certificate is None)
     except ConflictError as conflict:
         return refuse(conflict, _refusal(arguments))
-    settled = settled_text(loaded, arguments)
+    spec_text = mapped_spec_text(loaded, arguments)
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
     effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
@@ -65,7 +65,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     silent = arguments.quiet or STDOUT in outputs
     steps = [
         *report_steps(report, document, arguments.json, silent),
-        *mapping_steps(loaded, result.mapping, settled, arguments),
+        *mapping_steps(loaded, result.mapping, spec_text, arguments),
     ]
     if arguments.certificate is not None:
         steps.append(partial(_write_certificate, mapspace, result, arguments))

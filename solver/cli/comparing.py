@@ -9,7 +9,6 @@ from functools import partial
 
 from model.mapspace import Mapspace
 from solver.cli.console import report_console
-from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
     STDOUT,
@@ -21,7 +20,7 @@ from solver.cli.output import (
     write_output,
     write_stderr,
 )
-from solver.cli.progress import live_progress
+from solver.cli.progress import interruptible, live_progress
 from solver.cli.refusal import refused_reasons, refused_result
 from solver.cli.running import search_options
 from solver.comparison import Comparison, compare

@@ -8,10 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from model.text.places import places_of
-from solver.cli.explain_arguments import TIME_LIMIT_S
-from solver.cli.interrupt import interruptible
+from solver.cli.arguments import TIME_LIMIT_S
 from solver.cli.output import STDOUT, check_outputs, deliver, report_steps
-from solver.cli.progress import live_progress
+from solver.cli.progress import interruptible, live_progress
 from solver.cli.running import load_unmapped, search_options
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.result import Phase, Progress, Reason, Status

@@ -34,7 +34,7 @@ def add_mapping(parser: argparse.ArgumentParser, condition: str = "") -> None:
     )
 
 
-def settled_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
+def mapped_spec_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
     """Return what ``--mapped-spec`` writes before the mapping; nothing where it is not asked for.
 
     Raises
@@ -44,17 +44,17 @@ def settled_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
     """
     if arguments.mapped_spec is None:
         return ""
-    from model.formats.timeloop.settled import settled_spec
+    from model.formats.timeloop.mapped import mapped_spec
     from model.text.writing import spec_text
 
-    return spec_text(settled_spec(loaded))
+    return spec_text(mapped_spec(loaded))
 
 
 def mapping_steps(
-    loaded: LoadedSpec, mapping: Mapping | None, settled: str, arguments: argparse.Namespace
+    loaded: LoadedSpec, mapping: Mapping | None, spec: str, arguments: argparse.Namespace
 ) -> list[Step]:
     """Return the steps that write a mapping where it is asked for; without one, that say so."""
-    prefixes = ((arguments.mapping, ""), (arguments.mapped_spec, settled))
+    prefixes = ((arguments.mapping, ""), (arguments.mapped_spec, spec))
     asked = [(path, prefix) for path, prefix in prefixes if path is not None]
     if not asked:
         return []

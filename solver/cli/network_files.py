@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.text.files import is_directory
-from model.text.source import printable
+from model.wording import printable
 from solver.cli.certify import checked, write_certificate
 from solver.cli.mapped import LONG_NAMES
 from solver.cli.output import OutputError, Step, check_directory, write_output, write_stderr

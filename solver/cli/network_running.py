@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from model.text.source import printable
-from solver.cli.interrupt import interruptible
+from model.wording import printable
 from solver.cli.output import OutputError, write_stderr
-from solver.cli.progress import logged, status_text
+from solver.cli.progress import interruptible, logged, status_text
 from solver.cli.running import search_options
 
 if TYPE_CHECKING:

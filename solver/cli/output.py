@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from model.text.files import SPEC_SUFFIXES
-from model.text.source import printable
+from model.wording import printable
 from solver.report.picture import PlotError
 from solver.saving import save
 

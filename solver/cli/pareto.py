@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from model.mapspace import Mapspace
 from model.text.places import places_of
 from model.text.source import ConflictError
-from solver.cli.interrupt import interruptible
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
     STDOUT,
@@ -22,7 +21,7 @@ from solver.cli.output import (
     say_undrawn,
     write_document,
 )
-from solver.cli.progress import live_progress
+from solver.cli.progress import interruptible, live_progress
 from solver.cli.refusal import refuse, refused_reasons
 from solver.cli.running import load_mapspace, load_unmapped, search_options
 from solver.report.picture import check_plot

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from model.mapspace import Mapspace
 from model.text.source import ConflictError
-from solver.cli.interrupt import interruptible
 from solver.cli.output import Step, deliver, write_stderr
+from solver.cli.progress import interruptible
 from solver.cli.running import load_mapspace
 from solver.exit_codes import EXIT_INFEASIBLE
 from solver.result import Reason, Result, Status, Termination

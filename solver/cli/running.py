@@ -12,8 +12,7 @@ from model.mapspace import Mapspace
 from model.note import Note
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
-from solver.cli.interrupt import interruptible
-from solver.cli.progress import live_progress
+from solver.cli.progress import interruptible, live_progress
 from solver.result import Options, Result
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from model.formats.timeloop.overrides import parse_setting
 from model.sweep import Variant
 from model.text.places import Places, places_of
 from model.text.reader import parse_assignments
+from solver.cli.arguments import SETTING
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import STDOUT, check_outputs, deliver, report_steps, say_undrawn, write_output
 from solver.cli.running import load_options
-from solver.cli.sweep_arguments import SETTING
 from solver.report.picture import check_plot
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.text.source import ConflictError
-from solver.cli.mapped import mapping_steps, settled_text
+from solver.cli.mapped import mapped_spec_text, mapping_steps
 from solver.cli.output import (
     NO_MAPPING,
     STDOUT,
@@ -27,7 +27,7 @@ from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL
 
 if TYPE_CHECKING:
     from model.mapspace import Mapspace
-    from model.tiling.backend import Backend
+    from model.tiling.tilings import Backend
     from solver.report.document import Document
     from solver.report.tiling import TilingReport
 
@@ -101,10 +101,10 @@ def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Step]
     from model.formats.backends import load_backend
 
     loaded = load_unmapped(arguments)
-    settled = settled_text(loaded, arguments)
+    spec_text = mapped_spec_text(loaded, arguments)
     report = _tiled_problem(loaded.mapspace, load_backend(arguments.backend))
     mapping = None if report.mapped is None else report.mapped.mapping
-    return report, mapping_steps(loaded, mapping, settled, arguments)
+    return report, mapping_steps(loaded, mapping, spec_text, arguments)
 
 
 def _tiled_problem(mapspace: Mapspace, backend: Backend) -> TilingReport:

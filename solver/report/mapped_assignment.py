@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from model.assignment.shapes import Convolution, ShapedLayer
+from model.assignment.network import Convolution, ShapedLayer
 from solver.assignment.mapped import Gain, MappedAssignment, MethodCost
 from solver.report.document import Document
 from solver.report.figures import cost_text, counted, percent

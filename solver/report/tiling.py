@@ -12,7 +12,7 @@ from model.cost import evaluate
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.tiling.operators import Shape
-from model.tiling.result import TensorTiling, Tiling
+from model.tiling.tilings import TensorTiling, Tiling
 from solver.report.document import Document
 from solver.report.figures import count_text, percent
 from solver.report.tables import plain_table

@@ -2,9 +2,9 @@
 
 import pytest
 
-from model.assignment.lowering import LOWERINGS
+from model.assignment.methods import LOWERINGS
 from model.cascade import Network
-from model.formats.assignment.mapped import load_method_network
+from model.formats.assignment.methods import load_method_network
 from solver.assignment.mapped import assign_mapped, searches_of
 from solver.network import map_network
 from solver.result import Options, Status

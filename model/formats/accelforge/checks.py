@@ -17,7 +17,7 @@ from model.formats.accelforge.einsums import (
     within,
 )
 from model.formats.accelforge.shapes import Condition, RankSize, Shape
-from model.formats.sparsity import check_density
+from model.formats.timeloop.document import check_density
 from model.note import Note
 from model.text.fields import as_mapping, as_name
 from model.text.notes import TakeNote, note_at

@@ -54,7 +54,7 @@ from model.formats.accelforge.shapes import (
     read_conditions,
     read_rank_sizes,
 )
-from model.formats.timeloop.attributes import Attributes, read_variables
+from model.formats.timeloop.tree import Attributes, read_variables
 from model.note import Note
 from model.problem import Term
 from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, given, source_ref

@@ -19,8 +19,8 @@ from model.formats.accelforge.affine import (
     tightened,
 )
 from model.formats.accelforge.einsums import SHAPE_KEYS, WrittenEinsum, WrittenIndex
-from model.formats.timeloop.attributes import NO_ATTRIBUTES, Attributes, read_attributes
-from model.formats.timeloop.instance import MAX_BOUND
+from model.formats.timeloop.problem import MAX_BOUND
+from model.formats.timeloop.tree import NO_ATTRIBUTES, Attributes, read_attributes
 from model.text.fields import Names, as_int, as_mapping, as_scalar
 from model.text.keys import one_of
 from model.text.limits import DEFAULT_LIMITS

@@ -1,18 +1,213 @@
-"""The section ``methods``: layouts, dataflows as mapping constraints, and the methods made of them."""
+"""Files of methods, and what a mapper has to find for a network of shapes on an architecture."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
 
-from model.assignment.lowering import LOWERINGS
-from model.assignment.methods import Method
-from model.text.fields import as_mapping, as_name, as_sequence, kind_of, known_name
+from model.assignment.methods import KN2ROW, LOWERINGS, Method, MethodNetwork, lower, run_outermost
+from model.assignment.network import Convolution, ShapedLayer, ShapedNetwork, Tensor
+from model.cost.copying import leakage_of_one
+from model.formats.assignment.networks import (
+    SECTION,
+    SHAPED_LAYER_KEYS,
+    SHAPED_NETWORK_KEYS,
+    NamedLayer,
+    read_layers,
+    read_shape,
+    shaped_network,
+)
+from model.formats.cascade.loader import without_mapping
+from model.formats.timeloop.loader import LoadOptions, load_node
+from model.formats.timeloop.problem import MAX_BOUND, LoadedProblem
+from model.mapspace import Mapspace
+from model.note import Note
+from model.text.fields import as_mapping, as_name, as_sequence, kind_of, known_name, name_list, source_ref
 from model.text.keys import check_keys
+from model.text.merging import join_specs
+from model.text.notes import note_at
+from model.text.reader import read_files, unused_notes
+from model.text.sizes import check_problem
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
 
-SECTION = "methods"
-SECTION_KEYS = ("layouts", "dataflows", "offers")
+PROBLEM, MAPPER = "problem", "mapper"
+
+
+def load_method_network(
+    paths: Iterable[str | Path],
+    methods: str | Path,
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> MethodNetwork:
+    """Read a network, an architecture, and the methods to map the network with.
+
+    Parameters
+    ----------
+    paths
+        Files with ``network`` make up the network: layers with shapes; all others the architecture.
+    methods
+        File with ``methods``.
+    variables
+        Template variables, the same for all files.
+    options
+        How to read them.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input, with its place.
+    """
+    # A method that cannot carry out a layer is an answer of the mapper's, not an error.
+    options = replace(options or LoadOptions(), refuse_infeasible=False)
+    files = [Path(path) for path in paths]
+    names: set[str] = set()
+    tops = {path: _read(path, variables, options, names) for path in files}
+    networks = [top for top in tops.values() if SECTION in top]
+    architectures = tuple(path for path, top in tops.items() if SECTION not in top)
+    if not networks:
+        raise SpecError("no network is given", hint="a file with `network:`, whose layers have shapes")
+    if not architectures:
+        raise SpecError("no architecture is given", hint="add a file with `architecture:`")
+    top = reduce(join_specs, networks)
+    check_keys(top, (SECTION,), "a network file")
+    section = as_mapping(top.require(SECTION), f"`{SECTION}`")
+    offered = read_methods(_read(Path(methods), variables, options, names))
+    notes = unused_notes(variables or {}, names)
+    named = read_layers(section, SHAPED_LAYER_KEYS)
+    shaped = _shaped(section, named, offered, notes)
+    hardware = read_files(architectures, variables, options.limits, options.allow_include)
+    if PROBLEM in hardware:
+        raise SpecError(
+            "the layers come from `network`, so `problem` has no place", hardware.key(PROBLEM).span
+        )
+    if MAPPER in hardware:
+        sentence = "`mapper` does not choose the objective of an assignment"
+        notes.append(note_at(hardware.key(MAPPER).span, sentence))
+    places = {layer.name: layer.node.span for layer in named}
+    loader = _Loader(without_mapping(hardware, notes), architectures, options, offered, places, notes)
+    return loader.network(shaped)
+
+
+def _read(
+    path: Path, variables: Mapping[str, object] | None, options: LoadOptions, names: set[str]
+) -> MappingNode:
+    return read_files([path], variables, options.limits, options.allow_include, names=names)
+
+
+def _shaped(
+    section: MappingNode, named: Sequence[NamedLayer], offered: MethodFile, notes: list[Note]
+) -> ShapedNetwork:
+    check_keys(section, SHAPED_NETWORK_KEYS, f"`{SECTION}`")
+    for key in ("cost_model", "unit"):
+        if key in section:
+            sentence = "`{}` is not used; the mapper finds the costs"
+            notes.append(note_at(section.key(key).span, sentence, key))
+    layers = tuple(_layer(layer, offered) for layer in named)
+    shaped = shaped_network(section, named, layers)
+    notes.extend(shaped.notes)
+    return shaped
+
+
+def _layer(layer: NamedLayer, offered: MethodFile) -> ShapedLayer:
+    shape = read_shape(layer)
+    listed, place = layer.node.get("methods"), source_ref(layer.node.span)
+    if isinstance(shape, Tensor):
+        known, what, usual = offered.layouts, "layout", offered.layouts
+    else:
+        known, what, usual = tuple(offered.methods), "method", _usual(shape, offered.methods)
+    if listed is None:
+        return ShapedLayer(layer.name, shape, usual, place)
+    chosen = tuple(name_list(listed, known, what))
+    if not chosen:
+        raise SpecError(f"layer `{layer.name}` offers no {what}", listed.span)
+    return ShapedLayer(layer.name, shape, chosen, place)
+
+
+def _usual(shape: Convolution, methods: Mapping[str, Method]) -> tuple[str, ...]:
+    """Return the methods that make sense: a filter of one position leaves nothing to take in turn."""
+    useful = tuple(name for name, method in methods.items() if method.lowering != KN2ROW or shape.window > 1)
+    return useful or tuple(methods)
+
+
+def _mapped(shaped: ShapedNetwork) -> Iterator[tuple[ShapedLayer, Convolution, str]]:
+    """Yield the layers that have something to map, with their shapes, by each of their methods."""
+    for layer in shaped.layers:
+        if isinstance(layer.shape, Convolution):
+            yield from ((layer, layer.shape, name) for name in layer.methods)
+
+
+@dataclass(frozen=True)
+class _Loader:
+    """Reads the architecture anew for every problem and dataflow: constraints are about a problem."""
+
+    hardware: MappingNode
+    files: Sequence[Path]
+    options: LoadOptions
+    offered: MethodFile
+    places: Mapping[str, Span]
+    notes: list[Note]
+
+    def network(self, shaped: ShapedNetwork) -> MethodNetwork:
+        """Return the network with the mapspace of each shape by each of its methods."""
+        mapspaces: dict[tuple[Convolution, str], Mapspace] = {}
+        for layer, shape, name in _mapped(shaped):
+            if (shape, name) not in mapspaces:
+                mapspaces[shape, name] = self._mapspace(layer, shape, name)
+        if not mapspaces:
+            raise SpecError("the network has no layer to map", hint="a layer with `conv`")
+        architecture = next(iter(mapspaces.values())).architecture
+        return MethodNetwork(
+            shaped=shaped,
+            methods=self.offered.methods,
+            dataflows=tuple(self.offered.dataflows),
+            mapspaces=mapspaces,
+            level=architecture.levels[0],
+            units_per_pj=architecture.units_per_pj,
+            copy_leakage=leakage_of_one(architecture),
+            notes=tuple(dict.fromkeys(self.notes)),
+        )
+
+    def _mapspace(self, layer: ShapedLayer, shape: Convolution, name: str) -> Mapspace:
+        method = self.offered.methods[name]
+        lowered = lower(shape, method.lowering)
+        problem, place = lowered.problem, self.places[layer.name]
+        if max(problem.bounds) > MAX_BOUND:
+            message = (
+                f"`{method.lowering}` makes a dimension of {max(problem.bounds):,}; at most {MAX_BOUND:,}"
+            )
+            raise SpecError(message, place)
+        check_problem(problem, self.options.limits, place)
+        loaded = load_node(
+            self._constrained(method.dataflow),
+            self.files,
+            self.options,
+            LoadedProblem(problem, dict.fromkeys(problem.dims, place), ()),
+        )
+        self.notes.extend(loaded.notes)
+        try:
+            return run_outermost(loaded.mapspace, lowered.outermost)
+        except ValueError as error:
+            message = f"method `{name}` cannot run its products in turn: {error}"
+            raise SpecError(message, self.offered.places[name]) from error
+
+    def _constrained(self, dataflow: str) -> MappingNode:
+        """Return the architecture with the constraints of a dataflow in a section of their own."""
+        constraints = self.offered.dataflows[dataflow]
+        if not constraints.items:
+            return self.hardware
+        name = "dataflow_constraints"
+        while name in self.hardware:
+            name = f"more_{name}"
+        key = ScalarNode(name, name, True, constraints.span)
+        return MappingNode(
+            (*self.hardware.entries, (key, constraints)), self.hardware.span, self.hardware.tag
+        )
+
+
+METHODS = "methods"
+METHODS_KEYS = ("layouts", "dataflows", "offers")
 OFFER_KEYS = ("name", "lowering", "dataflow", "input_layout", "output_layout")
 
 
@@ -44,15 +239,15 @@ def read_methods(top: MappingNode) -> MethodFile:
     SpecError
         A name is unknown or given twice, or a key is missing or unknown.
     """
-    check_keys(top, (SECTION,), "a file of methods", (SECTION,))
-    section = as_mapping(top.require(SECTION, "the file"), f"`{SECTION}`")
-    check_keys(section, SECTION_KEYS, f"`{SECTION}`", SECTION_KEYS)
-    layouts = _layouts(section.require("layouts", f"`{SECTION}`"))
-    constraints = as_mapping(section.require("dataflows", f"`{SECTION}`"), "`dataflows`")
+    check_keys(top, (METHODS,), "a file of methods", (METHODS,))
+    section = as_mapping(top.require(METHODS, "the file"), f"`{METHODS}`")
+    check_keys(section, METHODS_KEYS, f"`{METHODS}`", METHODS_KEYS)
+    layouts = _layouts(section.require("layouts", f"`{METHODS}`"))
+    constraints = as_mapping(section.require("dataflows", f"`{METHODS}`"), "`dataflows`")
     dataflows = {key.text: _constraints(key, value) for key, value in constraints.entries}
     methods: dict[str, Method] = {}
     places: dict[str, Span] = {}
-    offers = as_sequence(section.require("offers", f"`{SECTION}`"), "`offers`")
+    offers = as_sequence(section.require("offers", f"`{METHODS}`"), "`offers`")
     for item in offers.items:
         method = _method(item, layouts, tuple(dataflows))
         if method.name in methods:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from model.formats.timeloop.factors import factor_texts, split_factor
+from model.formats.timeloop.constraints import factor_texts, split_factor
 from model.note import Note
 from model.problem import Dataspace, Problem, Term
 from model.text.fields import as_mapping, as_scalar

@@ -24,9 +24,9 @@ from model.formats.cascade.storage import (
     stray_notes,
     waiting_tensors,
 )
+from model.formats.timeloop.document import holds_constraints
 from model.formats.timeloop.loader import LoadOptions, load_node
 from model.formats.timeloop.problem import LoadedProblem
-from model.formats.timeloop.sections import holds_constraints
 from model.mapspace import Mapspace
 from model.note import Note
 from model.text.notes import note_at

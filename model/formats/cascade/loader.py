@@ -16,10 +16,7 @@ from model.formats.accelforge.loader import FOREIGN_SECTIONS, LEVELS_ABOVE, read
 from model.formats.cascade.layers import Reader, network_of, read_each
 from model.formats.onnx.loader import SUFFIX as ONNX_SUFFIX
 from model.formats.onnx.loader import load_onnx
-from model.formats.timeloop.editing import with_entry, without
-from model.formats.timeloop.loader import LoadOptions, load_node
-from model.formats.timeloop.overrides import AttributeSetting
-from model.formats.timeloop.sections import (
+from model.formats.timeloop.document import (
     ANCHOR_MARK,
     ASSIGNED,
     ASSIGNED_HINT,
@@ -28,7 +25,11 @@ from model.formats.timeloop.sections import (
     SECTIONS,
     holds_components,
     holds_constraints,
+    with_entry,
+    without,
 )
+from model.formats.timeloop.loader import LoadOptions, load_node
+from model.formats.timeloop.overrides import AttributeSetting
 from model.note import Note
 from model.sweep import Variant
 from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory

@@ -8,7 +8,7 @@ reading departs from Timeloop's own:
   error, unless the right spelling was merged in from a base of defaults: then it overrides that
   default, and a note says that Timeloop evaluates the default instead.
 - Instance keys that follow from the others (``H``, ``W``, ``Hpad``, ``Wpad``) are noted, not used.
-- An incomplete spatial permutation: `model.formats.timeloop.rules.spatial_rules`.
+- An incomplete spatial permutation: `model.formats.timeloop.loops.spatial_rules`.
 - A factor that is larger than its bound or does not divide it, and the relations ``<`` and ``>``,
   are errors.
 - ``!Parallel`` may leave open which branch keeps a dataspace.

@@ -5,17 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from model.formats.timeloop.attributes import values_of
-from model.formats.timeloop.factors import Bounds
 from model.formats.timeloop.problem import LoadedProblem
-from model.formats.timeloop.tree import Leaf, Tree
+from model.formats.timeloop.tree import Leaf, Tree, values_of
 from model.problem import Problem
 from model.text.fields import Names
 from model.text.limits import DEFAULT_LIMITS, Limits
 from model.text.notes import TakeNote
+from model.text.source import Span
 
 INSTANCE = "spec.problem.instance"
 """What expressions call the problem's instance, to ask how many keys it has."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What factors are checked against.
+
+    Parameters
+    ----------
+    bound, spans
+        The problem's bounds by dimension, and their places.
+    """
+
+    bound: dict[str, int]
+    spans: dict[str, Span]
 
 
 @dataclass(frozen=True)

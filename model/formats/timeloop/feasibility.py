@@ -3,20 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from model.cost.tiles import tile_words
-from model.formats.timeloop.context import Context
-from model.formats.timeloop.factors import Factor
-from model.formats.timeloop.loops import check_factors
-from model.formats.timeloop.rules import axis_of
-from model.formats.timeloop.shrinking import irreducible
-from model.formats.timeloop.slots import FanoutSlot, Slot, StorageSlot
+from model.formats.timeloop.assembly import SpatialLevel, TemporalLevel, TilingLevel
+from model.formats.timeloop.constraints import Factor
+from model.formats.timeloop.context import Bounds, Context
+from model.formats.timeloop.loops import LoopConstraints, axis_of
 from model.numbers import divisors
 from model.problem import Dataspace
 from model.text.fields import source_ref
 from model.text.source import ConflictError, Span
+
+Part = TypeVar("Part")
+
+
+def irreducible(parts: Sequence[Part], conflict: Callable[[Sequence[Part]], bool]) -> list[Part]:
+    """Return parts that still conflict, of which none can be left out.
+
+    Halves are tried before single parts (Junker's QuickXplain), so that few of many parts are found
+    with few trials.
+    """
+    all_parts = list(parts)
+    needed = _needed([], False, all_parts, conflict)
+    return [part for part in all_parts if any(part is other for other in needed)]
+
+
+def _needed(
+    background: list[Part], grown: bool, parts: list[Part], conflict: Callable[[Sequence[Part]], bool]
+) -> list[Part]:
+    """Return the `parts` that conflict with `background`; `grown` says that it has parts it lacked before."""
+    if (grown and conflict(background)) or not parts:
+        return []
+    if len(parts) == 1:
+        return parts
+    middle = len(parts) // 2
+    first, second = parts[:middle], parts[middle:]
+    from_second = _needed([*background, *first], True, second, conflict)
+    from_first = _needed([*background, *from_second], bool(from_second), first, conflict)
+    return [*from_first, *from_second]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +59,7 @@ class _Demand:
         The rule.
     """
 
-    slot: Slot
+    level: TilingLevel
     dim: str
     span: Span
     text: str
@@ -53,7 +81,7 @@ class _Kept:
     span: Span
 
 
-def check_feasible(slots: Sequence[Slot], context: Context) -> None:
+def check_feasible(levels: Sequence[TilingLevel], context: Context) -> None:
     """Check that constraints do not conflict plainly.
 
     Checked are rules on factors against the bounds, fixed factors against the mesh of their fanout,
@@ -65,31 +93,80 @@ def check_feasible(slots: Sequence[Slot], context: Context) -> None:
     ConflictError
         They do; it names places none of which is to spare.
     """
-    for slot in slots:
-        check_factors(slot.loops, context)
-    for slot in slots:
-        if isinstance(slot, FanoutSlot):
-            _check_mesh(slot, context)
+    for level in levels:
+        _check_factors(level.loops, context)
+    for level in levels:
+        if isinstance(level, SpatialLevel):
+            _check_mesh(level, context)
     asked = {
-        dim: [demand for slot in slots for demand in _demands(slot, dim, context)]
+        dim: [demand for level in levels for demand in _demands(level, dim, context)]
         for dim in context.problem.dims
     }
     for dim, of_dim in asked.items():
-        if not _reachable(dim, slots, of_dim, context):
-            raise _unreachable(dim, slots, of_dim, context)
-    extents = {dim: _least_extents(dim, slots, of_dim, context) for dim, of_dim in asked.items()}
+        if not _reachable(dim, levels, of_dim, context):
+            raise _unreachable(dim, levels, of_dim, context)
+    extents = {dim: _least_extents(dim, levels, of_dim, context) for dim, of_dim in asked.items()}
     demands = [demand for of_dim in asked.values() for demand in of_dim]
-    for place, slot in enumerate(slots):
+    for place, level in enumerate(levels):
         here = {dim: least[place] for dim, least in extents.items()}
-        if isinstance(slot, StorageSlot) and not _fits(slot, here, context):
-            raise _too_small(slot, place, slots, demands, context)
+        if isinstance(level, TemporalLevel) and not _fits(level, here, context):
+            raise _too_small(level, place, levels, demands, context)
 
 
-def _check_mesh(slot: FanoutSlot, context: Context) -> None:
+def _check_factors(constraints: LoopConstraints, context: Context) -> None:
+    """Check for each dimension that some divisor of its bound satisfies the rules at one node.
+
+    Raises
+    ------
+    ConflictError
+        None satisfies a rule, or all rules on a dimension together.
+    """
+    for factor in constraints.factors:
+        _check_attainable(factor, context.bounds)
+    for dim, bound in context.problem.bound.items():
+        rules = constraints.rules_of(dim)
+        if not _contradict(bound, rules):
+            continue
+        rules = tuple(irreducible(rules, partial(_contradict, bound)))
+        last = rules[-1]
+        related = tuple((rule.span, f"`{rule}` here") for rule in rules[:-1] if rule.span != last.span)
+        related = (*related, (context.bounds.spans[dim], f"{dim} is {bound} here"))
+        shown = " and ".join(f"`{rule}`" for rule in dict.fromkeys(rules))
+        message = f"no divisor of {dim} = {bound} satisfies {shown}"
+        raise ConflictError(message, last.span, related)
+
+
+def _check_attainable(factor: Factor, bounds: Bounds) -> None:
+    """Check that some factor of its dimension's bound satisfies a rule.
+
+    Constraints that serve several layers may be right but for the bound of one.
+
+    Raises
+    ------
+    ConflictError
+        None does: it exceeds the bound, or does not divide it.
+    """
+    bound = bounds.bound[factor.dim]
+    related = ((bounds.spans[factor.dim], f"{factor.dim} is {bound} here"),)
+    if factor.relation != "<=" and factor.value > bound:
+        message = f"`{factor}`: the factor exceeds the bound {factor.dim} = {bound}"
+        raise ConflictError(message, factor.span, related)
+    if factor.relation == "=" and bound % factor.value:
+        message = f"`{factor}`: {factor.value} does not divide the bound {factor.dim} = {bound}"
+        raise ConflictError(message, factor.span, related, hint="imperfect factors are not modelled")
+
+
+def _contradict(bound: int, rules: Sequence[Factor]) -> bool:
+    """Whether no divisor of `bound` satisfies all rules."""
+    asked = [rule.rule() for rule in rules]
+    return not any(all(rule.allows(divisor) for rule in asked) for divisor in divisors(bound))
+
+
+def _check_mesh(level: SpatialLevel, context: Context) -> None:
     """Raise a ConflictError if factors that are asked for exceed the fanout, or one of its axes."""
-    leaf = slot.loops.leaf
-    asked = {f.dim: f for f in slot.loops.factors if f.relation != "<=" and f.value > 1}
-    axes = {dim: axis_of(slot.rules, dim, context) for dim in asked}
+    leaf = level.loops.leaf
+    asked = {f.dim: f for f in level.loops.factors if f.relation != "<=" and f.value > 1}
+    axes = {dim: axis_of(level.rules, dim, context) for dim in asked}
     sizes = {"x": leaf.mesh_x, "y": leaf.mesh_y}
     instances = f"the {leaf.fanout} instances" if leaf.fanout > 1 else "the single instance"
     limits = [(instances, leaf.fanout, list(asked.values()))]
@@ -99,12 +176,12 @@ def _check_mesh(slot: FanoutSlot, context: Context) -> None:
     for name, size, factors in limits:
         if math.prod(factor.value for factor in factors) <= size:
             continue
-        raise _too_wide(slot, name, size, factors)
+        raise _too_wide(level, name, size, factors)
 
 
-def _too_wide(slot: FanoutSlot, name: str, size: int, factors: Sequence[Factor]) -> ConflictError:
+def _too_wide(level: SpatialLevel, name: str, size: int, factors: Sequence[Factor]) -> ConflictError:
     """Return the error for factors whose product exceeds `size`, as few of them as exceed it."""
-    leaf = slot.loops.leaf
+    leaf = level.loops.leaf
     blamed = irreducible(
         sorted(factors, key=lambda factor: -factor.value),
         lambda rest: math.prod(factor.value for factor in rest) > size,
@@ -114,55 +191,56 @@ def _too_wide(slot: FanoutSlot, name: str, size: int, factors: Sequence[Factor])
     total = "" if len(shown) == 1 else f" = {product}"
     places = [(leaf.fanout_place, f"`{leaf.name}` is {leaf.mesh_x} x {leaf.mesh_y}")]
     places += [(factor.span, f"`{factor}` is asked for here") for factor in shown[:-1]]
-    if slot.loops.split is not None:
-        places.append((slot.loops.split[1], "the split between its axes"))
+    if level.loops.split is not None:
+        places.append((level.loops.split[1], "the split between its axes"))
     text = " * ".join(map(str, shown))
     message = f"the spatial factors {text}{total} exceed {name} of `{leaf.name}`: {product - size:,} too few"
     return ConflictError(message, shown[-1].span, tuple(places))
 
 
-def _demands(slot: Slot, dim: str, context: Context) -> Iterator[_Demand]:
+def _demands(level: TilingLevel, dim: str, context: Context) -> Iterator[_Demand]:
     """Yield what a node demands of the factor of `dim`: the rules, then the room that it has."""
-    loops, leaf = slot.loops, slot.loops.leaf
+    loops, leaf = level.loops, level.loops.leaf
     for factor in loops.rules_of(dim):
-        yield _Demand(slot, dim, factor.span, f"`{factor}` at `{leaf.name}`", factor=factor)
-    if not isinstance(slot, FanoutSlot):
+        yield _Demand(level, dim, factor.span, f"`{factor}` at `{leaf.name}`", factor=factor)
+    if not isinstance(level, SpatialLevel):
         return
     sizes = {"x": leaf.mesh_x, "y": leaf.mesh_y}
     widest = max(sizes.values())
     mesh = f"`{leaf.name}` is {leaf.mesh_x} x {leaf.mesh_y}"
-    yield _Demand(slot, dim, leaf.fanout_place, mesh, most=widest)
-    axis = axis_of(slot.rules, dim, context)
+    yield _Demand(level, dim, leaf.fanout_place, mesh, most=widest)
+    axis = axis_of(level.rules, dim, context)
     if axis is not None and loops.split is not None and sizes[axis] < widest:
         split = f"the split lays {dim} along {axis.upper()} of `{leaf.name}`, {sizes[axis]} wide"
-        yield _Demand(slot, dim, loops.split[1], split, most=sizes[axis])
+        yield _Demand(level, dim, loops.split[1], split, most=sizes[axis])
 
 
 def _allowed(
-    dim: str, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context
+    dim: str, levels: Sequence[TilingLevel], demands: Sequence[_Demand], context: Context
 ) -> list[frozenset[int]]:
-    """Return for each slot the factors of `dim` that the demands allow."""
-    by_slot: dict[int, list[_Demand]] = {id(slot): [] for slot in slots}
+    """Return for each level the factors of `dim` that the demands allow."""
+    by_level: dict[int, list[_Demand]] = {id(level): [] for level in levels}
     for demand in demands:
         if demand.dim == dim:
-            by_slot[id(demand.slot)].append(demand)
+            by_level[id(demand.level)].append(demand)
     factors = divisors(context.problem.bound[dim])
     return [
-        frozenset(f for f in factors if all(demand.allows(f) for demand in here)) for here in by_slot.values()
+        frozenset(f for f in factors if all(demand.allows(f) for demand in here))
+        for here in by_level.values()
     ]
 
 
-def _reachable(dim: str, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context) -> bool:
+def _reachable(dim: str, levels: Sequence[TilingLevel], demands: Sequence[_Demand], context: Context) -> bool:
     bound = context.problem.bound[dim]
-    return bound in _products(_allowed(dim, slots, demands, context), bound)[-1]
+    return bound in _products(_allowed(dim, levels, demands, context), bound)[-1]
 
 
 def _least_extents(
-    dim: str, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context
+    dim: str, levels: Sequence[TilingLevel], demands: Sequence[_Demand], context: Context
 ) -> list[int]:
-    """Return for each slot the least extent of `dim` that it and the nodes inside it can have."""
+    """Return for each level the least extent of `dim` that it and the nodes inside it can have."""
     bound = context.problem.bound[dim]
-    allowed = _allowed(dim, slots, demands, context)
+    allowed = _allowed(dim, levels, demands, context)
     inside = _products(reversed(allowed), bound)[::-1]
     outside = [frozenset({1}), *_products(allowed, bound)[:-1]]
     return [
@@ -182,21 +260,21 @@ def _products(choices: Iterable[frozenset[int]], bound: int) -> list[frozenset[i
 
 
 def _unreachable(
-    dim: str, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context
+    dim: str, levels: Sequence[TilingLevel], demands: Sequence[_Demand], context: Context
 ) -> ConflictError:
     """Say why no factors of `dim` multiply to its bound."""
     bound = context.problem.bound[dim]
-    blamed = irreducible(demands, lambda rest: not _reachable(dim, slots, rest, context))
+    blamed = irreducible(demands, lambda rest: not _reachable(dim, levels, rest, context))
     # Rules come first: they are what people change before the hardware.
     places = sorted(blamed, key=lambda demand: demand.factor is None)
     first = places[0].span
     named = ((demand.span, demand.text) for demand in places[1:])
     related = ((context.bounds.spans[dim], f"{dim} is {bound} here"), *named)
-    allowed = _allowed(dim, slots, blamed, context)
+    allowed = _allowed(dim, levels, blamed, context)
     if all(factors == {1} for factors in allowed):
         return ConflictError(f"{dim} is {bound}, but its factor is fixed to 1 at every node", first, related)
     if any(not factors for factors in allowed):
-        name = next(s.loops.leaf.name for s, factors in zip(slots, allowed, strict=True) if not factors)
+        name = next(s.loops.leaf.name for s, factors in zip(levels, allowed, strict=True) if not factors)
         return ConflictError(f"no divisor of {dim} = {bound} is allowed at `{name}`", first, related)
     reached = _products(allowed, bound)[-1]
     shown = "none that divides it" if not reached else f"{max(reached)} at most"
@@ -208,31 +286,35 @@ def _kept_words(kept: Iterable[_Kept], extents: Mapping[str, int]) -> dict[str, 
     return {part.space.name: tile_words(part.space, extents) for part in kept}
 
 
-def _kept(slot: StorageSlot, context: Context) -> list[_Kept]:
-    return [_Kept(context.problem.dataspace(name), span) for name, span in slot.keeping.keep.items()]
+def _kept(level: TemporalLevel, context: Context) -> list[_Kept]:
+    return [_Kept(context.problem.dataspace(name), span) for name, span in level.keeping.keep.items()]
 
 
-def _fits(slot: StorageSlot, extents: Mapping[str, int], context: Context) -> bool:
+def _fits(level: TemporalLevel, extents: Mapping[str, int], context: Context) -> bool:
     """Whether the tiles of what a storage level must keep fit with these extents."""
-    usable = slot.level.usable_words
-    return usable is None or sum(_kept_words(_kept(slot, context), extents).values()) <= usable
+    usable = level.storage.usable_words
+    return usable is None or sum(_kept_words(_kept(level, context), extents).values()) <= usable
 
 
 def _too_small(
-    slot: StorageSlot, place: int, slots: Sequence[Slot], demands: Sequence[_Demand], context: Context
+    level: TemporalLevel,
+    place: int,
+    levels: Sequence[TilingLevel],
+    demands: Sequence[_Demand],
+    context: Context,
 ) -> ConflictError:
-    """Say why the least tiles do not fit into a storage level, `slot`, which is at `place` among all."""
-    level, leaf = slot.level, slot.keeping.leaf
-    usable = level.usable_words or 0
+    """Say why the least tiles do not fit into a storage level, `level`, which is at `place` among all."""
+    storage, leaf = level.storage, level.keeping.leaf
+    usable = storage.usable_words or 0
 
     def tiles(parts: Sequence[_Demand | _Kept]) -> dict[str, int]:
         """Return the words of the least tiles, as far as these parts demand them."""
         asked = [part for part in parts if isinstance(part, _Demand)]
         dims = context.problem.dims
-        extents = {dim: _least_extents(dim, slots, asked, context)[place] for dim in dims}
+        extents = {dim: _least_extents(dim, levels, asked, context)[place] for dim in dims}
         return _kept_words((part for part in parts if isinstance(part, _Kept)), extents)
 
-    parts: list[_Demand | _Kept] = [*_kept(slot, context), *demands]
+    parts: list[_Demand | _Kept] = [*_kept(level, context), *demands]
     blamed = irreducible(parts, lambda rest: sum(tiles(rest).values()) > usable)
     shown = tiles(blamed)
     total = sum(shown.values())
@@ -240,13 +322,13 @@ def _too_small(
     arithmetic = " + ".join(f"{name} {count:,}" for name, count in shown.items()) + f" = {words}"
     demand = arithmetic if len(shown) > 1 else f"{next(iter(shown))} needs {words}"
     capacity = f"{usable:,}"
-    if level.multiple_buffering != 1:
-        capacity += f" ({level.size_words:,} over multiple_buffering {level.multiple_buffering})"
+    if storage.multiple_buffering != 1:
+        capacity += f" ({storage.size_words:,} over multiple_buffering {storage.multiple_buffering})"
     related = [(part.span, f"`{part.space.name}` is kept here") for part in blamed if isinstance(part, _Kept)]
     related += [(part.span, part.text) for part in blamed if isinstance(part, _Demand)]
     written = (attribute.node.span for attribute in leaf.attributes.values())
-    related += [(span, "the capacity") for span in written if source_ref(span) == level.size_source][:1]
-    message = f"{demand} at the least, `{level.name}` holds {capacity}: {total - usable:,} too few"
+    related += [(span, "the capacity") for span in written if source_ref(span) == storage.size_source][:1]
+    message = f"{demand} at the least, `{storage.name}` holds {capacity}: {total - usable:,} too few"
     needed = sum(tiles(parts).values())
     hint = f"the least tiles of all that it must keep take {needed:,} words"
     return ConflictError(message, leaf.span, tuple(related), None if needed == total else hint)

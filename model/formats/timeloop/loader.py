@@ -9,31 +9,27 @@ from functools import partial, reduce
 from pathlib import Path
 
 from model.formats.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
-from model.formats.timeloop.attributes import read_variables
-from model.formats.timeloop.clauses import Clause, node_clauses, target_clauses
-from model.formats.timeloop.conformity import check_coalescing, check_parallelism
+from model.formats.timeloop.constraints import Clause, node_clauses, target_clauses
 from model.formats.timeloop.context import Context
-from model.formats.timeloop.editing import without
-from model.formats.timeloop.feasibility import check_feasible
-from model.formats.timeloop.mapper import read_mapper
-from model.formats.timeloop.mapping import read_mapping
-from model.formats.timeloop.overrides import AttributeSetting, with_settings
-from model.formats.timeloop.pricing import build_architecture, priced, read_price_lists, refuse_wires
-from model.formats.timeloop.problem import LoadedProblem, read_problem
-from model.formats.timeloop.rules import temporal_rules
-from model.formats.timeloop.sections import (
+from model.formats.timeloop.document import (
     check_no_sparsity,
     check_sections,
+    check_version,
     holds_components,
     holds_constraints,
     is_empty,
+    read_mapper,
     section_of,
+    without,
 )
-from model.formats.timeloop.shapes import find_shape
-from model.formats.timeloop.storage_attributes import refuse_networks
-from model.formats.timeloop.tree import read_tree
-from model.formats.timeloop.unread import note_unread
-from model.formats.timeloop.version import check_version
+from model.formats.timeloop.feasibility import check_feasible
+from model.formats.timeloop.loops import temporal_rules
+from model.formats.timeloop.mapping import check_coalescing, check_parallelism, read_mapping
+from model.formats.timeloop.overrides import AttributeSetting, with_settings
+from model.formats.timeloop.pricing import build_architecture, priced, read_price_lists, refuse_wires
+from model.formats.timeloop.problem import LoadedProblem, find_shape, read_problem
+from model.formats.timeloop.storage import note_unread, refuse_networks
+from model.formats.timeloop.tree import read_tree, read_variables
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.note import Note
@@ -212,13 +208,13 @@ def load_node(
     parallelism = min_parallelism(clauses, assembly, context)
     mapspace = _mapspace(top, assembly, parallelism, context)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
-        check_feasible(assembly.slots, context)
+        check_feasible(assembly.levels, context)
     mapping = None
     if section is not None:
         keeping = [clause for clause in targets if clause.kind == "dataspace"]
-        settled = assemble([*clauses, *keeping], context)
-        check_coalescing(assembly.storages, settled.storages)
-        mapping = read_mapping(targets, settled, section.span, context)
+        with_mapping = assemble([*clauses, *keeping], context)
+        check_coalescing(assembly.storages, with_mapping.storages)
+        mapping = read_mapping(targets, with_mapping, section.span, context)
         check_parallelism(mapping, *parallelism, section.span)
     loaded_notes = tuple(dict.fromkeys(notes))
     return LoadedSpec(
@@ -297,18 +293,19 @@ def _mapspace(
     refuse_wires(lists.tables, context)
     note_unread(top, lists.classes, context)
     prices = {
-        slot.level.name: priced(slot.loops.leaf, lists, context, slot.level) for slot in assembly.storages
+        level.storage.name: priced(level.loops.leaf, lists, context, level.storage)
+        for level in assembly.storages
     }
     prices[assembly.compute.name] = priced(assembly.compute, lists, context)
-    nodes = [node_of(slot) for slot in assembly.slots]
+    nodes = [node_of(level) for level in assembly.levels]
     return Mapspace(
         problem=context.problem,
         architecture=build_architecture(nodes, assembly.compute, prices, context),
-        temporal=tuple(temporal_rules(slot.loops) for slot in assembly.storages),
-        spatial=tuple(slot.rules for slot in assembly.fanouts),
-        keep=tuple(slot.keeping.rules() for slot in assembly.storages),
+        temporal=tuple(temporal_rules(level.loops) for level in assembly.storages),
+        spatial=tuple(level.rules for level in assembly.fanouts),
+        keep=tuple(level.keeping.rules() for level in assembly.storages),
         parallel=assembly.parallel,
         min_parallelism=least,
-        objectives=read_mapper(section_of(top, "mapper"), context),
+        objectives=read_mapper(section_of(top, "mapper"), context.variables, context.note),
         min_parallelism_source=None if place is None else source_ref(place),
     )

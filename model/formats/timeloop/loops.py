@@ -1,22 +1,34 @@
-"""Constraints on the loops of one node: factors, order, split, and the macros over them."""
+"""Constraints on the loops of one node: joined, macros expanded, and as rules of the mapspace."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from itertools import product
 
-from model.formats.timeloop.clauses import ADDRESS_KEYS, SHORT_PARALLELISM, Clause, Kind, of
+from model.formats.timeloop.constraints import (
+    ADDRESS_KEYS,
+    SHORT_PARALLELISM,
+    Clause,
+    Factor,
+    Kind,
+    Permutation,
+    of,
+    read_factors,
+    read_permutation,
+)
 from model.formats.timeloop.context import Context
-from model.formats.timeloop.factors import Factor, check_attainable, read_factors
-from model.formats.timeloop.permutation import Permutation, read_permutation
-from model.formats.timeloop.shrinking import irreducible
 from model.formats.timeloop.tree import Leaf
+from model.mapping import Axis
+from model.mapspace import SpatialRules, TemporalRules
 from model.numbers import divisors
-from model.text.fields import Names, as_int, as_sequence, given, known_name, means_all, name_list
+from model.text.fields import Names, as_int, as_sequence, given, known_name, means_all, name_list, source_ref
 from model.text.keys import check_keys
+from model.text.notes import note_at
 from model.text.sizes import check_count
-from model.text.source import ConflictError, MappingNode, Node, SequenceNode, Span, SpecError
+from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError
+from model.wording import listing
 
 CHOICES = (
     "factors",
@@ -78,7 +90,7 @@ class LoopConstraints:
     split
         Number of dimensions along X, with its place; None where it is left open, or for temporal loops.
     maximize
-        A macro that is still to be worked out, see `model.formats.timeloop.macros`.
+        A macro that is still to be worked out, see `model.formats.timeloop.loops`.
     no_reuse, no_link_transfer, rmw_first_update
         Names of dataspaces with the places that say so.
     sweeping
@@ -120,7 +132,7 @@ def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Conte
         kind=kind,
         factors=_factors(nodes, names, context),
         permutation=_permutation(nodes, context),
-        split=_split(nodes, names),
+        split=_read_split(nodes, names),
         maximize=_maximize(nodes, names, context),
         no_reuse=_names(nodes, ("no_reuse", *_OLD_NO_REUSE[kind]), context),
         no_link_transfer=_names(nodes, ("no_link_transfer",), context),
@@ -131,35 +143,6 @@ def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Conte
         what = f"rules on {dim} at `{leaf.name}`"
         check_count(constraints.rules_of(dim), context.limits.rules, what, leaf.span)
     return constraints
-
-
-def check_factors(constraints: LoopConstraints, context: Context) -> None:
-    """Check for each dimension that some divisor of its bound satisfies the rules at one node.
-
-    Raises
-    ------
-    ConflictError
-        None satisfies a rule, or all rules on a dimension together.
-    """
-    for factor in constraints.factors:
-        check_attainable(factor, context.bounds)
-    for dim, bound in context.problem.bound.items():
-        rules = constraints.rules_of(dim)
-        if not _contradict(bound, rules):
-            continue
-        rules = tuple(irreducible(rules, partial(_contradict, bound)))
-        last = rules[-1]
-        related = tuple((rule.span, f"`{rule}` here") for rule in rules[:-1] if rule.span != last.span)
-        related = (*related, (context.bounds.spans[dim], f"{dim} is {bound} here"))
-        shown = " and ".join(f"`{rule}`" for rule in dict.fromkeys(rules))
-        message = f"no divisor of {dim} = {bound} satisfies {shown}"
-        raise ConflictError(message, last.span, related)
-
-
-def _contradict(bound: int, rules: Sequence[Factor]) -> bool:
-    """Whether no divisor of `bound` satisfies all rules."""
-    asked = [rule.rule() for rule in rules]
-    return not any(all(rule.allows(divisor) for rule in asked) for divisor in divisors(bound))
 
 
 def _refuse_shares(node: MappingNode, kind: Kind) -> None:
@@ -263,7 +246,7 @@ def _permutation(nodes: tuple[MappingNode, ...], context: Context) -> Permutatio
     return first
 
 
-def _split(nodes: tuple[MappingNode, ...], names: Names) -> tuple[int, Span] | None:
+def _read_split(nodes: tuple[MappingNode, ...], names: Names) -> tuple[int, Span] | None:
     first: tuple[int, Span] | None = None
     for value in _values(nodes, "split"):
         split = as_int(value, "`split`", names, minimum=0)
@@ -324,3 +307,316 @@ def _rmw_first_update(nodes: tuple[MappingNode, ...], context: Context) -> dict[
             names = {n: span for n, span in names.items() if context.problem.dataspace(n).read_write}
         spans = {**names, **spans}
     return spans
+
+
+def temporal_rules(loops: LoopConstraints) -> TemporalRules:
+    """Return the rules of a storage level's temporal loops."""
+    order = loops.permutation
+    return TemporalRules(
+        factors=tuple(factor.rule() for factor in loops.factors),
+        inner=() if order is None else order.inner,
+        outer=() if order is None else order.outer,
+        source=None if order is None else source_ref(order.span),
+    )
+
+
+def spatial_rules(loops: LoopConstraints, context: Context) -> SpatialRules:
+    """Return the rules of a fanout's spatial loops.
+
+    A permutation that leaves out dimensions whose factor is 1 (by a constraint, or because their
+    bound is 1) means what its author wrote: they take no place, and `split` counts only the
+    others. With ``timeloop_padding`` those that Timeloop's front end takes for such come first
+    instead, and count.
+
+    Raises
+    ------
+    SpecError
+        The split lies beyond the last dimension on a fanout with a Y axis.
+
+    Notes
+    -----
+    docs/model.md, "Where the reading of specs departs from Timeloop".
+    """
+    order = loops.permutation
+    inner = () if order is None else order.inner
+    outer = () if order is None else order.outer
+    uncounted = frozenset[str]()
+    if context.timeloop_padding:
+        inner = (*_padded_dims(loops, context), *inner)
+    else:
+        uncounted = _fixed_dims(loops, context).difference(inner, outer)
+    counted = len(context.problem.dims) - len(uncounted)
+    split = None if loops.split is None else _split_place(loops, *loops.split, counted)
+    return SpatialRules(
+        factors=tuple(factor.rule() for factor in loops.factors),
+        inner=inner,
+        outer=outer,
+        uncounted=uncounted,
+        split=split,
+        source=None if order is None else source_ref(order.span),
+        split_source=None if loops.split is None else source_ref(loops.split[1]),
+    )
+
+
+def _fixed_dims(loops: LoopConstraints, context: Context) -> frozenset[str]:
+    """Dimensions whose factor can only be 1."""
+    constrained = {f.dim for f in loops.factors if f.relation != ">=" and f.value == 1}
+    return frozenset(constrained | {dim for dim, bound in context.problem.bound.items() if bound == 1})
+
+
+def _padded_dims(loops: LoopConstraints, context: Context) -> tuple[str, ...]:
+    """Unlisted dimensions that Timeloop's front end puts in front of a permutation, in its order.
+
+    It looks at the written factors, whatever their relation, and not at the defaults.
+    """
+    order = loops.permutation
+    listed = () if order is None else order.listed
+    named = [factor.dim for factor in loops.factors if factor.value == 1 and not factor.default]
+    bound_one = [dim for dim, bound in context.problem.bound.items() if bound == 1]
+    return tuple(reversed([dim for dim in dict.fromkeys((*named, *bound_one)) if dim not in listed]))
+
+
+def _split_place(loops: LoopConstraints, split: int, span: Span, counted: int) -> int:
+    if split > counted and loops.leaf.mesh_y > 1:
+        hint = "dimensions fixed to 1 and not listed take no place; --timeloop-padding counts them, first"
+        related = () if loops.permutation is None else ((loops.permutation.span, "the permutation"),)
+        message = f"split {split} lies beyond the permutation: only {counted} dimensions take a place"
+        raise SpecError(message, span, related, hint)
+    return min(split, counted)
+
+
+def note_split(loops: LoopConstraints, rules: SpatialRules, context: Context) -> None:
+    """Note a split beyond the permutation, an axis left unused, and what Timeloop reads otherwise."""
+    if loops.split is None or rules.split is None:
+        return
+    leaf, (written, span) = loops.leaf, loops.split
+    counted = len(context.problem.dims) - len(rules.uncounted)
+    if counted == 0:  # not the split leaves both axes unused
+        return
+    if written > counted:
+        sentence = "split {} of `{}` means that all dimensions lie along X"
+        context.note(note_at(span, sentence, written, leaf.name))
+    if rules.split == 0 and leaf.mesh_x > 1:
+        sentence = "split 0 of `{}` leaves its X axis (meshX {}) unused"
+        context.note(note_at(span, sentence, leaf.name, leaf.mesh_x))
+    if rules.split == counted and leaf.mesh_y > 1:
+        sentence = "split {} of `{}` leaves its Y axis (meshY {}) unused"
+        context.note(note_at(span, sentence, written, leaf.name, leaf.mesh_y))
+    if 0 < rules.split < counted:
+        _note_narrow(loops, rules, context)
+    _note_padding(loops, rules, context)
+
+
+def _note_narrow(loops: LoopConstraints, rules: SpatialRules, context: Context) -> None:
+    """Note loops that the split leaves to an axis of a single child, where the rules allow other factors."""
+    assert loops.split is not None
+    assert rules.split is not None
+    if min(loops.leaf.mesh_x, loops.leaf.mesh_y) > 1:
+        return
+    axis = "x" if loops.leaf.mesh_x == 1 else "y"
+    fixed, (written, span) = _fixed_dims(loops, context), loops.split
+    placed = {dim: axis_of(rules, dim, context) for dim in context.problem.dims}
+    lost = [dim for dim, placed_on in placed.items() if placed_on == axis and dim not in fixed]
+    unlisted = [dim for dim, placed_on in placed.items() if placed_on is None and dim not in rules.uncounted]
+    places = rules.split if axis == "x" else len(placed) - len(rules.uncounted) - rules.split
+    # What is fixed to 1 may take places that the order leaves open.
+    least = (
+        places - sum(placed_on == axis for placed_on in placed.values()) - len(fixed.intersection(unlisted))
+    )
+    parts = [listing(lost)] if lost else []
+    if least > 0:
+        parts.append(f"{least} of {listing(dim for dim in unlisted if dim not in fixed)}")
+    if parts:
+        sentence = "split {} of `{}` leaves {} to its {} axis, of a single child: they are not unrolled here"
+        context.note(note_at(span, sentence, written, loops.leaf.name, " and ".join(parts), axis.upper()))
+
+
+def _note_padding(loops: LoopConstraints, rules: SpatialRules, context: Context) -> None:
+    """Note that dimensions which Timeloop's front end puts first leave fewer of the others along X."""
+    assert loops.split is not None
+    assert rules.split is not None
+    first = () if context.timeloop_padding else _padded_dims(loops, context)
+    written, span = loops.split
+    others = len(context.problem.dims) - len(rules.uncounted.union(first))
+    padded = min(max(written - len(first), 0), others)
+    if padded == min(rules.split, others):
+        return
+    shown = listing(dim for dim in context.problem.dims if dim in first)
+    counts = ", fixed to 1; split {2} counts the other dimensions only"
+    reading = counts if rules.uncounted.issuperset(first) else ", for which a rule says 1"
+    sentence = (
+        "the permutation of `{0}` leaves out {1}" + reading + ". Timeloop's front end puts those it leaves "
+        "out first, so that {3} of the others would lie along X (--timeloop-padding does so)"
+    )
+    context.note(note_at(span, sentence, loops.leaf.name, shown, written, padded))
+
+
+def axis_of(rules: SpatialRules, dim: str, context: Context) -> Axis | None:
+    """Return the axis on which a loop must lie."""
+    if rules.split is None or dim in rules.uncounted:
+        return None
+    counted = len(context.problem.dims) - len(rules.uncounted)
+    if dim in rules.inner:
+        first = last = rules.inner.index(dim)
+    elif dim in rules.outer:
+        first = last = counted - len(rules.outer) + rules.outer.index(dim)
+    else:
+        first, last = len(rules.inner), counted - len(rules.outer) - 1
+    if last < rules.split:
+        return "x"
+    return "y" if first >= rules.split else None
+
+
+def asks_for_children(loops: LoopConstraints) -> bool:
+    """Whether spatial constraints ask for a factor above 1, and so for more than one child."""
+    return any(factor.relation != "<=" and factor.value > 1 for factor in loops.factors)
+
+
+def note_no_fanout(loops: LoopConstraints, context: Context) -> None:
+    """Note spatial constraints of a node whose fanout is 1, which only ask for 1.
+
+    Containers share defaults for all fanouts, so that one without a mesh has them too.
+    """
+    leaf = loops.leaf
+    if leaf.node.get("constraints") is not None and _says_something(loops):
+        sentence = "the mesh of `{}` is 1 x 1, its spatial constraints have no effect"
+        context.note(note_at(leaf.span, sentence, leaf.name))
+
+
+def _says_something(loops: LoopConstraints) -> bool:
+    flags = (loops.no_reuse, loops.no_link_transfer)
+    return bool(loops.factors or loops.permutation or loops.split or loops.maximize or any(flags))
+
+
+ROUNDED = "; Timeloop may round up to factors that leave a remainder, which are not modelled"
+"""Said where divisors do not fill what is to be filled."""
+
+_Products = dict[tuple[int, int], tuple[int, ...]]
+"""Products of factors along X and along Y, with the factors."""
+
+
+def maximize(all_loops: Iterable[LoopConstraints], context: Context) -> list[LoopConstraints]:
+    """Turn every ``maximize_dims`` into fixed factors, and note which.
+
+    Spatial constraints come first, then temporal ones, each from the innermost node outwards. A
+    group gets the divisors of what is left of its dimensions (the bound over the factors fixed
+    anywhere) with the largest product that fits; among equal products the first dimensions of the
+    group get most. In a fanout the factors also have to fit along its axes.
+
+    Raises
+    ------
+    SpecError
+        A dimension is constrained already, or a temporal macro lacks its capacity.
+
+    Notes
+    -----
+    Timeloop rounds up where a bound does not divide: docs/model.md, "Where the reading of specs departs
+    from Timeloop".
+    """
+    loops = list(all_loops)
+    order = [
+        i for kind in ("spatial", "temporal") for i in reversed(range(len(loops))) if loops[i].kind == kind
+    ]
+    for place in order:
+        macro = loops[place].maximize
+        if macro is not None:
+            loops[place] = _maximized(loops[place], macro, loops, context)
+    return loops
+
+
+def _maximized(
+    constraints: LoopConstraints, macro: Maximize, loops: list[LoopConstraints], context: Context
+) -> LoopConstraints:
+    if constraints.kind == "temporal" and macro.capacity is None:
+        raise SpecError("a temporal `maximize_dims` needs `maximize_dims_capacity`", macro.span)
+    capacity = constraints.leaf.fanout if macro.capacity is None else macro.capacity
+    unused = _left_over(loops, context)
+    for group in macro.groups:
+        for dim in group:
+            _require_free(constraints, dim, macro)
+        chosen = _largest(group, unused, capacity, constraints, context)
+        added = [Factor(dim, "=", value, macro.span) for dim, value in chosen.items()]
+        constraints = replace(constraints, factors=(*constraints.factors, *added))
+    fixed = ", ".join(str(factor) for factor in constraints.factors if factor.span == macro.span)
+    remark = (
+        ROUNDED if any(_rounds_up(group, constraints, unused, capacity) for group in macro.groups) else ""
+    )
+    sentence = "maximize_dims of `{}` comes to {}" + remark
+    context.note(note_at(macro.span, sentence, constraints.leaf.name, fixed))
+    return constraints
+
+
+def _rounds_up(
+    group: tuple[str, ...], constraints: LoopConstraints, unused: dict[str, int], capacity: int
+) -> bool:
+    """Whether something is left of a group and of the capacity: Timeloop then rounds a factor up."""
+    fixed = {factor.dim: factor.value for factor in constraints.factors if factor.relation == "="}
+    room = capacity // math.prod(fixed.values())
+    return room > 1 and any(fixed[dim] < unused[dim] for dim in group)
+
+
+def _require_free(constraints: LoopConstraints, dim: str, macro: Maximize) -> None:
+    rules = constraints.rules_of(dim)
+    if rules:
+        related = ((rules[0].span, f"`{rules[0]}` here"),)
+        raise SpecError(f"`maximize_dims`: `{dim}` is constrained already", macro.span, related)
+
+
+def _left_over(loops: list[LoopConstraints], context: Context) -> dict[str, int]:
+    """Return what is left of each bound after the factors that are fixed at any node."""
+    unused = context.problem.bound.copy()
+    for other in loops:
+        fixed = {factor.dim: factor.value for factor in other.factors if factor.relation == "="}
+        for dim, value in fixed.items():
+            unused[dim] = unused[dim] // value if unused[dim] % value == 0 else 1
+    return unused
+
+
+def _largest(
+    group: tuple[str, ...],
+    unused: dict[str, int],
+    capacity: int,
+    constraints: LoopConstraints,
+    context: Context,
+) -> dict[str, int]:
+    """Return the factors of a group with the largest product that fits beside what is asked for.
+
+    Reachable are pairs of products along the two axes; temporal loops have one axis of the capacity.
+    """
+    spatial = constraints.kind == "spatial"
+    mesh = (constraints.leaf.mesh_x, constraints.leaf.mesh_y) if spatial else (capacity, 1)
+    rules = spatial_rules(constraints, context) if spatial else None
+    taken = {factor.dim: factor.value for factor in constraints.factors if factor.relation != "<="}
+    choices: list[tuple[str, tuple[int, ...]]] = [(dim, (value,)) for dim, value in taken.items()]
+    choices += [(dim, divisors(unused[dim])[::-1]) for dim in group]
+    reached: _Products = {(1, 1): ()}
+    for dim, values in choices:
+        axis = None if rules is None else axis_of(rules, dim, context)
+        reached = _extended(reached, values, axis, mesh, capacity)
+    if not reached:
+        return dict.fromkeys(group, 1)
+    best = max(reached.items(), key=lambda item: (math.prod(item[0]), item[1]))[1]
+    return dict(zip(group, best[len(taken) :], strict=True))
+
+
+def _extended(
+    reached: _Products, values: Sequence[int], axis: Axis | None, mesh: tuple[int, int], capacity: int
+) -> _Products:
+    """Return the products that fit after one more dimension, each with its best factors."""
+    longer: _Products = {}
+    for (x, y), factors in _with_another(reached, values, axis):
+        fits = x <= mesh[0] and y <= mesh[1] and x * y <= capacity
+        if fits and factors > longer.get((x, y), ()):
+            longer[x, y] = factors
+    return longer
+
+
+def _with_another(
+    reached: _Products, values: Sequence[int], axis: Axis | None
+) -> Iterator[tuple[tuple[int, int], tuple[int, ...]]]:
+    """Yield the products with one more factor, along either axis unless that is settled."""
+    for ((x, y), factors), value in product(reached.items(), values):
+        if axis != "y":
+            yield (x * value, y), (*factors, value)
+        if axis != "x":
+            yield (x, y * value), (*factors, value)

@@ -1,26 +1,157 @@
-"""The ``mapping`` section: the loops of every node and what each level keeps."""
+"""The ``mapping`` section: loops of every node, what each level keeps, and whether constraints hold."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 
-from model.formats.timeloop.assembly import Assembly
-from model.formats.timeloop.clauses import Clause
-from model.formats.timeloop.conformity import check_axes, check_flags, check_order, check_rules, check_single
+from model.formats.timeloop.assembly import Assembly, SpatialLevel, TemporalLevel
+from model.formats.timeloop.constraints import Clause, Factor
 from model.formats.timeloop.context import Context
-from model.formats.timeloop.factors import Factor
-from model.formats.timeloop.loops import LoopConstraints, read_loops
-from model.formats.timeloop.rules import axis_of, spatial_rules
-from model.formats.timeloop.slots import FanoutSlot, StorageSlot
+from model.formats.timeloop.loops import LoopConstraints, axis_of, read_loops, spatial_rules
+from model.formats.timeloop.tree import Leaf
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
+from model.mapspace import SpatialRules
 from model.text.source import Span, SpecError
 from model.wording import listing
 
 
-def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, context: Context) -> Mapping:
+def check_flags(asked: LoopConstraints, mapped: LoopConstraints) -> None:
+    """Check that a mapping sets no flag by itself that changes what is counted.
+
+    Raises
+    ------
+    SpecError
+        A flag stands in the mapping only.
+    """
+    for flag in ("no_reuse", "no_link_transfer", "rmw_first_update"):
+        _check_flag(flag, getattr(asked, flag), getattr(mapped, flag), mapped.leaf)
+
+
+def check_coalescing(asked: Sequence[TemporalLevel], assembly: Sequence[TemporalLevel]) -> None:
+    """Check that a mapping sets no ``no_coalesce`` by itself.
+
+    Raises
+    ------
+    SpecError
+        It stands in the mapping only.
+    """
+    for before, after in zip(asked, assembly, strict=True):
+        flagged = after.keeping.no_coalesce
+        _check_flag("no_coalesce", before.keeping.no_coalesce, flagged, after.loops.leaf)
+
+
+def _check_flag(flag: str, asked: Collection[str], flagged: dict[str, Span], leaf: Leaf) -> None:
+    """Raise a SpecError for a dataspace that has a flag without being asked to by the constraints."""
+    for name, span in flagged.items():
+        if name not in asked:
+            hint = f"write it in the constraints of `{leaf.name}`"
+            raise SpecError(f"{flag} of `{name}` belongs to the architecture", span, hint=hint)
+
+
+def check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Context) -> None:
+    """Check that a mapping asks for no children of nodes that have no fanout.
+
+    Raises
+    ------
+    SpecError
+        A spatial factor above 1 at another node.
+    """
+    spatial = [target for target in targets if target.kind == "spatial" and target.leaf not in fanouts]
+    for leaf in dict.fromkeys(target.leaf for target in spatial):
+        factors = read_loops(spatial, leaf, "spatial", context).factors
+        wide = next((factor for factor in factors if factor.value > 1), None)
+        if wide is not None:
+            raise SpecError(f"the mapping's {wide} at `{leaf.name}` exceeds its mesh of 1 x 1", wide.span)
+
+
+def check_rules(
+    asked: LoopConstraints, mapped: LoopConstraints, values: dict[str, int], span: Span, context: Context
+) -> None:
+    """Check a mapping's factors at one node against the constraints.
+
+    Raises
+    ------
+    SpecError
+        The constraints exclude a factor.
+    """
+    for dim in context.problem.dims:
+        value = values.get(dim, 1)
+        broken = next((rule for rule in asked.rules_of(dim) if not rule.rule().allows(value)), None)
+        if broken is not None:
+            place = next((factor.span for factor in mapped.rules_of(dim)), span)
+            related = ((broken.span, "the constraint"),)
+            message = f"the mapping's {dim}={value} at `{mapped.leaf.name}` breaks the constraint `{broken}`"
+            raise SpecError(message, place, related)
+
+
+def check_order(asked: LoopConstraints, mapped: LoopConstraints, order: list[str], span: Span) -> None:
+    """Check a mapping's order of loops at one node against the constraints.
+
+    Raises
+    ------
+    SpecError
+        The constraints exclude the order.
+    """
+    if asked.permutation is None:
+        return
+    inner = [dim for dim in asked.permutation.inner if dim in order]
+    outer = [dim for dim in asked.permutation.outer if dim in order]
+    if order[: len(inner)] == inner and order[len(order) - len(outer) :] == outer:
+        return
+    shown = " ".join(order)
+    place = span if mapped.permutation is None else mapped.permutation.span
+    related = ((asked.permutation.span, "the constraint"),)
+    message = (
+        f"the loops of `{mapped.leaf.name}` (innermost first: {shown}) break the order of the constraints"
+    )
+    raise SpecError(message, place, related)
+
+
+def check_axes(
+    asked: LoopConstraints, rules: SpatialRules, loops: Iterable[SpatialLoop], span: Span, context: Context
+) -> None:
+    """Check the axes of a mapping's spatial loops at one node against the constraints.
+
+    The order of the loops along one axis is left alone: only link transfers depend on it, and they are
+    counted for the order that the mapping gives.
+
+    Raises
+    ------
+    SpecError
+        A loop lies along another axis than the constraints say.
+    """
+    for loop in loops:
+        axis = axis_of(rules, loop.dim, context)
+        if axis in (None, loop.axis):
+            continue
+        assert asked.split is not None
+        related = ((asked.split[1], "the constraint"),)
+        message = f"the mapping puts {loop.dim} along {loop.axis.upper()} at `{asked.leaf.name}`"
+        raise SpecError(f"{message}, where the constraints do not", span, related)
+
+
+def check_parallelism(mapping: Mapping, least: Fraction, constraint: Span | None, span: Span) -> None:
+    """Check that a mapping uses enough compute units.
+
+    Raises
+    ------
+    SpecError
+        Fewer are in use.
+    """
+    spatial = (entry.spatial for entry in mapping.nodes if isinstance(entry, FanoutMapping))
+    used = math.prod(loop.bound for loops in spatial for loop in loops)
+    if used >= least:
+        return
+    related = () if constraint is None else ((constraint, "the constraint"),)
+    message = f"the mapping uses {used} compute units, and the constraints ask for {math.ceil(least)}"
+    raise SpecError(message, span, related)
+
+
+def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, context: Context) -> Mapping:
     """Return the mapping that some targets describe.
 
     Where the mapping says nothing of a factor, an order or a split, what the constraints fix is taken.
@@ -37,30 +168,31 @@ def read_mapping(targets: Sequence[Clause], settled: Assembly, span: Span, conte
     for target in targets:
         if target.kind not in ("temporal", "spatial", "dataspace"):
             raise SpecError(f"a {target.kind} constraint does not belong into a mapping", target.node.span)
-    check_single(targets, [slot.loops.leaf for slot in settled.fanouts], context)
-    written = [read_loops(targets, slot.loops.leaf, slot.loops.kind, context) for slot in settled.slots]
-    for slot, node_loops in zip(settled.slots, written, strict=True):
-        check_flags(slot.loops, node_loops)
+    check_single(targets, [level.loops.leaf for level in assembly.fanouts], context)
+    written = [read_loops(targets, level.loops.leaf, level.loops.kind, context) for level in assembly.levels]
+    for level, node_loops in zip(assembly.levels, written, strict=True):
+        check_flags(level.loops, node_loops)
         _refuse_macro(node_loops)
     loops = [
-        _completed(node_loops, slot.loops) for slot, node_loops in zip(settled.slots, written, strict=True)
+        _completed(node_loops, level.loops)
+        for level, node_loops in zip(assembly.levels, written, strict=True)
     ]
     factors = [_exact_factors(node_loops) for node_loops in loops]
     _check_products(factors, loops, written, span, context)
-    for slot, node_loops, values in zip(settled.slots, loops, factors, strict=True):
-        check_rules(slot.loops, node_loops, values, span, context)
-    keeps = _kept(settled, span, context)
+    for level, node_loops, values in zip(assembly.levels, loops, factors, strict=True):
+        check_rules(level.loops, node_loops, values, span, context)
+    keeps = _kept(assembly, span, context)
     nodes: list[StorageMapping | FanoutMapping] = []
-    for slot, node_loops, values in zip(settled.slots, loops, factors, strict=True):
+    for level, node_loops, values in zip(assembly.levels, loops, factors, strict=True):
         live = {dim: value for dim, value in values.items() if value > 1}
-        if isinstance(slot, FanoutSlot):
-            spatial = _spatial(node_loops, live, slot, span, context)
-            check_axes(slot.loops, slot.rules, spatial, span, context)
+        if isinstance(level, SpatialLevel):
+            spatial = _spatial(node_loops, live, level, span, context)
+            check_axes(level.loops, level.rules, spatial, span, context)
             nodes.append(FanoutMapping(spatial))
             continue
         order = _order(node_loops, live, span)
-        check_order(slot.loops, node_loops, order, span)
-        nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[_name(slot)]))
+        check_order(level.loops, node_loops, order, span)
+        nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[_name(level)]))
     return Mapping(tuple(nodes))
 
 
@@ -132,10 +264,10 @@ def _order(loops: LoopConstraints, live: dict[str, int], span: Span) -> list[str
 
 
 def _spatial(
-    loops: LoopConstraints, live: dict[str, int], slot: FanoutSlot, span: Span, context: Context
+    loops: LoopConstraints, live: dict[str, int], level: SpatialLevel, span: Span, context: Context
 ) -> tuple[SpatialLoop, ...]:
     order = _order(loops, live, span)
-    along_x = _along_x(loops, live, order, slot, span, context)
+    along_x = _along_x(loops, live, order, level, span, context)
     return tuple(SpatialLoop(dim, live[dim], "x" if dim in along_x else "y") for dim in order)
 
 
@@ -143,7 +275,7 @@ def _along_x(
     loops: LoopConstraints,
     live: dict[str, int],
     order: list[str],
-    slot: FanoutSlot,
+    level: SpatialLevel,
     span: Span,
     context: Context,
 ) -> frozenset[str]:
@@ -156,7 +288,7 @@ def _along_x(
         leaf = loops.leaf
         if leaf.mesh_x == 1 or not order:
             return frozenset()
-        axes = {dim: axis_of(slot.rules, dim, context) for dim in order}
+        axes = {dim: axis_of(level.rules, dim, context) for dim in order}
         if None not in axes.values():
             return frozenset(dim for dim, axis in axes.items() if axis == "x")
         if leaf.mesh_y > 1 and math.prod(live.values()) > leaf.mesh_x:
@@ -164,7 +296,7 @@ def _along_x(
             message = f"the mapping does not split the loops of `{leaf.name}`"
             raise SpecError(message, _factors_place(loops, span), hint=hint)
         return frozenset(order)
-    rules = spatial_rules(_with_units(loops, slot.loops, live, context), context)
+    rules = spatial_rules(_with_units(loops, level.loops, live, context), context)
     listed = (*rules.inner, *rules.outer)
     counted = (dim for dim in (*order, *context.problem.dims) if dim not in (*listed, *rules.uncounted))
     full = (*rules.inner, *dict.fromkeys(counted), *rules.outer)
@@ -188,10 +320,10 @@ def _with_units(
     return replace(loops, factors=(*loops.factors, *ones))
 
 
-def _kept(settled: Assembly, span: Span, context: Context) -> dict[str, frozenset[str]]:
-    storages = settled.storages
-    kept = {_name(slot): {n for n in context.dataspaces if n not in _bypassed(slot)} for slot in storages}
-    for group, name in product(settled.parallel, context.dataspaces):
+def _kept(assembly: Assembly, span: Span, context: Context) -> dict[str, frozenset[str]]:
+    storages = assembly.storages
+    kept = {_name(level): {n for n in context.dataspaces if n not in _bypassed(level)} for level in storages}
+    for group, name in product(assembly.parallel, context.dataspaces):
         members = [_name(storages[place]) for place in group.levels]
         holders = [member for member in members if name in kept[member]]
         if len(holders) > 1:
@@ -199,9 +331,9 @@ def _kept(settled: Assembly, span: Span, context: Context) -> dict[str, frozense
     return {name: frozenset(spaces) for name, spaces in kept.items()}
 
 
-def _name(slot: StorageSlot) -> str:
-    return slot.loops.leaf.name
+def _name(level: TemporalLevel) -> str:
+    return level.loops.leaf.name
 
 
-def _bypassed(slot: StorageSlot) -> frozenset[str]:
-    return frozenset(slot.keeping.bypass)
+def _bypassed(level: TemporalLevel) -> frozenset[str]:
+    return frozenset(level.keeping.bypass)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from model.formats.timeloop.editing import with_entry, with_leaves
-from model.formats.timeloop.storage_attributes import MODELLED_ATTRIBUTES
-from model.formats.timeloop.tags import COMPONENT_TAGS
+from model.formats.timeloop.document import COMPONENT_TAGS, with_entry, with_leaves
+from model.formats.timeloop.storage import MODELLED_ATTRIBUTES
 from model.sweep import MESHES
 from model.text.documents import Document
 from model.text.limits import Limits

@@ -24,17 +24,17 @@ from model.energy import (
     price,
     read_given,
 )
+from model.energy.figures import SpreadError, energy_units, exact_units, to_units
 from model.energy.request import CLASS, Kind
-from model.energy.units import SpreadError, energy_units, exact_units, to_units
-from model.formats.timeloop.attributes import values_of
 from model.formats.timeloop.context import Context
-from model.formats.timeloop.storage_attributes import SYNONYMS
-from model.formats.timeloop.tree import Leaf
+from model.formats.timeloop.storage import SYNONYMS
+from model.formats.timeloop.tree import Leaf, values_of
 from model.note import Note
 from model.text.fields import Names, as_fraction
 from model.text.keys import one_of
 from model.text.notes import note_at
-from model.text.source import MappingNode, Node, Span, SpecError, printable
+from model.text.source import MappingNode, Node, Span, SpecError
+from model.wording import printable
 
 _WIRES = ("wire", "Wire")
 _TRANSFER = "transfer_random"

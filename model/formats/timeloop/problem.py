@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from model.formats.sparsity import check_density
-from model.formats.timeloop.editing import with_entry
-from model.formats.timeloop.instance import (
-    SPARSE_KEYS,
-    Shape,
-    instance_fields,
-    read_bounds,
-    read_coefficients,
-    read_instance,
-    respelt_instance,
-)
-from model.formats.timeloop.version import check_version
+from model.formats.timeloop.document import check_density, check_version, with_entry
 from model.note import Note
 from model.problem import Dataspace, Problem, Term
 from model.text.fields import (
@@ -33,12 +22,240 @@ from model.text.fields import (
     as_sequence,
     known_name,
 )
+from model.text.files import SHIPPED_SPECS, SPEC_SUFFIXES, include_roots, is_file
 from model.text.keys import check_keys, one_of
 from model.text.limits import DEFAULT_LIMITS, Limits
 from model.text.notes import note_at
+from model.text.reader import read_files
 from model.text.sizes import check_count, check_problem
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.wording import listing
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
+
+
+def shape_directory() -> Path:
+    """Return the directory of the shipped problem shapes."""
+    return SHIPPED_SPECS / "problem-shapes"
+
+
+def find_shape(
+    name: str, span: Span, spec_files: Sequence[Path], limits: Limits, allow_include: Iterable[Path] = ()
+) -> MappingNode:
+    """Return the shape of a name.
+
+    Looked up as ``NAME.yaml`` among the shipped shapes, then in ``problem-shapes`` beside each
+    spec file, then beside the file itself.
+
+    Parameters
+    ----------
+    name, span
+        The name, without a suffix, and its place.
+    spec_files
+        The files that the user named.
+    limits
+        Bounds on the text of the shape's file.
+    allow_include
+        Further directories that links may lead into.
+
+    Returns
+    -------
+    MappingNode
+        What stands under ``shape``.
+
+    Raises
+    ------
+    SpecError
+        There is no such shape, its file is malformed, or a link out of the directories that may be
+        included from.
+    """
+    if name.endswith(SPEC_SUFFIXES):
+        stem = PurePath(name).name.partition(".")[0]
+        hint = f"write `shape: {stem}`: it is looked for as a shipped shape, and as a file beside the spec"
+        raise SpecError(f"`{name}` is a file, not the name of a problem shape", span, hint=hint)
+    if not _NAME.match(name):
+        hint = "the name of a shipped shape, or of a file beside the spec without its `.yaml`"
+        raise SpecError(f"`{name}` cannot name a problem shape", span, hint=hint)
+    beside = [folder for path in spec_files for folder in (path.parent / "problem-shapes", path.parent)]
+    for folder in (shape_directory(), *beside):
+        path = folder / f"{name}.yaml"
+        if is_file(path):
+            include_roots(spec_files, {}, allow_include).check(path)
+            return _shape_in_file(path, limits)
+    known = sorted(path.stem for path in shape_directory().glob("*.yaml"))
+    hint = did_you_mean(name, known) or f"shipped are {listing(known)}"
+    raise SpecError(f"unknown problem shape `{name}`", span, hint=hint)
+
+
+def _shape_in_file(path: Path, limits: Limits) -> MappingNode:
+    top = read_files([path], limits=limits)
+    problem = top.get("problem")
+    holder = top if problem is None else as_mapping(problem, "`problem`")
+    return as_mapping(holder.require("shape", f"problem shape {path}"), "`shape`")
+
+
+# Far above any layer, low enough that the divisors of a bound are found at once.
+MAX_BOUND = 2**31 - 1
+
+# Instance keys of real files that follow from the others, so that nothing reads them.
+DERIVED_KEYS = ("H", "W", "Hpad", "Wpad", "H_pad", "W_pad")
+SPARSE_KEYS = ("densities", "density", "commonDensity", "common_density")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A shape as it is written.
+
+    Parameters
+    ----------
+    name
+        Empty if it has none.
+    dims
+        Where each dimension is declared.
+    coefficients
+        Where each coefficient is declared, and its default, None if it has none.
+    dataspaces
+        The list of its dataspaces.
+    """
+
+    name: str
+    dims: dict[str, Span]
+    coefficients: dict[str, tuple[Span, int | None]]
+    dataspaces: Node
+
+
+def read_instance(section: MappingNode) -> MappingNode:
+    """Return the instance of a problem's section.
+
+    Raises
+    ------
+    SpecError
+        It is missing, or not a mapping.
+    """
+    node = section.require("instance", "`problem`")
+    if isinstance(node, ScalarNode) and "<" in node.text:
+        hint = "write `{DIMENSION: BOUND}`; cascades with such conditions are read as AccelForge workloads"
+        raise SpecError("`instance` has conditions, as LoopTree's has", node.span, hint=hint)
+    return as_mapping(node, "`instance`")
+
+
+def instance_fields(
+    instance: MappingNode, shape: Shape, ignore_sparse: bool, notes: list[Note]
+) -> dict[str, Node]:
+    """Return the instance's values by dimension or coefficient, spelling mended where that is safe.
+
+    Raises
+    ------
+    SpecError
+        A key that is not known, or given twice; a density, unless it is left out.
+    """
+    known = (*shape.dims, *shape.coefficients)
+    fields = {key.text: value for key, value in instance.entries if key.text in known}
+    others = [(k, value) for k, value in instance.entries if k.text not in (*known, "name", "version")]
+    derived = [key.text for key, _ in others if key.text in DERIVED_KEYS]
+    respelt: dict[str, ScalarNode] = {}
+    for key, value in others:
+        if key.text in SPARSE_KEYS:
+            check_density(key, value, ignore_sparse, notes.append)
+        if key.text in (*SPARSE_KEYS, *DERIVED_KEYS):
+            continue
+        name = _respelt(key, shape, instance)
+        if name in respelt:
+            related = ((respelt[name].span, "the first"),)
+            raise SpecError(f"`{key.text}` is a second spelling of `{name}`", key.span, related)
+        notes.append(_respelling_note(key, name, fields[name]))
+        respelt[name] = key
+        fields[name] = value
+    if derived:
+        sentence = "instance {} not part of the shape: {} from the others, unused"
+        follow = "it follows" if len(derived) == 1 else "they follow"
+        notes.append(note_at(None, sentence, _keys(derived), follow))
+    return fields
+
+
+def respelt_instance(instance: MappingNode, fields: dict[str, Node]) -> MappingNode:
+    """Return the instance with the values that count, and without the spellings that were mended."""
+    kept = (*fields, *SPARSE_KEYS, *DERIVED_KEYS, "name", "version")
+    entries = [(key, fields.get(key.text, value)) for key, value in instance.entries if key.text in kept]
+    return MappingNode(tuple(entries), instance.span, instance.tag)
+
+
+def _respelling_note(key: ScalarNode, name: str, default: Node) -> Note:
+    value = as_scalar(default, f"`{name}`").text
+    sentence = (
+        "`{0}` is read as `{1}`, in place of the default {2} that was merged in; "
+        "Timeloop reads no `{0}` and evaluates {1} {2}"
+    )
+    return note_at(key.span, sentence, key.text, name, value)
+
+
+def _keys(names: list[str]) -> str:
+    return f"key {listing(names)} is" if len(names) == 1 else f"keys {listing(names)} are"
+
+
+def _respelt(key: ScalarNode, shape: Shape, instance: MappingNode) -> str:
+    """Return the name that a key meant which differs from it in case only.
+
+    Accepted only where the right spelling came in through a merge, from a base of defaults: there
+    the author can only have meant to override it. Anywhere else it is an error.
+    """
+    known = (*shape.dims, *shape.coefficients)
+    folded = [name for name in known if name.casefold() == key.text.casefold()]
+    if len(folded) == 1 and folded[0] in instance and not _written_in(instance, folded[0]):
+        return folded[0]
+    similar = did_you_mean(key.text, known) or did_you_mean(key.text, (*SPARSE_KEYS, "name", "version"))
+    defaults = [name for name, (_, default) in shape.coefficients.items() if default is not None]
+    missing = [name for name in known if name not in instance and name not in defaults]
+    lacking = f", which lacks {listing(missing)}" if missing and not similar else ""
+    hint = similar or f"the shape has {listing(known)}"
+    raise SpecError(f"unknown key `{key.text}` in `instance`{lacking}", key.span, hint=hint)
+
+
+def _written_in(mapping: MappingNode, name: str) -> bool:
+    """Whether the key `name` stands inside the text of `mapping`, not merged from elsewhere."""
+    span, outer = mapping.key(name).span, mapping.span
+    inside = (outer.line, outer.column) <= (span.line, span.column) < (outer.end_line, outer.end_column)
+    return span.file == outer.file and inside
+
+
+def read_coefficients(
+    shape: Shape, fields: dict[str, Node], instance: MappingNode, names: Names
+) -> dict[str, int]:
+    """Return the coefficients by name, from the instance or their defaults.
+
+    Raises
+    ------
+    SpecError
+        A coefficient has neither a value nor a default.
+    """
+    values: dict[str, int] = {}
+    for name, (span, default) in shape.coefficients.items():
+        if name in fields:
+            values[name] = as_int(fields[name], f"coefficient `{name}`", names, minimum=1)
+        elif default is not None:
+            values[name] = default
+        else:
+            related = ((span, "it has no default"),)
+            raise SpecError(f"`instance` lacks coefficient `{name}`", instance.span, related)
+    return values
+
+
+def read_bounds(shape: Shape, fields: dict[str, Node], instance: MappingNode, names: Names) -> dict[str, int]:
+    """Return the bounds by dimension; parameters as of `read_coefficients`.
+
+    Raises
+    ------
+    SpecError
+        A dimension has no bound, or one out of range.
+    """
+    bounds: dict[str, int] = {}
+    for dim, span in shape.dims.items():
+        if dim not in fields:
+            related = ((span, "the dimension is declared here"),)
+            raise SpecError(f"`instance` lacks a bound for dimension `{dim}`", instance.span, related)
+        bounds[dim] = as_int(fields[dim], f"bound of dimension `{dim}`", names, 1, MAX_BOUND)
+    return bounds
+
 
 # What files of layers say about them besides; energies here do not depend on the values of data.
 DESCRIPTIVE_KEYS = ("dnn_name", "notes", "histograms")

@@ -1,20 +1,142 @@
-"""Attributes of storage components: capacity, width, bandwidths, buffering, power gating."""
+"""Storage components: the names of their attributes, what they describe, and those that nothing reads."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from fractions import Fraction
+from functools import lru_cache
 
 from model.architecture import StorageLevel
-from model.formats.timeloop.attributes import Attribute
+from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, CompoundClasses
+from model.formats.timeloop.constraints import UPPER_UTILIZATION, no_upper_utilization
 from model.formats.timeloop.context import Context
-from model.formats.timeloop.storage_attributes import SYNONYMS, check_names, unknown_attributes
-from model.formats.timeloop.tree import POWER_GATING, Leaf
+from model.formats.timeloop.tree import POWER_GATING, Attribute, Leaf
 from model.source_ref import SourceRef
 from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name, source_ref
 from model.text.notes import note_at
-from model.text.source import Node, Span, SpecError
+from model.text.source import Node, ScalarNode, Span, SpecError, fold_name, values_in
 from model.wording import listing
+
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    "depth": ("depth", "memory_depth", "data_storage_depth"),
+    "width": ("width", "memory_width", "data_storage_width"),
+    "datawidth": ("datawidth", "word-bits", "word_bits", "word_width"),
+    "block_size": ("block_size", "block-size", "n_words"),
+}
+_SIMPLE = (
+    "entries",
+    "sizeKB",
+    "cluster_size",
+    "multiple_buffering",
+    "min_utilization",
+    "shared_bandwidth",
+    "read_bandwidth",
+    "write_bandwidth",
+    "bandwidth",
+    "network_fill_latency",
+    "network_drain_latency",
+    "per_dataspace_bandwidth_consumption_scale",
+    "allow_overbooking",
+    POWER_GATING,
+    "power_gated_at",
+    "reduction_supported",
+)
+SPARSE_ATTRIBUTES = (
+    "metadata_datawidth",
+    "metadata_depth",
+    "metadata_width",
+    "metadata_storage_depth",
+    "metadata_storage_width",
+    "metadata_block_size",
+    "concordant_compressed_tile_traversal",
+    "tile_partition_supported",
+    "decompression_supported",
+    "compression_supported",
+)
+NETWORK_ENERGIES = (
+    "router_energy",
+    "router-energy",
+    "wire_energy",
+    "wire-energy",
+    "energy_per_hop",
+    "energy-per-hop",
+    "energy_per_ingress",
+    "energy-per-ingress",
+)
+MODELLED_ATTRIBUTES = (*(name for names in SYNONYMS.values() for name in names), *_SIMPLE)
+STORAGE_ATTRIBUTES = (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES, *NETWORK_ENERGIES)
+SHAPE_ATTRIBUTES = tuple(name for known in ("depth", "width", "datawidth") for name in SYNONYMS[known])
+"""What estimators ask of any component, in all spellings."""
+_SLIP = 0.88
+"""Alike enough to be a slip of the pen, unlike `n_banks` and the other names an estimator may know."""
+
+
+def check_names(leaf: Leaf, context: Context) -> None:
+    """Check the attributes of a storage by name; those that nothing here knows go to the estimator.
+
+    Raises
+    ------
+    SpecError
+        An attribute that is not modelled, or a slip of the pen.
+    """
+    _note_sparse(leaf, context)
+    for name, attribute in leaf.attributes.items():
+        if name == "instances":
+            hint = "write `spatial: {meshX: ..., meshY: ...}` on a node: instances per instance above"
+            raise SpecError("`instances` is no attribute", attribute.key, hint=hint)
+        if name == UPPER_UTILIZATION:
+            raise no_upper_utilization(attribute.key)
+        slip = None if name in (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES) else _slip(name)
+        if slip is not None:
+            raise SpecError(f"unknown attribute `{name}`", attribute.key, hint=f"did you mean `{slip}`?")
+
+
+def refuse_networks(leaf: Leaf) -> None:
+    """Check that no energy of a network is given, on a storage or for the fanout of a container.
+
+    Raises
+    ------
+    SpecError
+        One is given that is not 0.
+    """
+    for name in NETWORK_ENERGIES if leaf.role in ("container", "storage") else ():
+        if name in leaf.attributes and leaf.attributes[name].value not in (None, 0):
+            message = f"`{name}`: the energy of networks is not modelled"
+            raise SpecError(message, leaf.attributes[name].key, hint="leave it out, or make it 0")
+
+
+def _note_sparse(leaf: Leaf, context: Context) -> None:
+    """Note what says how compressed data is stored: only sparse optimizations compress any."""
+    present = (name for name in SPARSE_ATTRIBUTES if name in leaf.attributes)
+    names = [name for name in present if leaf.attributes[name].value not in (None, False)]
+    if names:
+        verb = "changes" if len(names) == 1 else "change"
+        sentence = "{} of `{}` " + verb + " nothing: nothing is compressed without sparse optimizations"
+        context.note(note_at(leaf.attributes[names[0]].key, sentence, listing(names), leaf.name))
+
+
+def unknown_attributes(leaf: Leaf) -> dict[str, Span]:
+    """Return the places of the attributes that a storage writes itself, and that nobody reads, in order."""
+    known = (*STORAGE_ATTRIBUTES, *ESTIMATED_ATTRIBUTES)
+    unknown = {name: leaf.attributes[name].key for name in leaf.own_attributes if name not in known}
+    return dict(sorted(unknown.items(), key=lambda item: (item[1].line, item[1].column)))
+
+
+@lru_cache(maxsize=1024)
+def _slip(name: str) -> str | None:
+    """Return the modelled attribute that `name` misspells, if it does."""
+    folded = fold_name(name)
+    for known in MODELLED_ATTRIBUTES:
+        plain = fold_name(known)
+        # The ratio is harsh on two letters swapped in a short word, such as depht.
+        swapped = sorted(folded) == sorted(plain)
+        if swapped or SequenceMatcher(None, folded, plain).ratio() >= _SLIP:
+            return known
+    return None
+
 
 BITS_PER_KIBIBYTE = 8192
 
@@ -306,3 +428,64 @@ def _gating_fanouts(reader: _Reader, fanouts: frozenset[Leaf], context: Context)
         raise SpecError(message, reader.place("power_gated_at"))
     upto = next(place for place, other in enumerate(above) if other.name == gate)
     return sum(other in fanouts for other in above[: upto + 1])
+
+
+_ANYWHERE = frozenset((*SHAPE_ATTRIBUTES, *ESTIMATED_ATTRIBUTES, *GIVEN_KEYS, "energy_scale", *AREA_SCALES))
+_OF_STORAGES = _ANYWHERE | frozenset(STORAGE_ATTRIBUTES)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_GIVEN_FORMS = "; energies are given as `energy: {read: 2.5, write: 3}` on the component"
+
+
+def note_unread(top: Node, classes: CompoundClasses, context: Context) -> None:
+    """Note attributes that nothing asks of a node, no compound class declares, and no expression names."""
+    owners: dict[Span, list[str]] = {}
+    names: dict[Span, str] = {}
+    for leaf in context.tree.leaves:
+        for name, span in _unread_attributes(leaf, classes, context):
+            names[span] = name
+            owners.setdefault(span, []).append(leaf.name)
+        if POWER_GATING in leaf.node and not _reaches_storage(POWER_GATING, leaf, context):
+            span = leaf.node.key(POWER_GATING).span
+            names[span], owners[span] = POWER_GATING, [leaf.name]
+    words = _words(top) if names else frozenset[str]()
+    for span, name in names.items():
+        if name not in words:
+            forms = _GIVEN_FORMS if "energy" in name and name not in _OF_STORAGES else ""
+            context.note(note_at(span, "nothing reads `{}` of {}{}", name, listing(owners[span]), forms))
+
+
+def _unread_attributes(leaf: Leaf, classes: CompoundClasses, context: Context) -> Iterator[tuple[str, Span]]:
+    for name, attribute in leaf.attributes.items():
+        if (
+            name in leaf.own_attributes
+            and attribute.value is not None
+            and not _is_known(name, leaf, classes, context)
+        ):
+            yield name, attribute.key
+
+
+def _is_known(name: str, leaf: Leaf, classes: CompoundClasses, context: Context) -> bool:
+    if leaf.role == "nothing":
+        return False
+    compound = classes.by_name.get(leaf.subclass or leaf.component_class)
+    declared = compound is not None and compound.declares(name)
+    of_fanout = name in NETWORK_ENERGIES and leaf.role == "container"
+    known = _OF_STORAGES if of_fanout or _reaches_storage(name, leaf, context) else _ANYWHERE
+    return declared or name in known or name.replace("-", "_") in known
+
+
+def _reaches_storage(name: str, leaf: Leaf, context: Context) -> bool:
+    """Whether a storage has this attribute: its own, or one that it has from the container `leaf`."""
+    if leaf.role != "container":
+        return leaf.role == "storage"
+    leaves = context.tree.leaves
+    behind = leaves[leaves.index(leaf) + 1 :]
+    storages = (other for other in behind if other.role == "storage")
+    # A gate of the power is none of the attributes that its container hands on.
+    return any(name == POWER_GATING or name in other.attributes for other in storages)
+
+
+def _words(top: Node) -> frozenset[str]:
+    """Return the words of all values that may be expressions."""
+    plain = (node.text for node in values_in(top) if isinstance(node, ScalarNode) and not node.quoted)
+    return frozenset(word for text in plain for word in _WORD.findall(text))

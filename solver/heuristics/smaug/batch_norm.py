@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from model.tiling.backend import Backend
 from model.tiling.operators import INPUTS, OUTPUTS, WEIGHTS, BatchNorm
-from model.tiling.result import Tiling
-from model.tiling.strategy import Strategy
+from model.tiling.tilings import Backend, Strategy, Tiling
 from solver.heuristics.smaug.enumeration import (
     CannotTile,
     Configuration,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from model.tiling.backend import Backend
 from model.tiling.cuts import Cut, Grid, Span, plain_cut, plain_grid, windowed_grid, windows_within
 from model.tiling.operators import INPUTS, OUTPUTS, WEIGHTS, Convolution, Window
-from model.tiling.result import Tiling
-from model.tiling.strategy import Strategy
+from model.tiling.tilings import Backend, Strategy, Tiling
 from solver.heuristics.smaug.enumeration import Configuration, TileRule, best_strategy, fullest, tile_shapes
 from solver.heuristics.smaug.features import Strategies, feature_combinations
 from solver.heuristics.smaug.listing import listed_inputs, listed_rowwise_outputs, missing

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from model.tiling.backend import Backend
 from model.tiling.operators import INPUTS, OUTPUTS, Softmax, Unary
-from model.tiling.result import Tiling
-from model.tiling.strategy import Strategy
+from model.tiling.tilings import Backend, Strategy, Tiling
 from solver.heuristics.smaug.enumeration import CannotTile
 from solver.heuristics.smaug.sizes import TileShape
 from solver.heuristics.smaug.tensors import plain_tensor

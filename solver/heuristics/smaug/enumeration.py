@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from model.tiling.operators import Shape
-from model.tiling.strategy import AXES_OF_RANKS, Strategy
+from model.tiling.operators import AXES_OF_RANKS, Shape
+from model.tiling.tilings import Strategy
 from solver.heuristics.smaug.sizes import TileShape
 
 ENUMERATION_ORDER = "NCHW"

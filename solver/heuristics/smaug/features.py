@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from model.tiling.backend import Backend
 from model.tiling.operators import Shape
-from model.tiling.strategy import Strategy
+from model.tiling.tilings import Backend, Strategy
 from solver.heuristics.smaug.enumeration import growing
 from solver.heuristics.smaug.sizes import TileShape
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from model.tiling.backend import Backend
 from model.tiling.operators import INPUTS, OUTPUTS, WEIGHTS, InnerProduct
-from model.tiling.result import Tiling
-from model.tiling.strategy import Strategy
+from model.tiling.tilings import Backend, Strategy, Tiling
 from solver.heuristics.smaug.enumeration import Configuration, TileRule, best_strategy, fullest, tile_shapes
 from solver.heuristics.smaug.features import Strategies, feature_combinations
 from solver.heuristics.smaug.sizes import TileShape

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from model.mapping import Mapping
 from model.mapspace import Mapspace
-from model.tiling.backend import Backend
-from model.tiling.result import Tiling
+from model.tiling.tilings import Backend, Tiling
 from solver.heuristics.interface import MapperError
 from solver.heuristics.smaug.enumeration import CannotTile
 from solver.heuristics.smaug.mapping import MappedTiling, tiling_mapping

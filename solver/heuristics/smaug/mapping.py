@@ -21,7 +21,7 @@ from model.mapping import Axis, FanoutMapping, Loop, Mapping, NodeMapping, Spati
 from model.mapspace import Mapspace, SpatialRules
 from model.numbers import divisors
 from model.tiling.operators import INPUTS, OUTPUTS, WEIGHTS, InnerProduct
-from model.tiling.result import Tiling
+from model.tiling.tilings import Tiling
 from solver.heuristics.smaug.problems import FoundOperator
 from solver.heuristics.smaug.scratchpads import Scratchpads, kept_at
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from model.tiling.backend import Backend
 from model.tiling.cuts import windowed_grid
 from model.tiling.operators import INPUTS, OUTPUTS, Pooling
-from model.tiling.result import Tiling
-from model.tiling.strategy import Strategy
+from model.tiling.tilings import Backend, Strategy, Tiling
 from solver.heuristics.smaug.enumeration import Configuration, TileRule, best_strategy, fullest, tile_shapes
 from solver.heuristics.smaug.sizes import TileShape
 from solver.heuristics.smaug.tensors import plain_tensor, tensor_tiling

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from model.tiling.cuts import Grid, plain_grid
 from model.tiling.operators import Shape
-from model.tiling.result import TensorTiling
-from model.tiling.strategy import Strategy
+from model.tiling.tilings import Strategy, TensorTiling
 from solver.heuristics.smaug.sizes import TileShape
 
 

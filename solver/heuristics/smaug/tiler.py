@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from model.tiling.backend import Backend
 from model.tiling.cuts import TooManyTilesError
 from model.tiling.operators import BatchNorm, Convolution, InnerProduct, Operator, Pooling, Softmax
-from model.tiling.result import Tiling
+from model.tiling.tilings import Backend, Tiling
 from solver.heuristics.smaug.batch_norm import tile_batch_norm
 from solver.heuristics.smaug.convolution import tile_convolution
 from solver.heuristics.smaug.elementwise import tile_elementwise, tile_softmax

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from model.assignment import Convolution, ShapedLayer, ShapedNetwork, SystolicModel, method_times
-from model.assignment.shapes import IM2COL, KN2ROW, WINOGRAD
+from model.assignment.network import IM2COL, KN2ROW, WINOGRAD
 from tests.conftest import SHARED
 
 PATH = SHARED / "reference" / "dynamap" / "reference.yaml"

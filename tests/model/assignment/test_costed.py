@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.assignment import FORBIDDEN, CostedLayer, CostedNetwork, Edge, EdgeCosts, LayerCosts, build_network
-from model.assignment.costed import find_cycle
+from model.assignment.network import find_cycle
 
 
 def layer(name, *costs):

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.architecture import AccessEnergy, StorageLevel
-from model.assignment.lowering import DIRECT, IM2COL, KN2ROW, LOWERINGS, Copy, lower
-from model.assignment.shapes import Convolution
+from model.assignment.methods import DIRECT, IM2COL, KN2ROW, LOWERINGS, Copy, lower
+from model.assignment.network import Convolution
 
 shapes = st.builds(
     Convolution,

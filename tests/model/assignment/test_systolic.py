@@ -20,7 +20,7 @@ from model.assignment import (
     price,
     transition_ms,
 )
-from model.assignment.shapes import IM2COL, KN2ROW, METHODS, TENSOR, WINOGRAD
+from model.assignment.network import IM2COL, KN2ROW, METHODS, TENSOR, WINOGRAD
 from model.assignment.systolic import DATAFLOWS
 from tests.model.assignment.dynamap import MODULES, module_sum, notebook_sum, reference
 

@@ -3,8 +3,7 @@ from decimal import Decimal
 import pytest
 
 from model.energy import EnergyError, EnergyRequest, EnergyTables, load_compound_classes, price
-from model.energy.components import Library
-from model.energy.compound import CompoundClasses
+from model.energy.components import CompoundClasses, Library
 from model.text.reader import read_files
 from model.text.source import SpecError
 from tests.conftest import SHARED

@@ -3,10 +3,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.energy import EnergyError
-from model.energy.attributes import Attributes
-from model.energy.dram import DRAM_PJ_PER_BIT
-from model.energy.estimator import find_primitive, known_classes
-from model.energy.technology import area_scale, energy_scale, parse_node
+from model.energy.estimator import (
+    DRAM_PJ_PER_BIT,
+    Attributes,
+    area_scale,
+    energy_scale,
+    find_primitive,
+    known_classes,
+    parse_node,
+)
 
 WIDTHS = st.integers(1, 2048)
 DEPTHS = st.integers(1, 1 << 20)

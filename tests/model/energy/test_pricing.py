@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 
 from model.energy import CompoundClasses, EnergyError, EnergyRequest, EnergyTables, load_tables, price
-from model.energy.compound import load_compound_classes
+from model.energy.components import load_compound_classes
 from model.text.reader import read_files
 from model.text.source import Span
 from tests.conftest import SHARED

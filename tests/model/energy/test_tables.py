@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 
 from model.energy import load_tables
-from model.energy.tables import component_name
+from model.energy.given import component_name
 from model.text.reader import read_files
 from model.text.source import SpecError
 from tests.conftest import SHARED

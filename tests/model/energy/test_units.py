@@ -3,7 +3,7 @@ from fractions import Fraction
 
 import pytest
 
-from model.energy.units import MOST_DIGITS, SpreadError, energy_units, exact_units, to_units
+from model.energy.figures import MOST_DIGITS, SpreadError, energy_units, exact_units, to_units
 
 
 def numbers(*texts):

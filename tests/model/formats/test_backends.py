@@ -4,7 +4,7 @@ import pytest
 
 from model.formats.backends import backend_directory, load_backend
 from model.text.source import SpecError
-from model.tiling.strategy import DEFAULT_ORDER, Strategy
+from model.tiling.tilings import DEFAULT_ORDER, Strategy
 
 TEXT = """\
 backend:

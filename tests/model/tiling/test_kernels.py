@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from model.tiling.kernels import untiled
 from model.tiling.operators import BatchNorm, Convolution, InnerProduct, OperatorError, Pooling, Softmax
+from tests.model.tiling.execution import untiled
 
 RANDOM = np.random.default_rng(7)
 

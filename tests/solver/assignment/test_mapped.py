@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.assignment.lowering import KN2ROW
-from model.assignment.shapes import Convolution, Tensor
+from model.assignment.methods import KN2ROW
+from model.assignment.network import Convolution, Tensor
 from model.cascade import Network
-from model.formats.assignment.mapped import load_method_network
+from model.formats.assignment.methods import load_method_network
 from model.mapspace import Mapspace
 from solver.assignment import AssignOptions, assign, mapped
 from solver.assignment.mapped import assign_mapped, searches_of

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from model.architecture import AccessEnergy, StorageLevel
 from model.cost import evaluate
-from model.energy.units import MOST_DIGITS
+from model.energy.figures import MOST_DIGITS
 from model.formats.timeloop import load_timeloop
 from model.mapspace import KeepRules
 from model.problem import Dataspace, Problem, Term

@@ -11,11 +11,11 @@ import time
 import pytest
 
 from solver.__main__ import follows_interrupt, main
-from solver.cli.interrupt import SIGNALS, interruptible
+from solver.cli.progress import SIGNALS, interruptible
 
 TWO_SIGNALS = """
 import multiprocessing, os, signal, time
-from solver.cli.interrupt import interruptible
+from solver.cli.progress import interruptible
 with interruptible() as stop:
     lock = multiprocessing.get_context("spawn").Lock()
     os.kill(os.getpid(), signal.SIGINT)

@@ -24,7 +24,7 @@ SPEC = Path(__file__).parents[1] / "cli" / "data" / "row.yaml"
 PROGRAM = f"""
 import multiprocessing, os, signal, sys, time
 from model.formats.timeloop import load_timeloop
-from solver.cli.interrupt import interruptible
+from solver.cli.progress import interruptible
 from solver.search.goal import UNLIMITED
 from solver.search.space.search_space import SearchSpace
 from solver.search.subproblems.energies import EnergySubproblem

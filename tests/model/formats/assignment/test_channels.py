@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from model.formats.assignment import load_assignment
-from model.formats.assignment.channels import MOST_NOTES
+from model.formats.assignment.networks import MOST_NOTES
 from tests.conftest import REPOSITORY
 
 HEAD = "network:\n  cost_model: {name: systolic_array, rows: 4, columns: 4}\n  layers:\n"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from model.assignment.methods import Copy
-from model.assignment.shapes import Convolution, ShapedEdge
-from model.formats.assignment.mapped import load_method_network
+from model.assignment.network import Convolution, ShapedEdge
+from model.formats.assignment.methods import load_method_network
 from model.mapspace import FactorRule
 from model.text.source import SpecError
 from tests.conftest import REPOSITORY

@@ -5,7 +5,7 @@ import pytest
 
 from model.architecture import Fanout
 from model.formats.timeloop import LoadedSpec, load_timeloop
-from model.formats.timeloop.settled import settled_spec
+from model.formats.timeloop.mapped import mapped_spec
 from model.text.writing import spec_text
 from tests.conftest import SHARED
 
@@ -73,7 +73,7 @@ def test_one_file_says_the_same(architecture, tmp_path):
     """Also where the stride that was meant has a name that Timeloop does not read."""
     loaded = load_design(architecture, "../layer_shapes/resnet18/00.yaml")
     path = tmp_path / "design.yaml"
-    path.write_text(spec_text(settled_spec(loaded)), encoding="utf-8")
+    path.write_text(spec_text(mapped_spec(loaded)), encoding="utf-8")
     again = load_timeloop([path])
     assert not any("is read as" in note.text for note in again.notes)
     # A shape without a name is called as its file is.

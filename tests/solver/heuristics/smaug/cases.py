@@ -4,7 +4,6 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from model.tiling.backend import Backend
 from model.tiling.operators import (
     BatchNorm,
     Convolution,
@@ -16,7 +15,7 @@ from model.tiling.operators import (
     Softmax,
     Unary,
 )
-from model.tiling.strategy import Strategy
+from model.tiling.tilings import Backend, Strategy
 
 CHOOSING = ("convolution", "inner_product", "pooling", "batch_norm")
 ORDERS = st.permutations(tuple(Strategy)).map(lambda order: dict.fromkeys(CHOOSING, tuple(order)))

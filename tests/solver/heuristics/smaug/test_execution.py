@@ -8,11 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 
 from model.formats.backends import load_backend
-from model.tiling.execute import run_tiled
-from model.tiling.kernels import untiled
 from model.tiling.operators import INPUTS, OUTPUTS, BatchNorm, Convolution, InnerProduct, Pooling, Unary
-from model.tiling.schedule import steps
 from solver.heuristics.smaug import CannotTile, tile
+from tests.model.tiling.execution import run_tiled, steps, untiled
 from tests.solver.heuristics.smaug.cases import (
     BATCH_NORMS,
     ELTWISES,

@@ -7,7 +7,7 @@ import pytest
 
 from model.formats.backends import load_backend
 from model.tiling.operators import Unary
-from model.tiling.result import Tiling
+from model.tiling.tilings import Tiling
 from solver.heuristics.smaug import CannotTile, tile
 from tests.solver.heuristics.smaug.reference import (
     oracle_cases,

@@ -6,7 +6,7 @@ import pytest
 
 from model.formats.backends import load_backend
 from model.tiling.operators import BatchNorm, Convolution, Eltwise, InnerProduct, Pooling, Softmax, Unary
-from model.tiling.strategy import Strategy
+from model.tiling.tilings import Strategy
 from solver.heuristics.smaug import CannotTile, tile
 from solver.heuristics.smaug.enumeration import TileRule, best_strategy, tile_shapes
 from solver.heuristics.smaug.sizes import TileShape

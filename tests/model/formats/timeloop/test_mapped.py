@@ -6,7 +6,7 @@ import pytest
 
 from model.formats.timeloop import LoadOptions, load_timeloop
 from model.formats.timeloop.loops import CHOICES
-from model.formats.timeloop.settled import settled_spec
+from model.formats.timeloop.mapped import mapped_spec
 from model.text.source import MappingNode, to_plain
 from tests.conftest import REPOSITORY
 from tests.model.formats.timeloop.support import (
@@ -26,7 +26,7 @@ SPECS = REPOSITORY / "specs"
 
 
 def settled(text, **options):
-    return to_plain(settled_spec(load(text, **options)))
+    return to_plain(mapped_spec(load(text, **options)))
 
 
 def leaf(document, name):
@@ -130,7 +130,7 @@ def test_mappings_and_anchors_go_and_other_sections_stay():
 
 
 def test_tags_stay():
-    nodes = settled_spec(load(spec())).get("architecture").get("nodes")
+    nodes = mapped_spec(load(spec())).get("architecture").get("nodes")
     assert [node.tag for node in nodes.items] == [
         "!Component",
         "!Component",
@@ -141,7 +141,7 @@ def test_tags_stay():
 
 def test_a_shape_that_is_named_is_written_out():
     loaded = load_timeloop([SPECS / "architectures" / "smv_like.yaml", SPECS / "problems" / "gemm.yaml"])
-    found = to_plain(settled_spec(loaded))["problem"]
+    found = to_plain(mapped_spec(loaded))["problem"]
     assert found["shape"]["name"] == "gemm"
     assert found["instance"] == to_plain(loaded.document)["problem"]["instance"]
 
@@ -152,13 +152,13 @@ def test_the_stride_that_was_meant_is_the_one_that_is_written():
         "  instance: {<<: *defaults, R: 3, P: 16, C: 4, K: 8, STRIDE: 2, H: 7}\n",
     )
     loaded = load(f"ignore: &defaults {{Stride: 1, Dilation: 1}}\n{merged}{architecture()}")
-    found = to_plain(settled_spec(loaded))["problem"]["instance"]
+    found = to_plain(mapped_spec(loaded))["problem"]["instance"]
     assert found == {"R": 3, "P": 16, "C": 4, "K": 8, "H": 7, "Stride": 2, "Dilation": 1}
 
 
 def test_nothing_else_is_changed():
     loaded = load(spec())
-    assert settled_spec(loaded) == loaded.document
+    assert mapped_spec(loaded) == loaded.document
 
 
 @pytest.mark.parametrize("path", sorted((SPECS / "architectures").glob("*.yaml")), ids=lambda path: path.stem)
@@ -166,7 +166,7 @@ def test_shipped_architectures_are_left_without_choices(path):
     loaded = load_timeloop(
         [path, SPECS / "layers" / "resnet18" / "21_fc.yaml"], options=LoadOptions(refuse_infeasible=False)
     )
-    assert not set(_keys(settled_spec(loaded).get("architecture"))) & set(CHOICES)
+    assert not set(_keys(mapped_spec(loaded).get("architecture"))) & set(CHOICES)
 
 
 def _keys(node):

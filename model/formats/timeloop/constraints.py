@@ -1,19 +1,295 @@
-"""Where constraints stand: on the nodes, and in lists of targets."""
+"""Constraints as they are written: on nodes or in lists of targets, with their factors and loop orders."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from model.formats.timeloop.context import Context
-from model.formats.timeloop.factors import read_factors
+from model.formats.timeloop.context import Bounds, Context
+from model.formats.timeloop.document import check_version
 from model.formats.timeloop.tree import Leaf
-from model.formats.timeloop.version import check_version
-from model.text.fields import as_mapping, as_name, as_sequence, given, kind_of, name_list
+from model.mapspace import FactorRule, Relation
+from model.text.expressions import evaluate
+from model.text.fields import (
+    Names,
+    as_int,
+    as_mapping,
+    as_name,
+    as_scalar,
+    as_sequence,
+    given,
+    kind_of,
+    known_name,
+    name_list,
+    source_ref,
+)
 from model.text.keys import check_keys, one_of
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    did_you_mean,
+)
 from model.wording import listing
+
+_OPERATOR = re.compile(r" ?(<=|>=|==|=|<|>) ?")
+_ANY = -1
+_FORMS = "write `P=4`, `P<=4` or `P>=4`, in a list, a mapping `{P: 4}` or a text `P=4, Q=2`"
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One factor rule and where it was written.
+
+    Parameters
+    ----------
+    dim
+        A dimension of the problem.
+    relation, value
+        What its loop's bound at the node is compared with; the value is at least 1.
+    span
+        Its place.
+    default
+        Whether it is there for all dimensions without one.
+    free
+        Whether it says that there is no rule; relation and value mean nothing then.
+    """
+
+    dim: str
+    relation: Relation
+    value: int
+    span: Span
+    default: bool = False
+    free: bool = False
+
+    def rule(self) -> FactorRule:
+        """Return the rule of the canonical problem."""
+        return FactorRule(self.dim, self.relation, self.value, source_ref(self.span))
+
+    def __str__(self) -> str:
+        return f"{self.dim}{self.relation}{self.value}"
+
+
+def read_factors(node: Node, bounds: Bounds, names: Names) -> tuple[Factor, ...]:
+    """Read factors in any of their forms; a value of 0 means the full bound, one of -1 any factor.
+
+    A factor in parentheses is an expression that gives the factor's text: ``("P=" + str(WIDTH))``.
+
+    Raises
+    ------
+    SpecError
+        A malformed factor, an unknown dimension, an imperfect factor (``P=4,3``), ``<`` or ``>``.
+    """
+    return tuple(
+        _checked(_spelt_out(text, part, names), part, bounds, names) for text, part in factor_texts(node)
+    )
+
+
+def _spelt_out(text: str, node: Node, names: Names) -> str:
+    if not text.startswith("("):
+        return text
+    value = evaluate(ScalarNode(text, text, False, node.span), names)
+    if not isinstance(value, str):
+        raise SpecError(f"`{text}` is {value}, not the text of a factor", node.span, hint=_FORMS)
+    return value
+
+
+def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the factors as texts, each with the node it stands in.
+
+    Parameters
+    ----------
+    node
+        A list, a mapping or a text; none are in an empty one.
+
+    Raises
+    ------
+    SpecError
+        While it is iterated, for an item that is no text.
+    """
+    if isinstance(node, MappingNode):
+        for key, value in node.entries:
+            text = as_scalar(value, f"factor of `{key.text}`").text.strip()
+            yield (f"{key.text}{text}" if text[:1] in "<>=" else f"{key.text}={text}"), value
+        return
+    if isinstance(node, SequenceNode):
+        yield from ((_joined(item), item) for item in node.items)
+        return
+    if node.value is None:
+        return
+    # Spaces around an operator belong to the factor; all others separate factors.
+    joined = _OPERATOR.sub(lambda match: match.group(1), " ".join(node.text.split()))
+    for text in re.split(r"[,\s]+", joined):
+        if text:
+            yield text, node
+
+
+def split_factor(text: str) -> tuple[str, str, str]:
+    """Split ``P<=4`` or ``P4`` into name, operator and value; what is not there is empty.
+
+    Parameters
+    ----------
+    text
+        Without an operator all digits at its end are the value, even where they belong to the name.
+    """
+    match = _OPERATOR.search(text)
+    if match:
+        return text[: match.start()].strip(), match.group(1), text[match.end() :].strip()
+    name = text.rstrip("0123456789")
+    return name, "", text[len(name) :]
+
+
+def _joined(item: Node) -> str:
+    """Return a factor of a list as one text; it may be a list of parts, such as ``[P, "=", WIDTH]``."""
+    parts = item.items if isinstance(item, SequenceNode) else (item,)
+    texts = [part.text.strip() for part in parts if isinstance(part, ScalarNode)]
+    if not texts or len(texts) < len(parts):
+        raise SpecError(f"a factor must be text, but is {kind_of(item)}", item.span, hint=_FORMS)
+    return "".join(texts)
+
+
+def _checked(text: str, node: Node, bounds: Bounds, names: Names) -> Factor:
+    dim, operator, value_text = _split(text, node, bounds)
+    if operator in ("<", ">"):
+        hint = f"`{operator}` is silently dropped by Timeloop; write `{dim}{operator}={value_text}` or so"
+        raise SpecError(f"`{text}`: strict bounds on factors are not supported", node.span, hint=hint)
+    value = _value(value_text, text, node, names)
+    relation: Relation = "<=" if operator == "<=" else ">=" if operator == ">=" else "="
+    if relation == "=" and value == _ANY:
+        return Factor(dim, "=", 1, node.span, free=True)
+    if relation == "=" and value == 0:
+        value = bounds.bound[dim]
+    if value < 1:
+        raise SpecError(f"`{text}`: a factor is at least 1", node.span)
+    return Factor(dim, relation, value, node.span)
+
+
+def _split(text: str, node: Node, bounds: Bounds) -> tuple[str, str, str]:
+    """Split ``P<=4`` or ``P4`` into dimension, operator and value."""
+    name, operator, value = split_factor(text)
+    if operator:
+        _require_dim(name, node, bounds)
+        return name, operator, value
+    if value and not name:
+        message = f"`{text}` names no dimension: imperfect factors are not modelled"
+        raise SpecError(message, node.span, hint=_FORMS)
+    fits = [dim for dim in bounds.bound if text.startswith(dim) and re.fullmatch(r"\d+", text[len(dim) :])]
+    if len(fits) > 1:
+        message = f"`{text}` can be a factor of {listing(fits)}"
+        raise SpecError(message, node.span, hint="put `=` between dimension and factor")
+    if fits:
+        return fits[0], "=", text[len(fits[0]) :]
+    if value and name.isidentifier():
+        _require_dim(name, node, bounds)
+    raise SpecError(f"`{text}` is not a factor", node.span, hint=_FORMS)
+
+
+def _require_dim(name: str, node: Node, bounds: Bounds) -> None:
+    if not name.isidentifier():
+        raise SpecError(f"`{name}` is no dimension", node.span, hint=_FORMS)
+    known_name(ScalarNode(name, name, True, node.span), bounds.bound, "dimension")
+
+
+def _value(value_text: str, text: str, node: Node, names: Names) -> int:
+    if re.fullmatch(r"\d+\s*,\s*\d+", value_text):
+        raise SpecError(f"`{text}`: imperfect factors are not modelled", node.span)
+    if not value_text or value_text.endswith(";"):
+        raise SpecError(f"`{text}` is not a factor", node.span, hint=_FORMS)
+    written = ScalarNode(value_text, value_text, False, node.span)
+    return as_int(written, f"the factor of `{text}`", names)
+
+
+@dataclass(frozen=True)
+class Permutation:
+    """An order of dimensions, innermost first.
+
+    Parameters
+    ----------
+    inner
+        The innermost dimensions, in order.
+    outer
+        The outermost dimensions, in order, the last one being the outermost loop; those in
+        neither list lie between.
+    span
+        Where it was written.
+    """
+
+    inner: tuple[str, ...]
+    outer: tuple[str, ...]
+    span: Span
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """All dimensions that it names."""
+        return (*self.inner, *self.outer)
+
+
+def read_permutation(node: Node, dims: Iterable[str]) -> Permutation:
+    """Read a permutation: ``[R, S, P]``, ``RSP``, ``R,S,P``, ``R S P`` or ``RS_P``.
+
+    In a text without separators each character names a dimension; ``_`` parts the innermost
+    dimensions from the outermost ones.
+
+    Raises
+    ------
+    SpecError
+        An unknown dimension, or one that is named twice.
+    """
+    known = tuple(dims)
+    if isinstance(node, SequenceNode):
+        inner_nodes, outer_nodes = _part(list(node.items))
+    else:
+        inner_nodes, outer_nodes = _split_text(as_scalar(node, "`permutation`"), known)
+    inner = tuple(known_name(item, known, "dimension") for item in inner_nodes)
+    outer = tuple(known_name(item, known, "dimension") for item in outer_nodes)
+    _check_once([*zip(inner, inner_nodes, strict=True), *zip(outer, outer_nodes, strict=True)])
+    return Permutation(inner, outer, node.span)
+
+
+def _part(items: list[Node]) -> tuple[list[Node], list[Node]]:
+    """Part a list at an entry ``_``, if there is one."""
+    for place, item in enumerate(items):
+        if isinstance(item, ScalarNode) and item.text == "_":
+            return items[:place], items[place + 1 :]
+    return items, []
+
+
+def _split_text(node: ScalarNode, known: tuple[str, ...]) -> tuple[list[Node], list[Node]]:
+    text = node.text.strip()
+    if re.search(r"[,\s]", text):
+        words = [word for word in re.split(r"[,\s]+", text) if word]
+        return _part([_word(word, node) for word in words])
+    characters = list(text)
+    if text in known and len(text) > 1:
+        if all(character in known for character in characters):
+            hint = "write it as a list"
+            message = f"permutation `{text}` can be one dimension or {listing(characters)}"
+            raise SpecError(message, node.span, hint=hint)
+        return [node], []
+    if any(character not in known and character != "_" for character in characters) and len(text) > 1:
+        unknown = next(c for c in characters if c not in known and c != "_")
+        hint = f"known are {listing(known)}; names of several letters need a list or commas"
+        raise SpecError(f"unknown dimension `{unknown}` in permutation `{text}`", node.span, hint=hint)
+    return _part([_word(character, node) for character in characters])
+
+
+def _word(text: str, node: ScalarNode) -> Node:
+    return ScalarNode(text, text, True, node.span)
+
+
+def _check_once(named: list[tuple[str, Node]]) -> None:
+    first: dict[str, Span] = {}
+    for dim, node in named:
+        if dim in first:
+            related = () if first[dim] == node.span else ((first[dim], "first here"),)
+            raise SpecError(f"dimension `{dim}` stands twice in the permutation", node.span, related)
+        first[dim] = node.span
+
 
 Kind = Literal["temporal", "spatial", "dataspace", "overbooked", "parallelism"]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from model.formats.timeloop.clauses import ADDRESS_KEYS, KINDS, SHORT_PARALLELISM
-from model.formats.timeloop.editing import with_entry, with_leaves, without
+from model.formats.timeloop.constraints import ADDRESS_KEYS, KINDS, SHORT_PARALLELISM
+from model.formats.timeloop.document import ANCHOR_MARK, holds_constraints, with_entry, with_leaves, without
 from model.formats.timeloop.loader import LoadedSpec
 from model.formats.timeloop.loops import CHOICES
-from model.formats.timeloop.sections import ANCHOR_MARK, holds_constraints
 from model.text.fields import as_name
 from model.text.source import MappingNode, Node, SequenceNode
 
@@ -14,7 +13,7 @@ _COUNTED = ("temporal", "spatial", "dataspace")
 """Constraints that hold flags, or say which data is kept; Timeloop's mappings know no others."""
 
 
-def settled_spec(loaded: LoadedSpec) -> MappingNode:
+def mapped_spec(loaded: LoadedSpec) -> MappingNode:
     """Return a spec that takes a mapping of a loaded one, which prices as it does there.
 
     It lacks the constraints on what a mapping says in full (factors, orders, splits, the least
@@ -43,8 +42,8 @@ def _leaf(node: MappingNode) -> MappingNode:
     constraints = node.get("constraints")
     if not isinstance(constraints, MappingNode):
         return node
-    settled = ((key, _counting(key.text, value)) for key, value in constraints.entries)
-    entries = tuple((key, value) for key, value in settled if value is not None)
+    kept = ((key, _counting(key.text, value)) for key, value in constraints.entries)
+    entries = tuple((key, value) for key, value in kept if value is not None)
     if not entries:
         return without(node, ("constraints",))
     return with_entry(node, "constraints", MappingNode(entries, constraints.span, constraints.tag))
@@ -53,8 +52,8 @@ def _leaf(node: MappingNode) -> MappingNode:
 def _targets(section: Node) -> Node:
     """Return a section of constraints, or a list of them, with those that count."""
     if isinstance(section, SequenceNode):
-        settled = (_counting(_type_of(item), item) for item in section.items)
-        return SequenceNode(tuple(item for item in settled if item is not None), section.span, section.tag)
+        kept = (_counting(_type_of(item), item) for item in section.items)
+        return SequenceNode(tuple(item for item in kept if item is not None), section.span, section.tag)
     if not isinstance(section, MappingNode):
         return section
     section = without(section, (SHORT_PARALLELISM,))

@@ -1,8 +1,9 @@
-"""A network whose layers can be carried out by several methods, with the cost of every choice."""
+"""Networks of layers: by their shapes, or with the cost of every method and transition."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -12,6 +13,115 @@ from numpy.typing import NDArray
 
 from model.note import Note
 from model.source_ref import SourceRef
+
+IM2COL, KN2ROW, WINOGRAD = METHODS = ("im2col", "kn2row", "winograd")
+TENSOR = "tensor"
+"""The one layout of a layer that computes nothing: a fork, a concatenation, a sum."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution; a fully connected layer is one with a single output position.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        Channels of the input and of the output.
+    height, width
+        Output positions. The input has `stride` times as many along each side.
+    kernel
+        Height and width of the filter.
+    stride
+        Distance of two windows along both sides.
+    """
+
+    in_channels: int
+    out_channels: int
+    height: int
+    width: int
+    kernel: tuple[int, int] = (1, 1)
+    stride: int = 1
+
+    @property
+    def positions(self) -> int:
+        """Output positions of one channel."""
+        return self.height * self.width
+
+    @property
+    def window(self) -> int:
+        """Positions of the filter."""
+        return self.kernel[0] * self.kernel[1]
+
+    def usual_methods(self) -> tuple[str, ...]:
+        """Return the methods that are tried unless the user says otherwise.
+
+        A filter of one position has nothing to lower but a matrix product. Winograd's transforms need
+        a square filter of at least three positions a side, and windows that touch (stride 1).
+        """
+        high, wide = self.kernel
+        if high == wide == 1:
+            return (IM2COL,)
+        if self.allows_winograd and high > 2:
+            return METHODS
+        return (IM2COL, KN2ROW)
+
+    @property
+    def allows_winograd(self) -> bool:
+        """Whether Winograd's method can compute it."""
+        return self.kernel[0] == self.kernel[1] > 1 and self.stride == 1
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A layer that only holds a tensor: it costs nothing and has one layout."""
+
+    channels: int
+    height: int
+    width: int
+
+
+@dataclass(frozen=True)
+class ShapedLayer:
+    """A layer by its shape, with the methods to choose from."""
+
+    name: str
+    shape: Convolution | Tensor
+    methods: tuple[str, ...]
+    place: SourceRef | None = None
+
+    @property
+    def channels(self) -> int:
+        """Channels that go in."""
+        return self.shape.in_channels if isinstance(self.shape, Convolution) else self.shape.channels
+
+    @property
+    def out_channels(self) -> int:
+        """Channels that come out."""
+        return self.shape.out_channels if isinstance(self.shape, Convolution) else self.shape.channels
+
+
+@dataclass(frozen=True)
+class ShapedEdge:
+    """A tensor that goes from layer `source` to layer `target` (positions).
+
+    `channels` is how many of the target's input channels it carries; None is all of them.
+    """
+
+    source: int
+    target: int
+    channels: int | None = None
+    place: SourceRef | None = None
+
+
+@dataclass(frozen=True)
+class ShapedNetwork:
+    """A network of layers by their shapes; `notes` are for people."""
+
+    name: str
+    layers: tuple[ShapedLayer, ...]
+    edges: tuple[ShapedEdge, ...]
+    notes: tuple[Note, ...] = ()
+
 
 CostArray = NDArray[Any]
 """Exact costs in steps: 64-bit integers, or Python's own (dtype object) where those are too small."""
@@ -207,3 +317,115 @@ def _check_costs(costs: CostArray, what: str) -> None:
         raise ValueError(f"{what}: costs are exact integers")
     if costs.min() < FORBIDDEN:
         raise ValueError(f"{what}: a cost is negative")
+
+
+Cost = int | Fraction | None
+"""A cost in the network's unit; None is infinite and forbids the choice."""
+
+
+@dataclass(frozen=True)
+class LayerCosts:
+    """A layer with the cost of each method that it offers."""
+
+    name: str
+    costs: Mapping[str, Cost]
+    place: SourceRef | None = None
+
+
+@dataclass(frozen=True)
+class EdgeCosts:
+    """An edge with the costs of pairs (method of the source, method of the target); others cost nothing."""
+
+    source: str
+    target: str
+    transition: Mapping[tuple[str, str], Cost]
+    place: SourceRef | None = None
+
+
+def build_network(
+    name: str,
+    unit: str,
+    layers: Sequence[LayerCosts],
+    edges: Iterable[EdgeCosts],
+    notes: tuple[Note, ...] = (),
+) -> CostedNetwork:
+    """Return a network with all costs as whole numbers of one common step.
+
+    Parameters
+    ----------
+    name, unit
+        As in `CostedNetwork`.
+    layers, edges
+        The graph, with costs in `unit`.
+    notes
+        As in `CostedNetwork`.
+
+    Raises
+    ------
+    ValueError
+        A cost is negative or no exact number, or names do not fit together.
+    """
+    layers, edges = tuple(layers), tuple(edges)
+    tables: list[Mapping[str, Cost] | Mapping[tuple[str, str], Cost]] = [layer.costs for layer in layers]
+    tables += [edge.transition for edge in edges]
+    costs = [cost for table in tables for cost in table.values() if cost is not None]
+    if any(isinstance(cost, bool) or not isinstance(cost, (int, Fraction)) for cost in costs):
+        raise ValueError("a cost is an int, a Fraction, or None")
+    steps_per_unit = math.lcm(*(cost.denominator for cost in costs))
+    scale = _Scale(steps_per_unit, sum(costs, Fraction(0)) * steps_per_unit > LARGEST_TOTAL)
+    positions = {layer.name: position for position, layer in enumerate(layers)}
+    methods = {layer.name: tuple(layer.costs) for layer in layers}
+    return CostedNetwork(
+        name,
+        unit,
+        steps_per_unit,
+        tuple(
+            CostedLayer(layer.name, tuple(layer.costs), scale.vector(layer.costs), layer.place)
+            for layer in layers
+        ),
+        tuple(_edge(edge, positions, methods, scale) for edge in edges),
+        notes,
+    )
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """The common step, and whether 64 bits are too few."""
+
+    steps_per_unit: int
+    is_wide: bool
+
+    def vector(self, costs: Mapping[str, Cost]) -> CostArray:
+        """Return the costs of the methods of a layer."""
+        return np.array([self.steps(cost) for cost in costs.values()], dtype=self.dtype)
+
+    @property
+    def dtype(self) -> type:
+        """What arrays of costs hold."""
+        return object if self.is_wide else np.int64
+
+    def steps(self, cost: Cost) -> int:
+        """Return a cost in steps; ``ValueError`` if it is negative."""
+        if cost is None:
+            return FORBIDDEN
+        if cost < 0:
+            raise ValueError(f"a cost is negative: {cost}")
+        return int(cost * self.steps_per_unit)
+
+
+def _edge(
+    edge: EdgeCosts, positions: Mapping[str, int], methods: Mapping[str, tuple[str, ...]], scale: _Scale
+) -> Edge:
+    for end in (edge.source, edge.target):
+        if end not in positions:
+            raise ValueError(f"an edge names the layer {end}, which does not exist")
+    source, target = positions[edge.source], positions[edge.target]
+    if not any(cost != 0 for cost in edge.transition.values()):
+        return Edge(source, target, None, edge.place)
+    rows, columns = methods[edge.source], methods[edge.target]
+    matrix: CostArray = np.zeros((len(rows), len(columns)), dtype=scale.dtype)
+    for (row, column), cost in edge.transition.items():
+        if row not in rows or column not in columns:
+            raise ValueError(f"{edge.source} -> {edge.target}: no pair of methods {row}, {column}")
+        matrix[rows.index(row), columns.index(column)] = scale.steps(cost)
+    return Edge(source, target, matrix, edge.place)

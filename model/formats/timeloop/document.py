@@ -1,0 +1,403 @@
+"""The top level of a spec: its sections, versions and tags, and the sections that little else reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+from decimal import Decimal
+
+from model.objective import EDP, ENERGY, LATENCY, TIMELOOP_METRICS
+from model.text.fields import Names, as_int, as_mapping, as_name, as_scalar, given
+from model.text.keys import belongs, check_keys, one_of
+from model.text.notes import TakeNote, note_at
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError, did_you_mean
+from model.wording import listing
+
+VERSION = Decimal("0.4")
+
+
+def check_version(node: MappingNode) -> None:
+    """Check the optional key ``version`` of a section.
+
+    Raises
+    ------
+    SpecError
+        It is another one than 0.4.
+    """
+    version = node.get("version")
+    if version is None:
+        return
+    text = as_scalar(version, "`version`").text
+    try:
+        number = Decimal(text)
+    except ArithmeticError:
+        number = Decimal(-1)
+    if number != VERSION:
+        raise SpecError(f"version `{text}` is not supported", version.span, hint="version 0.4 is")
+
+
+NODE_TAGS = ("!Component", "!Container", "!Nothing", "!Hierarchical", "!Parallel")
+
+COMPONENT_TAGS = ("!Component", "!Element")
+"""Tags of a component, which was an element in drafts of the format."""
+
+# Names that extensions of the format use, and what to write instead.
+OTHER_TAGS = {
+    "!ArrayContainer": "write `!Container`, with `split: 0` for a mesh along Y",
+    "!Copy": "instances of a node are its mesh, `spatial: {meshX: ...}`; an anchor repeats text",
+}
+
+
+def check_tags(section: str, value: Node) -> None:
+    """Refuse tags outside of the architecture's tree; the tree's own are checked where it is read.
+
+    Raises
+    ------
+    SpecError
+        A value that is no node of the architecture carries a tag.
+    """
+    for key, node in _children(value) if section == "architecture" else ((None, value),):
+        _check(node, key)
+
+
+def refused_tag(node: Node) -> SpecError:
+    """Return the error for an unknown tag."""
+    tag = node.tag or ""
+    hint = OTHER_TAGS.get(tag) or did_you_mean(tag, NODE_TAGS) or f"known are {', '.join(NODE_TAGS)}"
+    return SpecError(f"unknown tag `{node.tag}`", node.span, hint=hint)
+
+
+def _check(node: Node, key: ScalarNode | None) -> None:
+    if node.tag in (*NODE_TAGS, *COMPONENT_TAGS):
+        where, span = ("here", node.span) if key is None else (f"under `{key.text}`", key.span)
+        hint = "they mark the items of `nodes` in the architecture"
+        raise SpecError(f"`{node.tag}` does not belong {where}", span, hint=hint)
+    if node.tag is not None:
+        raise refused_tag(node)
+    for inner, child in _children(node):
+        _check(child, inner or key)
+
+
+def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
+    """Values inside of `node` with their keys; of the items of ``nodes``, what lies inside of them."""
+    if isinstance(node, ScalarNode):
+        return
+    if not isinstance(node, MappingNode):
+        yield from ((None, item) for item in node.items)
+        return
+    for key, value in node.entries:
+        if key.text == "nodes" and not isinstance(value, ScalarNode):
+            yield from (inner for _, item in _children(value) for inner in _children(item))
+        else:
+            yield key, value
+
+
+def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: TakeNote) -> None:
+    """Check that what stands under `key` says that all data is dense.
+
+    Parameters
+    ----------
+    key, value
+        The entry.
+    ignore_sparse
+        Note other data instead of refusing it.
+    note
+        Takes the note.
+
+    Raises
+    ------
+    SpecError
+        Data that is not dense, unless it is to be ignored.
+    """
+    if _is_dense(value):
+        return
+    if not ignore_sparse:
+        hint = "--ignore-sparse maps the problem as if all data were dense"
+        raise SpecError(f"`{key.text}`: sparse data is not modelled", key.span, hint=hint)
+    note(note_at(key.span, "`{}` is ignored; all data is taken as dense", key.text))
+
+
+def _is_dense(value: Node) -> bool:
+    """Whether a density is 1, or all that are given in a mapping are: then all data is dense."""
+    if isinstance(value, MappingNode) and "distribution" not in value:
+        return all(_is_dense(part) for _, part in value.entries)
+    if isinstance(value, MappingNode):
+        return _is_dense(value.require("density", "a density"))
+    return isinstance(value, ScalarNode) and value.value == 1 and not isinstance(value.value, bool)
+
+
+SECTIONS = (
+    "problem",
+    "architecture",
+    "constraints",
+    "components",
+    "variables",
+    "mapper",
+    "mapspace",
+    "mapping",
+    "globals",
+    "ERT",
+    "ART",
+    "sparse_optimizations",
+)
+_ELSEWHERE = {"shape": "problem", "instance": "problem", "nodes": "architecture", "targets": "constraints"}
+NETWORK_SECTIONS = ("workload", "renames")
+ASSIGNED = "network"
+ASSIGNED_HINT = "the command `assign` reads a `network` of layers and methods"
+ANCHOR_MARK = "ignore"
+FOREIGN_ARCHITECTURE = (
+    "of AccelForge's files workloads are read; an `architecture` is given in Timeloop's form"
+)
+_HINTS = {
+    **dict.fromkeys(NETWORK_SECTIONS, "the command `network` maps workloads"),
+    ASSIGNED: ASSIGNED_HINT,
+    "arch": FOREIGN_ARCHITECTURE,
+    "ERT_summary": "a summary prices nothing: give the file that has the key `ERT`",
+    "ART_summary": "a summary prices nothing: give the file that has the key `ART`",
+}
+"""What to do about keys that other files of the same tools have."""
+_ELISION = "TIMELOOP_ENABLE_FIRST_READ_ELISION"
+_COUNTING = (
+    _ELISION,
+    "TIMELOOP_ENABLE_UPDATED_RMW",
+    "TIMELOOP_ENABLE_TOROIDAL_LINKS",
+    "TIMELOOP_RUN_LAST_ITERATION",
+    "TIMELOOP_DISABLE_TEMPORAL_EXTRAPOLATION",
+)
+"""What Timeloop's programs look up in their environment; the first is on unless it is 0, the others off."""
+_FLATTENED_MARK = "dumped_by_timeloop_front_end"
+
+
+def holds_constraints(key: str) -> bool:
+    """Whether a top-level key holds constraints, as ``constraints`` and ``mapspace_constraints`` do."""
+    return "constraints" in key and ANCHOR_MARK not in key
+
+
+def holds_components(key: str) -> bool:
+    """Whether a top-level key holds component classes, as ``components`` and ``compound_components`` do."""
+    return "components" in key and ANCHOR_MARK not in key
+
+
+def is_empty(node: Node) -> bool:
+    """Whether a section says nothing: no value, no targets, or a version alone."""
+    if isinstance(node, ScalarNode):
+        return node.value is None
+    if isinstance(node, SequenceNode):
+        return not node.items
+    return all(key.text == "version" or is_empty(value) for key, value in node.entries)
+
+
+def section_of(top: MappingNode, name: str) -> Node | None:
+    """Return a section, None where there is none or it says nothing."""
+    value = top.get(name)
+    return None if value is None or is_empty(value) else value
+
+
+def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, note: TakeNote) -> None:
+    """Check the keys of a joined spec, and the sections that nothing else reads.
+
+    Raises
+    ------
+    SpecError
+        A key that is unknown or lacking, a tag outside of the architecture, sparse optimizations, or a
+        template of mapspaces with imperfect factors.
+    """
+    required = ("architecture",) if has_problem else ("problem", "architecture")
+    missing = [key for key in required if key not in top]
+    lacking = f", and the spec lacks {listing(missing)}" if missing else ""
+    for key, value in top.entries:
+        if ANCHOR_MARK in key.text:
+            continue
+        check_tags(key.text, value)
+        _check_key(key, lacking)
+    check_no_sparsity(top, ignore_sparse, note)
+    if missing:
+        hint = f"give a file with `{missing[0]}:` as well"
+        raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
+    if "globals" in top:
+        sentence = "`globals` steers Timeloop's own programs; nothing here reads it"
+        note(note_at(top.key("globals").span, sentence))
+        _note_counting(top.require("globals", "the spec"), note)
+    _check_template(top)
+
+
+def _note_counting(section: Node, note: TakeNote) -> None:
+    """Note the variables of Timeloop's environment that make it count in another way than is done here."""
+    environment = section.get("environment_variables") if isinstance(section, MappingNode) else None
+    for key, value in environment.entries if isinstance(environment, MappingNode) else ():
+        is_zero = isinstance(value, ScalarNode) and value.text == "0"
+        if key.text in _COUNTING and is_zero == (key.text == _ELISION):
+            hint = (
+                "; `temporal: {rmw_first_update: ['*']}` on each storage does" if key.text == _ELISION else ""
+            )
+            note(note_at(key.span, "`{}` changes what Timeloop counts, and nothing here{}", key.text, hint))
+
+
+def _check_key(key: ScalarNode, lacking: str) -> None:
+    """Refuse a top-level key that is unknown; `lacking` says what the spec lacks."""
+    if key.text == _FLATTENED_MARK:
+        hint = "give the files that it was made from; their architecture has `nodes`"
+        raise SpecError("this spec is one that Timeloop's front end flattened", key.span, hint=hint)
+    if key.text in SECTIONS or holds_constraints(key.text) or holds_components(key.text):
+        return
+    hint = _HINTS.get(key.text) or did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
+    if key.text in _ELSEWHERE:
+        hint = belongs(key.text, _ELSEWHERE)
+    raise SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
+
+
+def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: TakeNote) -> None:
+    """Refuse the ``sparse_optimizations`` of a spec or of a component, or note that they are ignored.
+
+    Raises
+    ------
+    SpecError
+        There are some, and they are not to be ignored.
+    """
+    if section_of(node, "sparse_optimizations") is None:
+        return
+    key = node.key("sparse_optimizations")
+    if not ignore_sparse:
+        hint = "--ignore-sparse maps the problem as if all data were dense"
+        raise SpecError("`sparse_optimizations` are not modelled", key.span, hint=hint)
+    note(note_at(key.span, "`sparse_optimizations` are ignored; all data is taken as dense"))
+
+
+def _check_template(top: MappingNode) -> None:
+    """Check the ``mapspace`` section: only perfect factors are searched."""
+    node = section_of(top, "mapspace")
+    if node is None:
+        return
+    section = as_mapping(node, "`mapspace`")
+    check_keys(section, ("version", "template"), "`mapspace`")
+    check_version(section)
+    template = section.get("template")
+    if template is not None and as_name(template, "`template`") != "uber":
+        raise SpecError("only the mapspace template `uber` (perfect factors) is modelled", template.span)
+
+
+DEFAULT_OBJECTIVES = ("edp",)
+
+_METRIC_KEYS = ("optimization_metrics", "optimization_metric", "optimization-metrics", "optimization-metric")
+_OBJECTIVES = {**TIMELOOP_METRICS, LATENCY: LATENCY, ENERGY: ENERGY, EDP: EDP}
+_UNSUPPORTED = ("last_level_accesses", "last-level-accesses", "ordered_accesses", "accesses")
+_SEARCH_KEYS = (
+    "out_prefix",
+    "num_threads",
+    "num-threads",
+    "search_size",
+    "search-size",
+    "timeout",
+    "victory_condition",
+    "victory-condition",
+    "sync_interval",
+    "sync-interval",
+    "log_interval",
+    "log_oaves",
+    "log_oaves_mappings",
+    "log_oave_mappings",
+    "log_mappings_yaml",
+    "log_mappings_verbose",
+    "log_stats",
+    "log-stats",
+    "log_suboptimal",
+    "log-suboptimal",
+    "log_all",
+    "log-all",
+    "log_all_mappings",
+    "live_status",
+    "live-status",
+    "diagnostics",
+    "penalize_consecutive_bypass_fails",
+    "emit_whoop_nest",
+    "algorithm",
+    "filter_revisits",
+    "max_permutations_per_if_visit",
+)
+_MOST_LOOPS = "max_temporal_loops_in_a_mapping"
+
+
+def read_mapper(node: Node | None, variables: Names, note: TakeNote) -> tuple[str, ...]:
+    """Return the objectives that the mapper section asks for, ``edp`` where it asks for none.
+
+    Raises
+    ------
+    SpecError
+        An unknown key, a metric that is not supported, or a limit on the number of loops.
+    """
+    if node is None:
+        return DEFAULT_OBJECTIVES
+    section = as_mapping(node, "`mapper`")
+    check_keys(section, ("version", *_METRIC_KEYS, _MOST_LOOPS, *_SEARCH_KEYS), "`mapper`")
+    check_version(section)
+    _refuse_most_loops(section, variables)
+    search = [key for key in section.keys() if key in _SEARCH_KEYS]  # noqa: SIM118 (a node, not a dict)
+    if search:
+        sentence = "only sampling searches use {}, a proof does not"
+        note(note_at(section.span, sentence, listing(search)))
+    metrics = one_of(section, _METRIC_KEYS, "`mapper`")
+    if metrics is None:
+        return DEFAULT_OBJECTIVES
+    value = metrics[1]
+    items = value.items if isinstance(value, SequenceNode) else (value,)
+    objectives = tuple(dict.fromkeys(_objective(item) for item in items))
+    return objectives or DEFAULT_OBJECTIVES
+
+
+def _refuse_most_loops(section: MappingNode, variables: Names) -> None:
+    """Raise a SpecError for a limit on the temporal loops of a mapping; 0 and less stand for none."""
+    value = given(section, _MOST_LOOPS)
+    if value is not None and as_int(value, f"`{_MOST_LOOPS}`", variables) > 0:
+        hint = "leave it out; `factors` with `=1` in the constraints forbid loops"
+        raise SpecError(f"`{_MOST_LOOPS}`: a limit on loops is not modelled", value.span, hint=hint)
+
+
+def _objective(node: Node) -> str:
+    name = as_name(node, "a metric")
+    if name in _OBJECTIVES:
+        return _OBJECTIVES[name]
+    if name.startswith(_UNSUPPORTED):
+        hint = "supported are energy, delay (latency) and edp"
+        raise SpecError(f"metric `{name}` is not supported", node.span, hint=hint)
+    hint = did_you_mean(name, _OBJECTIVES) or f"known are {listing(_OBJECTIVES)}"
+    raise SpecError(f"unknown metric `{name}`", node.span, hint=hint)
+
+
+_LEAF_TAGS = (*COMPONENT_TAGS, "!Container")
+
+
+def with_entry(node: MappingNode, name: str, value: Node) -> MappingNode:
+    """Return a mapping with a value replaced, or added at the end.
+
+    Parameters
+    ----------
+    node
+        The mapping.
+    name
+        The key's text.
+    value
+        What stands under it; a new key has its place.
+    """
+    if name in node:
+        entries = tuple((key, value if key.text == name else old) for key, old in node.entries)
+    else:
+        entries = (*node.entries, (ScalarNode(name, name, False, value.span), value))
+    return MappingNode(entries, node.span, node.tag)
+
+
+def without(node: MappingNode, names: Container[str]) -> MappingNode:
+    """Return a mapping without the entries of some names, which need not be there."""
+    entries = tuple((key, value) for key, value in node.entries if key.text not in names)
+    return MappingNode(entries, node.span, node.tag)
+
+
+def with_leaves(node: Node, change: Callable[[MappingNode], MappingNode]) -> Node:
+    """Return a part of the architecture with its components and containers changed."""
+    if isinstance(node, SequenceNode):
+        items = tuple(with_leaves(item, change) for item in node.items)
+        return SequenceNode(items, node.span, node.tag)
+    if not isinstance(node, MappingNode):
+        return node
+    if node.tag in _LEAF_TAGS:
+        return change(node)
+    inner = node.get("nodes")
+    return node if inner is None else with_entry(node, "nodes", with_leaves(inner, change))
