@@ -24,6 +24,7 @@ from solver.result import (
     Status,
     StopCallback,
     Termination,
+    within_loop_limit,
 )
 from solver.search.branching.skeleton import Priced
 from solver.search.mapper import SharedSearch
@@ -78,8 +79,7 @@ def map_from(
     TooLargeError
         As for `solver.map_einsum`.
     """
-    with SharedSearch(mapspace, options, on_progress, should_stop) as search:
-        return search.minimise(options.objectives or mapspace.objectives, known=known)
+    return within_loop_limit(mapspace, _minimise(mapspace, options, on_progress, should_stop, known))
 
 
 def map_or_explain(
@@ -111,7 +111,8 @@ def map_or_explain(
     TooLargeError
         As for `solver.map_einsum`.
     """
-    return _with_fallback(map_from, _Question(mapspace, options, on_progress, should_stop, known, reasons))
+    question = _Question(mapspace, options, on_progress, should_stop, known, reasons)
+    return within_loop_limit(mapspace, _with_fallback(_minimise, question))
 
 
 def front_or_explain(
@@ -127,7 +128,14 @@ def front_or_explain(
     ContradictionError, TooLargeError
         As for `map_or_explain`.
     """
-    return _with_fallback(pareto_front, _Question(mapspace, options, on_progress, should_stop))
+    front = _with_fallback(pareto_front, _Question(mapspace, options, on_progress, should_stop))
+    most = mapspace.max_temporal_loops
+    if most is None or all(point.mapping.temporal_loops <= most for point in front.points):
+        return front
+    # What takes the place of a point with too many loops is not known, nor what that would dominate.
+    return replace(
+        front, status=Status.UNKNOWN, termination=Termination.LOOP_LIMIT, points=(), open_ranges=()
+    )
 
 
 Answer = TypeVar("Answer", Result, Front)
@@ -136,6 +144,18 @@ Search = Callable[
     [Mapspace, Options, "ProgressCallback | None", "StopCallback | None", "Priced | None"], Answer
 ]
 """A search, with a mapping to begin with, if there is one."""
+
+
+def _minimise(
+    mapspace: Mapspace,
+    options: Options,
+    on_progress: ProgressCallback | None,
+    should_stop: StopCallback | None,
+    known: Priced | None,
+) -> Result:
+    """Search with a known mapping, whatever its number of temporal loops."""
+    with SharedSearch(mapspace, options, on_progress, should_stop) as search:
+        return search.minimise(options.objectives or mapspace.objectives, known=known)
 
 
 def _with_fallback(search: Search[Answer], question: _Question) -> Answer:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from model.text.places import places_of
+from model.text.source import places_of
 from solver.cli.arguments import TIME_LIMIT_S
 from solver.cli.output import STDOUT, check_outputs, deliver, report_steps
 from solver.cli.progress import interruptible, live_progress

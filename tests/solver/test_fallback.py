@@ -157,7 +157,7 @@ def test_a_survey_without_end_leaves_a_mapping_or_reasons(mapspace, monkeypatch)
         stopped = Termination.INTERRUPTED
         return Result(Status.UNKNOWN, stopped, ("energy",), space.architecture.units_per_pj, bound=least)
 
-    monkeypatch.setattr(fallback, "map_from", surveying)
+    monkeypatch.setattr(fallback, "_minimise", surveying)
     monkeypatch.setattr(fallback, "RESERVE_S", 60.0)  # half of the limit
     answer = map_or_explain(mapspace, Options(objectives=("energy",), time_limit_s=SHORT))
     if allows_a_mapping(mapspace):
@@ -183,7 +183,7 @@ def test_a_mapping_found_at_the_last_moment_counts_once(monkeypatch):
             pass
         return replace(best, status=Status.FEASIBLE, termination=Termination.INTERRUPTED, bound=None)
 
-    monkeypatch.setattr(fallback, "map_from", late)
+    monkeypatch.setattr(fallback, "_minimise", late)
     monkeypatch.setattr(fallback, "PATIENCE_S", 0.01)
     answer = map_or_explain(mapspace, ENERGY)
     assert (answer.status, answer.value) == (Status.FEASIBLE, best.value)
@@ -208,7 +208,7 @@ def test_a_mapping_that_meets_the_bound_of_the_search_before_is_proven(objective
         )
 
     witness = Witness(best.mapping, best.evaluation)
-    monkeypatch.setattr(fallback, "map_from", ending)
+    monkeypatch.setattr(fallback, "_minimise", ending)
     monkeypatch.setattr("solver.explain.diagnose", lambda *_: Diagnosis(Verdict.FEASIBLE, witness=witness))
     answer = map_or_explain(mapspace, Options(objectives=objectives))
     assert (answer.value, answer.bound, answer.evidence) == (best.value, best.value, best.evidence)
@@ -252,3 +252,19 @@ def test_more_keep_masks_than_are_searched_leave_a_mapping_without_proof(monkeyp
     nothing = next(own for own in SPACES if not allows_a_mapping(own))
     assert map_or_explain(nothing, ENERGY).status is Status.INFEASIBLE
     assert front_or_explain(space).status is not Status.INFEASIBLE
+
+
+def test_results_are_checked_for_their_number_of_temporal_loops():
+    mapspace = replace(mapspace_of(), objectives=("energy",))
+    best = map_or_explain(mapspace)
+    loops = best.mapping.temporal_loops
+    assert loops > 1
+    enough = map_or_explain(replace(mapspace, max_temporal_loops=loops))
+    assert (enough.status, enough.mapping) == (Status.OPTIMAL, best.mapping)
+    tight = replace(mapspace, max_temporal_loops=loops - 1)
+    for result in (map_or_explain(tight), map_from(tight)):
+        assert (result.status, result.termination) == (Status.UNKNOWN, Termination.LOOP_LIMIT)
+        assert (result.mapping, result.bound) == (None, best.bound)
+    front = front_or_explain(replace(mapspace, max_temporal_loops=0))
+    assert (front.status, front.termination, front.points) == (Status.UNKNOWN, Termination.LOOP_LIMIT, ())
+    assert front_or_explain(replace(mapspace, max_temporal_loops=99)).status is Status.OPTIMAL
