@@ -33,7 +33,7 @@ class Workers:
     def __init__(self, count: int, prepare: Callable[..., None], *arguments: object) -> None:
         context = multiprocessing.get_context("spawn")
         leash, self._held = context.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(count, context, _begin, (leash, prepare, arguments))
+        self._pool = ProcessPoolExecutor(count, context, _begin, (_Leash(leash), prepare, arguments))
 
     def submit(self, work: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]]) -> list[Future[Answer]]:
         """Hand out tasks, the arguments of `work`.
@@ -45,7 +45,7 @@ class Workers:
         BrokenProcessPool
             Processes were lost.
         """
-        with _signals_blocked():  # the processes that this starts import before they ignore signals
+        with _signals_blocked():  # the processes that this starts begin before they ignore signals
             return [self._pool.submit(work, *task) for task in tasks]
 
     def finish(self) -> None:
@@ -76,16 +76,31 @@ def _signals_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin(leash: Connection, prepare: Callable[..., None], arguments: tuple[object, ...]) -> None:
-    """Leave signals to the parent, and end with it or once it lets go of the leash."""
+class _Leash:
+    """The end of a pipe that the parent holds; whoever unpickles it ends once the parent lets go, or is gone.
+
+    It is the first argument that workers unpickle. What follows takes them seconds to import under load.
+    """
+
+    def __init__(self, end: Connection) -> None:
+        self._end = end
+
+    def __reduce__(self) -> tuple[Callable[..., Connection], tuple[Connection]]:
+        return _end_with_parent, (self._end,)
+
+
+def _end_with_parent(leash: Connection) -> Connection:
+    """Leave signals to the parent, and end this process once it lets go of the leash."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, args=(leash,), daemon=True).start()
+
+    def wait_for_parent() -> None:
+        wait_for_any([leash])
+        os._exit(0)
+
+    threading.Thread(target=wait_for_parent, daemon=True).start()
+    return leash
+
+
+def _begin(_leash: object, prepare: Callable[..., None], arguments: tuple[object, ...]) -> None:
     prepare(*arguments)
-
-
-def _end_with_parent(leash: Connection) -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None  # only workers get here
-    wait_for_any([parent.sentinel, leash])
-    os._exit(0)

@@ -183,36 +183,53 @@ class Processes:
     ) -> Answers:
         count = min(self._processes, len(tasks))
         worker_options = replace(options, jobs=max(1, self._processes // count))
-        stop = multiprocessing.RawValue(c_bool, False)  # A lock could be held by a process that is killed.
-        with _workers(count, stop) as workers:
+        shared = _Shared.of(len(tasks))
+        with _workers(count, shared) as workers:
             futures = _submitted(workers, tasks, worker_options)
             report(tasks[0], None)
-            yield from _finished(futures, stop, report, should_stop)
+            yield from _finished(futures, shared, report, should_stop)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What worker processes share with their parent, without locks: a lost process could hold one."""
+
+    stop: c_bool
+    begun: Any  # per task, whether its search has begun
+
+    @classmethod
+    def of(cls, count: int) -> _Shared:
+        """Return it for a number of tasks."""
+        return cls(multiprocessing.RawValue(c_bool, False), multiprocessing.RawArray(c_bool, count))
 
 
 @contextmanager
-def _workers(count: int, stop: c_bool) -> Iterator[Workers]:
+def _workers(count: int, shared: _Shared) -> Iterator[Workers]:
     """Yield processes that end with the block, whatever they are at and whichever are lost.
 
-    If the block ends without an error, they end on their own: what the pools of their searches hold is given
-    back by then, of which the interpreter would warn otherwise.
+    If the block ends without an error or a stop, they end by themselves, so that the pools of their searches
+    are given back, of which the interpreter would warn otherwise.
     """
-    workers = Workers(count, _prepare, stop)
+    workers = Workers(count, _prepare, shared)
     try:
         yield workers
-        workers.finish()
+        if not shared.stop.value:
+            workers.finish()
     finally:
         workers.end(wait=True)
 
 
-def _submitted(
-    workers: Workers, tasks: Sequence[Task], options: Options
-) -> dict[Future[Result | None], Task]:
+Futures = dict[Future[Result | None], tuple[int, Task]]
+"""Tasks and their places by what they are waited for."""
+
+
+def _submitted(workers: Workers, tasks: Sequence[Task], options: Options) -> Futures:
+    calls = [(place, task.mapspace, options) for place, task in enumerate(tasks)]
     try:
-        futures = workers.submit(_search, [(task.mapspace, options) for task in tasks])
+        futures = workers.submit(_search, calls)
     except OSError as error:
         raise ExecutorError(f"processes cannot be started: {error.strerror}") from error
-    return dict(zip(futures, tasks, strict=True))
+    return dict(zip(futures, enumerate(tasks), strict=True))
 
 
 def largest_first(tasks: Sequence[Task]) -> list[Task]:
@@ -220,57 +237,54 @@ def largest_first(tasks: Sequence[Task]) -> list[Task]:
     return sorted(tasks, key=lambda task: -task.mapspace.problem.computes)
 
 
-def _finished(
-    futures: dict[Future[Result | None], Task], stop: c_bool, report: Report, should_stop: StopCallback
-) -> Answers:
+def _finished(futures: Futures, shared: _Shared, report: Report, should_stop: StopCallback) -> Answers:
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, POLL_S, FIRST_COMPLETED)
-        yield from ((futures[future], result) for future, result in _results(done))
+        yield from ((futures[future][1], result) for future, result in _results(done))
         running = [future for future in waiting if future.running()]
         if running:
-            report(futures[running[0]], None)
-        if should_stop() and not stop.value:
-            stop.value = True
-            _cancel(waiting)
+            report(futures[running[0]][1], None)
+        if should_stop() and not shared.stop.value:
+            shared.stop.value = True
+            # Those that have not begun by now will not, though the pool calls them running.
+            waiting = {future for future in waiting if shared.begun[futures[future][0]]}
 
 
 def _results(done: Iterable[Future[Result | None]]) -> Iterator[tuple[Future[Result | None], Result]]:
     """Yield the results of finished searches first; only then raise the error of one that failed."""
     answered = [future for future in done if not future.cancelled()]
-    for future in sorted(answered, key=lambda own: own.exception() is not None):
+    for future in sorted(answered, key=lambda future: future.exception() is not None):
         result = future.result()
         if result is not None:
             yield future, result
 
 
-def _cancel(futures: Iterable[Future[Result | None]]) -> None:
-    for future in futures:
-        future.cancel()
+_SHARED: list[_Shared] = []
+"""What a worker process shares with its parent."""
 
 
-_STOP: list[c_bool] = []
-"""What tells a worker process to stop."""
+def _prepare(shared: _Shared) -> None:
+    _SHARED[:] = [shared]
 
 
-def _prepare(stop: c_bool) -> None:
-    _STOP[:] = [stop]
-
-
-def _search(mapspace: Mapspace, options: Options) -> Result | None:
+def _search(place: int, mapspace: Mapspace, options: Options) -> Result | None:
     """Search; None if the run is to stop already.
 
-    Processes of the search are waited for: they end on their own only while this one lives.
+    Processes of the search are waited for: they can end by themselves only while this one lives.
     """
-    if _STOP[0].value:
+    shared = _SHARED[0]
+    shared.begun[place] = True
+    if shared.stop.value:
         return None
-    result = search_task(mapspace, options, should_stop=lambda: _STOP[0].value)
+    result = search_task(mapspace, options, should_stop=lambda: shared.stop.value)
     for child in multiprocessing.active_children():
         child.join()
     return result
 
 
 Program = tuple[str, str]
+"""Version of a program, and digest of its sources."""
 
 EXTRA = "cluster"
 CONNECT_S = 10
