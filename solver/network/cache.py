@@ -50,6 +50,7 @@ def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
         {
             "version": VERSION,
             "objectives": list(objectives),
+            "max_temporal_loops": mapspace.max_temporal_loops,  # the cost model does not know it
             "mapspace": canonical(mapspace, lists_sides=False),
             **({} if limit is None else {"max_temporal_loops": limit}),
         }

@@ -114,13 +114,11 @@ class NetworkResult:
     @property
     def energy(self) -> int | None:
         """Energy of the network in `units_per_pj`, None if a layer has no mapping."""
-        parts = [
-            None
-            if answer.energy is None
-            else answer.energy * (self.units_per_pj // answer.layer.mapspace.architecture.units_per_pj)
-            for answer in self.layers
-        ]
-        return self._total(parts)
+        unit = self.units_per_pj
+        factors = (unit // answer.layer.mapspace.architecture.units_per_pj for answer in self.layers)
+        energies = (answer.energy for answer in self.layers)
+        pairs = zip(energies, factors, strict=True)
+        return self._total([None if energy is None else energy * factor for energy, factor in pairs])
 
     @property
     def cycles(self) -> int | None:
@@ -304,6 +302,7 @@ class _Answers:
         self._kept = kept
         self._options = options
         self._first: dict[str, tuple[Network, Layer]] = {}
+        self._renamed: dict[tuple[str, ...], Result] = {}
 
     def layers(self, network: Network, keys: Sequence[str | None]) -> Iterator[LayerResult]:
         """Yield the results of a network's layers, as far as there are any."""
@@ -317,7 +316,7 @@ class _Answers:
             elif key in self._known:
                 self._first[key] = network, layer
                 origin: Origin = "cached" if key in self._kept else "searched"
-                yield LayerResult(layer, _named(self._known[key], layer), origin)
+                yield LayerResult(layer, self._result(key, layer), origin)
 
     def _without_room(self, layer: Layer) -> Result:
         """The answer for a layer that cannot run beside what other tensors take."""
@@ -332,10 +331,18 @@ class _Answers:
 
     def _identical(self, network: Network, layer: Layer, key: str) -> Iterator[LayerResult]:
         """Yield the result of a layer that repeats an earlier one, unless an interrupt cut it short."""
-        result, (other, first) = self._known[key], self._first[key]
-        if result.termination is not Termination.INTERRUPTED:
+        other, first = self._first[key]
+        if self._known[key].termination is not Termination.INTERRUPTED:
             name = first.name if other is network else f"{first.name} of {other.name}"
-            yield LayerResult(layer, _named(result, layer), "identical", name)
+            yield LayerResult(layer, self._result(key, layer), "identical", name)
+
+    def _result(self, key: str, layer: Layer) -> Result:
+        """Return a result in the layer's own names, priced once for all layers that have the same ones."""
+        problem = layer.mapspace.problem
+        names = (key, *problem.dims, *(space.name for space in problem.dataspaces))
+        if names not in self._renamed:
+            self._renamed[names] = _renamed(self._known[key], layer)
+        return self._renamed[names]
 
 
 def _reason(overfull: Overfull) -> Reason:
@@ -348,8 +355,8 @@ def _reason(overfull: Overfull) -> Reason:
     return Reason(overfull.text, sources, (holds,), irreducible=True, shortfalls=(missing,), levers=(lever,))
 
 
-def _named(result: Result, layer: Layer) -> Result:
-    """Return an answer with the layer's own names; what it rests on goes by places, and has none."""
+def _renamed(result: Result, layer: Layer) -> Result:
+    """Return a result in the layer's own names; its evidence goes by positions."""
     if result.mapping is None:
         return result
     problem, architecture = layer.mapspace.problem, layer.mapspace.architecture

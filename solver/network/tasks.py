@@ -17,13 +17,7 @@ from solver.result import Options
 
 @dataclass(frozen=True)
 class Renaming:
-    """New names of dimensions and dataspaces by old ones.
-
-    Parameters
-    ----------
-    dims, dataspaces
-        All of a problem's.
-    """
+    """New names of all dimensions and dataspaces of a problem, by old ones."""
 
     dims: Mapping[str, str]
     dataspaces: Mapping[str, str]
@@ -37,13 +31,7 @@ class Renaming:
         )
 
     def mapping(self, mapping: LoopNest) -> LoopNest:
-        """Return a mapping under the new names.
-
-        Raises
-        ------
-        KeyError
-            It has a dimension or dataspace without a new name.
-        """
+        """Return a mapping under the new names."""
         return LoopNest(tuple(self._node_mapping(node) for node in mapping.nodes))
 
     def mapspace(self, mapspace: Mapspace) -> Mapspace:
@@ -142,54 +130,41 @@ def by_position(problem: Problem) -> Renaming:
 
 @dataclass(frozen=True)
 class Task:
-    """One search.
+    """One search."""
 
-    Parameters
-    ----------
-    key
-        Stands for the problem and the objectives, whatever their names.
-    mapspace
-        The problem under names that say positions only.
-    layer
-        The first layer that has it.
-    """
-
-    key: str
-    mapspace: Mapspace
-    layer: Layer
+    key: str  # of the problem and the objectives, whatever their names
+    mapspace: Mapspace  # with names that say positions only
+    layer: Layer  # the first that needs it
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be searched for networks.
+    """The searches for networks."""
 
-    Parameters
-    ----------
-    tasks
-        By key, in the order of the layers that come first.
-    keys
-        The task of each layer of each network, None for copies and layers that cannot run.
-    """
-
-    tasks: dict[str, Task]
-    keys: tuple[tuple[str | None, ...], ...]
+    tasks: dict[str, Task]  # by key, in the order of the layers that come first
+    keys: tuple[tuple[str | None, ...], ...]  # per layer; None for copies and layers without room
 
 
 def plan(networks: Sequence[Network], options: Options) -> Plan:
     """Return the searches of networks, identical ones once."""
     tasks: dict[str, Task] = {}
-    keys = tuple(tuple(_key(layer, options, tasks) for layer in network.layers) for network in networks)
+    known: dict[Mapspace, str] = {}
+    keys = tuple(
+        tuple(_key(layer, options, tasks, known) for layer in network.layers) for network in networks
+    )
     return Plan(tasks, keys)
 
 
-def _key(layer: Layer, options: Options, tasks: dict[str, Task]) -> str | None:
-    """Return the key of a layer's task, which is added where it is new."""
+def _key(layer: Layer, options: Options, tasks: dict[str, Task], known: dict[Mapspace, str]) -> str | None:
+    """Return the key of a layer's task, and add the task if it is new; `known` saves most of the work."""
     if layer.is_copy or layer.overfull:
         return None
-    renamed = naming_of(layer).mapspace(layer.mapspace)
-    key = cache_key(renamed, options.objectives or renamed.objectives)
-    tasks.setdefault(key, Task(key, renamed, layer))
-    return key
+    mapspace = replace(layer.mapspace, problem=replace(layer.mapspace.problem, name=""), notes=())
+    if mapspace not in known:
+        renamed = naming_of(layer).mapspace(mapspace)
+        key = known[mapspace] = cache_key(renamed, options.objectives or renamed.objectives)
+        tasks.setdefault(key, Task(key, renamed, layer))
+    return known[mapspace]
 
 
 def naming_of(layer: Layer) -> Renaming:
