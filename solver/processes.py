@@ -1,4 +1,4 @@
-"""Worker processes: they leave signals to the process that they work for, and end with it."""
+"""Worker processes: they leave signals to their parent, and end with it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,15 @@ from multiprocessing.connection import wait as wait_for_any
 from typing import Any, TypeVar
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""What asks a run to stop; it may reach worker processes as well, which leave it to the parent."""
+"""Signals that ask a run to stop; a terminal sends them to worker processes as well."""
 
 Answer = TypeVar("Answer")
 
 
 class Workers:
-    """Processes that are new interpreters: a copy of one that has threads could wait for them forever.
+    """At most `count` new interpreters, each of which calls ``prepare(*arguments)`` before its first task.
 
-    Parameters
-    ----------
-    count
-        How many there are at most.
-    prepare, arguments
-        What each of them calls before its first task.
+    Copies (forks) of a process that has threads could wait for those forever.
     """
 
     def __init__(self, count: int, prepare: Callable[..., None], *arguments: object) -> None:
@@ -36,30 +31,16 @@ class Workers:
         self._pool = ProcessPoolExecutor(count, context, _begin, (_Leash(leash), prepare, arguments))
 
     def submit(self, work: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]]) -> list[Future[Answer]]:
-        """Hand out tasks, the arguments of `work`.
-
-        Raises
-        ------
-        OSError
-            Processes cannot be started.
-        BrokenProcessPool
-            Processes were lost.
-        """
+        """Call `work` with the arguments of each task; ``OSError`` if processes cannot be started."""
         with _signals_blocked():  # the processes that this starts begin before they ignore signals
             return [self._pool.submit(work, *task) for task in tasks]
 
     def finish(self) -> None:
-        """Wait for all tasks, and for the processes to end on their own."""
+        """Wait for all tasks, and for the processes to end by themselves."""
         self._pool.shutdown()
 
     def end(self, wait: bool) -> None:
-        """End the processes, whatever they are at and whichever are lost; `wait` until that is done.
-
-        Parameters
-        ----------
-        wait
-            Otherwise they are gone soon after.
-        """
+        """End the processes, whatever they are doing, and `wait` for that; otherwise they end soon after."""
         self._held.close()
         self._pool.shutdown(wait=wait, cancel_futures=True)
 

@@ -1,4 +1,4 @@
-"""The certificate of a result: what is claimed, and all that is needed to doubt it."""
+"""The certificate of a result: what it claims, and all that a checker needs to test it."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
     Parameters
     ----------
     mapspace
-        What was searched.
+        The mapspace that was searched.
     result
-        What was found.
+        The result of the search.
     command
         The words of the command that reproduces it.
     seed
@@ -53,7 +53,7 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
     Raises
     ------
     CertificateError
-        If the result claims nothing: no mapping was found, and none was excluded.
+        The result claims nothing: no mapping was found, and nothing is proven.
     """
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")

@@ -32,7 +32,7 @@ PACKAGES = ("model", "solver")
 ROOT = Path(__file__).parents[2]
 
 LEFTOVER_S = 3600
-"""Age in seconds at which an unfinished file belongs to no running program."""
+"""Age at which an unfinished file is taken to belong to no running program."""
 
 MOST_BYTES = 1 << 24
 """Largest file that is written or read; a larger result is not kept."""

@@ -42,11 +42,11 @@ Answers = Iterator[tuple[Task, Result]]
 
 POLL_S = 0.2
 MOST_LOSSES = 3
-"""Times in a row, without an answer in between, that workers may be lost before a run is given up."""
+"""Times in a row, without a result in between, that workers may be lost before a run is given up."""
 
 
 class ExecutorError(Exception):
-    """Searches cannot run where they were meant to."""
+    """Searches cannot run on an executor; the message says why."""
 
 
 def search_task(
@@ -55,9 +55,9 @@ def search_task(
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
 ) -> Result:
-    """Map the mapspace of a task; one that is too large for a search is UNKNOWN, and ends no run.
+    """Map the mapspace of a task; one that is too large for a search is UNKNOWN, and does not end the run.
 
-    Reasons why nothing fits would speak of the task's names, which no user has seen.
+    Reasons are left out: they would use the task's names, which no user has seen.
     """
     try:
         return map_or_explain(mapspace, options, on_progress, should_stop, reasons=False)
@@ -68,48 +68,35 @@ def search_task(
 
 
 class Executor(Protocol):
-    """Runs searches; the answers do not depend on which one does."""
+    """Runs searches; the results do not depend on which executor does."""
 
     def run(
         self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
     ) -> Answers:
-        """Yield each task with its answer as soon as that is there.
+        """Yield each task with its result as soon as that is known, in any order.
 
-        Once `should_stop` answers True, running searches end with what they have, and no other
-        begins.
+        Once `should_stop` returns True, running searches end with their incumbents, and no other one begins.
 
         Parameters
         ----------
         tasks
-            Of different keys.
+            With different keys.
         options
             Of each search; its time limit holds for each of them.
         report
-            Called with a task when its search begins, and perhaps while it runs: with the search's own
-            report, or None where there is none.
+            Called with a task when its search begins, and while it runs with its progress, None if unknown.
         should_stop
-            Asked between searches, and while they run.
-
-        Yields
-        ------
-        tuple[Task, Result]
-            In any order; fewer than the tasks if it was stopped.
+            Called between searches, and while they run.
 
         Raises
         ------
         ExecutorError
-            What runs them is gone.
+            Searches cannot run, or what ran them is gone.
         """
 
 
 class Serial:
-    """One search after the other in this process; each may use several workers itself.
-
-    Parameters
-    ----------
-    search
-        What maps one Einsum.
-    """
+    """One search after the other in this process; each may use several workers."""
 
     def __init__(self, search: Searcher = search_task) -> None:
         self._search = search
@@ -134,14 +121,10 @@ class Serial:
 
 
 class Processes:
-    """Searches side by side in processes of this machine, the largest first.
+    """Searches in parallel in a number of processes of this machine, the largest first.
 
-    A process that is lost takes the others of its pool with it; what they were at begins again.
-
-    Parameters
-    ----------
-    processes
-        How many; with fewer searches than that, each uses several workers.
+    With fewer searches than processes, each uses several. A process that is lost takes the others of its pool
+    with it; their searches begin again.
     """
 
     def __init__(self, processes: int) -> None:
@@ -150,13 +133,7 @@ class Processes:
     def run(
         self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
     ) -> Answers:
-        """See `Executor.run`.
-
-        Raises
-        ------
-        ExecutorError
-            Processes cannot be started, or were lost `MOST_LOSSES` times in a row.
-        """
+        """See `Executor.run`; processes may be lost `MOST_LOSSES` times in a row."""
         left = {task.key: task for task in largest_first(tasks)}
         losses = 0
         while left and not should_stop():
@@ -173,7 +150,7 @@ class Processes:
     def _answers(
         self, left: dict[str, Task], options: Options, report: Report, should_stop: StopCallback
     ) -> Answers:
-        """Yield the answers of one pool, and take their tasks out of `left`."""
+        """Yield the results of one pool, and take their tasks out of `left`."""
         for task, result in self._pool(tuple(left.values()), options, report, should_stop):
             del left[task.key]
             yield task, result
@@ -233,7 +210,7 @@ def _submitted(workers: Workers, tasks: Sequence[Task], options: Options) -> Fut
 
 
 def largest_first(tasks: Sequence[Task]) -> list[Task]:
-    """Return tasks in the order in which to begin them: those that take long come first."""
+    """Return tasks in the order in which to begin them: those that take longest come first."""
     return sorted(tasks, key=lambda task: -task.mapspace.problem.computes)
 
 
@@ -293,8 +270,8 @@ CONNECT_S = 10
 class Cluster:
     """Searches on the workers of a Dask cluster, each with one core.
 
-    A worker that is lost has its searches done by others; each answer counts once, whoever found
-    it. A search that has begun there cannot be stopped: a run that is stopped leaves it.
+    If a worker is lost, others take over its searches. A search that has begun there cannot be stopped: a run
+    that is stopped leaves it.
 
     Parameters
     ----------
@@ -314,13 +291,7 @@ class Cluster:
     def run(
         self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
     ) -> Answers:
-        """See `Executor.run`.
-
-        Raises
-        ------
-        ExecutorError
-            The scheduler does not answer or is gone, a search lost its workers, or they have another program.
-        """
+        """See `Executor.run`; workers need the same program."""
         if not tasks:
             return
         task_options = replace(options, jobs=1)
@@ -361,7 +332,7 @@ class Cluster:
                 yield waiting.pop(future), self._result(future)
 
     def _done(self, client: Any, futures: Iterable[Any]) -> Collection[Any]:
-        """Wait a moment for one of the futures, and return those that are done."""
+        """Wait briefly for one of the futures, and return those that are done."""
         try:
             with client.as_current():
                 done: Collection[Any] = self._distributed.wait(list(futures), POLL_S, "FIRST_COMPLETED").done
@@ -389,10 +360,7 @@ class Cluster:
 
 
 def _cluster_key(task: Task, options: Options) -> str:
-    """Return a name that runs share which ask for the same search, so that the cluster does it once.
-
-    Runs of other sources ask for other answers.
-    """
+    """Return a name of a search that all runs of the same sources share: the cluster does it once."""
     return f"tilewright-{task.key}-{sha256(repr((options, _program())).encode()).hexdigest()[:16]}"
 
 
@@ -402,13 +370,7 @@ def _program() -> Program:
 
 
 def silence_logs() -> None:
-    """Keep Dask from writing what it logs to stderr; errors that matter are raised.
-
-    Raises
-    ------
-    ExecutorError
-        The extra is not installed.
-    """
+    """Keep Dask from logging to stderr; errors that matter are raised."""
     for handler in logging.getLogger(_library().__name__).handlers:
         handler.setLevel(logging.CRITICAL)
 
@@ -424,10 +386,10 @@ def _library() -> ModuleType:
 
 @dataclass(frozen=True)
 class _Call:
-    """A search that takes place when its pickle is read: to send it, only bytes have to be understood.
+    """A search that runs when its pickle is read: for everybody on the way it is only bytes.
 
-    A scheduler thus needs no part of this program, and a worker without it answers with an error,
-    where it would end if it met unknown classes in a message.
+    So the scheduler needs no part of this program, and a worker without it answers with an error; unknown
+    classes in a message would end it.
     """
 
     arguments: tuple[Mapspace, Options, Program]
@@ -444,6 +406,7 @@ def _search_on_worker(mapspace: Mapspace, options: Options, asked_by: Program) -
     if asked_by != program:
         raise ExecutorError(
             f"a worker of the cluster has other sources of version {program[0]} than this program: "
-            f"sha256 {program[1][:12]}... there, {asked_by[1][:12]}... here; install the same, start it anew"
+            f"sha256 {program[1][:12]}... there, {asked_by[1][:12]}... here; "
+            "install the same and restart the worker"
         )
     return pickle.dumps(search_task(mapspace, options))

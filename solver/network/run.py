@@ -37,17 +37,19 @@ Origin = Literal["searched", "identical", "cached", "copy", "no room"]
 
 @dataclass(frozen=True)
 class LayerResult:
-    """A layer and the answer of its search.
+    """A layer and the result of its search.
 
     Parameters
     ----------
     layer
         The layer.
     result
-        The answer with the layer's own names; None for a copy, which costs what its transfer does.
+        In the names of the layer; None for a copy, which costs what its transfer does.
     origin
-        Whether it was searched for this layer, found for an identical one before (`same_as`), or
-        kept from an earlier run; or that there is nothing to search, as other tensors leave no room.
+        ``searched``, ``identical`` to an earlier layer, ``cached`` by an earlier run, a ``copy``, or
+        ``no room`` beside other tensors.
+    same_as
+        Name of the earlier layer; with that of its network, if it is of another one.
     """
 
     layer: Layer
@@ -57,7 +59,7 @@ class LayerResult:
 
     @property
     def status(self) -> Status:
-        """What is known; a copy needs no mapping, but the levels must hold its tensors."""
+        """Status of the result; a copy needs no mapping, but the levels must hold its tensors."""
         if self.result is not None:
             return self.result.status
         transfer = self.layer.transfer
@@ -65,7 +67,7 @@ class LayerResult:
 
     @property
     def searched_as(self) -> str:
-        """Name of the layer whose search has this answer; one of another network may be meant."""
+        """Name of the layer that was searched, perhaps of another network."""
         return self.same_as or self.layer.name
 
     @property
@@ -90,21 +92,11 @@ class LayerResult:
 
 @dataclass(frozen=True)
 class NetworkResult:
-    """The layers' answers, and their sums: layers run one after the other.
-
-    Parameters
-    ----------
-    network
-        What was mapped.
-    layers
-        One per layer, in order; fewer if the run was interrupted.
-    seconds
-        Wall-clock time of the run.
-    """
+    """The results of the layers, and their sums: layers run one after the other."""
 
     network: Network
-    layers: tuple[LayerResult, ...]
-    seconds: float
+    layers: tuple[LayerResult, ...]  # in order; fewer if the run was interrupted
+    seconds: float  # wall-clock time of the run
 
     @property
     def units_per_pj(self) -> int:
@@ -127,25 +119,25 @@ class NetworkResult:
 
     @property
     def edp(self) -> int | None:
-        """Energy of the network times its cycles; no sum of the layers' products."""
+        """Energy of the network times its cycles, which is not the sum of the layers' products."""
         energy, cycles = self.energy, self.cycles
         return None if energy is None or cycles is None else energy * cycles
 
     @property
     def proven(self) -> int:
-        """Number of layers whose answer is proven."""
+        """Number of layers whose result is proven."""
         return sum(answer.status in (Status.OPTIMAL, Status.INFEASIBLE) for answer in self.layers)
 
     @property
     def too_large(self) -> tuple[str, ...]:
-        """Names of the layers that have more words than a search counts."""
+        """Names of the layers with more words than a search can count."""
         results = [(answer.layer.name, answer.result) for answer in self.layers]
         ended = [(name, result.termination) for name, result in results if result is not None]
         return tuple(name for name, termination in ended if termination is Termination.TOO_LARGE)
 
     @property
     def status(self) -> Status:
-        """The weakest of the layers' answers; a layer that cannot be mapped makes it INFEASIBLE."""
+        """The worst status of a layer: INFEASIBLE, UNKNOWN, FEASIBLE, OPTIMAL."""
         known = {answer.status for answer in self.layers}
         order = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE)
         if len(self.layers) < len(self.network.layers):
@@ -160,20 +152,12 @@ class NetworkResult:
 
 @dataclass(frozen=True)
 class NetworkProgress:
-    """How far a run is: searches done of all, a layer that is being searched, its search's report.
+    """How far a run is."""
 
-    Parameters
-    ----------
-    done, searches
-        Numbers of searches; those whose answers were kept from before count as done.
-    search
-        None where the search tells nothing, as in other processes.
-    """
-
-    done: int
+    done: int  # searches, with those whose results were kept from before
     searches: int
-    layer: Layer
-    search: Progress | None = None
+    layer: Layer  # one that is being searched
+    search: Progress | None = None  # None where a search does not report, as in other processes
 
 
 ProgressCallback = Callable[[NetworkProgress], None]
@@ -185,18 +169,18 @@ def _never() -> bool:
 
 @dataclass(frozen=True)
 class Run:
-    """How the searches of networks are run; what they answer does not depend on it.
+    """How the searches of networks are run, which does not affect their results.
 
     Parameters
     ----------
     cache
-        Where proven answers are kept as they are found; see `ResultCache.failure`.
+        Where proven results are kept as they are found; see `ResultCache.failure`.
     resume
-        Whether answers that are kept already are used.
+        Whether results that are kept already are used.
     on_progress
         Called before each search, and while searches run.
     should_stop
-        Once it answers True, running searches end with their incumbents and no other one begins.
+        Once it returns True, running searches end with their incumbents, and no other one begins.
     executor
         Where searches run; by default one after the other in this process.
     """
@@ -211,29 +195,29 @@ class Run:
 def map_network(network: Network, options: Options = Options(), run: Run = Run()) -> NetworkResult:
     """Map each layer of a network to its optimum.
 
-    Layers that are the same problem but for names are searched once. Copies need no mapping.
+    Layers that differ only in names are searched once. Copies need no mapping.
 
     Parameters
     ----------
     network
         The layers.
     options
-        As for a single Einsum; the time limit is that of each search, with the reasons for it.
+        As for a single Einsum; the time limit holds for each search with its reasons.
     run
         How to run the searches.
 
     Returns
     -------
     NetworkResult
-        Without the layers whose search did not begin, if it was stopped. INFEASIBLE layers have their
-        reasons, in their own names; identical ones share those of the first.
+        If it was stopped, without the layers whose search did not begin. INFEASIBLE layers have reasons, of
+        identical ones the first.
 
     Raises
     ------
     ContradictionError
         A search proved that nothing fits, but something does.
     ExecutorError
-        Searches cannot run where they were to.
+        Searches cannot run on the executor.
     """
     return explained(map_networks([network], options, run), options, run)[0]
 
@@ -256,15 +240,9 @@ def map_networks(
     options: Options = Options(),
     run: Run = Run(),
 ) -> tuple[NetworkResult, ...]:
-    """Map each layer of several networks; those that are the same problem are searched once for all.
+    """Map each layer of several networks as `map_network` does; identical ones are searched once for all.
 
-    Parameters are those of `map_network`. The seconds of each result are those of the whole run. INFEASIBLE
-    layers have no reasons; see `explained`.
-
-    Raises
-    ------
-    ExecutorError
-        As of `map_network`.
+    The seconds of each result are those of the whole run. INFEASIBLE layers have no reasons; see `explained`.
     """
     start = time.monotonic()
     cache = run.cache
@@ -295,7 +273,7 @@ def _kept(work: Plan, cache: ResultCache) -> dict[str, Result]:
 
 
 class _Answers:
-    """Hands the answers on to the layers, and remembers which layer had each first."""
+    """Passes results on to the layers, and remembers which layer had each first."""
 
     def __init__(self, known: dict[str, Result], kept: frozenset[str], options: Options) -> None:
         self._known = known
@@ -305,7 +283,7 @@ class _Answers:
         self._renamed: dict[tuple[str, ...], Result] = {}
 
     def layers(self, network: Network, keys: Sequence[str | None]) -> Iterator[LayerResult]:
-        """Yield the results of a network's layers, as far as there are any."""
+        """Yield the results of a network's layers that have one."""
         for layer, key in zip(network.layers, keys, strict=True):
             if layer.overfull:
                 yield LayerResult(layer, self._without_room(layer), "no room")
@@ -319,7 +297,7 @@ class _Answers:
                 yield LayerResult(layer, self._result(key, layer), origin)
 
     def _without_room(self, layer: Layer) -> Result:
-        """The answer for a layer that cannot run beside what other tensors take."""
+        """The result of a layer that has no room beside other tensors."""
         mapspace = layer.mapspace
         return Result(
             Status.INFEASIBLE,
@@ -365,7 +343,7 @@ def _renamed(result: Result, layer: Layer) -> Result:
 
 
 MOST_SECONDS = 60.0
-"""Time for the reasons of all layers together; what comes later is marked as not looked into."""
+"""Time for the reasons of all layers together; those of later layers are marked as not examined."""
 
 LayerListener = Callable[[LayerResult], None]
 
@@ -376,16 +354,9 @@ def with_reasons(
     time_limit_s: float | None = None,
     on_layer: LayerListener | None = None,
 ) -> tuple[NetworkResult, ...]:
-    """Return `results` with the reasons of their INFEASIBLE layers, each in the names of the layer.
+    """Return `results` with the reasons of their INFEASIBLE layers, of identical ones the first.
 
-    A layer that is identical to an earlier one of its network has no reasons of its own, and a copy has
-    the violations of its transfer. The first layer of every network is looked into before the second of
-    any: time may not suffice for all.
-
-    Raises
-    ------
-    ContradictionError
-        There is a mapping after all.
+    Time may not suffice for all, so the first layer of every network comes before the second of any.
     """
     explainer = _Explainer(should_stop, time_limit_s)
     layers = [list(result.layers) for result in results]
@@ -414,7 +385,7 @@ def _unexplained(layers: Sequence[LayerResult]) -> Iterator[int]:
 
 
 class _Explainer:
-    """Explains each question once, as long as there is time."""
+    """Explains each mapspace once, as long as there is time."""
 
     def __init__(self, should_stop: StopCallback, time_limit_s: float | None) -> None:
         self._end = time.monotonic() + MOST_SECONDS

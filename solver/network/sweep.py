@@ -16,7 +16,7 @@ from solver.result import Options, Status
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """A variant and the answers for its network."""
+    """A variant and the result of its network."""
 
     variant: Variant
     result: NetworkResult
@@ -31,13 +31,7 @@ class SweepPoint:
 
     @property
     def edp_pj_cycles(self) -> float | None:
-        """Energy of the network times its cycles.
-
-        Returns
-        -------
-        float | None
-            In pJ * cycles, None without a mapping of all of it.
-        """
+        """Energy of the network times its cycles, in pJ * cycles; None without a mapping of all of it."""
         return None if self.result.edp is None else self.result.edp / self.result.units_per_pj
 
     @property
@@ -49,18 +43,10 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """All points of a sweep.
+    """All points of a sweep."""
 
-    Parameters
-    ----------
-    points
-        In the order of the variants.
-    seconds
-        Wall-clock time of the run.
-    """
-
-    points: tuple[SweepPoint, ...]
-    seconds: float
+    points: tuple[SweepPoint, ...]  # in the order of the variants
+    seconds: float  # wall-clock time of the run
 
     @property
     def workloads(self) -> tuple[str, ...]:
@@ -74,15 +60,12 @@ class SweepResult:
 
     @property
     def front(self) -> frozenset[int]:
-        """Places of the points that no other one of the same workload beats.
-
-        One beats another if neither its energy nor its cycles are more, and one of them is less.
-        """
+        """Positions of the points that no other one of the same workload dominates in energy and cycles."""
         by_workload: dict[str, list[PlacedCosts]] = {}
         for place, point in enumerate(self.points):
             if point.costs is not None:
                 by_workload.setdefault(point.variant.workload, []).append((point.costs, place))
-        return frozenset(place for places in by_workload.values() for place in unbeaten(places))
+        return frozenset(place for places in by_workload.values() for place in undominated_places(places))
 
     @property
     def searched(self) -> int:
@@ -91,7 +74,7 @@ class SweepResult:
 
     @property
     def status(self) -> Status:
-        """The weakest answer; INFEASIBLE only if no point has a mapping."""
+        """The worst status of a point; INFEASIBLE only if no point has a mapping."""
         known = {point.result.status for point in self.points}
         if known == {Status.INFEASIBLE}:
             return Status.INFEASIBLE
@@ -104,8 +87,8 @@ PlacedCosts = tuple[tuple[float, int], int]
 """Energy and cycles of a point, and its place."""
 
 
-def unbeaten(points: Sequence[PlacedCosts]) -> Iterator[int]:
-    """Yield the places of the points that no other one beats; equal ones do not beat each other."""
+def undominated_places(points: Sequence[PlacedCosts]) -> Iterator[int]:
+    """Yield the positions of the points that no other dominates; equal ones do not dominate each other."""
     last = (math.inf, math.inf)
     for costs, place in sorted(points):
         if costs[1] < last[1] or costs == last:
@@ -118,14 +101,12 @@ def sweep(
     options: Options = Options(),
     run: Run = Run(),
 ) -> SweepResult:
-    """Map the networks of all variants; searches that several of them need run once.
-
-    Parameters are those of `map_network`. INFEASIBLE layers have their reasons, as of `map_network`.
+    """Map the networks of all variants as `map_network` does; searches that several of them need run once.
 
     Raises
     ------
     ContradictionError, ExecutorError
-        As of `solver.network.map_network`.
+        As for `map_network`.
     """
     start = time.monotonic()
     networks = [variant.network for variant in variants]
@@ -149,7 +130,7 @@ _Action = tuple[str, str]
 
 @dataclass
 class _Effects:
-    """What the values of one attribute change: components and actions by what happens to their energies."""
+    """How the energies of components and actions depend on one attribute."""
 
     matters: bool = False
     moved: dict[_Action, None] = field(default_factory=dict)
@@ -158,18 +139,7 @@ class _Effects:
 
 
 def energy_remarks(variants: Sequence[Variant]) -> tuple[str, ...]:
-    """Say for each attribute with several values which energies change with it, and which do not.
-
-    Parameters
-    ----------
-    variants
-        Of one sweep: the same attributes are set in all of them.
-
-    Returns
-    -------
-    tuple[str, ...]
-        In the order of the attributes; none for those of which there is nothing to say.
-    """
+    """Say for each attribute with several values which energies change with it, and which do not."""
     names = [name for name, _ in variants[0].settings] if variants else []
     texts = [_remark(name, _effects(variants, place)) for place, name in enumerate(names)]
     return tuple(text for text in texts if text)
@@ -230,9 +200,9 @@ def _remark(name: str, effects: _Effects | None) -> str:
     given = [action for action in effects.given if action[0] == node or node not in effects.components]
     parts = []
     if effects.moved:
-        parts.append(f"the energies of {_listed(effects.moved)} are derived anew for each value")
+        parts.append(f"the energies of {_listed(effects.moved)} are derived for each value")
     if given:
-        parts.append(f"the energies of {_listed(given)} are given, and the same for each value")
+        parts.append(f"the energies of {_listed(given)} are given, and do not change")
     return f"{name}: {'; '.join(parts) or 'no energy of an access depends on it'}"
 
 

@@ -10,7 +10,7 @@ from model.formats.cascade import load_network
 from model.formats.cascade.loader import LoadedVariant, load_variants
 from model.formats.timeloop.overrides import parse_setting
 from solver.network import Processes, ResultCache, Run, Serial, map_network
-from solver.network.sweep import SweepResult, area_mm2, energy_remarks, sweep, unbeaten
+from solver.network.sweep import SweepResult, area_mm2, energy_remarks, sweep, undominated_places
 from solver.result import Options, Status
 from tests.small_network import ARCHITECTURE, WORKLOAD
 from tests.solver.network.counting import Counting
@@ -98,7 +98,7 @@ def test_the_front_against_its_definition(costs: list[tuple[int, int]]):
         for (energy, cycles), place in points
         if not any(a <= energy and b <= cycles and (a, b) != (energy, cycles) for a, b in costs)
     }
-    assert set(unbeaten(points)) == expected
+    assert set(undominated_places(points)) == expected
 
 
 def test_a_point_without_mapping_is_an_answer_too(spec: list[Path]):
