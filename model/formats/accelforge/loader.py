@@ -66,7 +66,7 @@ from model.text.notes import TakeNote, note_at
 from model.text.reader import read_each
 from model.text.scalars import plain_value
 from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError, did_you_mean
-from model.wording import listing
+from model.wording import listing, printable
 from model.workload import Einsum, RankIndex, TensorAccess, Workload
 
 SECTIONS = ("workload", "renames", "variables")
@@ -193,7 +193,7 @@ def read_workload_text(
     tops = read_each(files, variables, limits, allow_include, LEVELS_ABOVE)
     main = [path for path, top in zip(files, tops, strict=True) if "workload" in top] or files
     only_fragments = all(is_fragment(path, LEVELS_ABOVE) for path in main)
-    return WorkloadText(reduce(join_specs, tops), main[0].stem, only_fragments)
+    return WorkloadText(reduce(join_specs, tops), printable(main[0].stem), only_fragments)
 
 
 def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWorkload:

@@ -14,8 +14,8 @@ from pathlib import Path
 from model.cascade import Layer, Network
 from model.formats.accelforge.loader import FOREIGN_SECTIONS, LEVELS_ABOVE, read_workload, read_workload_text
 from model.formats.cascade.layers import Reader, network_of, read_each
-from model.formats.onnx.loader import SUFFIX as ONNX_SUFFIX
-from model.formats.onnx.loader import load_onnx
+from model.formats.onnx import SUFFIX as ONNX_SUFFIX
+from model.formats.onnx import load_onnx
 from model.formats.timeloop.document import (
     ANCHOR_MARK,
     ASSIGNED,
@@ -37,7 +37,7 @@ from model.text.merging import join_specs
 from model.text.notes import note_at
 from model.text.reader import read_files, unused_notes
 from model.text.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean
-from model.wording import listing
+from model.wording import listing, printable
 
 MAPPING_NOTE = "the `mapping` of the architecture is no constraint for the layers of a network"
 
@@ -153,7 +153,7 @@ def _title(layers: Sequence[Path], named: Sequence[Path]) -> str:
     """Return the name of a single layer's file, if that was named itself, else of the layers' directories."""
     if len(layers) == 1 and layers[0] in named:
         return _names(layers)[0]
-    return " and ".join(dict.fromkeys(path.absolute().parent.name for path in layers))
+    return " and ".join(dict.fromkeys(printable(path.absolute().parent.name) for path in layers))
 
 
 def _top(path: Path, variables: Mapping[str, object], options: LoadOptions, names: set[str]) -> MappingNode:
@@ -195,13 +195,12 @@ def _model(
     given: _Given, variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> LoadedNetwork:
     """Read the nodes of an ONNX model; the sizes that it leaves open are added to `names`."""
-    path = given.models[0]
-    workload, skips, sizes = load_onnx(path, variables, options.limits)
-    names.update(sizes)
+    model = load_onnx(given.models[0], variables, options.limits)
+    names.update(model.variables)
     notes: list[Note] = []
     spec = without_mapping(_on_architecture(None, given, variables, options), notes)
-    network = network_of(workload, spec, given.architectures, replace(options, refuse_infeasible=False))
-    return LoadedNetwork(replace(network, notes=(*skips, *notes, *network.notes)), (spec,))
+    network = network_of(model.workload, spec, given.architectures, replace(options, refuse_infeasible=False))
+    return LoadedNetwork(replace(network, notes=(*model.notes, *notes, *network.notes)), (spec,))
 
 
 def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
@@ -298,7 +297,11 @@ def _names(paths: Sequence[Path]) -> list[str]:
     depth, most = 1, max(map(len, stems))
     while depth < most and len({stem[-depth:] for stem in stems}) < len(set(stems)):
         depth += 1
-    names = ["/".join(stem[-depth:]) for stem in stems]
+    return _numbered([printable("/".join(stem[-depth:])) for stem in stems])
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Return names with their places where several are the same."""
     counts = Counter(names)
     return [f"{name}#{place}" if counts[name] > 1 else name for place, name in enumerate(names, 1)]
 
@@ -396,10 +399,11 @@ def _alternatives(paths: Sequence[str | Path]) -> list[_Alternative]:
     if not paths:
         return [(None, ())]
     stems = [Path(path).name.split(".")[0] for path in paths]
-    return [
-        (stem if stems.count(stem) == 1 else str(path), (Path(path),))
+    names = [
+        printable(stem if stems.count(stem) == 1 else str(path))
         for stem, path in zip(stems, paths, strict=True)
     ]
+    return [(name, (Path(path),)) for name, path in zip(_numbered(names), paths, strict=True)]
 
 
 def _variant(
