@@ -24,7 +24,8 @@ from solver.cli.output import OutputError, check_outputs, write_output
 from solver.cli.progress import interruptible
 from solver.comparison import Comparison, compare
 from solver.exit_codes import EXIT_INVALID
-from solver.heuristics.interface import Budget, Mapper, MapperError
+from solver.heuristics.interface import Budget, MapperError
+from solver.heuristics.registry import Mapper
 from solver.report.comparison import comparison_table, summary_table
 from solver.report.comparison_document import comparison_document, comparisons_csv
 from solver.report.document import json_text

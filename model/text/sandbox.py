@@ -14,11 +14,44 @@ from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
-from model.text.arithmetic import OPERATORS, bounded, calculate, total
-from model.text.functions import FUNCTIONS
+from model.text.arithmetic import FUNCTIONS, OPERATORS, bounded, calculate, total
+from model.text.files import Session
 from model.text.limits import Limits
-from model.text.session import Session
-from model.text.weights import SIZED, parts, too_large
+
+SIZED = (str, list, tuple, Mapping)
+_BITS_OF_A_CHARACTER = 32
+
+
+def parts(value: object, limit: int) -> Iterator[object]:
+    """Yield a value and all that it holds.
+
+    Raises
+    ------
+    OverflowError
+        It is more, or holds an integer of more than 4096 bits.
+    """
+    weight = 0
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        weight += 1
+        if isinstance(part, int):
+            weight += bounded(part).bit_length() // _BITS_OF_A_CHARACTER
+        if isinstance(part, SIZED):
+            weight += len(part)
+        if weight > limit:
+            raise too_large(limit)
+        yield part
+        if isinstance(part, (list, tuple)):
+            pending += part
+        elif isinstance(part, Mapping):
+            pending += [*part.keys(), *part.values()]
+
+
+def too_large(limit: int) -> OverflowError:
+    """Return the error for a value of more than `limit` characters."""
+    return OverflowError(f"a value of more than {limit} characters")
+
 
 _LARGEST_PRECISION = 300
 _PLAIN_FILTERS = (

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from model.mapspace import Mapspace
 from model.text.files import is_file
-from model.text.places import places_of
+from model.text.source import places_of
 from model.wording import printable
 from solver.cli.options import DEFAULTS, EXIT_OF_STATUS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout

@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
-from model.text.places import places_of
-from model.text.source import ConflictError
+from model.text.source import ConflictError, places_of
 from solver.cli.mapped import mapped_spec_text, mapping_steps
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (

@@ -24,8 +24,15 @@ from solver.cli.progress import interruptible, live_progress
 from solver.cli.refusal import refused_reasons, refused_result
 from solver.cli.running import search_options
 from solver.comparison import Comparison, compare
-from solver.heuristics.interface import Budget, Mapper, MapperError
-from solver.heuristics.registry import OptionValue, imported_mapper, known_mappers, make_mapper, named_mapper
+from solver.heuristics.interface import Budget, MapperError
+from solver.heuristics.registry import (
+    Mapper,
+    OptionValue,
+    imported_mapper,
+    known_mappers,
+    make_mapper,
+    named_mapper,
+)
 from solver.report.comparison import print_comparison
 from solver.report.comparison_document import comparison_document, comparisons_csv
 from solver.report.convergence import draw_convergence

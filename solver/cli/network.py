@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.formats.cascade import read_network
-from model.text.places import places_of
 from model.text.reader import parse_assignments
+from model.text.source import places_of
 from solver.cli.network_files import certificates_of, check_directories, check_files, mapping_file_steps
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS

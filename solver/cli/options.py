@@ -97,7 +97,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="set a variable of the templates, or a size of an ONNX model; may be repeated",
+        help="set a variable of the templates; may be repeated",
     )
     group.add_argument(
         "--ignore-sparse",

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from model.sweep import Variant
-from model.text.places import Places, places_of
 from model.text.reader import parse_assignments
+from model.text.source import Places, places_of
 from solver.cli.arguments import SETTING
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from solver.assignment.alternatives import Alternatives, alternatives
 from solver.assignment.array_search import ArrayChoice
+from solver.assignment.assigner import Alternatives, alternatives
 from solver.assignment.result import RULES, Assignment, AssignResult, Decomposition
 from solver.criteria import LAYERS, METHODS, TOTAL
 from solver.reasons import Reason

@@ -6,8 +6,8 @@ from fractions import Fraction
 from importlib.metadata import version
 
 from model.assignment import CostedLayer
-from solver.assignment.alternatives import Alternative, alternatives
 from solver.assignment.array_search import ArrayChoice
+from solver.assignment.assigner import Alternative, alternatives
 from solver.assignment.result import RULES, Assignment, AssignResult, Decomposition
 from solver.report.document import Document
 from solver.report.reasons import reason_document

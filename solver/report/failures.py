@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from model.cost.report import Violation
 from model.source_ref import SourceRef
-from model.text.places import Places
+from model.text.source import Places
 from model.wording import listing
 from solver.network.result import NetworkResult
 from solver.reasons import Reason

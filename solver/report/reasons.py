@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from model.text.places import Places
-from model.text.source import excerpts
+from model.text.source import Places, excerpts
 from solver.reasons import Lever, Reason, Shortfall, Statement
 
 INDENT = "  "

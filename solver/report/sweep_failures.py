@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from model.sweep import Variant
-from model.text.places import Places
+from model.text.source import Places
 from model.wording import listing
 from solver.network.sweep import SweepPoint, SweepResult
 from solver.report.failures import (

@@ -13,7 +13,7 @@ from model.cost.slack import slacks
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.problem import Problem
-from model.text.places import Places
+from model.text.source import Places
 from solver.report.figures import count_text, counted, objective_text, percent, seconds_text
 from solver.report.hierarchy import hierarchy_table, problem_table, size_table
 from solver.report.loopnest import einsum_text, loop_nest
@@ -36,6 +36,8 @@ ENDINGS = {
     Termination.INTERRUPTED: "interrupted",
     Termination.MEMORY_LIMIT: "stopped by the memory limit",
     Termination.TOO_LARGE: "too large for a search",
+    Termination.LOOP_LIMIT: "the best mapping has more temporal loops than "
+    "`max_temporal_loops_in_a_mapping` allows, a limit that the search does not model",
 }
 
 

@@ -17,8 +17,7 @@ from model.note import Note
 from model.text.fields import MAX_NAME
 from model.text.files import display_name
 from model.text.limits import Limits
-from model.text.notes import note_at
-from model.text.source import SpecError
+from model.text.source import SpecError, note_at
 from model.wording import MAX_LISTED, printable
 from model.workload import MOST_EINSUMS, Einsum, Workload
 
