@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from model.text.files import display_name
 from model.text.source import SpecError
@@ -50,13 +48,19 @@ def infer_shapes(onnx: ModuleType, model: Any, path: Path) -> Any:
     SpecError
         The library fails, or needs more than `MOST_SECONDS` or `MOST_BYTES`.
     """
+    from model.text.sandbox import StoppedError, run_confined  # noqa: PLC0415 (brings Jinja2)
+
     _drop_weights(model)
     del model.graph.value_info[:]
     for infer in (_computed, _plain):
-        is_done, data = _limited(partial(infer, onnx, model))
-        if is_done:
+        try:
+            # The library is compiled code that trusts its input: it may loop, fill the memory or crash.
+            data, _ = run_confined(partial(infer, onnx, model), MOST_SECONDS, MOST_BYTES)
             return onnx.load_model_from_string(data)
-    reason = data.decode(errors="replace") or "the library takes too much time or memory"
+        except StoppedError:
+            reason = "this takes too much time or memory"
+        except Exception as error:  # The library raises whatever its C++ part does.
+            reason = str(error) or "this takes too much memory"
     raise SpecError(f"{display_name(path)}: shapes cannot be inferred: {reason}")
 
 
@@ -107,57 +111,6 @@ def _elements(shape: Any) -> int:
     for size in shape:
         count *= size
     return count
-
-
-def _limited(compute: Callable[[], bytes]) -> tuple[bool, bytes]:
-    """Return whether a computation succeeds in a child process, and its result or the reason.
-
-    The library is compiled code that trusts its input: it may loop, fill the memory or crash.
-    """
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _run(compute, writer)
-    os.close(writer)
-    try:
-        with os.fdopen(reader, "rb") as stream:
-            data = stream.read()
-    except BaseException:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        raise
-    _, status = os.waitpid(child, 0)
-    return status == 0, data
-
-
-def _run(compute: Callable[[], bytes], writer: int) -> NoReturn:
-    """Compute within limits, write the result, or else the reason, and end the process."""
-    code = 1
-    try:
-        _limit()
-        try:
-            data, done = compute(), 0
-        except Exception as error:  # The library raises whatever its C++ part does.
-            data, done = str(error).encode(), 1
-        with os.fdopen(writer, "wb") as stream:
-            stream.write(data)
-        code = done
-    finally:
-        os._exit(code)
-
-
-def _limit() -> None:
-    import resource  # noqa: PLC0415 (in the child only)
-
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
-    with suppress(OSError, ValueError):
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        most = pages * resource.getpagesize() + MOST_BYTES
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def _plain(onnx: ModuleType, model: Any) -> bytes:

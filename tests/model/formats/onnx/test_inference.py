@@ -80,5 +80,5 @@ def test_a_library_that_crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(inference, "_computed", crash)
     assert len(read(path).einsums) == 1
     monkeypatch.setattr(inference, "_plain", crash)
-    with pytest.raises(SpecError, match="shapes cannot be inferred: the library takes too much"):
+    with pytest.raises(SpecError, match="shapes cannot be inferred: this takes too much"):
         read(path)
