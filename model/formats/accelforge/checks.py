@@ -27,21 +27,11 @@ from model.workload import Einsum
 
 @dataclass(frozen=True)
 class ShapedEinsum:
-    """An Einsum with what is known of its extent.
+    """An Einsum with what is known of its extent."""
 
-    Parameters
-    ----------
-    written
-        Its text.
-    shape
-        The ranges of its rank variables, in the order of ``written.rank_variables``.
-    sizes
-        Sizes by rank, those of the workload included; not every rank has one.
-    """
-
-    written: WrittenEinsum
-    shape: Shape
-    sizes: Mapping[str, RankSize]
+    written: WrittenEinsum  # its text
+    shape: Shape  # the ranges of its rank variables, in the order of ``written.rank_variables``
+    sizes: Mapping[str, RankSize]  # sizes by rank, those of the workload included; not every rank has one
 
     @property
     def ranges(self) -> dict[str, range]:
@@ -58,13 +48,7 @@ _Accessed = tuple[ShapedEinsum, WrittenAccess]
 
 
 def check_rank_variables(einsums: Sequence[ShapedEinsum]) -> None:
-    """Check that each rank variable has the same values in all Einsums.
-
-    Raises
-    ------
-    SpecError
-        It has other values in one Einsum than in another.
-    """
+    """Check that each rank variable has the same values in all Einsums."""
     first: dict[str, tuple[range, ShapedEinsum]] = {}
     ranges = ((einsum, *item) for einsum in einsums for item in einsum.ranges.items())
     for einsum, name, values in ranges:
@@ -97,11 +81,6 @@ def check_tensors(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
 
     Ranks are compared by name, or by position where the names differ. Sizes are those given in
     `rank_sizes`; where there is none, accesses by single rank variables must have equal ranges.
-
-    Raises
-    ------
-    SpecError
-        Another number of ranks, or sizes that contradict each other.
     """
     first: dict[str, _Accessed] = {}
     for einsum, access in _accesses(einsums):
@@ -180,11 +159,6 @@ def check_words(einsums: Sequence[WrittenEinsum], constants: Collection[str]) ->
     """Check that no tensor of an Einsum's text lacks its indices.
 
     Words between the tensors name functions, or constants.
-
-    Raises
-    ------
-    SpecError
-        A tensor's name without indices; a name in upper case that is no constant and is not called.
     """
     tensors = {access.tensor: access.span for einsum in einsums for access in einsum.accesses}
     for einsum in einsums:
@@ -204,13 +178,7 @@ def _check_words(words: Iterable[BareWord], tensors: Mapping[str, Span], constan
 
 
 def check_dependencies(einsums: Sequence[WrittenEinsum]) -> None:
-    """Check that each tensor is written once, and that no Einsum waits for itself.
-
-    Raises
-    ------
-    SpecError
-        A tensor with two writers; a cycle of Einsums, with the place of each read on it.
-    """
+    """Check that each tensor is written once, and that no Einsum waits for itself."""
     writers: dict[str, tuple[WrittenEinsum, WrittenAccess]] = {}
     written = ((einsum, access) for einsum in einsums for access in einsum.accesses if access.output)
     for einsum, access in written:
@@ -274,13 +242,7 @@ WORKLOAD_DENSITY_KEYS = ("densities", "density_distributions")
 def check_densities(
     workload: MappingNode, einsums: Sequence[WrittenEinsum], ignore_sparse: bool, note: TakeNote
 ) -> None:
-    """Check that a workload's tensors are dense.
-
-    Raises
-    ------
-    SpecError
-        A density other than 1, unless it is to be ignored; a section that is no mapping.
-    """
+    """Check that a workload's tensors are dense."""
     for key, value in _entries(workload, einsums):
         if key.text in ("density", "densities"):
             check_density(key, value, ignore_sparse, note)
@@ -307,17 +269,7 @@ def _is_empty(node: Node) -> bool:
 def unused_notes(
     sizes: Mapping[str, RankSize], conditions: Iterable[Condition], shaped: Sequence[ShapedEinsum]
 ) -> Iterator[Note]:
-    """Note each size and condition that concerns nothing in the workload: it has no effect.
-
-    Parameters
-    ----------
-    sizes
-        Those of the whole workload, by rank.
-    conditions
-        Those of the whole workload.
-    shaped
-        All Einsums.
-    """
+    """Note each size and condition that concerns nothing in the workload: it has no effect."""
     indices = [index for e in shaped for access in e.written.accesses for index in access.indices]
     used = {index.rank for index in indices}
     for name, size in sizes.items():
@@ -368,13 +320,7 @@ def _ends(constraints: Iterable[Constraint]) -> dict[str, tuple[int, Span]]:
 
 
 def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
-    """Note each operation that is named: it changes no cost.
-
-    Raises
-    ------
-    SpecError
-        An operation that is no name.
-    """
+    """Note each operation that is named: it changes no cost."""
     for key, node in ((key, einsum.written.get(key)) for einsum in shaped for key in OPERATION_KEYS):
         if node is not None:
             operation = as_name(node, f"`{key}`")

@@ -28,13 +28,7 @@ from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span,
 
 @contextmanager
 def within(einsum: str | None) -> Iterator[None]:
-    """Name the Einsum in errors that are met inside, but for those that name it themselves.
-
-    Raises
-    ------
-    SpecError
-        The error that was met; as it is if nobody knows the Einsum's name.
-    """
+    """Name the Einsum in errors that are met inside, but for those that name it themselves."""
     try:
         yield
     except SpecError as error:
@@ -90,25 +84,13 @@ class WrittenIndex:
 
 @dataclass(frozen=True)
 class WrittenAccess:
-    """A tensor access.
+    """A tensor access."""
 
-    Parameters
-    ----------
-    tensor, span
-        Name of the tensor, and its place.
-    indices
-        One per rank, no rank twice; none for a single value.
-    output
-        Whether the Einsum writes the tensor.
-    attributes
-        What else is said of it, None where nothing is.
-    """
-
-    tensor: str
+    tensor: str  # name of the tensor, and its place
     span: Span
-    indices: tuple[WrittenIndex, ...]
-    output: bool
-    attributes: MappingNode | None = None
+    indices: tuple[WrittenIndex, ...]  # one per rank, no rank twice; none for a single value
+    output: bool  # whether the Einsum writes the tensor
+    attributes: MappingNode | None = None  # what else is said of it, None where nothing is
 
     @property
     def rank_variables(self) -> frozenset[str]:
@@ -122,45 +104,24 @@ class WrittenAccess:
 
 @dataclass(frozen=True)
 class BareWord:
-    """A word between the tensors of a string.
+    """A word between the tensors of a string."""
 
-    Parameters
-    ----------
-    name, span
-        A function's name, a constant's, or that of a tensor that lacks its indices; and its place.
-    is_called
-        Whether a parenthesis follows.
-    """
-
-    name: str
+    name: str  # a function's name, a constant's, or that of a tensor that lacks its indices; and its place
     span: Span
-    is_called: bool
+    is_called: bool  # whether a parenthesis follows
 
 
 @dataclass(frozen=True)
 class WrittenEinsum:
-    """An Einsum as it is written.
+    """An Einsum as it is written."""
 
-    Parameters
-    ----------
-    name, span
-        Its name, that of its output by default, and its place.
-    accesses
-        All its tensors, at least one of them an output; an input may be there several times.
-    node
-        Its other attributes, None for a bare string.
-    words
-        What stands between the tensors of a string.
-    rank_variables
-        In the order of their first use.
-    """
-
-    name: str
+    name: str  # its name, that of its output by default, and its place
     span: Span
+    # all its tensors, at least one of them an output; an input may be there several times
     accesses: tuple[WrittenAccess, ...]
-    node: MappingNode | None = None
-    words: tuple[BareWord, ...] = ()
-    rank_variables: tuple[str, ...] = field(init=False)
+    node: MappingNode | None = None  # its other attributes, None for a bare string
+    words: tuple[BareWord, ...] = ()  # what stands between the tensors of a string
+    rank_variables: tuple[str, ...] = field(init=False)  # in the order of their first use
 
     def __post_init__(self) -> None:
         """Collect the rank variables in the order of their first use."""
@@ -175,13 +136,7 @@ class WrittenEinsum:
 
 
 def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
-    """Read a list of Einsums.
-
-    Raises
-    ------
-    SpecError
-        For what is no Einsum, for two of one name, and for an empty list.
-    """
+    """Read a list of Einsums."""
     einsums: dict[str, WrittenEinsum] = {}
     for item in flat_items(as_sequence(node, "`einsums`").items):
         label = _label(item)

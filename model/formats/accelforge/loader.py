@@ -106,20 +106,11 @@ class LoadedWorkload:
 
 @dataclass(frozen=True)
 class WorkloadText:
-    """The text of a workload.
+    """The text of a workload."""
 
-    Parameters
-    ----------
-    top
-        The files, joined by top-level key.
-    name
-        The name of the file that holds the Einsums, for people.
-    is_fragment
-        Whether that file is a part of others, marked by an underscore: what feeds it is not there.
-    """
-
-    top: MappingNode
-    name: str
+    top: MappingNode  # the files, joined by top-level key
+    name: str  # the name of the file that holds the Einsums, for people
+    # whether that file is a part of others, marked by an underscore: what feeds it is not there
     is_fragment: bool = False
 
 
@@ -261,13 +252,7 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
 
 
 def _settled(node: Node) -> Node:
-    """Return a section without tags, in which quoted numbers and truth values count as if unquoted.
-
-    Raises
-    ------
-    SpecError
-        A tag.
-    """
+    """Return a section without tags, in which quoted numbers and truth values count as if unquoted."""
     if node.tag is not None:
         raise SpecError(f"unknown tag `{node.tag}`", node.span)
     if isinstance(node, SequenceNode):

@@ -54,50 +54,28 @@ class RankSize:
 
 @dataclass(frozen=True)
 class Condition:
-    """One text of an iteration space shape.
+    """One text of an iteration space shape."""
 
-    Parameters
-    ----------
-    text, span
-        What is written, and where.
-    variables
-        The workload's rank variables that it speaks of, the key it stands under included.
-    """
-
-    text: str
+    text: str  # what is written, and where
     span: Span
+    # the workload's rank variables that it speaks of, the key it stands under included
     variables: frozenset[str]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What an Einsum computes.
+    """What an Einsum computes."""
 
-    Parameters
-    ----------
-    ranges
-        Values of each rank variable, in the order of the Einsum's.
-    is_box
-        Whether all their combinations are computed.
-    constraints
-        The conditions that are affine; those that ISL alone understands are not among them.
-    """
-
-    ranges: tuple[range, ...]
-    is_box: bool
+    ranges: tuple[range, ...]  # values of each rank variable, in the order of the Einsum's
+    is_box: bool  # whether all their combinations are computed
+    # the conditions that are affine; those that ISL alone understands are not among them
     constraints: tuple[Constraint, ...] = ()
 
 
 def read_rank_sizes(
     node: Node | None, outer: Attributes, variables: Names
 ) -> tuple[dict[str, RankSize], Attributes]:
-    """Return the sizes of ranks, those of the workload included, and what an inner section inherits.
-
-    Raises
-    ------
-    SpecError
-        For a size that is no positive whole number, and a rank in lower case.
-    """
+    """Return the sizes of ranks, those of the workload included, and what an inner section inherits."""
     section = None if node is None else as_mapping(node, "`rank_sizes`")
     attributes = read_attributes(section, outer, variables, _AS_MANY_AS_WRITTEN)
     names = {**variables, **{name: attribute.value for name, attribute in attributes.items()}}
@@ -117,13 +95,7 @@ NO_SIZES = NO_ATTRIBUTES
 def read_conditions(
     section: MappingNode | None, known: frozenset[str], note: TakeNote
 ) -> tuple[Condition, ...]:
-    """Read ``iteration_space_shape``: a list of texts, or a mapping of rank variables to texts.
-
-    Raises
-    ------
-    SpecError
-        For a text that does not speak of its rank variable, and for both names.
-    """
+    """Read ``iteration_space_shape``: a list of texts, or a mapping of rank variables to texts."""
     written = None if section is None else one_of(section, SHAPE_KEYS, "the workload")
     if written is None or (isinstance(written[1], ScalarNode) and written[1].value is None):
         return ()
@@ -152,22 +124,6 @@ def find_shape(
     """Return the ranges of an Einsum's rank variables.
 
     Every access to a rank with a size limits its index to the rank; what lies beyond is skipped.
-
-    Parameters
-    ----------
-    einsum
-        The Einsum.
-    sizes
-        Of its ranks; others may be missing, or there without need.
-    conditions
-        All that hold for the Einsum.
-
-    Raises
-    ------
-    SpecError
-        For a rank variable without bounds or with more than `MAX_BOUND` values, bounds that no value
-        satisfies, an index outside of its rank, and a condition that makes the iteration space another
-        shape than a box where ISL is not there to handle it.
     """
     indices = [index for access in einsum.accesses for index in access.indices]
     limits = [limit for index in indices for limit in _limits(index, sizes)]

@@ -75,18 +75,10 @@ def place_of(einsum: Einsum) -> Span:
 
 @dataclass(frozen=True)
 class Naming:
-    """Names of one Einsum, beside those that only other Einsums of the workload have.
+    """Names of one Einsum, beside those that only other Einsums of the workload have."""
 
-    Parameters
-    ----------
-    einsum
-        One of the Einsums of `workload`.
-    workload
-        Knows which names there are at all.
-    """
-
-    einsum: Einsum
-    workload: Workload
+    einsum: Einsum  # one of the Einsums of `workload`
+    workload: Workload  # knows which names there are at all
 
     def tensors(self, name: str) -> tuple[str, ...] | None:
         """Return the dataspaces that a name means here.
@@ -184,37 +176,17 @@ _OF_ALL = ("=1", "==1", "<=1", "=-1", "==-1")
 
 @dataclass
 class Resolver:
-    """Rewrites nodes for one Einsum.
+    """Rewrites nodes for one Einsum."""
 
-    Parameters
-    ----------
-    naming
-        What names mean.
-    absent
-        Dimensions that the constraints name and the Einsum does not have, in the order in which
-        they come up: they count as dimensions of bound 1. `resolved` adds to it.
-    all_inputs
-        Places of the name ``Inputs`` where it means weights as well. `resolved` adds to it.
-    """
-
-    naming: Naming
+    naming: Naming  # what names mean
+    # dimensions that the constraints name and the Einsum does not have, in the order in which they
+    # come up: they count as dimensions of bound 1. `resolved` adds to it
     absent: dict[str, ScalarNode] = field(default_factory=dict)
+    # places of the name ``Inputs`` where it means weights as well. `resolved` adds to it
     all_inputs: list[Span] = field(default_factory=list)
 
     def resolved(self, node: Node) -> Node:
-        """Return a section with all names of tensors and dimensions in it replaced.
-
-        Parameters
-        ----------
-        node
-            A section of constraints, or the architecture.
-
-        Raises
-        ------
-        SpecError
-            For a tensor that no Einsum of the workload knows, a rank variable in another case where a factor
-            is asked of it, and a factor other than 1 and -1 of a name that means several rank variables.
-        """
+        """Return a section with all names of tensors and dimensions in it replaced."""
         if isinstance(node, SequenceNode):
             return replace(node, items=tuple(self.resolved(item) for item in node.items))
         if isinstance(node, MappingNode):
@@ -223,14 +195,7 @@ class Resolver:
         return node
 
     def unknown_note(self) -> Note | None:
-        """Return a note on the dimensions that no Einsum of the workload has, None if there are none.
-
-        Raises
-        ------
-        SpecError
-            All of them are rank variables but for their case: nothing suggests that the constraints
-            were written for another kind of problem, whose names mean something else.
-        """
+        """Return a note on the dimensions that no Einsum of the workload has, None if there are none."""
         unknown = {name: node for name, node in self.absent.items() if not self.naming.knows_dim(name)}
         if not unknown:
             return None
@@ -245,13 +210,7 @@ class Resolver:
         return note_at(place.span, sentence, listing(unknown), case)
 
     def explained(self, error: SpecError) -> SpecError:
-        """Return an error on what was resolved with a hint on what ``Inputs`` means at its places.
-
-        Parameters
-        ----------
-        error
-            Returned as it is where it has a hint, or has nothing to do with ``Inputs``.
-        """
+        """Return an error on what was resolved with a hint on what ``Inputs`` means at its places."""
         places = {error.span, *(place for place, _ in error.related)}
         if error.hint is not None or places.isdisjoint(self.all_inputs):
             return error

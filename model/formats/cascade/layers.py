@@ -42,42 +42,16 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class Reader(Generic[Read]):
-    """What reads one of several, and what it is called.
+    """What reads one of several, and what it is called."""
 
-    Parameters
-    ----------
-    name
-        Of the Einsum or layer.
-    read
-        Reads it; raises SpecError.
-    place
-        Stands for it in errors that have no better place, so that these differ in it.
-    file
-        Is its own: errors in it need no name.
-    """
-
-    name: str
-    read: Callable[[], Read]
-    place: Span | None = None
-    file: str | None = None
+    name: str  # of the Einsum or layer
+    read: Callable[[], Read]  # reads it; raises SpecError
+    place: Span | None = None  # stands for it in errors that have no better place, so that these differ in it
+    file: str | None = None  # is its own: errors in it need no name
 
 
 def read_each(readers: Iterable[Reader[Read]], what: str) -> tuple[Read, ...]:
-    """Read all of them.
-
-    Parameters
-    ----------
-    readers
-        In order.
-    what
-        They are, in the singular, for messages.
-
-    Raises
-    ------
-    SpecError
-        The first that is met, with the names of those that meet it; without any, and without a place that
-        stands for one, where all do: then it is one of what they share.
-    """
+    """Read all of them."""
     in_order, values = tuple(readers), list[Read]()
     for place, reader in enumerate(in_order):
         try:
@@ -119,18 +93,10 @@ def _key(error: SpecError, reader: Reader[Read]) -> tuple[str, Span | None]:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How values of one size lie in rows.
+    """How values of one size lie in rows."""
 
-    Parameters
-    ----------
-    values
-        Whole ones in a row, at least 1.
-    rows
-        That one of them takes, at least 1; above 1 only where `values` is 1.
-    """
-
-    values: int
-    rows: int
+    values: int  # whole ones in a row, at least 1
+    rows: int  # that one of them takes, at least 1; above 1 only where `values` is 1
 
     @property
     def size_rows(self) -> Fraction:
@@ -247,14 +213,7 @@ MOST_WORDS = 1 << 56
 
 
 def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], options: LoadOptions) -> Network:
-    """Return the layers of a workload on an architecture.
-
-    Raises
-    ------
-    SpecError
-        For an architecture that cannot be used, for names that no Einsum knows, and for more Einsums than
-        `MOST_EINSUMS`.
-    """
+    """Return the layers of a workload on an architecture."""
     notes: list[Note] = []
     if len(workload.einsums) > MOST_EINSUMS:
         message = f"{len(workload.einsums):,} Einsums; at most {MOST_EINSUMS:,} are mapped"

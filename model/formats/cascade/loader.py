@@ -271,15 +271,7 @@ def _check_keys(top: MappingNode) -> None:
 
 
 def without_mapping(top: MappingNode, notes: list[Note]) -> MappingNode:
-    """Return a spec without its `mapping`.
-
-    Parameters
-    ----------
-    top
-        The spec; returned as it is if it has none.
-    notes
-        Gets a note that it is left out.
-    """
+    """Return a spec without its `mapping`."""
     keys = (key for key, _ in top.entries if section_name(key.text) == "mapping")
     notes.extend(note_at(key.span, MAPPING_NOTE) for key in keys)
     return without_section(top, "mapping")

@@ -22,18 +22,10 @@ from model.workload import Einsum, TensorAccess, Workload
 
 
 class Stored(NamedTuple):
-    """What a tensor takes where it is stored.
+    """What a tensor takes where it is stored."""
 
-    Parameters
-    ----------
-    bits
-        In all, with its ``backing_storage_size_scale``.
-    bits_per_value
-        Those of one of its values.
-    """
-
-    bits: int
-    bits_per_value: int
+    bits: int  # in all, with its ``backing_storage_size_scale``
+    bits_per_value: int  # those of one of its values
 
 
 def persistent_bits(workload: Workload) -> dict[str, Stored]:
@@ -74,20 +66,12 @@ def _plain_bits(einsum: Einsum, access: TensorAccess) -> Fraction:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A tensor that waits.
+    """A tensor that waits."""
 
-    Parameters
-    ----------
-    tensor
-        Its name.
-    level
-        Position of the level that stores it, in ``Architecture.levels``.
-    stored
-        What it takes, in all instances of the level together, for one instance of the Einsum that writes it.
-    """
-
-    tensor: str
-    level: int
+    tensor: str  # its name
+    level: int  # position of the level that stores it, in ``Architecture.levels``
+    # what it takes, in all instances of the level together, for one instance of the Einsum that
+    # writes it
     stored: Stored
 
 
@@ -231,14 +215,7 @@ def _keeping(rules: KeepRules, homes: Mapping[str, int], level: int) -> KeepRule
 
 
 def read_transfer(mapspace: Mapspace, einsum: Einsum) -> Transfer | None:
-    """Return what a copy operation moves, None where its tensors are stored at one level.
-
-    Raises
-    ------
-    SpecError
-        Its tensors are stored at different levels, and one of these has several instances: how a
-        tensor lies in them is for a mapping to say.
-    """
+    """Return what a copy operation moves, None where its tensors are stored at one level."""
     homes = backing_levels(mapspace)
     architecture = mapspace.architecture
     for dataspace, level in homes.items() if len(set(homes.values())) > 1 else ():

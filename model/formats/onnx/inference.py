@@ -42,11 +42,6 @@ def infer_shapes(onnx: ModuleType, model: Any, path: Path) -> Any:
     Calls of the model's functions are expanded. What depends on constants and shapes only is
     computed, and an ``If`` whose condition is known gives way to its branch. Where that takes too
     long, or fails, shapes are inferred without it.
-
-    Raises
-    ------
-    SpecError
-        The library fails, or needs more than `MOST_SECONDS` or `MOST_BYTES`.
     """
     from model.text.sandbox import StoppedError, run_confined  # noqa: PLC0415 (brings Jinja2)
 

@@ -280,13 +280,7 @@ class _Walk:
             self._map(node.op_type, _node(self.onnx, node, name, values))
 
     def workload(self) -> Workload:
-        """Return the workload of what is mapped.
-
-        Raises
-        ------
-        SpecError
-            Nothing is.
-        """
+        """Return the workload of what is mapped."""
         if self._einsums:
             return Workload(printable(self.path.stem), tuple(self._einsums.values()))
         if self._errors:

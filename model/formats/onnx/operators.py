@@ -66,15 +66,7 @@ class Node:
         return f"{display_name(self.values.path)}: node `{self.name}` {message}"
 
     def operand(self, place: int) -> Shape:
-        """Return the shape of an input.
-
-        Raises
-        ------
-        UnknownError
-            Its shape is not known.
-        SpecError
-            There is no such input, or it has no elements.
-        """
+        """Return the shape of an input."""
         if place >= len(self.inputs) or not self.inputs[place]:
             raise self.error(f"has no input {place + 1}")
         name = self.inputs[place]
