@@ -83,7 +83,7 @@ def read_constraints(text: str, span: Span) -> tuple[Constraint, ...]:
     """
     if _TWICE.search(text):
         hint = "write one between two values, such as `0 <= m < 128`"
-        raise SpecError(f"two signs of comparison follow each other in `{text}`", span, hint=hint)
+        raise SpecError(f"two comparison operators follow each other in `{text}`", span, hint=hint)
     source = _expression(_EQUALITY.sub("==", text).replace("&&", " and "), span)
     return tuple(Constraint(affine, span) for affine in _Walker(source).conjunction(source.parse()))
 
@@ -102,11 +102,11 @@ class _Walker:
 
     def affine(self, node: ast.expr, depth: int) -> Affine:
         if depth > _DEEPEST:
-            raise NotAffineError("the expression is nested too deep", self._source.at(node))
+            raise NotAffineError("the expression is nested too deeply", self._source.at(node))
         expression = self._affine(node, depth + 1)
         numbers = (expression.constant, *expression.coefficients.values())
         if any(abs(number) > LARGEST for number in numbers):
-            raise NotAffineError(f"numbers above {LARGEST} are not read here", self._source.at(node))
+            raise NotAffineError(f"numbers above {LARGEST} are not supported here", self._source.at(node))
         return expression
 
     def _affine(self, node: ast.expr, depth: int) -> Affine:  # noqa: PLR0911 (one case per kind of node)
@@ -168,7 +168,7 @@ _ROUNDS = 50
 class Interval:
     """The values of a variable."""
 
-    low: int | None = None  # both included; None where there is no bound
+    low: int | None = None  # both ends are included; None where there is no bound
     high: int | None = None
 
     @property
@@ -350,7 +350,7 @@ def _check_text(text: str, span: Span) -> None:
     for character in text:
         depth += {"(": 1, ")": -1}.get(character, 0)
         if depth < 0 or character in "{};":
-            raise SpecError(f"`{character}` does not belong into this condition", span)
+            raise SpecError(f"`{character}` is not allowed in this condition", span)
 
 
 def _library(span: Span) -> ModuleType:

@@ -29,9 +29,9 @@ from model.workload import Einsum
 class ShapedEinsum:
     """An Einsum with what is known of its extent."""
 
-    written: WrittenEinsum  # its text
-    shape: Shape  # the ranges of its rank variables, in the order of ``written.rank_variables``
-    sizes: Mapping[str, RankSize]  # sizes by rank, those of the workload included; not every rank has one
+    written: WrittenEinsum
+    shape: Shape
+    sizes: Mapping[str, RankSize]  # by rank, those of the workload included; not every rank has one
 
     @property
     def ranges(self) -> dict[str, range]:
@@ -104,7 +104,7 @@ def _paired(
         raise SpecError(message, access.span, ((reference.span, f"with {listing(known)}"),))
     if indices.keys() == known.keys():
         return ((indices[rank], known[rank]) for rank in indices)
-    sentence = "tensor `{}` has ranks {} here, but {} at {}; they are taken for each other in this order"
+    sentence = "tensor `{}` has ranks {} here, but {} at {}; they are matched in this order"
     note(note_at(access.span, sentence, access.tensor, listing(indices), listing(known), str(reference.span)))
     return zip(access.indices, reference.indices, strict=True)
 
@@ -174,7 +174,7 @@ def _check_words(words: Iterable[BareWord], tensors: Mapping[str, Span], constan
             raise SpecError(message, word.span, ((tensors[word.name], "with indices"),), hint)
         if word.name[0].isupper() and not word.is_called and word.name not in constants:
             hint = did_you_mean(word.name, tensors) or "tensors have indices, as in `W[m, k]` or `W[]`"
-            raise SpecError(f"`{word.name}` is no rank, variable or function", word.span, hint=hint)
+            raise SpecError(f"`{word.name}` is not a rank, variable or function", word.span, hint=hint)
 
 
 def check_dependencies(einsums: Sequence[WrittenEinsum]) -> None:
@@ -301,7 +301,7 @@ def _cuts_of(einsum: ShapedEinsum) -> Iterator[Note]:
         if size is None or name not in ends or ends[name][0] < size.size:
             continue
         end, span = ends[name]
-        sentence = "`{}` ends at {}, as rank `{}` has {} values ({}); this condition would let it go on to {}"
+        sentence = "`{}` ends at {}, as rank `{}` has {} values ({}); this condition allows values up to {}"
         yield note_at(span, sentence, name, size.size - 1, index.rank, size.size, str(size.span), end)
 
 
@@ -332,7 +332,9 @@ def copy_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
     computed = (einsum.written for einsum in shaped if einsum.written.get(COPY_KEY) is None)
     for word in (word for einsum in computed for word in einsum.words):
         if word.is_called and word.name == "copy":
-            yield note_at(word.span, "`copy` is computed like any function; `{}: true` moves", COPY_KEY)
+            yield note_at(
+                word.span, "`copy` is computed like any other function; `{}: true` makes it a move", COPY_KEY
+            )
 
 
 def version_notes(*sections: Node | None) -> Iterator[Note]:

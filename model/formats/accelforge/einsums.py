@@ -86,11 +86,11 @@ class WrittenIndex:
 class WrittenAccess:
     """A tensor access."""
 
-    tensor: str  # name of the tensor, and its place
+    tensor: str
     span: Span
     indices: tuple[WrittenIndex, ...]  # one per rank, no rank twice; none for a single value
-    output: bool  # whether the Einsum writes the tensor
-    attributes: MappingNode | None = None  # what else is said of it, None where nothing is
+    output: bool
+    attributes: MappingNode | None = None
 
     @property
     def rank_variables(self) -> frozenset[str]:
@@ -106,7 +106,7 @@ class WrittenAccess:
 class BareWord:
     """A word between the tensors of a string."""
 
-    name: str  # a function's name, a constant's, or that of a tensor that lacks its indices; and its place
+    name: str  # of a function, a constant, or a tensor that lacks its indices
     span: Span
     is_called: bool  # whether a parenthesis follows
 
@@ -115,9 +115,9 @@ class BareWord:
 class WrittenEinsum:
     """An Einsum as it is written."""
 
-    name: str  # its name, that of its output by default, and its place
+    name: str  # by default that of its output
     span: Span
-    # all its tensors, at least one of them an output; an input may be there several times
+    # At least one output; an input may appear several times.
     accesses: tuple[WrittenAccess, ...]
     node: MappingNode | None = None  # its other attributes, None for a bare string
     words: tuple[BareWord, ...] = ()  # what stands between the tensors of a string
@@ -221,7 +221,7 @@ def _read_text(node: ScalarNode) -> tuple[tuple[WrittenAccess, ...], tuple[BareW
         raise SpecError(message, place)
     stray = _BRACKET.search(rest)
     if stray:
-        hint = "a tensor's name and its bracket stand together, as in `A[m, k]`"
+        hint = "a bracket follows the name of its tensor directly, as in `A[m, k]`"
         place = part_of(node.span, text, stray.start())
         raise SpecError(f"`{stray.group()}` does not belong to a tensor", place, hint=hint)
     outputs = list(_TENSOR.finditer(output_text))
@@ -274,19 +274,19 @@ def _variable_index(name: str, span: Span) -> WrittenIndex:
     """Return the index of a rank named like its rank variable, in upper case."""
     if not _RANK_VARIABLE.match(name):
         hint = "rank variables begin with a lower-case letter; an expression is written `RANK: expression`"
-        raise SpecError(f"`{name}` is no rank variable", span, hint=hint)
+        raise SpecError(f"`{name}` is not a rank variable", span, hint=hint)
     return WrittenIndex(name.upper(), Affine(0, {name: 1}), span)
 
 
 def _rank_index(rank: str, span: Span, expression: str, place: Span) -> WrittenIndex:
     if not _RANK.match(rank):
         hint = "ranks begin with an upper-case letter"
-        raise SpecError(f"`{rank}` is no name of a rank", span, hint=hint)
+        raise SpecError(f"`{rank}` is not the name of a rank", span, hint=hint)
     affine = read_affine(expression, place)
     for name in affine.coefficients:
         if not _RANK_VARIABLE.match(name):
             hint = "rank variables begin with a lower-case letter"
-            raise SpecError(f"`{name}` is no rank variable", place, hint=hint)
+            raise SpecError(f"`{name}` is not a rank variable", place, hint=hint)
     return WrittenIndex(rank, affine, place)
 
 
@@ -344,7 +344,7 @@ def _with_attributes(accesses: tuple[WrittenAccess, ...], listed: SequenceNode) 
     for item in listed.items:
         entry, name, span = _access_entry(item)
         if all(access.tensor != name for access in accesses):
-            raise SpecError(f"`{name}` is no tensor of this Einsum", span)
+            raise SpecError(f"`{name}` is not a tensor of this Einsum", span)
         given_twice = next((key for key in ("projection", "output") if key in entry), None)
         if given_twice is not None:
             message = f"`{given_twice}` of `{name}` is already given by `einsum`"

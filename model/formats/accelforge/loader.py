@@ -108,9 +108,9 @@ class LoadedWorkload:
 class WorkloadText:
     """The text of a workload."""
 
-    top: MappingNode  # the files, joined by top-level key
+    top: MappingNode
     name: str  # the name of the file that holds the Einsums, for people
-    # whether that file is a part of others, marked by an underscore: what feeds it is not there
+    # A part of other files, marked by an underscore: what feeds it is missing.
     is_fragment: bool = False
 
 
@@ -308,7 +308,7 @@ def _check_shadowing(renames: Iterable[Rename], cascade: Cascade) -> None:
         if rename.name in cascade.rank_variables:
             raise SpecError(f"rename `{rename.name}` shadows a rank variable", rename.span)
         if rename.name in RESERVED:
-            raise SpecError(f"`{rename.name}` has a meaning of its own and cannot be a rename", rename.span)
+            raise SpecError(f"`{rename.name}` is reserved and cannot be a rename", rename.span)
 
 
 def _collect(names: EinsumNames, facts: _Facts) -> None:

@@ -138,7 +138,7 @@ class _SetEvaluator(Evaluator):
         if known is not None:
             return known
         hint = did_you_mean(name, self._sets.candidates()) or self._sets.unknown()
-        message = f"`{name}` is no tensor, rank variable, rename or set"
+        message = f"`{name}` is not a tensor, rank variable, rename or set"
         raise SpecError(message, self._text.at(node), hint=hint)
 
     def _complement(self, value: object) -> SetValue:
@@ -175,11 +175,11 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 class Rename:
     """A name for what a set expression gives."""
 
-    name: str  # the name and its place
+    name: str
     span: Span
-    source: ScalarNode  # the set expression
-    expected_count: ScalarNode | None = None  # how many elements it must give, None if that is not said
-    kind: Kind | None = None  # what it must give, None for either
+    source: ScalarNode
+    expected_count: ScalarNode | None = None
+    kind: Kind | None = None  # None for either
 
 
 Renames = dict[str, Rename]
@@ -280,22 +280,21 @@ class _CountError(SpecError):
 class TensorRules:
     """What a workload says of its tensors by set expressions."""
 
-    bits_per_value: Node | None  # the section, a mapping of set expressions to bits
-    persistent_tensors: Node | None  # a set expression
-    variables: Names  # names that numbers may use
+    bits_per_value: Node | None
+    persistent_tensors: Node | None
+    variables: Names
 
 
 @dataclass
 class EinsumNames:
     """The sets of one Einsum; each is worked out when it is asked for."""
 
-    einsum: WrittenEinsum  # the Einsum
-    cascade: Cascade  # all Einsums
-    renames: Renames  # the Einsum's renames
-    rules: TensorRules  # what the workload says of its tensors
+    einsum: WrittenEinsum
+    cascade: Cascade
+    renames: Renames
+    rules: TensorRules
     fed: frozenset[str] = frozenset()  # tensors that count as intermediates beside those of the cascade
-    # takes a note where a rename matches less than expected, as it may where only a part of a
-    # workload is read; None if that is an error
+    # Where a rename matches less than expected: takes a note; None if that is an error.
     on_unmet: TakeNote | None = None
     _known: dict[str, object] = field(default_factory=dict)
     _unmet: set[str] = field(default_factory=set)
@@ -430,7 +429,7 @@ class EinsumNames:
             f"{self._matches(rename, value)}, but expected_count is {count}",
             rename.source.span,
             related,
-            hint=f"give the Einsum a rename `{rename.name}` of its own if another tensor is meant",
+            hint=f"give the Einsum a rename `{rename.name}` if you mean another tensor",
         )
 
     def persistent(self) -> frozenset[str]:

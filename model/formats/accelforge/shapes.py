@@ -56,9 +56,9 @@ class RankSize:
 class Condition:
     """One text of an iteration space shape."""
 
-    text: str  # what is written, and where
+    text: str
     span: Span
-    # the workload's rank variables that it speaks of, the key it stands under included
+    # Those of the workload that it mentions, its key included.
     variables: frozenset[str]
 
 
@@ -68,7 +68,7 @@ class Shape:
 
     ranges: tuple[range, ...]  # values of each rank variable, in the order of the Einsum's
     is_box: bool  # whether all their combinations are computed
-    # the conditions that are affine; those that ISL alone understands are not among them
+    # Without the conditions that only ISL understands.
     constraints: tuple[Constraint, ...] = ()
 
 
@@ -83,7 +83,7 @@ def read_rank_sizes(
     for name, attribute in attributes.items():
         if name[:1].islower():
             hint = f"ranks begin with an upper-case letter: `{name.upper()}`"
-            raise SpecError(f"`{name}` is no name of a rank", attribute.key, hint=hint)
+            raise SpecError(f"`{name}` is not the name of a rank", attribute.key, hint=hint)
         size = as_int(attribute.node, f"the size of rank `{name}`", names, 1, MAX_BOUND)
         sizes[name] = RankSize(size, attribute.node.span)
     return sizes, attributes
@@ -101,7 +101,7 @@ def read_conditions(
         return ()
     key, node = written
     if key.text != SHAPE_KEYS[0]:
-        note(note_at(key.span, "`{}` is read as `{}`, as it is called today", key.text, SHAPE_KEYS[0]))
+        note(note_at(key.span, "`{}` is read as `{}`, its current name", key.text, SHAPE_KEYS[0]))
     if isinstance(node, MappingNode):
         return tuple(_condition(value, known, key) for key, value in node.entries)
     if isinstance(node, SequenceNode):
@@ -113,7 +113,7 @@ def _condition(node: Node, known: frozenset[str], key: ScalarNode | None) -> Con
     scalar = as_scalar(node, "a part of `iteration_space_shape`")
     words = frozenset(_WORD.findall(scalar.text))
     if key is not None and key.text not in words:
-        raise SpecError(f"this does not speak of `{key.text}`", scalar.span, ((key.span, "its key"),))
+        raise SpecError(f"this does not mention `{key.text}`", scalar.span, ((key.span, "its key"),))
     constrained = frozenset() if key is None else {key.text}
     return Condition(scalar.text, scalar.span, (words & known) | constrained)
 
@@ -182,7 +182,7 @@ def _check_variables(constraint: Constraint, einsum: WrittenEinsum) -> None:
     for name in constraint.affine.coefficients:
         if name not in einsum.rank_variables:
             hint = did_you_mean(name, einsum.rank_variables) or f"it has {listing(einsum.rank_variables)}"
-            message = f"`{name}` is no rank variable of Einsum `{einsum.name}`"
+            message = f"`{name}` is not a rank variable of Einsum `{einsum.name}`"
             raise SpecError(message, constraint.span, hint=hint)
 
 

@@ -77,8 +77,8 @@ def place_of(einsum: Einsum) -> Span:
 class Naming:
     """Names of one Einsum, beside those that only other Einsums of the workload have."""
 
-    einsum: Einsum  # one of the Einsums of `workload`
-    workload: Workload  # knows which names there are at all
+    einsum: Einsum
+    workload: Workload
 
     def tensors(self, name: str) -> tuple[str, ...] | None:
         """Return the dataspaces that a name means here.
@@ -178,11 +178,10 @@ _OF_ALL = ("=1", "==1", "<=1", "=-1", "==-1")
 class Resolver:
     """Rewrites nodes for one Einsum."""
 
-    naming: Naming  # what names mean
-    # dimensions that the constraints name and the Einsum does not have, in the order in which they
-    # come up: they count as dimensions of bound 1. `resolved` adds to it
+    naming: Naming
+    # Dimensions that the constraints name and the Einsum lacks, in order of appearance; their bound is 1.
     absent: dict[str, ScalarNode] = field(default_factory=dict)
-    # places of the name ``Inputs`` where it means weights as well. `resolved` adds to it
+    # Places of the name ``Inputs`` where it means weights as well.
     all_inputs: list[Span] = field(default_factory=list)
 
     def resolved(self, node: Node) -> Node:
@@ -214,7 +213,8 @@ class Resolver:
         places = {error.span, *(place for place, _ in error.related)}
         if error.hint is not None or places.isdisjoint(self.all_inputs):
             return error
-        hint = f"`Inputs` means all inputs of Einsum `{self.naming.einsum.name}`: give it a rename `input`"
+        name = self.naming.einsum.name
+        hint = f"`Inputs` means all inputs of Einsum `{name}`; to exclude weights, give it a rename `input`"
         return type(error)(error.message, error.span, error.related, hint)
 
     def _entry(self, key: str, value: Node) -> Node:
@@ -253,7 +253,7 @@ class Resolver:
             hint = (
                 f"it means the rename `{rename}`; give each Einsum with one `renames: {{{rename}: TENSOR}}`"
             )
-        raise SpecError(f"`{scalar.text}` is no tensor or rename of the workload", scalar.span, hint=hint)
+        raise SpecError(f"`{scalar.text}` is not a tensor or rename of the workload", scalar.span, hint=hint)
 
     def _scales(self, node: Node) -> Node:
         section = as_mapping(node, f"`{TENSOR_SCALES}`")

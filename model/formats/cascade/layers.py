@@ -44,10 +44,10 @@ Read = TypeVar("Read")
 class Reader(Generic[Read]):
     """What reads one of several, and what it is called."""
 
-    name: str  # of the Einsum or layer
-    read: Callable[[], Read]  # reads it; raises SpecError
-    place: Span | None = None  # stands for it in errors that have no better place, so that these differ in it
-    file: str | None = None  # is its own: errors in it need no name
+    name: str
+    read: Callable[[], Read]
+    place: Span | None = None  # replaces it in errors without a better place
+    file: str | None = None  # only this one is in it: errors there need no name
 
 
 def read_each(readers: Iterable[Reader[Read]], what: str) -> tuple[Read, ...]:
@@ -95,8 +95,8 @@ def _key(error: SpecError, reader: Reader[Read]) -> tuple[str, Span | None]:
 class Fit:
     """How values of one size lie in rows."""
 
-    values: int  # whole ones in a row, at least 1
-    rows: int  # that one of them takes, at least 1; above 1 only where `values` is 1
+    values: int  # whole values in a row, at least 1
+    rows: int  # that a value takes, at least 1; above 1 only if `values` is 1
 
     @property
     def size_rows(self) -> Fraction:
@@ -298,7 +298,7 @@ def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[Note]:
     if concerned:
         names = listing(loaded.einsum.name for loaded in concerned)
         place = concerned[0].all_inputs[0]
-        sentence = "`Inputs` means all inputs of {}, without a rename `input`; weights, too"
+        sentence = "`Inputs` means all inputs of {}, without a rename `input`, and so the weights too"
         yield note_at(place, sentence, names)
 
 
@@ -311,7 +311,7 @@ def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) 
             meanwhile.setdefault((wait.tensor, levels[wait.level].name), []).append(loaded.einsum.name)
     for (tensor, level), names in meanwhile.items():
         verb = "runs" if len(names) == 1 else "run"
-        sentence = "{} waits at `{}`, and takes room there, while {} {}"
+        sentence = "{} waits at `{}`, and takes space there, while {} {}"
         yield note_at(None, sentence, tensor, level, listing(names), verb)
 
 

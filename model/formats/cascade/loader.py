@@ -38,7 +38,7 @@ from model.text.reader import read_files, unused_notes
 from model.text.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean, note_at
 from model.wording import listing, printable
 
-MAPPING_NOTE = "the `mapping` of the architecture is no constraint for the layers of a network"
+MAPPING_NOTE = "the `mapping` of the architecture does not constrain the layers of a network"
 
 
 @dataclass(frozen=True)
@@ -352,7 +352,9 @@ def load_variants(
     architectures = _once(architectures, "architecture", notes)
     alternatives = (max(1, len(workloads)), max(1, len(architectures)), *map(len, settings))
     if math.prod(alternatives) > MOST_VARIANTS:
-        raise SpecError(f"a sweep over {math.prod(alternatives):,} points; at most {MOST_VARIANTS:,} are run")
+        raise SpecError(
+            f"a sweep over {math.prod(alternatives):,} points; at most {MOST_VARIANTS:,} are supported"
+        )
     documents: dict[tuple[_Alternative, _Alternative], tuple[Node, ...]] = {}
     variants: list[LoadedVariant] = []
     used: set[str] = set()
@@ -378,7 +380,7 @@ def _once(paths: Sequence[str | Path], what: str, notes: list[Note]) -> list[str
     for path in paths:
         place = os.path.abspath(path)  # noqa: PTH100 (a link is a name of its own)
         if place in by_place:
-            sentence = "the {} {} is named more than once, and counts once"
+            sentence = "the {} {} is given more than once and counts once"
             notes.append(note_at(None, sentence, what, display_name(Path(path))))
         by_place.setdefault(place, path)
     return list(by_place.values())

@@ -24,8 +24,8 @@ from model.workload import Einsum, TensorAccess, Workload
 class Stored(NamedTuple):
     """What a tensor takes where it is stored."""
 
-    bits: int  # in all, with its ``backing_storage_size_scale``
-    bits_per_value: int  # those of one of its values
+    bits: int  # with ``backing_storage_size_scale``
+    bits_per_value: int
 
 
 def persistent_bits(workload: Workload) -> dict[str, Stored]:
@@ -68,10 +68,9 @@ def _plain_bits(einsum: Einsum, access: TensorAccess) -> Fraction:
 class Waiting:
     """A tensor that waits."""
 
-    tensor: str  # its name
-    level: int  # position of the level that stores it, in ``Architecture.levels``
-    # what it takes, in all instances of the level together, for one instance of the Einsum that
-    # writes it
+    tensor: str
+    level: int  # that stores it, in ``Architecture.levels``
+    # In all instances of the level together, for one instance of the Einsum that writes it.
     stored: Stored
 
 

@@ -118,7 +118,7 @@ def _read(onnx: ModuleType, path: Path, limits: Limits) -> Any:
     except SpecError:
         raise
     except Exception as error:  # Protobuf's own errors share no base class with others.
-        raise SpecError(f"{display_name(path)} is no ONNX model: {error}") from None
+        raise SpecError(f"{display_name(path)} is not an ONNX model: {error}") from None
 
 
 def _check_work(model: Any, path: Path) -> None:
@@ -207,7 +207,7 @@ def _fix_sizes(axes: Iterable[_Axis], variables: Mapping[str, object], path: Pat
 def _given_size(name: str, variables: Mapping[str, object], path: Path) -> int:
     size = variables[name]
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise SpecError(f"{display_name(path)}: the size of `{name}` is no positive integer")
+        raise SpecError(f"{display_name(path)}: the size of `{name}` is not a positive integer")
     return size
 
 
@@ -220,7 +220,9 @@ def _fix_scalars(
     for value in given:
         number = variables[value.name]
         if not isinstance(number, int) or abs(number) >= 2**31:
-            raise SpecError(f"{display_name(path)}: the value of `{value.name}` is no integer or truth value")
+            raise SpecError(
+                f"{display_name(path)}: the value of `{value.name}` is not an integer or truth value"
+            )
         kind = value.type.tensor_type
         shape = [dim.dim_value for dim in kind.shape.dim]
         graph.initializer.append(onnx.helper.make_tensor(value.name, kind.elem_type, shape, [number]))
@@ -394,7 +396,7 @@ def _bits(onnx: ModuleType, types: Mapping[str, int], variables: Mapping[str, ob
     wanted = variables.get(BITS)
     if wanted is not None:
         if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
-            raise SpecError(f"`{BITS}` is no positive integer")
+            raise SpecError(f"`{BITS}` is not a positive integer")
         return dict.fromkeys(types, wanted)
     known = ((name, _bits_of(onnx, kind)) for name, kind in types.items())
     return {name: bits for name, bits in known if bits is not None}

@@ -88,7 +88,7 @@ class Node:
         """Return an attribute that is one integer."""
         value = self.attributes.get(attribute, default)
         if not isinstance(value, int) or value < least:
-            raise self.error(f"has {attribute} = {value}, which is no integer from {least} on")
+            raise self.error(f"has {attribute} = {value}, which is not an integer of at least {least}")
         return value
 
     def integers(self, attribute: str, count: int, default: int, least: int) -> Sequence[int]:
@@ -97,7 +97,7 @@ class Node:
         if not isinstance(values, list) or not all(
             isinstance(value, int) and value >= least for value in values
         ):
-            raise self.error(f"has {attribute} = {values}, which are no integers from {least} on")
+            raise self.error(f"has {attribute} = {values}, which are not integers of at least {least}")
         if len(values) != count:
             raise self.error(f"has {attribute} = {values}, but {count} of them are needed")
         return values
@@ -225,7 +225,7 @@ def _groups(node: Node, image: Shape, weights: Shape) -> int:
     """Return the number of groups of a convolution, whose operands have as many dimensions as each other."""
     count = len(weights) - 2
     if not 1 <= count <= len(WINDOW) or len(image) != len(weights):
-        raise node.error(f"is no convolution in 1 to {len(WINDOW)} dimensions: {image} with {weights}")
+        raise node.error(f"is not a convolution in 1 to {len(WINDOW)} dimensions: {image} with {weights}")
     if tuple(node.integers("kernel_shape", count, 1, 1)) != weights[2:] and "kernel_shape" in node.attributes:
         raise node.error(f"has kernel_shape = {node.attributes['kernel_shape']}, but weights {weights}")
     return node.integer("group", 1, 1)
@@ -288,7 +288,7 @@ def general_product(node: Node) -> Einsum:
     """Read ``Gemm``: two matrices, each of which may be transposed; what is added to them is left out."""
     left, right = node.operand(0), node.operand(1)
     if len(left) != 2 or len(right) != 2:
-        raise node.error(f"multiplies what are no two matrices: {left} and {right}")
+        raise node.error(f"does not multiply two matrices: {left} and {right}")
     rows, summed = left[::-1] if node.integer("transA", 0, 0) else left
     depth, columns = right[::-1] if node.integer("transB", 0, 0) else right
     _check_summed(node, summed, depth)

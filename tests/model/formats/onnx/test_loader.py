@@ -67,7 +67,7 @@ def test_open_sizes_are_variables(tmp_path: Path):
         read(path)
     assert caught.value.hint == "the model leaves open: `--set batch=VALUE`"
     assert read(path, {"batch": 6}).einsum("product").bounds["P"] == 6
-    with pytest.raises(SpecError, match="no positive integer"):
+    with pytest.raises(SpecError, match="not a positive integer"):
         read(path, {"batch": "many"})
 
 
@@ -91,7 +91,7 @@ def test_bits(tmp_path: Path):
     with pytest.raises(SpecError, match="`x`, whose type is not known"):
         read(path)
     assert {access.bits_per_value for access in read(path, {"BITS": 8}).einsums[0].accesses} == {8}
-    with pytest.raises(SpecError, match="`BITS` is no positive integer"):
+    with pytest.raises(SpecError, match="`BITS` is not a positive integer"):
         read(path, {"BITS": "x"})
 
 
@@ -315,7 +315,7 @@ def test_branches(tmp_path: Path):
     assert math.prod(read(path, {"p": True}).einsum("conv").bounds.values()) == 3888
     with pytest.raises(SpecError, match="has no convolution and no matrix product"):
         read(path, {"p": False})
-    with pytest.raises(SpecError, match="the value of `p` is no integer or truth value"):
+    with pytest.raises(SpecError, match="the value of `p` is not an integer or truth value"):
         read(path, {"p": "yes"})
 
 
