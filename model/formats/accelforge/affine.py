@@ -340,7 +340,7 @@ def _bounding_box(
     box = {name: _interval(result, place) for place, name in enumerate(variables)}
     if not all(interval.is_bounded for interval in box.values()):
         return box, False
-    limits = (f"{own.low} <= {name} <= {own.high}" for name, own in box.items())
+    limits = (f"{values.low} <= {name} <= {values.high}" for name, values in box.items())
     return box, bool(_set(isl, everything, " and ".join(limits), texts[0][1]).is_equal(result))
 
 

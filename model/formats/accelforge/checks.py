@@ -276,12 +276,13 @@ def unused_notes(
         if name not in used:
             yield note_at(size.span, "no tensor has a rank `{}`; its size has no effect", name)
     for einsum in shaped:
-        own_sizes, own = einsum.written.get("rank_sizes"), einsum.written
-        ranks = {index.rank for access in own.accesses for index in access.indices}
-        names = own_sizes.keys() if isinstance(own_sizes, MappingNode) else ()
+        written = einsum.written
+        local_sizes = written.get("rank_sizes")
+        ranks = {index.rank for access in written.accesses for index in access.indices}
+        names = local_sizes.keys() if isinstance(local_sizes, MappingNode) else ()
         for name in (name for name in names if name not in ranks):
             sentence = "no tensor of Einsum `{}` has a rank `{}`; its size here has no effect"
-            yield note_at(einsum.sizes[name].span, sentence, own.name, name)
+            yield note_at(einsum.sizes[name].span, sentence, written.name, name)
     variables = {frozenset(einsum.written.rank_variables) for einsum in shaped}
     for part in conditions:
         if not any(part.variables <= named for named in variables):

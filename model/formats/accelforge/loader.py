@@ -148,7 +148,7 @@ def load_workload(
     Parameters
     ----------
     paths
-        YAML files and Jinja2 templates. They may include spec files from their own directory and
+        YAML files and Jinja2 templates. They may include spec files from the directory of the file and
         from two directories above.
     variables
         Template variables.
@@ -290,12 +290,12 @@ def _instances(node: Node | None, variables: Names) -> int:
 
 
 def _shaped(einsum: WrittenEinsum, section: _Section, note: TakeNote) -> ShapedEinsum:
-    sizes, own_sizes = section.sizes, einsum.get("rank_sizes")
-    own = frozenset(einsum.rank_variables)
-    inherited = (condition for condition in section.conditions if condition.variables <= own)
+    sizes, local_sizes = section.sizes, einsum.get("rank_sizes")
+    variables = frozenset(einsum.rank_variables)
+    inherited = (condition for condition in section.conditions if condition.variables <= variables)
     with within(einsum.name):
-        if own_sizes is not None:
-            sizes, _ = read_rank_sizes(own_sizes, section.inherited_sizes, section.variables)
+        if local_sizes is not None:
+            sizes, _ = read_rank_sizes(local_sizes, section.inherited_sizes, section.variables)
         shape = read_conditions(einsum.node, section.cascade.rank_variables, note)
         return ShapedEinsum(einsum, find_shape(einsum, sizes, (*shape, *inherited)), sizes)
 

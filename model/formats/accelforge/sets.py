@@ -256,9 +256,9 @@ def _add(renames: Renames, rename: Rename) -> None:
         raise SpecError(f"rename `{rename.name}` has two sources", rename.source.span, related)
 
 
-def effective_renames(own: Renames, top: Mapping[str, Renames], einsum: str) -> Renames:
+def effective_renames(local: Renames, top: Mapping[str, Renames], einsum: str) -> Renames:
     """Return the renames that hold in an Einsum."""
-    return {**top.get(DEFAULT, {}), **top.get(einsum, {}), **own}
+    return {**top.get(DEFAULT, {}), **top.get(einsum, {}), **local}
 
 
 OTHER = "Other"

@@ -220,9 +220,11 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
         raise SpecError(message, place_of(workload.einsums[MOST_EINSUMS]))
     readers = (
         Reader(
-            own.name, partial(_read_einsum, Naming(own, workload), top, files, options, notes), place_of(own)
+            einsum.name,
+            partial(_read_einsum, Naming(einsum, workload), top, files, options, notes),
+            place_of(einsum),
         )
-        for own in workload.einsums
+        for einsum in workload.einsums
     )
     read = read_each(readers, "Einsum")
     reserved = persistent_bits(workload)
@@ -246,7 +248,7 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
 
 @dataclass(frozen=True)
 class _Read:
-    """An Einsum on an architecture that is all its own: levels in its values, and as they were written."""
+    """An Einsum alone on an architecture, with levels in its values and as written."""
 
     einsum: Einsum
     mapspace: Mapspace
@@ -324,7 +326,7 @@ class _Room:
     waiting: tuple[Waiting, ...]
 
     def taken(self, einsum: Einsum, level: int) -> _Taken:
-        """Return what is taken of a level beyond the Einsum's own tensors as they are."""
+        """Return what is taken of a level besides the plain values of the Einsum's tensors."""
         stored = [tensor for tensor, home in self.homes.items() if home == level]
         waiting = tuple(wait for wait in self.waiting if wait.level == level)
         return _Taken(reserved_bits(einsum, self.persistent, stored), waiting)

@@ -156,7 +156,7 @@ def _title(layers: Sequence[Path], named: Sequence[Path]) -> str:
 
 
 def _top(path: Path, variables: Mapping[str, object], options: LoadOptions, names: set[str]) -> MappingNode:
-    """Read one file; only a workload may include files from above its own directory."""
+    """Read one file; only a workload may include files from above its directory."""
     try:
         return read_files([path], variables, options.limits, options.allow_include, names=names)
     except SpecError:
@@ -178,13 +178,13 @@ def _files(paths: Iterable[Path]) -> Iterable[Path]:
 
 
 def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
-    """Read a workload's own sections by AccelForge's rules, and all others by Timeloop's."""
+    """Read the sections of a workload by AccelForge's rules, and all others by Timeloop's."""
     text = read_workload_text(given.workloads, variables, options.limits, options.allow_include)
     loaded, top = read_workload(text, options.ignore_sparse), text.top
-    own = without(top, NETWORK_SECTIONS)
+    rest = without(top, NETWORK_SECTIONS)
     notes: list[Note] = []
     files = (*given.workloads, *given.architectures)
-    spec = without_mapping(_on_architecture(own, given, variables, options), notes)
+    spec = without_mapping(_on_architecture(rest, given, variables, options), notes)
     network = network_of(loaded.workload, spec, files, replace(options, refuse_infeasible=False))
     notes = [*loaded.notes, *notes, *network.notes]
     return LoadedNetwork(Network(text.name, network.layers, tuple(dict.fromkeys(notes))), (top, spec))
@@ -205,11 +205,11 @@ def _model(
 def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read each layer with the architecture."""
     notes: list[Note] = []
-    own = replace(options, refuse_infeasible=False)
+    feasible_or_not = replace(options, refuse_infeasible=False)
 
     def read(name: str, path: Path, top: MappingNode) -> tuple[Layer, MappingNode]:
         spec = without_mapping(_on_architecture(top, given, variables, options), notes)
-        loaded = load_node(spec, (path, *given.architectures), own)
+        loaded = load_node(spec, (path, *given.architectures), feasible_or_not)
         notes.extend(loaded.notes)
         return Layer(name, replace(loaded.mapspace, notes=())), spec
 
@@ -242,7 +242,7 @@ def _named_layers(given: _Given) -> Iterator[tuple[str, Path, MappingNode]]:
 def _on_architecture(
     top: MappingNode | None, given: _Given, variables: Mapping[str, object], options: LoadOptions
 ) -> MappingNode:
-    """Join what a network's file says with the architecture, unless it brings its own."""
+    """Join what a network's file says with the architecture, unless it has one itself."""
     joined = top
     if given.architectures:
         others = read_files(given.architectures, variables, options.limits, options.allow_include)
@@ -378,7 +378,7 @@ def _once(paths: Sequence[str | Path], what: str, notes: list[Note]) -> list[str
     """Return the paths, each place once, and note those that are named again."""
     by_place: dict[str, str | Path] = {}
     for path in paths:
-        place = os.path.abspath(path)  # noqa: PTH100 (a link is a name of its own)
+        place = os.path.abspath(path)  # noqa: PTH100 (a link counts as another name)
         if place in by_place:
             sentence = "the {} {} is given more than once and counts once"
             notes.append(note_at(None, sentence, what, display_name(Path(path))))
@@ -387,7 +387,7 @@ def _once(paths: Sequence[str | Path], what: str, notes: list[Note]) -> list[str
 
 
 def _alternatives(paths: Sequence[str | Path]) -> list[_Alternative]:
-    """Return each path with a name: the file's own, or the whole path where that is not unique."""
+    """Return each path with a name: that of the file, or the whole path where that is not unique."""
     if not paths:
         return [(None, ())]
     stems = [Path(path).name.split(".")[0] for path in paths]

@@ -49,7 +49,7 @@ def stored_bits(einsum: Einsum, access: TensorAccess) -> int:
 
 
 def reserved_bits(einsum: Einsum, persistent: dict[str, Stored], stored: Collection[str]) -> dict[int, int]:
-    """Return what is taken of a level beyond the Einsum's own tensors as they are."""
+    """Return what is taken of a level besides the plain values of the Einsum's tensors."""
     accesses = {access.tensor: access for access in einsum.accesses if access.tensor in stored}
     total: Counter[int] = Counter()
     for tensor in persistent.keys() & set(stored) - accesses.keys():

@@ -98,7 +98,7 @@ def _drop_weights(model: Any) -> None:
 def _tensors(model_graph: Any) -> Iterator[Any]:
     for graph in all_graphs(model_graph):
         yield from graph.initializer
-        yield from (own.t for node in graph.node for own in node.attribute if own.HasField("t"))
+        yield from (item.t for node in graph.node for item in node.attribute if item.HasField("t"))
 
 
 def _elements(shape: Any) -> int:
@@ -150,7 +150,7 @@ class _Evaluator:
         branches = {place: self._branch(node) for place, node in enumerate(left) if node.op_type == "If"}
         if len(left) == len(self._graph.node) and not any(branches.values()):
             return False
-        kept = [node for place, own in enumerate(left) for node in branches.get(place) or [own]]
+        kept = [node for place, old in enumerate(left) for node in branches.get(place) or [old]]
         del self._graph.node[:]
         self._graph.node.extend(kept)
         return True

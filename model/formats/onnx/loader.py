@@ -117,13 +117,13 @@ def _read(onnx: ModuleType, path: Path, limits: Limits) -> Any:
         raise SpecError(f"cannot read {display_name(path)}: {error.strerror}") from None
     except SpecError:
         raise
-    except Exception as error:  # Protobuf's own errors share no base class with others.
+    except Exception as error:  # the errors of Protobuf share no base class with others.
         raise SpecError(f"{display_name(path)} is not an ONNX model: {error}") from None
 
 
 def _check_work(model: Any, path: Path) -> None:
     """Check that the model has no more nodes than are read, with its functions expanded wherever called."""
-    functions = {(own.domain, own.name): own.node for own in model.functions}
+    functions = {(function.domain, function.name): function.node for function in model.functions}
     pending, count = [*model.graph.node], 0
     if sum(node.op_type in READERS for node in pending) > MOST_EINSUMS:
         raise SpecError(f"{display_name(path)} has more than {MOST_EINSUMS:,} nodes that would be mapped")
@@ -143,7 +143,7 @@ def _check_work(model: Any, path: Path) -> None:
 
 
 def _equation(node: Any) -> str:
-    texts = (own.s for own in node.attribute if own.name == "equation")
+    texts = (item.s for item in node.attribute if item.name == "equation")
     return "".join(next(texts, b"").decode(errors="replace").split())
 
 

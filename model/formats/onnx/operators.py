@@ -352,14 +352,14 @@ def summation(node: Node) -> Einsum | Unmapped:
     if len(operands) != 2:
         return Unmapped(macs if len(operands) > 2 else 0, "only products of two operands are mapped")
     output = _output_labels(result if arrow else None, terms, sizes)
-    left, right = ({label for label, size in own if size > 1} for own in operands)
+    left, right = ({label for label, size in labels if size > 1} for labels in operands)
     looped = {label for label, size in sizes.items() if size > 1}
     kept = looped & output
-    is_repeated = any(len(own) != len(dict(own)) for own in operands)
+    is_repeated = any(len(labels) != len(dict(labels)) for labels in operands)
     if is_repeated or looped - (left & right) - kept:
         return Unmapped(macs, "only products of whole matrices are mapped")
     classes = (kept & left & right, kept - right, looped - kept, kept - left)
-    batch, rows, summed, columns = (math.prod(sizes[label] for label in own) for own in classes)
+    batch, rows, summed, columns = (math.prod(sizes[label] for label in labels) for labels in classes)
     return _product(node, 1, ((batch,), (batch,)), (rows, summed, columns))
 
 
@@ -379,7 +379,7 @@ def _labelled(node: Node, term: str, place: int) -> _Labels:
 
 def _label_sizes(node: Node, operands: Iterable[_Labels]) -> dict[str, int]:
     sizes: dict[str, int] = {}
-    for label, size in (pair for own in operands for pair in own):
+    for label, size in (pair for labels in operands for pair in labels):
         known = sizes.get(label, size)
         if known != size and not (label.startswith(".") and 1 in (known, size)):
             raise node.error(f"has an index `{label}` of size {known} and of size {size}")

@@ -69,7 +69,9 @@ def test_densities_are_refused_or_ignored(load: Load, refuse: Refuse):
 def test_a_function_named_copy_is_noted(load: Load):
     text = MATMUL + '  - {einsum: "Z[m, n] = copy(A[m, n])"}\n'
     (note,) = (note for note in map(str, load(text).notes) if "copy" in note)
-    assert note.endswith("`copy` is computed like any other function; `is_copy_operation: true` makes it a move")
+    assert note.endswith(
+        "`copy` is computed like any other function; `is_copy_operation: true` makes it a move"
+    )
     moved = load(text.replace('])"', '])", is_copy_operation: true'))
     assert not any("copy" in note.text for note in moved.notes)
 

@@ -60,7 +60,10 @@ def test_a_rename_settles_it(load, nodes: str):
 def test_the_hint_of_branches_that_keep_the_same(load):
     with pytest.raises(SpecError, match="`W` is kept in two branches") as caught:
         load("{weight: W}", PARALLEL)
-    assert caught.value.hint == "`Inputs` means all inputs of Einsum `Z`; to exclude weights, give it a rename `input`"
+    assert (
+        caught.value.hint
+        == "`Inputs` means all inputs of Einsum `Z`; to exclude weights, give it a rename `input`"
+    )
 
 
 def test_other_errors_keep_their_hints(load):
