@@ -120,3 +120,10 @@ def test_a_mapping_is_looked_up_by_the_text_of_its_keys():
         node.key("c")
     with pytest.raises(SpecError, match="`problem` lacks the key `c`"):
         node.require("c", "`problem`")
+
+
+def test_no_message_holds_control_characters():
+    span = Span("a.yaml", 1, 1, 1, 2)
+    error = SpecError("bad `\x1b[31m`", span, ((span, "near \x07"),), hint="not `\x9b\n`")
+    assert str(error) == "a.yaml:1:1: bad `\ufffd[31m`"
+    assert (error.related[0][1], error.hint) == ("near \ufffd", "not `\ufffd\ufffd`")
