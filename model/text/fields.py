@@ -226,7 +226,7 @@ def _exact(text: str, node: Node, what: str) -> Fraction:
     except (ArithmeticError, ValueError):
         raise SpecError(f"{what} must be a finite number, but is `{text}`", node.span) from None
     if number and not Fraction(1, MAX_INTEGER) <= abs(number) <= MAX_INTEGER:
-        message = f"{what} must be 0 or {1 / MAX_INTEGER:g} to {MAX_INTEGER:g} in magnitude, but is `{text}`"
+        message = f"{what} must be 0 or from {1 / MAX_INTEGER:g} to {MAX_INTEGER:g}, but is `{text}`"
         raise SpecError(message, node.span)
     return number
 
