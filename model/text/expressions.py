@@ -24,6 +24,20 @@ from model.text.arithmetic import (
 )
 from model.text.source import ScalarNode, SourceText, Span, SpecError, did_you_mean
 
+LONGEST = 2_000
+"""Characters of an expression."""
+
+_FLOW_HINT = "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"
+_WITH_UNIT = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)? ?([A-Za-zµ%][\w/%]*)")
+_MESH = re.compile(r"\d+ ?[xX] ?\d+")
+UNITS_HINT = (
+    "convert it to the unit of the attribute (depth: rows; bandwidths: words per cycle and instance; "
+    "times: seconds), and write the number alone"
+)
+_IN_GROUPS = re.compile(r"\d{1,3}(?:[ ,']\d{3})+")
+_TWO_ASSIGNMENTS = re.compile(r"[^\s=<>]+\s+(\w+\s*[<>]?=[^=].*)")
+_QUOTES = ("'", '"')
+_BLOCKS = ("|", ">")
 _DEEPEST = 50
 
 _CONSTANTS: Mapping[str, float] = {"pi": math.pi, "inf": math.inf}
@@ -243,22 +257,6 @@ def _usable(value: object, name: str) -> object:
     if isinstance(value, (int, float, str, list, tuple, Mapping)):
         return value
     raise TypeError(f"`{name}` is {type_name(value)}")
-
-
-LONGEST = 2_000
-"""Characters of an expression."""
-
-_FLOW_HINT = "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"
-_WITH_UNIT = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)? ?([A-Za-zµ%][\w/%]*)")
-_MESH = re.compile(r"\d+ ?[xX] ?\d+")
-UNITS_HINT = (
-    "convert it to the unit of the attribute (depth: rows; bandwidths: words per cycle and instance; "
-    "times: seconds), and write the number alone"
-)
-_IN_GROUPS = re.compile(r"\d{1,3}(?:[ ,']\d{3})+")
-_TWO_ASSIGNMENTS = re.compile(r"[^\s=<>]+\s+(\w+\s*[<>]?=[^=].*)")
-_QUOTES = ("'", '"')
-_BLOCKS = ("|", ">")
 
 
 class ExpressionText:
