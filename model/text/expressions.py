@@ -35,7 +35,7 @@ UNITS_HINT = (
     "times: seconds), and write the number alone"
 )
 _IN_GROUPS = re.compile(r"\d{1,3}(?:[ ,']\d{3})+")
-_TWO_ASSIGNMENTS = re.compile(r"[^\s=<>]+\s+(\w+\s*[<>]?=[^=].*)")
+
 _QUOTES = ("'", '"')
 _BLOCKS = ("|", ">")
 _DEEPEST = 50
@@ -303,8 +303,7 @@ class ExpressionText:
             problem, hint = f"a number is followed by `{followed[1]}`", UNITS_HINT
         elif _IN_GROUPS.fullmatch(self.text):
             problem, hint = "digits cannot be grouped", f"write {re.sub('[^0-9]', '', self.text)}"
-        elif two := _TWO_ASSIGNMENTS.fullmatch(self.text):
-            problem, hint = f"it is followed by `{two[1]}`", f"a comma is missing before `{two[1]}`"
+
         else:
             return None
         return SpecError(f"`{_shortened(self.text)}` is not an expression: {problem}", self.span, hint=hint)
