@@ -303,7 +303,6 @@ class ExpressionText:
             problem, hint = f"a number is followed by `{followed[1]}`", UNITS_HINT
         elif _IN_GROUPS.fullmatch(self.text):
             problem, hint = "digits cannot be grouped", f"write {re.sub('[^0-9]', '', self.text)}"
-
         else:
             return None
         return SpecError(f"`{_shortened(self.text)}` is not an expression: {problem}", self.span, hint=hint)
