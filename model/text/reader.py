@@ -93,8 +93,18 @@ def read_each(
 
 
 def unused_notes(variables: Iterable[str], names: Iterable[str]) -> list[Note]:
-    """Return a note for each of the variables that is not among the names that templates use."""
+    """Return a note for each variable that nothing uses: `names` are those of templates or of a model.
+
+    Raises
+    ------
+    SpecError
+        For an unused variable that no template could use, because its name is no identifier.
+    """
     known = sorted(names)
+    for name in variables:
+        if name not in known and not name.isidentifier():
+            hint = did_you_mean(name, known) or "write NAME=VALUE"
+            raise SpecError(f"`{name}` is not the name of a variable", hint=hint)
     return [_unused(name, known) for name in variables if name not in known]
 
 
@@ -108,7 +118,8 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
     """Return template variables from texts ``NAME=VALUE``; the last one of a name counts.
 
     A value that is a YAML boolean or float, or an integer in its usual form, becomes one; anything else stays
-    text (``01`` is a name, not a number).
+    text (``01`` is a name, not a number). Names that no template could use, such as those of sizes in ONNX
+    models, are refused later, by `unused_notes`.
 
     Raises
     ------
@@ -118,7 +129,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
     variables: dict[str, object] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
-        if not equals or not name.isidentifier():
+        if not equals or not name.strip():
             raise SpecError(f"`{assignment}` does not set a variable", hint="write NAME=VALUE")
         value = plain_value(text)
         is_text = value is None or (isinstance(value, int) and str(value).lower() != text.lower())
