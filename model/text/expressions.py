@@ -332,7 +332,8 @@ class ExpressionText:
         """Return the error for a number with something to it; Python speaks of something else there."""
         followed = _WITH_UNIT.fullmatch(self.text)
         if _MESH.fullmatch(self.text):
-            problem, hint = "it is two numbers", "sides of a mesh are apart: `{meshX: ..., meshY: ...}`"
+            product = re.sub(" ?[xX] ?", " * ", self.text)
+            problem, hint = "it is two numbers", f"their product is written `{product}`"
         elif followed:
             problem, hint = f"a number is followed by `{followed[1]}`", UNITS_HINT
         elif _IN_GROUPS.fullmatch(self.text):

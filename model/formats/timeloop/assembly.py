@@ -392,9 +392,12 @@ def _check_nothing(leaf: Leaf, keeping: Keeping, context: Context) -> None:
 
 
 def _check_flags(levels: Sequence[Keeping], context: Context) -> None:
-    for name, span in levels[0].no_coalesce.items():
-        message = f"no_coalesce of `{name}` has no effect on `{levels[0].leaf.name}`, the outermost level"
-        raise SpecError(message, span)
+    outermost = levels[0]
+    if outermost.no_coalesce:
+        sentence = "no_coalesce of {} has no effect on `{}`, which is the outermost level"
+        place, names = next(iter(outermost.no_coalesce.values())), listing(outermost.no_coalesce)
+        context.note(note_at(place, sentence, names, outermost.leaf.name))
+        outermost.no_coalesce.clear()
     for keeping in levels:
         if not keeping.coalesces_nothing:
             _note_idle(keeping.no_coalesce, "no_coalesce", keeping, context)

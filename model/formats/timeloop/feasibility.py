@@ -13,6 +13,7 @@ from model.formats.timeloop.assembly import SpatialLevel, TemporalLevel, TilingL
 from model.formats.timeloop.constraints import Factor
 from model.formats.timeloop.context import Bounds, Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of
+from model.formats.timeloop.tree import Leaf
 from model.numbers import divisors
 from model.problem import Dataspace
 from model.text.source import ConflictError, Span, source_ref
@@ -273,12 +274,24 @@ def _unreachable(
     if all(factors == {1} for factors in allowed):
         return ConflictError(f"{dim} is {bound}, but its factor is fixed to 1 at every node", first, related)
     if any(not factors for factors in allowed):
-        name = next(s.loops.leaf.name for s, factors in zip(levels, allowed, strict=True) if not factors)
-        return ConflictError(f"no divisor of {dim} = {bound} is allowed at `{name}`", first, related)
+        leaf = next(s.loops.leaf for s, factors in zip(levels, allowed, strict=True) if not factors)
+        message = f"no divisor of {dim} = {bound} is allowed at `{leaf.name}`"
+        return ConflictError(message, first, related, _one_axis(leaf, places))
     reached = _products(allowed, bound)[-1]
     shown = "none that divides it" if not reached else f"{max(reached)} at most"
     message = f"the factors allowed for {dim} cannot reach its bound {bound}: their product is {shown}"
     return ConflictError(message, first, related)
+
+
+def _one_axis(leaf: Leaf, demands: Iterable[_Demand]) -> str | None:
+    """Return a hint where all instances of a mesh would do for a loop, but neither axis alone."""
+    asked = max((demand.factor.value for demand in demands if demand.factor is not None), default=0)
+    if not max(leaf.mesh_x, leaf.mesh_y) < asked <= leaf.fanout:
+        return None
+    return (
+        "a dimension lies along one axis of a mesh; two containers, one with `meshX` and one with `meshY`, "
+        "take it along both"
+    )
 
 
 def _kept_words(kept: Iterable[_Kept], extents: Mapping[str, int]) -> dict[str, int]:

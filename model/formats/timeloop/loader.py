@@ -232,6 +232,7 @@ def load_node(
         mapping = read_mapping(targets, with_mapping, span, context)
         check_parallelism(mapping, *parallelism, span)
         check_loop_limit(mapping, mapper.most_loops, span)
+    context.note_lacking()
     loaded_notes = tuple(dict.fromkeys(notes))
     return LoadedSpec(
         mapspace=replace(mapspace, notes=loaded_notes),
@@ -310,7 +311,7 @@ def _mapspace(
     """Return the mapspace; where `objectives` are about latency alone, energies may be unknown."""
     least, place = parallelism
     components = [value for _, value in sections_of(top, "components")]
-    lists = read_price_lists(section_of(top, "ERT"), section_of(top, "ART"), components)
+    lists = read_price_lists(section_of(top, "ERT"), section_of(top, "ART"), components, context.note)
     refuse_wires(lists.tables, context)
     note_unread(top, lists.classes, context)
     needs_energy = any(objective != LATENCY for objective in objectives)

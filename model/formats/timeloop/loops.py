@@ -26,11 +26,11 @@ from model.numbers import divisors
 from model.text.fields import (
     Names,
     as_int,
+    as_name,
     as_sequence,
     check_count,
     check_keys,
     given,
-    known_name,
     means_all,
     name_list,
 )
@@ -134,12 +134,13 @@ def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Conte
         _refuse_shares(node, kind)
         check_keys(node, (*_KEYS[kind], *ADDRESS_KEYS), f"a {kind} constraint")
         _refuse_remainders(node)
+    permutation = _permutation(nodes, context)
     constraints = LoopConstraints(
         leaf=leaf,
         kind=kind,
         factors=_factors(nodes, names, context),
-        permutation=_permutation(nodes, context),
-        split=_read_split(nodes, names),
+        permutation=permutation,
+        split=_read_split(nodes, permutation, names),
         maximize=_maximize(nodes, names, context),
         no_reuse=_names(nodes, ("no_reuse", *_OLD_NO_REUSE[kind]), context),
         no_link_transfer=_names(nodes, ("no_link_transfer",), context),
@@ -197,7 +198,7 @@ def _written_factors(
     nodes: Iterable[MappingNode], key: str, names: Names, context: Context
 ) -> Iterator[Factor]:
     for value in _values(nodes, key):
-        yield from read_factors(value, context.bounds, names)
+        yield from read_factors(value, context, names)
 
 
 def _dataspace_macros(node: MappingNode, context: Context) -> list[Factor]:
@@ -245,7 +246,7 @@ def _defaults(node: MappingNode, factors: list[Factor], names: Names, context: C
 def _permutation(nodes: tuple[MappingNode, ...], context: Context) -> Permutation | None:
     first: Permutation | None = None
     for value in _values(nodes, "permutation"):
-        permutation = read_permutation(value, context.problem.dims)
+        permutation = read_permutation(value, context)
         if first is not None and (first.inner, first.outer) != (permutation.inner, permutation.outer):
             related = ((first.span, "the first"),)
             raise SpecError("two different permutations for one node", permutation.span, related)
@@ -253,14 +254,20 @@ def _permutation(nodes: tuple[MappingNode, ...], context: Context) -> Permutatio
     return first
 
 
-def _read_split(nodes: tuple[MappingNode, ...], names: Names) -> tuple[int, Span] | None:
+def _read_split(
+    nodes: tuple[MappingNode, ...], permutation: Permutation | None, names: Names
+) -> tuple[int, Span] | None:
+    """Return the number of dimensions along X, without those that the problem lacks."""
+    lacking = () if permutation is None else permutation.lacking
     first: tuple[int, Span] | None = None
     for value in _values(nodes, "split"):
         split = as_int(value, "`split`", names, minimum=0)
         if first is not None and first[0] != split:
             raise SpecError("two different splits for one node", value.span, ((first[1], "the first"),))
         first = first or (split, value.span)
-    return first
+    if first is None:
+        return None
+    return first[0] - sum(place < first[0] for place in lacking), first[1]
 
 
 def _maximize(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> Maximize | None:
@@ -285,7 +292,8 @@ def _groups(node: Node, context: Context) -> tuple[tuple[str, ...], ...]:
         message = "`maximize_dims` is a list of dimensions or a list of such lists, not a mixture"
         raise SpecError(message, node.span)
     lists = [item.items for item in nested] if nested else [items]
-    groups = [tuple(known_name(item, context.problem.dims, "dimension") for item in group) for group in lists]
+    named = [[(as_name(item, "dimension"), item.span) for item in group] for group in lists]
+    groups = [tuple(dim for dim, span in group if context.is_dimension(dim, span)) for group in named]
     flat = [dim for group in groups for dim in group]
     if len(set(flat)) != len(flat):
         raise SpecError("a dimension stands twice in `maximize_dims`", node.span)

@@ -32,7 +32,7 @@ from model.formats.timeloop.storage import SYNONYMS
 from model.formats.timeloop.tree import Leaf, values_of
 from model.note import Note
 from model.text.fields import Names, as_fraction, one_of
-from model.text.source import MappingNode, Node, Span, SpecError, note_at
+from model.text.source import MappingNode, Node, Span, SpecError, TakeNote, note_at
 from model.wording import printable
 
 _WIRES = ("wire", "Wire")
@@ -55,15 +55,17 @@ class PriceLists:
     classes: CompoundClasses
 
 
-def read_price_lists(ert: Node | None, art: Node | None, components: Iterable[Node]) -> PriceLists:
+def read_price_lists(
+    ert: Node | None, art: Node | None, components: Iterable[Node], note: TakeNote
+) -> PriceLists:
     """Read what prices come from.
 
     Raises
     ------
     SpecError
-        A malformed section, or two tables or classes of one name.
+        A malformed section, or two tables of one name.
     """
-    return PriceLists(load_tables(ert, art), load_compound_classes(components))
+    return PriceLists(load_tables(ert, art), load_compound_classes(components, note))
 
 
 def refuse_wires(tables: EnergyTables, context: Context) -> None:

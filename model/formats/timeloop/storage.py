@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from fractions import Fraction
@@ -212,7 +212,7 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
     _note_bandwidth(reader, context)
     word_bits = reader.integer("datawidth")
     if word_bits is None:
-        raise _lacking(leaf, "`datawidth`, the bits of a word")
+        raise _lacking(leaf, ("datawidth",), " (the bits of a word)")
     cluster_size, block_size = _block(reader, word_bits, context)
     if cluster_size > 1 and _is_dram(leaf):
         raise SpecError("a DRAM has a `cluster_size` of 1", reader.place("cluster_size"))
@@ -273,9 +273,16 @@ def _is_dram(leaf: Leaf) -> bool:
     return "DRAM" in leaf.component_class or "DRAM" in (leaf.subclass or "")
 
 
-def _lacking(leaf: Leaf, what: str) -> SpecError:
-    """Return the error for a missing attribute, at the first unknown one, which may be meant for it."""
-    message, unknown = f"storage `{leaf.name}` lacks {what}", unknown_attributes(leaf)
+def _lacking(leaf: Leaf, names: Sequence[str], remark: str) -> SpecError:
+    """Return the error for a missing attribute: at an empty one, or the first unknown one.
+
+    Any of `names` would do; messages name the first.
+    """
+    spellings = (word for name in names for word in SYNONYMS.get(name, (name,)))
+    empty = next((word for word in spellings if word in leaf.attributes), None)
+    if empty is not None:
+        return SpecError(f"`{empty}` of storage `{leaf.name}` is empty{remark}", leaf.attributes[empty].key)
+    message, unknown = f"storage `{leaf.name}` lacks `{names[0]}`{remark}", unknown_attributes(leaf)
     if not unknown:
         return SpecError(message, leaf.span)
     hint = f"no storage has an attribute {listing(unknown)}"
@@ -342,7 +349,7 @@ def _capacity(reader: _Reader, word_bits: int, block_size: int) -> int | None:
     if not capacities:
         if _is_dram(reader.leaf):
             return None
-        raise _lacking(reader.leaf, "`depth`; only a DRAM may be unlimited")
+        raise _lacking(reader.leaf, ("depth", "entries", "sizeKB"), "; only a DRAM may be unlimited")
     (name, words), *others = capacities.items()
     for other, other_words in others:
         if other_words != words:

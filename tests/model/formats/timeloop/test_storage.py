@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 import pytest
@@ -360,3 +361,9 @@ def test_all_that_the_estimator_asks_for_is_known(name):
         asked.update(type="DDR4")
     primitive.estimate(Attributes(name, asked))
     assert asked.names <= ESTIMATED_ATTRIBUTES
+
+
+@pytest.mark.parametrize("name", ["depth", "datawidth"])
+def test_what_is_empty_is_called_empty(name):
+    node = re.sub(f"{name}: [0-9]+", f"{name}: ", BUFFER)
+    assert_fails(spec(arch=architecture(DRAM, node, MAC)), f"`{name}` of storage `buffer` is empty", name)
