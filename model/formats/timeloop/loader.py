@@ -12,6 +12,7 @@ from model.formats.timeloop.assembly import Assembly, assemble, min_parallelism,
 from model.formats.timeloop.constraints import Clause, node_clauses, target_clauses
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.document import (
+    LEFT_OUT,
     MapperSection,
     check_no_sparsity,
     check_sections,
@@ -44,7 +45,17 @@ from model.text.files import display_name
 from model.text.limits import Limits
 from model.text.merging import join_specs
 from model.text.reader import read_each, unused_notes
-from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError, note_at, source_ref
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    note_at,
+    source_ref,
+)
+from model.wording import listing
 
 SEVERAL = "where these are several layers, the command `network` maps them"
 
@@ -233,6 +244,8 @@ def load_node(
         check_parallelism(mapping, *parallelism, span)
         check_loop_limit(mapping, mapper.most_loops, span)
     context.note_lacking()
+    if not sections:
+        notes.extend(_left_out(top))
     loaded_notes = tuple(dict.fromkeys(notes))
     return LoadedSpec(
         mapspace=replace(mapspace, notes=loaded_notes),
@@ -242,6 +255,15 @@ def load_node(
         document=top,
         problem=context.loaded.section,
     )
+
+
+def _left_out(top: MappingNode) -> Iterator[Note]:
+    """Note the constraints that a spec lacks since a mapping was written into it."""
+    gone = top.get(LEFT_OUT)
+    if isinstance(gone, SequenceNode):
+        constraints = listing(item.text for item in gone.items if isinstance(item, ScalarNode))
+        sentence = "`--mapped-spec` left out constraints, which are not searched with: {}"
+        yield note_at(top.key(LEFT_OUT).span, sentence, constraints)
 
 
 def _context(

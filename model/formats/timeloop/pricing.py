@@ -37,6 +37,8 @@ from model.wording import printable
 
 _WIRES = ("wire", "Wire")
 _TRANSFER = "transfer_random"
+UNKNOWN = "unknown"
+"""The source of energies that count as 0 as nobody knows them."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ def priced_or_free(
         place = leaf.span if error.span is None else error.span
         sentence = "{}; its energies count as 0, since a latency needs none"
         context.note(note_at(place, sentence, error.message))
-        return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), "unknown"))
+        return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), UNKNOWN))
 
 
 def _rows(level: StorageLevel, request: EnergyRequest, classes: CompoundClasses) -> dict[str, object]:
