@@ -11,7 +11,7 @@ from typing import Literal
 
 from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, dram_hint
 from model.formats.timeloop.document import COMPONENT_TAGS, NODE_TAGS, check_version, refused_tag
-from model.text.expressions import ExpressionText, evaluate
+from model.text.expressions import ExpressionText, evaluate_any
 from model.text.fields import (
     NO_NAMES,
     Names,
@@ -124,7 +124,8 @@ def _evaluated(node: Node, value: object) -> Node:
     """Return the node of an evaluated attribute: an expression gives way to its value."""
     if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or value == node.text:
         return node
-    assert isinstance(value, (bool, int, float, str))
+    if not isinstance(value, (bool, int, float, str)):
+        return node  # a list: what asks for one value says so
     return ScalarNode(value, str(value), isinstance(value, str), node.span, node.tag)
 
 
@@ -174,7 +175,7 @@ class _Resolver:
         is_text = words or (found and not _is_expression(node.text))
         if is_text and not asked and not any(word in names for word in words) and not calls:
             return node.text
-        return evaluate(node, {**self._nodes, **names} if asked else names)
+        return evaluate_any(node, {**self._nodes, **names} if asked else names)
 
 
 def _is_expression(text: str) -> bool:

@@ -7,10 +7,10 @@ from decimal import Decimal
 import pytest
 
 from model.architecture import Fanout, StorageLevel
-from model.formats.timeloop.tree import NO_ATTRIBUTES, read_attributes
+from model.formats.timeloop.tree import NO_ATTRIBUTES, read_attributes, read_variables
 from model.text.composer import compose
 from model.text.limits import Limits
-from model.text.source import Document
+from model.text.source import Document, SpecError
 from tests.model.formats.timeloop.support import (
     ARRAY,
     BUFFER,
@@ -430,3 +430,40 @@ def test_compute_classes_may_be_in_upper_case():
 def test_operators_and_exponents_name_nothing(text, value):
     node = compose(Document.of("attributes.yaml", f"depth: {text}\nrows: 4\n"), Limits())
     assert read_attributes(node, NO_ATTRIBUTES, {})["depth"].value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("([1] * 15)", [1] * 15),
+        ("([0] * 7 + [1] * 8)", [0] * 7 + [1] * 8),
+        ("SIZES", [4, 8]),
+        ("2 * SIZES", [4, 8, 4, 8]),
+        ("SIZES + [16]", [4, 8, 16]),
+        ("SIZES[0] * SIZES[1]", 32),
+    ],
+)
+def test_variables_may_be_lists_and_calculate_with_them(text, value):
+    node = compose(Document.of("v.yaml", f"FOUND: {text}\nSIZES: [4, 8]\nLATER: FOUND\n"), Limits())
+    found = read_variables(node)
+    assert (found["FOUND"], found["LATER"]) == (value, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("([1] * 99999999)", "the result is longer than"),
+        ("([1] * 9999)", "a list of more than 2000 items"),
+        ("SIZES * SIZES", "a list is repeated a whole number of times, not a list"),
+    ],
+)
+def test_lists_have_limits(text, message):
+    node = compose(Document.of("v.yaml", f"FOUND: {text}\nSIZES: [4, 8]\n"), Limits())
+    with pytest.raises(SpecError, match=message):
+        read_variables(node)
+
+
+def test_a_list_is_no_size():
+    node = BUFFER.replace("depth: 256", "depth: SIZES")
+    text = spec("variables: {SIZES: [64, 128]}\n", arch=architecture(DRAM, node, MAC))
+    assert_fails(text, "the expression gives a list, not a number or a text", "SIZES")
