@@ -31,25 +31,15 @@ _KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce")
 
 @dataclass
 class Keeping:
-    """What one level keeps and bypasses; it is filled while constraints are read.
+    """What one level keeps and bypasses; it is filled while constraints are read."""
 
-    Parameters
-    ----------
-    leaf
-        A storage level, or ``!Nothing``.
-    keep, bypass, no_coalesce
-        Names of dataspaces with the places that say so.
-    coalesces_nothing
-        Whether ``no_coalesce`` is ``*``: all that the level has, whatever that is.
-    settled
-        What a ``!Parallel`` has to settle, whatever else is asked for.
-    """
-
-    leaf: Leaf
+    leaf: Leaf  # A storage level, or `!Nothing`
+    # Names of dataspaces with the places that say so
     keep: dict[str, Span] = field(default_factory=dict)
     bypass: dict[str, Span] = field(default_factory=dict)
     no_coalesce: dict[str, Span] = field(default_factory=dict)
-    coalesces_nothing: bool = False
+    coalesces_nothing: bool = False  # Whether `no_coalesce` is `*`: all that the level has, whatever that is
+    # What a `!Parallel` has to settle, whatever else is asked for
     settled: set[str] = field(default_factory=set)
 
     def rules(self) -> KeepRules:
@@ -76,11 +66,6 @@ class Keeping:
             ``keep`` or ``bypass``.
         name, span
             The dataspace, and where that is asked for; the first place stays.
-
-        Raises
-        ------
-        SpecError
-            The opposite is asked for as well.
         """
         mine, other = (self.keep, self.bypass) if verb == "keep" else (self.bypass, self.keep)
         if name in other:
@@ -91,13 +76,7 @@ class Keeping:
 
 
 def read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Keeping:
-    """Read the ``dataspace`` constraints of one leaf.
-
-    Raises
-    ------
-    SpecError
-        An unknown key or dataspace, or one that is to be both kept and bypassed.
-    """
+    """Read the ``dataspace`` constraints of one leaf."""
     keeping = Keeping(leaf)
     for node in of(clauses, leaf, "dataspace"):
         check_keys(node, (*_KEYS, *ADDRESS_KEYS), "a dataspace constraint")
@@ -133,13 +112,7 @@ def _read_only(node: MappingNode, verb: str, opposite: str, keeping: Keeping, co
 def settle_parallel(
     parallel: Parallel, keepings: dict[Leaf, Keeping], context: Context
 ) -> ParallelGroup | None:
-    """Bypass in each branch what another branch keeps.
-
-    Raises
-    ------
-    SpecError
-        A dataspace is kept in two branches, or in none though a branch has several levels.
-    """
+    """Bypass in each branch what another branch keeps."""
     home: dict[str, tuple[int, Span]] = {}
     for place, branch in enumerate(parallel.branches):
         kept = _kept(branch, keepings)
@@ -209,13 +182,7 @@ def settle_outermost(outermost: Keeping, context: Context) -> None:
 
 
 def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
-    """Check that some level may keep each dataspace, and note levels that keep nothing.
-
-    Raises
-    ------
-    SpecError
-        No level keeps a dataspace.
-    """
+    """Check that some level may keep each dataspace, and note levels that keep nothing."""
     for keeping in () if context.idle_levels else keepings:
         if set(keeping.bypass) == set(context.dataspaces):
             sentence = "`{}` keeps nothing: all data passes by"
@@ -247,37 +214,19 @@ def _passing_on(name: str, keepings: Iterable[Keeping]) -> Iterator[Keeping]:
 
 @dataclass(frozen=True)
 class TemporalLevel:
-    """A storage level.
+    """A storage level."""
 
-    Parameters
-    ----------
-    loops
-        What is asked of its temporal loops.
-    storage
-        The level, without energies.
-    keeping
-        What it keeps and bypasses.
-    """
-
-    loops: LoopConstraints
-    storage: StorageLevel
-    keeping: Keeping
+    loops: LoopConstraints  # What is asked of its temporal loops
+    storage: StorageLevel  # The level, without energies
+    keeping: Keeping  # What it keeps and bypasses
 
 
 @dataclass(frozen=True)
 class SpatialLevel:
-    """A fanout.
+    """A fanout."""
 
-    Parameters
-    ----------
-    loops
-        What is asked of its spatial loops.
-    rules
-        What that comes to in the canonical mapspace.
-    """
-
-    loops: LoopConstraints
-    rules: SpatialRules
+    loops: LoopConstraints  # What is asked of its spatial loops
+    rules: SpatialRules  # What that comes to in the canonical mapspace
 
 
 TilingLevel = TemporalLevel | SpatialLevel
@@ -285,21 +234,11 @@ TilingLevel = TemporalLevel | SpatialLevel
 
 @dataclass(frozen=True)
 class Assembly:
-    """The nodes with their constraints, and what else of the architecture a mapspace needs.
+    """The nodes with their constraints, and what else of the architecture a mapspace needs."""
 
-    Parameters
-    ----------
-    levels
-        Storage levels and fanouts, outermost first.
-    compute
-        The compute component.
-    parallel
-        Levels that exclude each other, as positions in `storages`.
-    """
-
-    levels: tuple[TilingLevel, ...]
-    compute: Leaf
-    parallel: tuple[ParallelGroup, ...]
+    levels: tuple[TilingLevel, ...]  # Storage levels and fanouts, outermost first
+    compute: Leaf  # The compute component
+    parallel: tuple[ParallelGroup, ...]  # Levels that exclude each other, as positions in `storages`
 
     @property
     def storages(self) -> tuple[TemporalLevel, ...]:
@@ -313,13 +252,7 @@ class Assembly:
 
 
 def assemble(clauses: Sequence[Clause], context: Context) -> Assembly:
-    """Put the nodes together with their constraints.
-
-    Raises
-    ------
-    SpecError
-        No storage, no compute, nodes in an impossible order, or constraints in conflict.
-    """
+    """Put the nodes together with their constraints."""
     compute = _compute(context)
     storages = [leaf for leaf in context.tree.leaves if leaf.role == "storage"]
     if not storages:
@@ -479,11 +412,6 @@ def min_parallelism(
     """Return the least number of compute units in use that the constraints ask for, and where.
 
     They give it as a share of all units, on the innermost storage level or the compute component.
-
-    Raises
-    ------
-    SpecError
-        Another target, two constraints, or a share outside 0 to 1.
     """
     innermost = (assembly.storages[-1].loops.leaf, assembly.compute)
     least: tuple[Fraction, Span] | None = None
@@ -514,13 +442,7 @@ def _share(value: Node, context: Context) -> Fraction:
 
 
 def note_overbooking(clauses: Sequence[Clause], context: Context) -> None:
-    """Note that ``max_overbooked_proportion`` changes nothing for dense data.
-
-    Raises
-    ------
-    SpecError
-        Such a constraint has an unknown key.
-    """
+    """Note that ``max_overbooked_proportion`` changes nothing for dense data."""
     for clause in clauses:
         if clause.kind == "overbooked":
             check_keys(clause.node, ("proportion", *ADDRESS_KEYS), "`max_overbooked_proportion`")

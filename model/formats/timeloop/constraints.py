@@ -44,28 +44,15 @@ _FORMS = "write `P=4`, `P<=4` or `P>=4`, in a list, a mapping `{P: 4}` or a text
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One factor rule and where it was written.
+    """One factor rule and where it was written."""
 
-    Parameters
-    ----------
-    dim
-        A dimension of the problem.
-    relation, value
-        What its loop's bound at the node is compared with; the value is at least 1.
-    span
-        Its place.
-    default
-        Whether it is there for all dimensions without one.
-    free
-        Whether it says that there is no rule; relation and value mean nothing then.
-    """
-
-    dim: str
+    dim: str  # A dimension of the problem
+    # What its loop's bound at the node is compared with; the value is at least 1
     relation: Relation
     value: int
-    span: Span
-    default: bool = False
-    free: bool = False
+    span: Span  # Its place
+    default: bool = False  # Whether it is there for all dimensions without one
+    free: bool = False  # Whether it says that there is no rule; relation and value mean nothing then
 
     def rule(self) -> FactorRule:
         """Return the rule of the canonical problem."""
@@ -79,11 +66,6 @@ def read_factors(node: Node, context: Context, names: Names) -> tuple[Factor, ..
     """Read factors in any of their forms; a value of 0 means the full bound, one of -1 any factor.
 
     A factor in parentheses is an expression that gives the factor's text: ``("P=" + str(WIDTH))``.
-
-    Raises
-    ------
-    SpecError
-        A malformed factor, an unknown dimension, an imperfect factor (``P=4,3``), ``<`` or ``>``.
     """
     factors = (
         _checked(_spelt_out(text, part, names), part, context, names) for text, part in factor_texts(node)
@@ -107,11 +89,6 @@ def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
     ----------
     node
         A list, a mapping or a text; none are in an empty one.
-
-    Raises
-    ------
-    SpecError
-        While it is iterated, for an item that is no text.
     """
     if isinstance(node, MappingNode):
         for key, value in node.entries:
@@ -220,24 +197,14 @@ def _value(value_text: str, text: str, node: Node, names: Names) -> int:
 
 @dataclass(frozen=True)
 class Permutation:
-    """An order of dimensions, innermost first.
+    """An order of dimensions, innermost first."""
 
-    Parameters
-    ----------
-    inner
-        The innermost dimensions, in order.
-    outer
-        The outermost dimensions, in order, the last one being the outermost loop; those in
-        neither list lie between.
-    span
-        Where it was written.
-    lacking
-        Places that dimensions have in the full order which the problem lacks: `split` counts them.
-    """
-
-    inner: tuple[str, ...]
+    inner: tuple[str, ...]  # The innermost dimensions, in order
+    # The outermost dimensions, in order, the last one being the outermost loop; those in neither list lie
+    # between
     outer: tuple[str, ...]
-    span: Span
+    span: Span  # Where it was written
+    # Places that dimensions have in the full order which the problem lacks: `split` counts them
     lacking: tuple[int, ...] = ()
 
     @property
@@ -251,11 +218,6 @@ def read_permutation(node: Node, context: Context) -> Permutation:
 
     In a text without separators each character names a dimension; ``_`` parts the innermost
     dimensions from the outermost ones.
-
-    Raises
-    ------
-    SpecError
-        An unknown dimension, or one that is named twice.
     """
     known = context.problem.dims
     if isinstance(node, SequenceNode):
@@ -351,32 +313,16 @@ _NODE_KEYS = (
 
 @dataclass(frozen=True)
 class Clause:
-    """One constraint.
+    """One constraint."""
 
-    Parameters
-    ----------
-    kind
-        What it is about.
-    leaf
-        The node that it holds for.
-    node
-        Its mapping, the address (`ADDRESS_KEYS`) included. Its other keys are not checked here.
-    """
-
-    kind: Kind
-    leaf: Leaf
+    kind: Kind  # What it is about
+    leaf: Leaf  # The node that it holds for
+    # Its mapping, the address (`ADDRESS_KEYS`) included. Its other keys are not checked here
     node: MappingNode
 
 
 def node_clauses(context: Context) -> list[Clause]:
-    """Return the constraints that stand on the nodes of the architecture, outermost node first.
-
-    Raises
-    ------
-    SpecError
-        An unknown key, a constraint that can have no effect where it stands, or one that names another
-        target or type.
-    """
+    """Return the constraints that stand on the nodes of the architecture, outermost node first."""
     clauses: list[Clause] = []
     for leaf in context.tree.leaves:
         constraints = given(leaf.node, "constraints")
@@ -456,13 +402,7 @@ def _short_parallelism(leaf: Leaf, value: Node) -> Clause:
 
 
 def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
-    """Return the constraints of a section with ``targets``, or of a plain list of them.
-
-    Raises
-    ------
-    SpecError
-        An unknown target, an unknown type, or a type that the target cannot have.
-    """
+    """Return the constraints of a section with ``targets``, or of a plain list of them."""
     if isinstance(node, SequenceNode):
         return _listed_clauses(node.items, context)
     if isinstance(node, ScalarNode):
@@ -545,13 +485,7 @@ def _fanout_below(storage: Leaf, span: Span, context: Context) -> Leaf:
 
 
 def _check_idle(node: MappingNode, leaf: Leaf, kind: Kind, context: Context) -> None:
-    """Check what a file asks of the level that Timeloop puts in place of a fanout: no loops, no data.
-
-    Raises
-    ------
-    SpecError
-        A temporal factor above 1, a dataspace that is kept, or a key besides those that say so.
-    """
+    """Check what a file asks of the level that Timeloop puts in place of a fanout: no loops, no data."""
     known = ("factors", "permutation") if kind == "temporal" else ("keep", "bypass")
     check_keys(node, (*known, *ADDRESS_KEYS), f"a {kind} constraint on a fanout")
     value = given(node, "factors" if kind == "temporal" else "keep")

@@ -22,49 +22,27 @@ INSTANCE = "spec.problem.instance"
 
 @dataclass(frozen=True)
 class Bounds:
-    """What factors are checked against.
+    """What factors are checked against."""
 
-    Parameters
-    ----------
-    bound, spans
-        The problem's bounds by dimension, and their places.
-    """
-
+    # The problem's bounds by dimension, and their places
     bound: dict[str, int]
     spans: dict[str, Span]
 
 
 @dataclass(frozen=True)
 class Context:
-    """A problem on a flattened architecture, and where notes go.
+    """A problem on a flattened architecture, and where notes go."""
 
-    Parameters
-    ----------
-    loaded
-        The problem with the places of its bounds.
-    tree
-        The flattened architecture.
-    variables
-        Top-level variables, for expressions.
-    note
-        Takes what the user should know.
-    timeloop_padding
-        Whether an incomplete spatial permutation is completed as Timeloop's front end does.
-    limits
-        How much the spec may ask for.
-    idle_levels
-        Whether a level may keep nothing, as it may where the problem is one of a whole network.
-    lacking
-        Dimensions that constraints name and the problem lacks, filled by `is_dimension`.
-    """
-
-    loaded: LoadedProblem
-    tree: Tree
-    variables: Names
-    note: TakeNote
+    loaded: LoadedProblem  # The problem with the places of its bounds
+    tree: Tree  # The flattened architecture
+    variables: Names  # Top-level variables, for expressions
+    note: TakeNote  # Takes what the user should know
+    # Whether an incomplete spatial permutation is completed as Timeloop's front end does
     timeloop_padding: bool = False
-    limits: Limits = DEFAULT_LIMITS
+    limits: Limits = DEFAULT_LIMITS  # How much the spec may ask for
+    # Whether a level may keep nothing, as it may where the problem is one of a whole network
     idle_levels: bool = False
+    # Dimensions that constraints name and the problem lacks, filled by `is_dimension`
     lacking: dict[str, Span] = field(default_factory=dict)
 
     @property
@@ -96,11 +74,6 @@ class Context:
         """Whether the problem has a dimension; one that it lacks is remembered for a note.
 
         Constraints that were written for another kind of layer name some: they have no loop here.
-
-        Raises
-        ------
-        SpecError
-            The name is no dimension, and a loop over it is asked for, or it looks like a slip.
         """
         if name in self.problem.dims:
             return True

@@ -36,13 +36,7 @@ VERSION = Decimal("0.4")
 
 
 def check_version(node: MappingNode) -> None:
-    """Check the optional key ``version`` of a section.
-
-    Raises
-    ------
-    SpecError
-        It is another one than 0.4.
-    """
+    """Check the optional key ``version`` of a section."""
     version = node.get("version")
     if version is None:
         return
@@ -74,13 +68,7 @@ _EXTENSIONS = {
 
 
 def check_tags(section: str, value: Node) -> None:
-    """Refuse tags outside of the architecture's tree; the tree's own are checked where it is read.
-
-    Raises
-    ------
-    SpecError
-        A value that is no node of the architecture carries a tag.
-    """
+    """Refuse tags outside of the architecture's tree; the tree's own are checked where it is read."""
     for key, node in _children(value) if section == "architecture" else ((None, value),):
         _check(node, key)
 
@@ -131,11 +119,6 @@ def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: TakeN
         Note other data instead of refusing it.
     note
         Takes the note.
-
-    Raises
-    ------
-    SpecError
-        Data that is not dense, unless it is to be ignored.
     """
     if _is_dense(value):
         return
@@ -231,14 +214,7 @@ def sections_of(top: MappingNode, name: str) -> list[tuple[ScalarNode, Node]]:
 
 
 def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, note: TakeNote) -> None:
-    """Check the keys of a joined spec, and the sections that nothing else reads.
-
-    Raises
-    ------
-    SpecError
-        A key that is unknown or lacking, a tag outside of the architecture, sparse optimizations, or a
-        template of mapspaces with imperfect factors.
-    """
+    """Check the keys of a joined spec, and the sections that nothing else reads."""
     _refuse_extensions(top)
     required = ("architecture",) if has_problem else ("problem", "architecture")
     missing = [key for key in required if key not in top]
@@ -292,13 +268,7 @@ def _unknown_section(key: ScalarNode, lacking: str) -> SpecError:
 
 
 def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: TakeNote) -> None:
-    """Refuse the ``sparse_optimizations`` of a spec or of a component, or note that they are ignored.
-
-    Raises
-    ------
-    SpecError
-        There are some, and they are not to be ignored.
-    """
+    """Refuse the ``sparse_optimizations`` of a spec or of a component, or note that they are ignored."""
     if section_of(node, "sparse_optimizations") is None:
         return
     key = node.key("sparse_optimizations")
@@ -372,13 +342,7 @@ class MapperSection:
 
 
 def read_mapper(node: Node | None, variables: Names, note: TakeNote) -> MapperSection:
-    """Read the ``mapper`` section; a proof needs none of a sampling search's keys.
-
-    Raises
-    ------
-    SpecError
-        An unknown key, or a metric that is not supported.
-    """
+    """Read the ``mapper`` section; a proof needs none of a sampling search's keys."""
     if node is None:
         return MapperSection()
     section = as_mapping(node, "`mapper`")

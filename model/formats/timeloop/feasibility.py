@@ -49,22 +49,14 @@ def _needed(
 
 @dataclass(frozen=True, eq=False)
 class _Demand:
-    """What one place of the spec demands of the factor of a dimension at a node.
-
-    Parameters
-    ----------
-    most
-        The largest factor that there is room for, None for a rule.
-    factor
-        The rule.
-    """
+    """What one place of the spec demands of the factor of a dimension at a node."""
 
     level: TilingLevel
     dim: str
     span: Span
     text: str
-    most: int | None = None
-    factor: Factor | None = None
+    most: int | None = None  # The largest factor that there is room for, None for a rule
+    factor: Factor | None = None  # The rule
 
     def allows(self, factor: int) -> bool:
         """Whether the place allows `factor`."""
@@ -87,11 +79,6 @@ def check_feasible(levels: Sequence[TilingLevel], context: Context) -> None:
     Checked are rules on factors against the bounds, fixed factors against the mesh of their fanout,
     for each dimension whether factors that the nodes allow can have the bound as their product, and
     for each storage level whether the least tiles that it must keep fit.
-
-    Raises
-    ------
-    ConflictError
-        They do; it names places none of which is to spare.
     """
     for level in levels:
         _check_factors(level.loops, context)
@@ -114,13 +101,7 @@ def check_feasible(levels: Sequence[TilingLevel], context: Context) -> None:
 
 
 def _check_factors(constraints: LoopConstraints, context: Context) -> None:
-    """Check for each dimension that some divisor of its bound satisfies the rules at one node.
-
-    Raises
-    ------
-    ConflictError
-        None satisfies a rule, or all rules on a dimension together.
-    """
+    """Check for each dimension that some divisor of its bound satisfies the rules at one node."""
     for factor in constraints.factors:
         _check_attainable(factor, context.bounds)
     for dim, bound in context.problem.bound.items():
@@ -140,11 +121,6 @@ def _check_attainable(factor: Factor, bounds: Bounds) -> None:
     """Check that some factor of its dimension's bound satisfies a rule.
 
     Constraints that serve several layers may be right but for the bound of one.
-
-    Raises
-    ------
-    ConflictError
-        None does: it exceeds the bound, or does not divide it.
     """
     bound = bounds.bound[factor.dim]
     related = ((bounds.spans[factor.dim], f"{factor.dim} is {bound} here"),)

@@ -205,11 +205,6 @@ def load_node(
     problem
         Goes in the place of the section of that name. It may lack dataspaces that the architecture has
         levels for, so a level may keep nothing.
-
-    Raises
-    ------
-    SpecError
-        For every kind of bad input, with its place; a ConflictError where constraints conflict plainly.
     """
     notes: list[Note] = []
     top = with_settings(top, options.settings)

@@ -65,55 +65,33 @@ _KEYS: dict[Kind, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Maximize:
-    """The macro ``maximize_dims`` as it is written.
+    """The macro ``maximize_dims`` as it is written."""
 
-    Parameters
-    ----------
-    groups
-        Dimensions that share what fits, each group after those before it; no dimension twice.
-    capacity
-        What the product of all factors may be at most; None for the children of the fanout.
-    span
-        Its place.
-    """
-
+    # Dimensions that share what fits, each group after those before it; no dimension twice
     groups: tuple[tuple[str, ...], ...]
+    # What the product of all factors may be at most; None for the children of the fanout
     capacity: int | None
-    span: Span
+    span: Span  # Its place
 
 
 @dataclass(frozen=True)
 class LoopConstraints:
-    """What is asked of the temporal or the spatial loops of one node.
+    """What is asked of the temporal or the spatial loops of one node."""
 
-    Parameters
-    ----------
-    leaf, kind
-        The node, and which of its loops.
-    factors
-        Rules on factors, those that macros come down to included.
-    permutation
-        Their order, None where it is left open.
-    split
-        Number of dimensions along X, with its place; None where it is left open, or for temporal loops.
-    maximize
-        A macro that is still to be worked out, see `model.formats.timeloop.loops`.
-    no_reuse, no_link_transfer, rmw_first_update
-        Names of dataspaces with the places that say so.
-    sweeping
-        Which of `no_reuse` and `rmw_first_update` are written as ``*``.
-    """
-
+    # The node, and which of its loops
     leaf: Leaf
     kind: Kind
-    factors: tuple[Factor, ...] = ()
-    permutation: Permutation | None = None
+    factors: tuple[Factor, ...] = ()  # Rules on factors, those that macros come down to included
+    permutation: Permutation | None = None  # Their order, None where it is left open
+    # Number of dimensions along X, with its place; None where it is left open, or for temporal loops
     split: tuple[int, Span] | None = None
+    # A macro that is still to be worked out, see `model.formats.timeloop.loops`
     maximize: Maximize | None = None
+    # Names of dataspaces with the places that say so
     no_reuse: dict[str, Span] = field(default_factory=dict)
     no_link_transfer: dict[str, Span] = field(default_factory=dict)
     rmw_first_update: dict[str, Span] = field(default_factory=dict)
-    sweeping: frozenset[str] = frozenset()
+    sweeping: frozenset[str] = frozenset()  # Which of `no_reuse` and `rmw_first_update` are written as `*`
 
     def rules_of(self, dim: str) -> tuple[Factor, ...]:
         """Return the rules on one dimension."""
@@ -121,13 +99,7 @@ class LoopConstraints:
 
 
 def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Context) -> LoopConstraints:
-    """Read all constraints on the temporal or spatial loops of a node, and join them.
-
-    Raises
-    ------
-    SpecError
-        A malformed constraint, two that contradict each other, or too many rules on a dimension.
-    """
+    """Read all constraints on the temporal or spatial loops of a node, and join them."""
     nodes = of(clauses, leaf, kind)
     names = context.names_at(leaf)
     for node in nodes:
@@ -343,11 +315,6 @@ def spatial_rules(loops: LoopConstraints, context: Context) -> SpatialRules:
     others. With ``timeloop_padding`` those that Timeloop's front end takes for such come first
     instead, and count.
 
-    Raises
-    ------
-    SpecError
-        The split lies beyond the last dimension on a fanout with a Y axis.
-
     Notes
     -----
     docs/model.md, "Where the reading of specs departs from Timeloop".
@@ -517,11 +484,6 @@ def maximize(all_loops: Iterable[LoopConstraints], context: Context) -> list[Loo
     group gets the divisors of what is left of its dimensions (the bound over the factors fixed
     anywhere) with the largest product that fits; among equal products the first dimensions of the
     group get most. In a fanout the factors also have to fit along its axes.
-
-    Raises
-    ------
-    SpecError
-        A dimension is constrained already, or a temporal macro lacks its capacity.
 
     Notes
     -----

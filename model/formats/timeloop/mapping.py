@@ -20,25 +20,13 @@ from model.wording import listing
 
 
 def check_flags(asked: LoopConstraints, mapped: LoopConstraints) -> None:
-    """Check that a mapping sets no flag by itself that changes what is counted.
-
-    Raises
-    ------
-    SpecError
-        A flag stands in the mapping only.
-    """
+    """Check that a mapping sets no flag by itself that changes what is counted."""
     for flag in ("no_reuse", "no_link_transfer", "rmw_first_update"):
         _check_flag(flag, getattr(asked, flag), getattr(mapped, flag), mapped.leaf)
 
 
 def check_coalescing(asked: Sequence[TemporalLevel], assembly: Sequence[TemporalLevel]) -> None:
-    """Check that a mapping sets no ``no_coalesce`` by itself.
-
-    Raises
-    ------
-    SpecError
-        It stands in the mapping only.
-    """
+    """Check that a mapping sets no ``no_coalesce`` by itself."""
     for before, after in zip(asked, assembly, strict=True):
         flagged = after.keeping.no_coalesce
         _check_flag("no_coalesce", before.keeping.no_coalesce, flagged, after.loops.leaf)
@@ -53,13 +41,7 @@ def _check_flag(flag: str, asked: Collection[str], flagged: dict[str, Span], lea
 
 
 def check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Context) -> None:
-    """Check that a mapping asks for no children of nodes that have no fanout.
-
-    Raises
-    ------
-    SpecError
-        A spatial factor above 1 at another node.
-    """
+    """Check that a mapping asks for no children of nodes that have no fanout."""
     spatial = [target for target in targets if target.kind == "spatial" and target.leaf not in fanouts]
     for leaf in dict.fromkeys(target.leaf for target in spatial):
         factors = read_loops(spatial, leaf, "spatial", context).factors
@@ -71,13 +53,7 @@ def check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Co
 def check_rules(
     asked: LoopConstraints, mapped: LoopConstraints, values: dict[str, int], span: Span, context: Context
 ) -> None:
-    """Check a mapping's factors at one node against the constraints.
-
-    Raises
-    ------
-    SpecError
-        The constraints exclude a factor.
-    """
+    """Check a mapping's factors at one node against the constraints."""
     for dim in context.problem.dims:
         value = values.get(dim, 1)
         broken = next((rule for rule in asked.rules_of(dim) if not rule.rule().allows(value)), None)
@@ -89,13 +65,7 @@ def check_rules(
 
 
 def check_order(asked: LoopConstraints, mapped: LoopConstraints, order: list[str], span: Span) -> None:
-    """Check a mapping's order of loops at one node against the constraints.
-
-    Raises
-    ------
-    SpecError
-        The constraints exclude the order.
-    """
+    """Check a mapping's order of loops at one node against the constraints."""
     if asked.permutation is None:
         return
     inner = [dim for dim in asked.permutation.inner if dim in order]
@@ -118,11 +88,6 @@ def check_axes(
 
     The order of the loops along one axis is left alone: only link transfers depend on it, and they are
     counted for the order that the mapping gives.
-
-    Raises
-    ------
-    SpecError
-        A loop lies along another axis than the constraints say.
     """
     for loop in loops:
         axis = axis_of(rules, loop.dim, context)
@@ -135,13 +100,7 @@ def check_axes(
 
 
 def check_parallelism(mapping: Mapping, least: Fraction, constraint: Span | None, span: Span) -> None:
-    """Check that a mapping uses enough compute units.
-
-    Raises
-    ------
-    SpecError
-        Fewer are in use.
-    """
+    """Check that a mapping uses enough compute units."""
     spatial = (entry.spatial for entry in mapping.nodes if isinstance(entry, FanoutMapping))
     used = math.prod(loop.bound for loops in spatial for loop in loops)
     if used >= least:
@@ -152,13 +111,7 @@ def check_parallelism(mapping: Mapping, least: Fraction, constraint: Span | None
 
 
 def check_loop_limit(mapping: Mapping, most: tuple[int, Span] | None, span: Span) -> None:
-    """Check that a mapping has at most as many temporal loops as the mapper may use.
-
-    Raises
-    ------
-    SpecError
-        It has more.
-    """
+    """Check that a mapping has at most as many temporal loops as the mapper may use."""
     if most is None or mapping.temporal_loops <= most[0]:
         return
     message = f"the mapping has {mapping.temporal_loops} temporal loops, and the mapper allows {most[0]}"
@@ -171,13 +124,6 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
     Where the mapping says nothing of a factor, an order or a split, what the constraints fix is taken.
     A factor that neither gives is 1; a level that says nothing about a dataspace keeps it unless the
     constraints bypass it.
-
-    Raises
-    ------
-    SpecError
-        Factors that do not multiply to the bounds, an inequality, an order or a split that is
-        left open, a dataspace whose ``!Parallel`` branch is not said, or anything that the constraints
-        exclude.
     """
     for target in targets:
         if target.kind not in ("temporal", "spatial", "dataspace"):

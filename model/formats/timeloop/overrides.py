@@ -95,11 +95,6 @@ def with_settings(top: MappingNode, settings: Iterable[AttributeSetting]) -> Map
     An attribute is one that its node writes, or any that the model of a storage knows. Values replace
     what is written before any of it is evaluated: expressions over the attribute, what inherits it,
     and estimated energies follow.
-
-    Raises
-    ------
-    SpecError
-        For a node or an attribute that there is none of.
     """
     for setting in settings:
         top = _with_setting(top, setting)

@@ -43,41 +43,21 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class PriceLists:
-    """Where prices come from, besides the components themselves.
+    """Where prices come from, besides the components themselves."""
 
-    Parameters
-    ----------
-    tables
-        The ERT and the ART.
-    classes
-        The spec's compound classes.
-    """
-
-    tables: EnergyTables
-    classes: CompoundClasses
+    tables: EnergyTables  # The ERT and the ART
+    classes: CompoundClasses  # The spec's compound classes
 
 
 def read_price_lists(
     ert: Node | None, art: Node | None, components: Iterable[Node], note: TakeNote
 ) -> PriceLists:
-    """Read what prices come from.
-
-    Raises
-    ------
-    SpecError
-        A malformed section, or two tables of one name.
-    """
+    """Read what prices come from."""
     return PriceLists(load_tables(ert, art), load_compound_classes(components, note))
 
 
 def refuse_wires(tables: EnergyTables, context: Context) -> None:
-    """Check that an ERT does not price the wires of networks, as its tables ``wire`` and ``Wire`` do.
-
-    Raises
-    ------
-    SpecError
-        It gives them an energy above 0.
-    """
+    """Check that an ERT does not price the wires of networks, as its tables ``wire`` and ``Wire`` do."""
     for name in _WIRES:
         table = tables.energies.get(name)
         if table is None or name in context.leaves:
@@ -90,15 +70,7 @@ def refuse_wires(tables: EnergyTables, context: Context) -> None:
 
 
 def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel | None = None) -> Prices:
-    """Price one component.
-
-    Raises
-    ------
-    EnergyError
-        It cannot be priced.
-    SpecError
-        What is written of its energies, areas or scales is wrong.
-    """
+    """Price one component."""
     names = context.names_at(leaf)
     required = leaf.node.get("required_actions")
     if required is not None:
@@ -169,13 +141,7 @@ def _scales(leaf: Leaf, names: Names) -> dict[str, object]:
 def build_architecture(
     nodes: Iterable[StorageLevel | Fanout], compute: Leaf, prices: Mapping[str, Prices], context: Context
 ) -> Architecture:
-    """Return the architecture with its energies as integers of one unit.
-
-    Raises
-    ------
-    SpecError
-        Energies are too far apart to be numbers of one unit.
-    """
+    """Return the architecture with its energies as integers of one unit."""
     units = _units(prices, context)
     if not any(figure for price in prices.values() for figure in _figures(price)):
         context.note(

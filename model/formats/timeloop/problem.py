@@ -72,12 +72,6 @@ def find_shape(
     -------
     MappingNode
         What stands under ``shape``.
-
-    Raises
-    ------
-    SpecError
-        There is no such shape, its file is malformed, or a link out of the directories that may be
-        included from.
     """
     if name.endswith(SPEC_SUFFIXES):
         stem = PurePath(name).name.partition(".")[0]
@@ -114,34 +108,17 @@ SPARSE_KEYS = ("densities", "density", "commonDensity", "common_density")
 
 @dataclass(frozen=True)
 class Shape:
-    """A shape as it is written.
+    """A shape as it is written."""
 
-    Parameters
-    ----------
-    name
-        Empty if it has none.
-    dims
-        Where each dimension is declared.
-    coefficients
-        Where each coefficient is declared, and its default, None if it has none.
-    dataspaces
-        The list of its dataspaces.
-    """
-
-    name: str
-    dims: dict[str, Span]
+    name: str  # Empty if it has none
+    dims: dict[str, Span]  # Where each dimension is declared
+    # Where each coefficient is declared, and its default, None if it has none
     coefficients: dict[str, tuple[Span, int | None]]
-    dataspaces: Node
+    dataspaces: Node  # The list of its dataspaces
 
 
 def read_instance(section: MappingNode) -> MappingNode:
-    """Return the instance of a problem's section.
-
-    Raises
-    ------
-    SpecError
-        It is missing, or not a mapping.
-    """
+    """Return the instance of a problem's section."""
     node = section.require("instance", "`problem`")
     if isinstance(node, ScalarNode) and "<" in node.text:
         hint = "write `{DIMENSION: BOUND}`; cascades with such conditions are read as AccelForge workloads"
@@ -152,13 +129,7 @@ def read_instance(section: MappingNode) -> MappingNode:
 def instance_fields(
     instance: MappingNode, shape: Shape, ignore_sparse: bool, notes: list[Note]
 ) -> dict[str, Node]:
-    """Return the instance's values by dimension or coefficient, spelling mended where that is safe.
-
-    Raises
-    ------
-    SpecError
-        A key that is not known, or given twice; a density, unless it is left out.
-    """
+    """Return the instance's values by dimension or coefficient, spelling mended where that is safe."""
     known = (*shape.dims, *shape.coefficients)
     fields = {key.text: value for key, value in instance.entries if key.text in known}
     others = [(k, value) for k, value in instance.entries if k.text not in (*known, "name", "version")]
@@ -231,13 +202,7 @@ def _written_in(mapping: MappingNode, name: str) -> bool:
 def read_coefficients(
     shape: Shape, fields: dict[str, Node], instance: MappingNode, names: Names
 ) -> dict[str, int]:
-    """Return the coefficients by name, from the instance or their defaults.
-
-    Raises
-    ------
-    SpecError
-        A coefficient has neither a value nor a default.
-    """
+    """Return the coefficients by name, from the instance or their defaults."""
     values: dict[str, int] = {}
     for name, (span, default) in shape.coefficients.items():
         if name in fields:
@@ -251,13 +216,7 @@ def read_coefficients(
 
 
 def read_bounds(shape: Shape, fields: dict[str, Node], instance: MappingNode, names: Names) -> dict[str, int]:
-    """Return the bounds by dimension; parameters as of `read_coefficients`.
-
-    Raises
-    ------
-    SpecError
-        A dimension has no bound, or one out of range.
-    """
+    """Return the bounds by dimension; parameters as of `read_coefficients`."""
     bounds: dict[str, int] = {}
     for dim, span in shape.dims.items():
         if dim not in fields:
@@ -283,27 +242,14 @@ ShapeLookup = Callable[[str, Span], MappingNode]
 
 @dataclass(frozen=True)
 class LoadedProblem:
-    """A problem with the places of its bounds.
+    """A problem with the places of its bounds."""
 
-    Parameters
-    ----------
-    problem
-        The Einsum with its bounds fixed.
-    bound_spans
-        Where each dimension's bound was written.
-    notes
-        What a user should know about the reading.
-    instance_keys
-        The keys of the instance.
-    section
-        The section as it was understood, with its shape written out and all keys spelt right; None of an
-        Einsum that comes from elsewhere.
-    """
-
-    problem: Problem
-    bound_spans: dict[str, Span]
-    notes: tuple[Note, ...]
-    instance_keys: tuple[str, ...] = ()
+    problem: Problem  # The Einsum with its bounds fixed
+    bound_spans: dict[str, Span]  # Where each dimension's bound was written
+    notes: tuple[Note, ...]  # What a user should know about the reading
+    instance_keys: tuple[str, ...] = ()  # The keys of the instance
+    # The section as it was understood, with its shape written out and all keys spelt right; None of an Einsum
+    # that comes from elsewhere
     section: MappingNode | None = None
 
 
@@ -314,13 +260,7 @@ def read_problem(
     ignore_sparse: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> LoadedProblem:
-    """Read the ``problem`` section.
-
-    Raises
-    ------
-    SpecError
-        The section is malformed; the error's span is the place.
-    """
+    """Read the ``problem`` section."""
     section = _section(node)
     written = _shape_node(section.require("shape", "`problem`"), find_shape)
     shape = _read_shape(written, limits)

@@ -74,13 +74,7 @@ _SLIP = 0.88
 
 
 def check_names(leaf: Leaf, context: Context) -> None:
-    """Check the attributes of a storage by name; those that nothing here knows go to the estimator.
-
-    Raises
-    ------
-    SpecError
-        An attribute that is not modelled, or a slip of the pen.
-    """
+    """Check the attributes of a storage by name; those that nothing here knows go to the estimator."""
     _note_sparse(leaf, context)
     for name, attribute in leaf.attributes.items():
         if name == "instances":
@@ -94,13 +88,7 @@ def check_names(leaf: Leaf, context: Context) -> None:
 
 
 def refuse_networks(leaf: Leaf) -> None:
-    """Check that no energy of a network is given, on a storage or for the fanout of a container.
-
-    Raises
-    ------
-    SpecError
-        One is given that is not 0.
-    """
+    """Check that no energy of a network is given, on a storage or for the fanout of a container."""
     for name in NETWORK_ENERGIES if leaf.role in ("container", "storage") else ():
         if name in leaf.attributes and leaf.attributes[name].value not in (None, 0):
             message = f"`{name}`: the energy of networks is not modelled"
@@ -201,11 +189,6 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
     ``block_size`` is ``width / (cluster_size * datawidth)``, where ``cluster_size`` is 1 if nobody says
     otherwise; the capacity is ``depth * block_size``, ``entries`` or ``sizeKB``, and unlimited for a DRAM
     that gives none.
-
-    Raises
-    ------
-    SpecError
-        A missing, contradictory or misspelt attribute; one that is not modelled.
     """
     reader = _Reader(leaf, context.names_at(leaf))
     check_names(leaf, context)

@@ -39,21 +39,11 @@ _LONGEST_CHAIN = 50
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An evaluated attribute.
+    """An evaluated attribute."""
 
-    Parameters
-    ----------
-    value
-        A scalar, or a plain list or dict of values.
-    node
-        The value's node, whose text gives numbers exactly; an expression's holds its value.
-    key
-        Place of the key.
-    """
-
-    value: object
-    node: Node
-    key: Span
+    value: object  # A scalar, or a plain list or dict of values
+    node: Node  # The value's node, whose text gives numbers exactly; an expression's holds its value
+    key: Span  # Place of the key
 
 
 Attributes = Mapping[str, Attribute]
@@ -100,12 +90,6 @@ def read_attributes(
     -------
     dict of str to Attribute
         The inherited ones first.
-
-    Raises
-    ------
-    SpecError
-        Attributes that need each other's values, or are more than the limits allow; an expression that
-        is wrong.
     """
     attributes = dict(inherited)
     if node is None:
@@ -196,11 +180,6 @@ def read_variables(node: MappingNode | None, limits: Limits = DEFAULT_LIMITS) ->
         The section, None where there is none.
     limits
         ``attributes`` counts.
-
-    Raises
-    ------
-    SpecError
-        As for `read_attributes`.
     """
     if node is None:
         return {}
@@ -236,40 +215,24 @@ _ALTERNATIVES = "the nodes of both files are joined; `sweep --architectures` tak
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """One leaf of the tree; leaves are told apart by identity.
+    """One leaf of the tree; leaves are told apart by identity."""
 
-    Parameters
-    ----------
-    role
-        What it is to the cost model; a container is a level of its own only by its fanout.
-    name, span
-        Its name (unique) and where that is written.
-    node
-        The leaf's mapping.
-    attributes
-        Evaluated, inherited ones included.
-    own_attributes
-        Names of the attributes that are written on the leaf itself.
-    component_class, subclass
-        Of a component.
-    mesh_x, mesh_y, spatial
-        Fanout, and the node that says so.
-    gate
-        Name of the innermost container around it that gates its power, if any.
-    """
-
-    role: Role
+    role: Role  # What it is to the cost model; a container is a level of its own only by its fanout
+    # Its name (unique) and where that is written
     name: str
     span: Span
-    node: MappingNode
-    attributes: Attributes = field(default_factory=dict)
+    node: MappingNode  # The leaf's mapping
+    attributes: Attributes = field(default_factory=dict)  # Evaluated, inherited ones included
+    # Names of the attributes that are written on the leaf itself
     own_attributes: frozenset[str] = frozenset()
+    # Of a component
     component_class: str = ""
     subclass: str | None = None
+    # Fanout, and the node that says so
     mesh_x: int = 1
     mesh_y: int = 1
     spatial: MappingNode | None = None
-    gate: str | None = None
+    gate: str | None = None  # Name of the innermost container around it that gates its power, if any
 
     @property
     def fanout(self) -> int:
@@ -307,26 +270,13 @@ class Parallel:
 
 @dataclass(frozen=True)
 class Tree:
-    """The flattened tree.
+    """The flattened tree."""
 
-    Parameters
-    ----------
-    leaves
-        All leaves in order, containers included.
-    parallels
-        The ``!Parallel`` branches, outer ones first.
-    span
-        Place of the architecture.
-    name
-        Name of the architecture: its own, or that of the first container.
-    disabled
-        Components and containers that are left out as they are not `enabled`: name and place.
-    """
-
-    leaves: tuple[Leaf, ...]
-    parallels: tuple[Parallel, ...]
-    span: Span
-    name: str
+    leaves: tuple[Leaf, ...]  # All leaves in order, containers included
+    parallels: tuple[Parallel, ...]  # The `!Parallel` branches, outer ones first
+    span: Span  # Place of the architecture
+    name: str  # Name of the architecture: its own, or that of the first container
+    # Components and containers that are left out as they are not `enabled`: name and place
     disabled: tuple[tuple[str, Span], ...] = ()
 
 
@@ -358,14 +308,7 @@ class _Walk:
 
 
 def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> Tree:
-    """Read and flatten the ``architecture`` section; expressions in it may use `variables`.
-
-    Raises
-    ------
-    SpecError
-        An unknown tag, key or class; a duplicate name; a fanout inside ``!Parallel``; more nodes,
-        attributes or instances than the limits allow.
-    """
+    """Read and flatten the ``architecture`` section; expressions in it may use `variables`."""
     section = as_mapping(node, "`architecture`")
     old = next(filter(section.__contains__, ("subtree", "local")), None)
     if old is not None:
