@@ -33,12 +33,12 @@ _KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce")
 class Keeping:
     """What one level keeps and bypasses; it is filled while constraints are read."""
 
-    leaf: Leaf  # A storage level, or `!Nothing`
+    leaf: Leaf  # a storage level, or `!Nothing`
     # Names of dataspaces with the places that say so
     keep: dict[str, Span] = field(default_factory=dict)
     bypass: dict[str, Span] = field(default_factory=dict)
     no_coalesce: dict[str, Span] = field(default_factory=dict)
-    coalesces_nothing: bool = False  # Whether `no_coalesce` is `*`: all that the level has, whatever that is
+    coalesces_nothing: bool = False  # whether `no_coalesce` is `*`: all that the level has, whatever that is
     # What a `!Parallel` has to settle, whatever else is asked for
     settled: set[str] = field(default_factory=set)
 
@@ -58,15 +58,7 @@ class Keeping:
         return name not in self.bypass and name not in self.no_coalesce
 
     def require(self, verb: str, name: str, span: Span) -> None:
-        """Add a dataspace that must be kept or bypassed.
-
-        Parameters
-        ----------
-        verb
-            ``keep`` or ``bypass``.
-        name, span
-            The dataspace, and where that is asked for; the first place stays.
-        """
+        """Add a dataspace that must be kept or bypassed (`verb`), as `span` asks for."""
         mine, other = (self.keep, self.bypass) if verb == "keep" else (self.bypass, self.keep)
         if name in other:
             opposite = "bypass" if verb == "keep" else "keep"
@@ -185,7 +177,7 @@ def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
     """Check that some level may keep each dataspace, and note levels that keep nothing."""
     for keeping in () if context.idle_levels else keepings:
         if set(keeping.bypass) == set(context.dataspaces):
-            sentence = "`{}` keeps nothing: all data passes by"
+            sentence = "`{}` keeps nothing: all data bypasses it"
             context.note(note_at(keeping.leaf.span, sentence, keeping.leaf.name))
     for name in context.dataspaces:
         if any(keeping.may_hold(name) for keeping in keepings):
@@ -216,17 +208,17 @@ def _passing_on(name: str, keepings: Iterable[Keeping]) -> Iterator[Keeping]:
 class TemporalLevel:
     """A storage level."""
 
-    loops: LoopConstraints  # What is asked of its temporal loops
-    storage: StorageLevel  # The level, without energies
-    keeping: Keeping  # What it keeps and bypasses
+    loops: LoopConstraints
+    storage: StorageLevel  # the level, without energies
+    keeping: Keeping
 
 
 @dataclass(frozen=True)
 class SpatialLevel:
     """A fanout."""
 
-    loops: LoopConstraints  # What is asked of its spatial loops
-    rules: SpatialRules  # What that comes to in the canonical mapspace
+    loops: LoopConstraints
+    rules: SpatialRules  # what that comes to in the canonical mapspace
 
 
 TilingLevel = TemporalLevel | SpatialLevel
@@ -236,9 +228,9 @@ TilingLevel = TemporalLevel | SpatialLevel
 class Assembly:
     """The nodes with their constraints, and what else of the architecture a mapspace needs."""
 
-    levels: tuple[TilingLevel, ...]  # Storage levels and fanouts, outermost first
-    compute: Leaf  # The compute component
-    parallel: tuple[ParallelGroup, ...]  # Levels that exclude each other, as positions in `storages`
+    levels: tuple[TilingLevel, ...]  # storage levels and fanouts, outermost first
+    compute: Leaf
+    parallel: tuple[ParallelGroup, ...]  # levels that exclude each other, as positions in `storages`
 
     @property
     def storages(self) -> tuple[TemporalLevel, ...]:
@@ -277,7 +269,7 @@ def _check_fanouts(fanouts: Sequence[Leaf], outermost: Leaf, context: Context) -
     inside = ((leaf, parallel) for parallel in parallels for leaf in fanouts if parallel.holds(leaf))
     for leaf, parallel in inside:
         related = ((parallel.span, "the `!Parallel` branch"),)
-        raise SpecError("a spatial fanout cannot stand inside `!Parallel`", leaf.span, related)
+        raise SpecError("a spatial fanout cannot be inside `!Parallel`", leaf.span, related)
 
 
 def _compute(context: Context) -> Leaf:
@@ -294,11 +286,11 @@ def _compute(context: Context) -> Leaf:
     behind = leaves[leaves.index(units[0]) + 1 :]
     if behind:
         related = ((units[0].span, "the compute component"),)
-        raise SpecError(f"`{behind[0].name}` stands below the compute component", behind[0].span, related)
+        raise SpecError(f"`{behind[0].name}` is below the compute component", behind[0].span, related)
     around = [parallel for parallel in context.tree.parallels if parallel.holds(units[0])]
     if around:
         related = ((around[0].span, "the `!Parallel` branch"),)
-        raise SpecError("the compute component cannot stand inside `!Parallel`", units[0].span, related)
+        raise SpecError("the compute component cannot be inside `!Parallel`", units[0].span, related)
     return units[0]
 
 

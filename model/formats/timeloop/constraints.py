@@ -46,13 +46,13 @@ _FORMS = "write `P=4`, `P<=4` or `P>=4`, in a list, a mapping `{P: 4}` or a text
 class Factor:
     """One factor rule and where it was written."""
 
-    dim: str  # A dimension of the problem
+    dim: str
     # What its loop's bound at the node is compared with; the value is at least 1
     relation: Relation
     value: int
-    span: Span  # Its place
-    default: bool = False  # Whether it is there for all dimensions without one
-    free: bool = False  # Whether it says that there is no rule; relation and value mean nothing then
+    span: Span
+    default: bool = False  # whether it is there for all dimensions without one
+    free: bool = False  # whether it says that there is no rule; relation and value mean nothing then
 
     def rule(self) -> FactorRule:
         """Return the rule of the canonical problem."""
@@ -83,13 +83,7 @@ def _spelt_out(text: str, node: Node, names: Names) -> str:
 
 
 def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
-    """Yield the factors as texts, each with the node it stands in.
-
-    Parameters
-    ----------
-    node
-        A list, a mapping or a text; none are in an empty one.
-    """
+    """Yield the factors of a list, a mapping or a text as texts, each with its node."""
     if isinstance(node, MappingNode):
         for key, value in node.entries:
             text = as_scalar(value, f"factor of `{key.text}`").text.strip()
@@ -112,12 +106,9 @@ def _close(text: str) -> str:
 
 
 def split_factor(text: str) -> tuple[str, str, str]:
-    """Split ``P<=4`` or ``P4`` into name, operator and value; what is not there is empty.
+    """Split ``P<=4`` or ``P4`` into name, operator and value; what is missing is empty.
 
-    Parameters
-    ----------
-    text
-        Without an operator all digits at its end are the value, even where they belong to the name.
+    Without an operator all digits at the end are the value, even where they belong to the name.
     """
     match = _OPERATOR.search(text)
     if match:
@@ -199,11 +190,11 @@ def _value(value_text: str, text: str, node: Node, names: Names) -> int:
 class Permutation:
     """An order of dimensions, innermost first."""
 
-    inner: tuple[str, ...]  # The innermost dimensions, in order
+    inner: tuple[str, ...]
     # The outermost dimensions, in order, the last one being the outermost loop; those in neither list lie
     # between
     outer: tuple[str, ...]
-    span: Span  # Where it was written
+    span: Span
     # Places that dimensions have in the full order which the problem lacks: `split` counts them
     lacking: tuple[int, ...] = ()
 
@@ -273,7 +264,7 @@ def _check_once(named: list[tuple[str, Node]]) -> None:
     for dim, node in named:
         if dim in first:
             related = () if first[dim] == node.span else ((first[dim], "first here"),)
-            raise SpecError(f"dimension `{dim}` stands twice in the permutation", node.span, related)
+            raise SpecError(f"dimension `{dim}` is listed twice in the permutation", node.span, related)
         first[dim] = node.span
 
 
@@ -315,8 +306,8 @@ _NODE_KEYS = (
 class Clause:
     """One constraint."""
 
-    kind: Kind  # What it is about
-    leaf: Leaf  # The node that it holds for
+    kind: Kind
+    leaf: Leaf
     # Its mapping, the address (`ADDRESS_KEYS`) included. Its other keys are not checked here
     node: MappingNode
 
@@ -374,7 +365,7 @@ def _check_address(node: MappingNode, leaf: Leaf, kind: Kind) -> None:
     """Raise a SpecError where a constraint on a node says that it is for another one, or of another type."""
     target, type_node = _target_of(node), node.get("type")
     if target is not None and as_name(target, "`target`") != leaf.name:
-        raise SpecError(f"this constraint stands on `{leaf.name}`", target.span)
+        raise SpecError(f"this constraint is on `{leaf.name}`", target.span)
     if type_node is not None and _kind_of(type_node) != kind:
         raise SpecError(f"this is a {kind} constraint", type_node.span)
 

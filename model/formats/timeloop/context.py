@@ -24,7 +24,6 @@ INSTANCE = "spec.problem.instance"
 class Bounds:
     """What factors are checked against."""
 
-    # The problem's bounds by dimension, and their places
     bound: dict[str, int]
     spans: dict[str, Span]
 
@@ -33,13 +32,13 @@ class Bounds:
 class Context:
     """A problem on a flattened architecture, and where notes go."""
 
-    loaded: LoadedProblem  # The problem with the places of its bounds
-    tree: Tree  # The flattened architecture
-    variables: Names  # Top-level variables, for expressions
-    note: TakeNote  # Takes what the user should know
+    loaded: LoadedProblem
+    tree: Tree
+    variables: Names
+    note: TakeNote
     # Whether an incomplete spatial permutation is completed as Timeloop's front end does
     timeloop_padding: bool = False
-    limits: Limits = DEFAULT_LIMITS  # How much the spec may ask for
+    limits: Limits = DEFAULT_LIMITS
     # Whether a level may keep nothing, as it may where the problem is one of a whole network
     idle_levels: bool = False
     # Dimensions that constraints name and the problem lacks, filled by `is_dimension`

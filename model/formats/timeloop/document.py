@@ -109,17 +109,7 @@ def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
 
 
 def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: TakeNote) -> None:
-    """Check that what stands under `key` says that all data is dense.
-
-    Parameters
-    ----------
-    key, value
-        The entry.
-    ignore_sparse
-        Note other data instead of refusing it.
-    note
-        Takes the note.
-    """
+    """Check that a density is 1; with `ignore_sparse` another one is noted instead of refused."""
     if _is_dense(value):
         return
     if not ignore_sparse:
@@ -227,7 +217,7 @@ def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, not
         if name not in SECTIONS:
             raise _unknown_section(key, lacking)
         if name == "globals":
-            note(note_at(key.span, "`{}` steers Timeloop's own programs; it is not used here", key.text))
+            note(note_at(key.span, "`{}` controls Timeloop's programs; it is not used here", key.text))
             _note_counting(value, note)
     check_no_sparsity(top, ignore_sparse, note)
     if missing:
@@ -386,17 +376,7 @@ _LEAF_TAGS = (*COMPONENT_TAGS, "!Container")
 
 
 def with_entry(node: MappingNode, name: str, value: Node) -> MappingNode:
-    """Return a mapping with a value replaced, or added at the end.
-
-    Parameters
-    ----------
-    node
-        The mapping.
-    name
-        The key's text.
-    value
-        What stands under it; a new key has its place.
-    """
+    """Return a mapping with the value of one key replaced, or the key added at the end."""
     if name in node:
         entries = tuple((key, value if key.text == name else old) for key, old in node.entries)
     else:

@@ -55,8 +55,8 @@ class _Demand:
     dim: str
     span: Span
     text: str
-    most: int | None = None  # The largest factor that there is room for, None for a rule
-    factor: Factor | None = None  # The rule
+    most: int | None = None  # the largest factor that there is room for, None for a rule
+    factor: Factor | None = None
 
     def allows(self, factor: int) -> bool:
         """Whether the place allows `factor`."""

@@ -71,7 +71,7 @@ class Maximize:
     groups: tuple[tuple[str, ...], ...]
     # What the product of all factors may be at most; None for the children of the fanout
     capacity: int | None
-    span: Span  # Its place
+    span: Span
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class LoopConstraints:
     # The node, and which of its loops
     leaf: Leaf
     kind: Kind
-    factors: tuple[Factor, ...] = ()  # Rules on factors, those that macros come down to included
-    permutation: Permutation | None = None  # Their order, None where it is left open
+    factors: tuple[Factor, ...] = ()  # rules on factors, those that macros come down to included
+    permutation: Permutation | None = None
     # Number of dimensions along X, with its place; None where it is left open, or for temporal loops
     split: tuple[int, Span] | None = None
     # A macro that is still to be worked out, see `model.formats.timeloop.loops`
@@ -91,7 +91,7 @@ class LoopConstraints:
     no_reuse: dict[str, Span] = field(default_factory=dict)
     no_link_transfer: dict[str, Span] = field(default_factory=dict)
     rmw_first_update: dict[str, Span] = field(default_factory=dict)
-    sweeping: frozenset[str] = frozenset()  # Which of `no_reuse` and `rmw_first_update` are written as `*`
+    sweeping: frozenset[str] = frozenset()  # which of `no_reuse` and `rmw_first_update` are written as `*`
 
     def rules_of(self, dim: str) -> tuple[Factor, ...]:
         """Return the rules on one dimension."""
@@ -251,7 +251,7 @@ def _maximize(nodes: tuple[MappingNode, ...], names: Names, context: Context) ->
         if value is None:
             continue
         if macro is not None:
-            raise SpecError("`maximize_dims` stands twice", value.span, ((macro.span, "the first"),))
+            raise SpecError("`maximize_dims` is given twice", value.span, ((macro.span, "the first"),))
         limit = None if capacity is None else as_int(capacity, "`maximize_dims_capacity`", names, minimum=1)
         macro = Maximize(_groups(value, context), limit, value.span)
     return macro if macro is not None and macro.groups else None
@@ -268,7 +268,7 @@ def _groups(node: Node, context: Context) -> tuple[tuple[str, ...], ...]:
     groups = [tuple(dim for dim, span in group if context.is_dimension(dim, span)) for group in named]
     flat = [dim for group in groups for dim in group]
     if len(set(flat)) != len(flat):
-        raise SpecError("a dimension stands twice in `maximize_dims`", node.span)
+        raise SpecError("a dimension is listed twice in `maximize_dims`", node.span)
     return tuple(group for group in groups if group)
 
 
@@ -313,11 +313,7 @@ def spatial_rules(loops: LoopConstraints, context: Context) -> SpatialRules:
     A permutation that leaves out dimensions whose factor is 1 (by a constraint, or because their
     bound is 1) means what its author wrote: they take no place, and `split` counts only the
     others. With ``timeloop_padding`` those that Timeloop's front end takes for such come first
-    instead, and count.
-
-    Notes
-    -----
-    docs/model.md, "Where the reading of specs departs from Timeloop".
+    instead, and count: docs/model.md, "Where the reading of specs departs from Timeloop".
     """
     order = loops.permutation
     inner = () if order is None else order.inner
@@ -483,12 +479,8 @@ def maximize(all_loops: Iterable[LoopConstraints], context: Context) -> list[Loo
     Spatial constraints come first, then temporal ones, each from the innermost node outwards. A
     group gets the divisors of what is left of its dimensions (the bound over the factors fixed
     anywhere) with the largest product that fits; among equal products the first dimensions of the
-    group get most. In a fanout the factors also have to fit along its axes.
-
-    Notes
-    -----
-    Timeloop rounds up where a bound does not divide: docs/model.md, "Where the reading of specs departs
-    from Timeloop".
+    group get most. In a fanout the factors also have to fit along its axes. Timeloop rounds up where
+    a bound does not divide: docs/model.md, "Where the reading of specs departs from Timeloop".
     """
     loops = list(all_loops)
     order = [
@@ -518,7 +510,7 @@ def _maximized(
     remark = (
         ROUNDED if any(_rounds_up(group, constraints, unused, capacity) for group in macro.groups) else ""
     )
-    sentence = "maximize_dims of `{}` comes to {}" + remark
+    sentence = "maximize_dims of `{}` gives {}" + remark
     context.note(note_at(macro.span, sentence, constraints.leaf.name, fixed))
     return constraints
 

@@ -127,7 +127,7 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
     """
     for target in targets:
         if target.kind not in ("temporal", "spatial", "dataspace"):
-            raise SpecError(f"a {target.kind} constraint does not belong into a mapping", target.node.span)
+            raise SpecError(f"a {target.kind} constraint does not belong in a mapping", target.node.span)
     check_single(targets, [level.loops.leaf for level in assembly.fanouts], context)
     written = [read_loops(targets, level.loops.leaf, level.loops.kind, context) for level in assembly.levels]
     for level, node_loops in zip(assembly.levels, written, strict=True):
@@ -177,7 +177,7 @@ def _exact_factors(loops: LoopConstraints) -> dict[str, int]:
             raise SpecError(f"`{factor}`: a mapping fixes its factors with `=`", factor.span)
         other = fixed.get(factor.dim, factor)
         if other.value != factor.value:
-            raise SpecError(f"`{factor}` stands beside `{other}`", factor.span, ((other.span, "the first"),))
+            raise SpecError(f"`{factor}` conflicts with `{other}`", factor.span, ((other.span, "the first"),))
         fixed[factor.dim] = factor
     return {dim: factor.value for dim, factor in fixed.items()}
 

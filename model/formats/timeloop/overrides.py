@@ -63,7 +63,7 @@ def parse_setting(text: str, label: str = "setting") -> tuple[AttributeSetting, 
     node, dot, attribute = name.rpartition(".")
     if not equals or not dot or not node or not attribute:
         hint = "write NODE.ATTRIBUTE=VALUE,VALUE,..., such as buffer.depth=1024,2048"
-        raise SpecError("this sets no attribute", whole, hint=hint)
+        raise SpecError("this does not set an attribute", whole, hint=hint)
     settings: dict[object, AttributeSetting] = {}
     column = len(name) + 2
     for part in _parts(values):

@@ -45,8 +45,8 @@ UNKNOWN = "unknown"
 class PriceLists:
     """Where prices come from, besides the components themselves."""
 
-    tables: EnergyTables  # The ERT and the ART
-    classes: CompoundClasses  # The spec's compound classes
+    tables: EnergyTables
+    classes: CompoundClasses
 
 
 def read_price_lists(

@@ -52,26 +52,10 @@ def shape_directory() -> Path:
 def find_shape(
     name: str, span: Span, spec_files: Sequence[Path], limits: Limits, allow_include: Iterable[Path] = ()
 ) -> MappingNode:
-    """Return the shape of a name.
+    """Return the ``shape`` of a name.
 
-    Looked up as ``NAME.yaml`` among the shipped shapes, then in ``problem-shapes`` beside each
-    spec file, then beside the file itself.
-
-    Parameters
-    ----------
-    name, span
-        The name, without a suffix, and its place.
-    spec_files
-        The files that the user named.
-    limits
-        Bounds on the text of the shape's file.
-    allow_include
-        Further directories that links may lead into.
-
-    Returns
-    -------
-    MappingNode
-        What stands under ``shape``.
+    ``NAME.yaml`` is looked for among the shipped shapes, then in ``problem-shapes`` next to each spec
+    file, then next to the file itself.
     """
     if name.endswith(SPEC_SUFFIXES):
         stem = PurePath(name).name.partition(".")[0]
@@ -110,11 +94,11 @@ SPARSE_KEYS = ("densities", "density", "commonDensity", "common_density")
 class Shape:
     """A shape as it is written."""
 
-    name: str  # Empty if it has none
-    dims: dict[str, Span]  # Where each dimension is declared
+    name: str  # empty if it has none
+    dims: dict[str, Span]  # where each dimension is declared
     # Where each coefficient is declared, and its default, None if it has none
     coefficients: dict[str, tuple[Span, int | None]]
-    dataspaces: Node  # The list of its dataspaces
+    dataspaces: Node
 
 
 def read_instance(section: MappingNode) -> MappingNode:
@@ -165,7 +149,7 @@ def _respelling_note(key: ScalarNode, name: str, default: Node) -> Note:
     value = as_scalar(default, f"`{name}`").text
     sentence = (
         "`{0}` is read as `{1}`, in place of the default {2} that was merged in; "
-        "Timeloop reads no `{0}` and evaluates {1} {2}"
+        "Timeloop does not know `{0}` and evaluates {1} {2}"
     )
     return note_at(key.span, sentence, key.text, name, value)
 
@@ -244,10 +228,10 @@ ShapeLookup = Callable[[str, Span], MappingNode]
 class LoadedProblem:
     """A problem with the places of its bounds."""
 
-    problem: Problem  # The Einsum with its bounds fixed
-    bound_spans: dict[str, Span]  # Where each dimension's bound was written
-    notes: tuple[Note, ...]  # What a user should know about the reading
-    instance_keys: tuple[str, ...] = ()  # The keys of the instance
+    problem: Problem
+    bound_spans: dict[str, Span]  # where each dimension's bound was written
+    notes: tuple[Note, ...]
+    instance_keys: tuple[str, ...] = ()
     # The section as it was understood, with its shape written out and all keys spelt right; None of an Einsum
     # that comes from elsewhere
     section: MappingNode | None = None
@@ -267,7 +251,7 @@ def read_problem(
     instance = read_instance(section)
     check_version(instance)
     notes = [
-        note_at(section.key(key).span, "`{}` describes the problem; nothing here reads it", key)
+        note_at(section.key(key).span, "`{}` describes the problem; it is not used here", key)
         for key in DESCRIPTIVE_KEYS
         if key in section
     ]
@@ -443,5 +427,5 @@ def _read_coefficient(term: SequenceNode, dim: str, shape: Shape, coefficients: 
         return as_int(node, "a coefficient", minimum=1)
     if node.text in shape.dims and node.text not in coefficients:
         hint = f"a sum of two dimensions is written `[[{dim}], [{node.text}]]`"
-        raise SpecError(f"`{node.text}` is a dimension, no coefficient", node.span, hint=hint)
+        raise SpecError(f"`{node.text}` is a dimension, not a coefficient", node.span, hint=hint)
     return coefficients[known_name(node, coefficients, "coefficient")]

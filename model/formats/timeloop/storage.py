@@ -79,7 +79,7 @@ def check_names(leaf: Leaf, context: Context) -> None:
     for name, attribute in leaf.attributes.items():
         if name == "instances":
             hint = "write `spatial: {meshX: ..., meshY: ...}` on a node: instances per instance above"
-            raise SpecError("`instances` is no attribute", attribute.key, hint=hint)
+            raise SpecError("`instances` is not an attribute", attribute.key, hint=hint)
         if name == UPPER_UTILIZATION:
             raise no_upper_utilization(attribute.key)
         slip = None if name in (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES) else _slip(name)
@@ -339,7 +339,7 @@ def _capacity(reader: _Reader, word_bits: int, block_size: int) -> int | None:
             message = f"`{other}` gives {other_words} words, but `{name}` {words}"
             raise SpecError(message, reader.place(other), ((reader.place(name), f"`{name}`"),))
     if words < 1:
-        raise SpecError(f"`{name}` leaves room for no word", reader.place(name))
+        raise SpecError(f"`{name}` is smaller than one word", reader.place(name))
     return words
 
 
@@ -362,7 +362,7 @@ def _note_bandwidth(reader: _Reader, context: Context) -> None:
         return
     sentence = (
         "`bandwidth` of `{}` counts half for reads and half for writes, as in Timeloop; "
-        "`read_bandwidth` and `write_bandwidth` go before it"
+        "`read_bandwidth` and `write_bandwidth` take precedence"
     )
     context.note(note_at(reader.place("bandwidth"), sentence, reader.leaf.name))
 

@@ -41,9 +41,9 @@ _LONGEST_CHAIN = 50
 class Attribute:
     """An evaluated attribute."""
 
-    value: object  # A scalar, or a plain list or dict of values
-    node: Node  # The value's node, whose text gives numbers exactly; an expression's holds its value
-    key: Span  # Place of the key
+    value: object  # a scalar, or a plain list or dict of values
+    node: Node  # the value's node, whose text gives numbers exactly; an expression's holds its value
+    key: Span
 
 
 Attributes = Mapping[str, Attribute]
@@ -70,26 +70,10 @@ def read_attributes(
     its value, whatever the order in which the attributes are written. Quoted text stays text, as does
     plain text that is no expression over known names (``45nm``, ``LPDDR4``).
 
-    Parameters
-    ----------
-    node
-        The section ``attributes``, None where there is none.
-    inherited
-        What holds where the node says nothing else.
-    variables
-        Top-level variables.
-    limits
-        ``attributes`` counts, with the inherited ones.
-    visible
-        What expressions may name besides; None for the inherited ones.
-    nodes
-        Found by ``buffer.attributes["width"]``, ``buffer.attributes.width``, ``buffer.spatial.meshX`` and
-        ``buffer.get_fanout()`` alone, as texts may well say the name of another node.
-
-    Returns
-    -------
-    dict of str to Attribute
-        The inherited ones first.
+    Expressions may name what is `visible` besides (the inherited attributes where that is None), and `nodes`
+    by ``buffer.attributes["width"]``, ``buffer.attributes.width``, ``buffer.spatial.meshX`` and
+    ``buffer.get_fanout()`` alone, as texts may well be the name of another node. Inherited attributes come
+    first.
     """
     attributes = dict(inherited)
     if node is None:
@@ -172,15 +156,7 @@ def _is_expression(text: str) -> bool:
 
 
 def read_variables(node: MappingNode | None, limits: Limits = DEFAULT_LIMITS) -> dict[str, object]:
-    """Evaluate the top-level ``variables``; each may use the others.
-
-    Parameters
-    ----------
-    node
-        The section, None where there is none.
-    limits
-        ``attributes`` counts.
-    """
+    """Evaluate the top-level ``variables``; each may use the others."""
     if node is None:
         return {}
     return values_of(read_attributes(node, NO_ATTRIBUTES, {}, limits))
@@ -217,22 +193,22 @@ _ALTERNATIVES = "the nodes of both files are joined; `sweep --architectures` tak
 class Leaf:
     """One leaf of the tree; leaves are told apart by identity."""
 
-    role: Role  # What it is to the cost model; a container is a level of its own only by its fanout
+    role: Role  # what it is to the cost model; a container is a level of its own only by its fanout
     # Its name (unique) and where that is written
     name: str
     span: Span
-    node: MappingNode  # The leaf's mapping
-    attributes: Attributes = field(default_factory=dict)  # Evaluated, inherited ones included
+    node: MappingNode
+    attributes: Attributes = field(default_factory=dict)  # evaluated, inherited ones included
     # Names of the attributes that are written on the leaf itself
     own_attributes: frozenset[str] = frozenset()
-    # Of a component
+
     component_class: str = ""
     subclass: str | None = None
     # Fanout, and the node that says so
     mesh_x: int = 1
     mesh_y: int = 1
     spatial: MappingNode | None = None
-    gate: str | None = None  # Name of the innermost container around it that gates its power, if any
+    gate: str | None = None  # name of the innermost container around it that gates its power, if any
 
     @property
     def fanout(self) -> int:
@@ -272,10 +248,10 @@ class Parallel:
 class Tree:
     """The flattened tree."""
 
-    leaves: tuple[Leaf, ...]  # All leaves in order, containers included
-    parallels: tuple[Parallel, ...]  # The `!Parallel` branches, outer ones first
-    span: Span  # Place of the architecture
-    name: str  # Name of the architecture: its own, or that of the first container
+    leaves: tuple[Leaf, ...]  # all leaves in order, containers included
+    parallels: tuple[Parallel, ...]  # the `!Parallel` branches, outer ones first
+    span: Span
+    name: str  # name of the architecture: its own, or that of the first container
     # Components and containers that are left out as they are not `enabled`: name and place
     disabled: tuple[tuple[str, Span], ...] = ()
 
@@ -423,7 +399,7 @@ def _own_attributes(node: MappingNode) -> MappingNode | None:
     for key, _ in attributes.entries:
         if key.text in ("meshX", "meshY"):
             hint = f"write `spatial: {{{key.text}: ...}}` on the node: instances per instance above"
-            raise SpecError(f"`{key.text}` is no attribute", key.span, hint=hint)
+            raise SpecError(f"`{key.text}` is not an attribute", key.span, hint=hint)
     return attributes
 
 
@@ -451,7 +427,7 @@ def _with_mesh(leaf: Leaf, scope: _Scope) -> Leaf:
     leaf = replace(leaf, mesh_x=mesh.get("meshX", 1), mesh_y=mesh.get("meshY", 1), spatial=spatial)
     if scope.parallel is not None and leaf.fanout > 1:
         related = ((scope.parallel, "the `!Parallel` branch"),)
-        raise SpecError("a spatial fanout cannot stand inside `!Parallel`", spatial.span, related)
+        raise SpecError("a spatial fanout cannot be inside `!Parallel`", spatial.span, related)
     return leaf
 
 
@@ -485,7 +461,7 @@ def _check_nothing(leaf: Leaf) -> None:
     for key, _ in leaf.node.entries:
         idle = key.text not in _NOTHING_KEYS and given(leaf.node, key.text) is not None
         if idle or (key.text == "spatial" and leaf.fanout > 1):
-            message = f"`{key.text}` has no effect on `{leaf.name}`, which is nothing"
+            message = f"`{key.text}` has no effect on `{leaf.name}`, which has the class `nothing`"
             hint = "put it on a container" if key.text == "spatial" else None
             raise SpecError(message, key.span, hint=hint)
 

@@ -233,7 +233,7 @@ def test_names_that_timeloop_does_not_read_are_noted(name, tmp_path, capsys):
     spec = tmp_path / "row.yaml"
     spec.write_text(re.sub(r"\bM\b", name, ROW))
     assert main(["map", str(spec), "--quiet", "--mapping", str(tmp_path / "mapping.txt")]) == 0
-    noted = "names dimension `MM`; Timeloop's own programs" in capsys.readouterr().err
+    noted = "names dimension `MM`; Timeloop's programs" in capsys.readouterr().err
     assert noted is (len(name) > 1)
 
 

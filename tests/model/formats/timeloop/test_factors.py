@@ -188,8 +188,8 @@ def test_permutations(permutation, inner, outer):
 @pytest.mark.parametrize(
     ("permutation", "message", "mark"),
     [
-        ("[R, R]", "stands twice", "R"),
-        ("RPR", "stands twice", "RPR"),
+        ("[R, R]", "is listed twice", "R"),
+        ("RPR", "is listed twice", "RPR"),
         ("[R, r]", "unknown dimension `r`", "r"),
         ("RPx", "unknown dimension `x`", "RPx"),
         ("XYZ", "unknown dimension `X`", "XYZ"),

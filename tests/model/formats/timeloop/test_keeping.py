@@ -208,7 +208,7 @@ def test_what_asks_for_nothing_may_stand_anywhere(empty):
     [
         ("{dataspace: {keep_only: []}}", "a dataspace constraint has no effect on `mac`", "dataspace"),
         ("{temporal: {fators: []}}", "a temporal constraint has no effect on `mac`", "temporal"),
-        ("{temporal: {target: buffer}}", "this constraint stands on `mac`", "buffer"),
+        ("{temporal: {target: buffer}}", "this constraint is on `mac`", "buffer"),
     ],
 )
 def test_what_asks_for_something_may_not(constraints, message, mark):
@@ -218,7 +218,7 @@ def test_what_asks_for_something_may_not(constraints, message, mark):
 @pytest.mark.parametrize(
     ("constraints", "message", "mark"),
     [
-        ("{temporal: {target: spad, factors: [P=1]}}", "this constraint stands on `buffer`", "spad"),
+        ("{temporal: {target: spad, factors: [P=1]}}", "this constraint is on `buffer`", "spad"),
         ("{temporal: {type: spatial, factors: [P=1]}}", "this is a temporal constraint", "spatial"),
         ("{max_utilization: 0.5}", "`max_utilization` is not modelled", "max_utilization"),
     ],

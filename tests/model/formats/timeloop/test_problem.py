@@ -135,7 +135,7 @@ def test_the_message_of_a_misspelt_coefficient():
 
 def test_a_dimension_in_place_of_a_coefficient_is_shown_how_sums_are_written():
     error = failure(changed("[R, Dilation]", "[R, P]"))
-    assert (error.message, marked(error)) == ("`P` is a dimension, no coefficient", "P")
+    assert (error.message, marked(error)) == ("`P` is a dimension, not a coefficient", "P")
     assert error.hint == "a sum of two dimensions is written `[[R], [P]]`"
 
 

@@ -242,7 +242,7 @@ def test_maximize_dims(spatial, expected):
     loaded = load(text_with(spatial))
     found = {rule.dim: rule.value for rule in loaded.mapspace.spatial[0].factors}
     assert found == expected
-    assert any("maximize_dims of `PE` comes to" in note.text for note in loaded.notes)
+    assert any("maximize_dims of `PE` gives" in note.text for note in loaded.notes)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_maximize_dims_of_temporal_loops_gets_what_is_left():
     [
         ("{factors: [K=2], maximize_dims: [[K]]}", "`K` is constrained already"),
         ("{maximize_dims: [[K], C]}", "not a mixture"),
-        ("{maximize_dims: [[K], [K]]}", "stands twice"),
+        ("{maximize_dims: [[K], [K]]}", "is listed twice"),
         ("{maximize_dims_capacity: 2}", "without `maximize_dims`"),
         ("{maximize_dims: [[k]]}", "unknown dimension `k`"),
     ],

@@ -177,7 +177,11 @@ def test_the_old_bandwidth_is_halved_between_reads_and_writes():
     ("attributes", "message", "mark"),
     [
         ("{width: 64, depth: 256}", "lacks `datawidth`", "buffer"),
-        ("{width: 64, depth: 256, datawidth: 16, instances: 4}", "`instances` is no attribute", "instances"),
+        (
+            "{width: 64, depth: 256, datawidth: 16, instances: 4}",
+            "`instances` is not an attribute",
+            "instances",
+        ),
         ("{width: 64, datawidth: 16}", "only a DRAM may be unlimited", "buffer"),
         ("{width: 60, depth: 256, datawidth: 16}", "whole number of words", "60"),
         ("{width: 64, depth: 256, datawidth: 16, cluster_size: 3}", "whole number of words", "64"),

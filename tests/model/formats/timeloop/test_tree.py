@@ -185,7 +185,7 @@ def test_an_energy_table_prices_components():
         ((DRAM, BUFFER), "no compute component", None),
         ((MAC,), "no storage component", None),
         ((DRAM, MAC, MAC.replace("mac\n", "mac2\n", 1)), "two compute components", "mac2"),
-        ((DRAM, MAC, BUFFER), "`buffer` stands below the compute component", "buffer"),
+        ((DRAM, MAC, BUFFER), "`buffer` is below the compute component", "buffer"),
         ((ARRAY, DRAM, MAC), "fanout `PE` has no storage above it", "PE"),
         ((DRAM, BUFFER, BUFFER, MAC), "two nodes are named `buffer`", "buffer"),
         ((DRAM, "  - !Componnet {name: x}\n", MAC), "unknown tag `!Componnet`", None),
@@ -205,7 +205,7 @@ def test_an_energy_table_prices_components():
             "buffer[0..3]",
         ),
         ((DRAM, BUFFER.replace("    name: buffer\n", ""), MAC), "lacks the key `name`", None),
-        ((DRAM, BUFFER.replace("depth: 256", "meshX: 4"), MAC), "`meshX` is no attribute", "meshX"),
+        ((DRAM, BUFFER.replace("depth: 256", "meshX: 4"), MAC), "`meshX` is not an attribute", "meshX"),
         ((DRAM, ARRAY.replace("meshX", "meshx"), MAC), "unknown key `meshx`", "meshx"),
         ((DRAM, ARRAY.replace("4", "0"), MAC), "`meshX` must be at least 1", "0"),
         ((DRAM, ARRAY.replace("4", "[4]"), MAC), "must be a single value", "[4]"),
@@ -234,7 +234,7 @@ def test_a_fanout_inside_parallel_is_an_error():
     branch = "  - !Parallel\n    nodes:\n    - !Hierarchical\n      nodes:\n"
     branch += "      - !Container {name: a, spatial: {meshX: 2}}\n"
     error = failure(spec(arch=architecture(DRAM, branch, MAC)))
-    assert error.message == "a spatial fanout cannot stand inside `!Parallel`"
+    assert error.message == "a spatial fanout cannot be inside `!Parallel`"
     assert len(error.related) == 1
 
 
@@ -280,7 +280,7 @@ def test_environments_that_make_timeloop_count_otherwise_are_noted(variables, co
     general, *notes = map(
         str, load(spec(f"globals: {{version: 0.4, environment_variables: {variables}}}\n")).notes
     )
-    assert "`globals` steers Timeloop's own programs" in general
+    assert "`globals` controls Timeloop's programs" in general
     assert len(notes) == len(counting)
     assert all(
         f"`{name}` changes what Timeloop counts" in note for name, note in zip(counting, notes, strict=True)
@@ -369,7 +369,7 @@ def test_area_share_is_another_name_of_area_scale():
 )
 def test_nothing_has_no_mesh_and_no_price(keys, mark):
     nothing = f"  - !Component {{name: gap, class: nothing, {keys}}}\n"
-    message = f"`{mark}` has no effect on `gap`, which is nothing"
+    message = f"`{mark}` has no effect on `gap`, which has the class `nothing`"
     assert_fails(spec(arch=architecture(DRAM, nothing, MAC)), message, mark)
 
 
