@@ -67,7 +67,7 @@ class Keeping:
         mine.setdefault(name, span)
 
 
-def read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Keeping:
+def _read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Keeping:
     """Read the ``dataspace`` constraints of one leaf."""
     keeping = Keeping(leaf)
     for node in of(clauses, leaf, "dataspace"):
@@ -101,7 +101,7 @@ def _read_only(node: MappingNode, verb: str, opposite: str, keeping: Keeping, co
         keeping.require(verb if name in listed else opposite, name, listed.get(name, node.key(key).span))
 
 
-def settle_parallel(
+def _settle_parallel(
     parallel: Parallel, keepings: dict[Leaf, Keeping], context: Context
 ) -> ParallelGroup | None:
     """Bypass in each branch what another branch keeps."""
@@ -160,7 +160,7 @@ def _group(
     return ParallelGroup(tuple(levels.index(leaf) for leaf in inside), may_skip=bool(skips))
 
 
-def settle_outermost(outermost: Keeping, context: Context) -> None:
+def _settle_outermost(outermost: Keeping, context: Context) -> None:
     """Make the outermost level keep what it does not bypass, as the backing store of all data."""
     for name, span in outermost.bypass.items():
         sentence = (
@@ -173,7 +173,7 @@ def settle_outermost(outermost: Keeping, context: Context) -> None:
             outermost.keep.setdefault(name, outermost.leaf.span)
 
 
-def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
+def _check_homes(keepings: Sequence[Keeping], context: Context) -> None:
     """Check that some level may keep each dataspace, and note levels that keep nothing."""
     for keeping in () if context.idle_levels else keepings:
         if set(keeping.bypass) == set(context.dataspaces):
@@ -190,7 +190,7 @@ def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
         raise SpecError(f"no level keeps `{name}`", places[0][0], tuple(places[1:]), hint)
 
 
-def note_outermost_passing(keepings: Sequence[Keeping], context: Context) -> None:
+def _note_outermost_passing(keepings: Sequence[Keeping], context: Context) -> None:
     """Note the levels that count as bypassing, as nothing above them keeps what they only pass on."""
     for name in context.dataspaces:
         for keeping in _passing_on(name, keepings):
@@ -298,14 +298,14 @@ def _keepings(
     clauses: Sequence[Clause], storages: Sequence[Leaf], context: Context
 ) -> tuple[dict[Leaf, Keeping], tuple[ParallelGroup, ...]]:
     keepers = [leaf for leaf in context.tree.leaves if leaf.role in ("storage", "nothing")]
-    keepings = {leaf: read_keeping(clauses, leaf, context) for leaf in keepers}
+    keepings = {leaf: _read_keeping(clauses, leaf, context) for leaf in keepers}
     for leaf in keepers:
         _check_nothing(leaf, keepings[leaf], context)
-    groups = [settle_parallel(parallel, keepings, context) for parallel in context.tree.parallels]
-    settle_outermost(keepings[storages[0]], context)
+    groups = [_settle_parallel(parallel, keepings, context) for parallel in context.tree.parallels]
+    _settle_outermost(keepings[storages[0]], context)
     levels = [keepings[leaf] for leaf in storages]
     _check_flags(levels, context)
-    check_homes(levels, context)
+    _check_homes(levels, context)
     return keepings, tuple(group for group in groups if group is not None)
 
 
@@ -326,7 +326,7 @@ def _check_flags(levels: Sequence[Keeping], context: Context) -> None:
     for keeping in levels:
         if not keeping.coalesces_nothing:
             _note_idle(keeping.no_coalesce, "no_coalesce", keeping, context)
-    note_outermost_passing(levels, context)
+    _note_outermost_passing(levels, context)
 
 
 def _note_idle(flags: dict[str, Span], what: str, keeping: Keeping, context: Context) -> None:
@@ -358,10 +358,7 @@ def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]
 
 
 def _level(
-    loops: LoopConstraints,
-    keepings: dict[Leaf, Keeping],
-    fanouts: frozenset[Leaf],
-    context: Context,
+    loops: LoopConstraints, keepings: dict[Leaf, Keeping], fanouts: frozenset[Leaf], context: Context
 ) -> TilingLevel:
     if loops.kind == "spatial":
         rules = spatial_rules(loops, context)

@@ -67,7 +67,7 @@ _EXTENSIONS = {
 """Nodes of other dialects: what they are, and what to write instead."""
 
 
-def check_tags(section: str, value: Node) -> None:
+def _check_tags(section: str, value: Node) -> None:
     """Refuse tags outside of the architecture's tree; the tree's own are checked where it is read."""
     for key, node in _children(value) if section == "architecture" else ((None, value),):
         _check(node, key)
@@ -213,7 +213,7 @@ def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, not
         name = section_name(key.text)
         if name == ANCHOR_MARK:
             continue
-        check_tags(key.text, value)
+        _check_tags(key.text, value)
         if name not in SECTIONS:
             raise _unknown_section(key, lacking)
         if name == "globals":

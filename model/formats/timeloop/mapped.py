@@ -50,14 +50,14 @@ def mapped_spec(loaded: LoadedSpec) -> MappingNode:
     earlier = top.get(LEFT_OUT)
     items = earlier.items if isinstance(earlier, SequenceNode) else ()
     gone = [*(item.text for item in items if isinstance(item, ScalarNode)), *reader.left_out]
-    sections: dict[str, _Plain] = dict(zip(_TABLES, price_tables(loaded.mapspace.architecture), strict=True))
+    sections: dict[str, _Plain] = dict(zip(_TABLES, _price_tables(loaded.mapspace.architecture), strict=True))
     if gone:
         sections[LEFT_OUT] = tuple(dict.fromkeys(gone))
     entries += [(_word(name, top.span), _node(value, top.span)) for name, value in sections.items()]
     return MappingNode(tuple(entries), top.span, top.tag)
 
 
-def price_tables(architecture: Architecture) -> tuple[_Plain, _Plain]:
+def _price_tables(architecture: Architecture) -> tuple[_Plain, _Plain]:
     """Return an ERT and an ART with the prices of an architecture, in pJ and square micrometres.
 
     All figures have a point, as Timeloop's front end takes no integers there. Components without a price

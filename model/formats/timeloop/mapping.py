@@ -19,7 +19,7 @@ from model.text.source import Span, SpecError
 from model.wording import listing
 
 
-def check_flags(asked: LoopConstraints, mapped: LoopConstraints) -> None:
+def _check_flags(asked: LoopConstraints, mapped: LoopConstraints) -> None:
     """Check that a mapping sets no flag by itself that changes what is counted."""
     for flag in ("no_reuse", "no_link_transfer", "rmw_first_update"):
         _check_flag(flag, getattr(asked, flag), getattr(mapped, flag), mapped.leaf)
@@ -40,7 +40,7 @@ def _check_flag(flag: str, asked: Collection[str], flagged: dict[str, Span], lea
             raise SpecError(f"{flag} of `{name}` belongs to the architecture", span, hint=hint)
 
 
-def check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Context) -> None:
+def _check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Context) -> None:
     """Check that a mapping asks for no children of nodes that have no fanout."""
     spatial = [target for target in targets if target.kind == "spatial" and target.leaf not in fanouts]
     for leaf in dict.fromkeys(target.leaf for target in spatial):
@@ -50,7 +50,7 @@ def check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Co
             raise SpecError(f"the mapping's {wide} at `{leaf.name}` exceeds its mesh of 1 x 1", wide.span)
 
 
-def check_rules(
+def _check_rules(
     asked: LoopConstraints, mapped: LoopConstraints, values: dict[str, int], span: Span, context: Context
 ) -> None:
     """Check a mapping's factors at one node against the constraints."""
@@ -64,7 +64,7 @@ def check_rules(
             raise SpecError(message, place, related)
 
 
-def check_order(asked: LoopConstraints, mapped: LoopConstraints, order: list[str], span: Span) -> None:
+def _check_order(asked: LoopConstraints, mapped: LoopConstraints, order: list[str], span: Span) -> None:
     """Check a mapping's order of loops at one node against the constraints."""
     if asked.permutation is None:
         return
@@ -81,7 +81,7 @@ def check_order(asked: LoopConstraints, mapped: LoopConstraints, order: list[str
     raise SpecError(message, place, related)
 
 
-def check_axes(
+def _check_axes(
     asked: LoopConstraints, rules: SpatialRules, loops: Iterable[SpatialLoop], span: Span, context: Context
 ) -> None:
     """Check the axes of a mapping's spatial loops at one node against the constraints.
@@ -128,11 +128,12 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
     for target in targets:
         if target.kind not in ("temporal", "spatial", "dataspace"):
             raise SpecError(f"a {target.kind} constraint does not belong in a mapping", target.node.span)
-    check_single(targets, [level.loops.leaf for level in assembly.fanouts], context)
+    _check_single(targets, [level.loops.leaf for level in assembly.fanouts], context)
     written = [read_loops(targets, level.loops.leaf, level.loops.kind, context) for level in assembly.levels]
     for level, node_loops in zip(assembly.levels, written, strict=True):
-        check_flags(level.loops, node_loops)
-        _refuse_macro(node_loops)
+        _check_flags(level.loops, node_loops)
+        if node_loops.maximize is not None:
+            raise SpecError("`maximize_dims`: a mapping gives its factors", node_loops.maximize.span)
     loops = [
         _completed(node_loops, level.loops)
         for level, node_loops in zip(assembly.levels, written, strict=True)
@@ -140,25 +141,20 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
     factors = [_exact_factors(node_loops) for node_loops in loops]
     _check_products(factors, loops, written, span, context)
     for level, node_loops, values in zip(assembly.levels, loops, factors, strict=True):
-        check_rules(level.loops, node_loops, values, span, context)
+        _check_rules(level.loops, node_loops, values, span, context)
     keeps = _kept(assembly, span, context)
     nodes: list[StorageMapping | FanoutMapping] = []
     for level, node_loops, values in zip(assembly.levels, loops, factors, strict=True):
         live = {dim: value for dim, value in values.items() if value > 1}
         if isinstance(level, SpatialLevel):
             spatial = _spatial(node_loops, live, level, span, context)
-            check_axes(level.loops, level.rules, spatial, span, context)
+            _check_axes(level.loops, level.rules, spatial, span, context)
             nodes.append(FanoutMapping(spatial))
             continue
         order = _order(node_loops, live, span)
-        check_order(level.loops, node_loops, order, span)
+        _check_order(level.loops, node_loops, order, span)
         nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[_name(level)]))
     return Mapping(tuple(nodes))
-
-
-def _refuse_macro(loops: LoopConstraints) -> None:
-    if loops.maximize is not None:
-        raise SpecError("`maximize_dims`: a mapping gives its factors", loops.maximize.span)
 
 
 def _completed(loops: LoopConstraints, asked: LoopConstraints) -> LoopConstraints:
@@ -282,7 +278,9 @@ def _with_units(
 
 def _kept(assembly: Assembly, span: Span, context: Context) -> dict[str, frozenset[str]]:
     storages = assembly.storages
-    kept = {_name(level): {n for n in context.dataspaces if n not in _bypassed(level)} for level in storages}
+    kept = {
+        _name(level): {n for n in context.dataspaces if n not in level.keeping.bypass} for level in storages
+    }
     for group, name in product(assembly.parallel, context.dataspaces):
         members = [_name(storages[place]) for place in group.levels]
         holders = [member for member in members if name in kept[member]]
@@ -293,7 +291,3 @@ def _kept(assembly: Assembly, span: Span, context: Context) -> dict[str, frozens
 
 def _name(level: TemporalLevel) -> str:
     return level.loops.leaf.name
-
-
-def _bypassed(level: TemporalLevel) -> frozenset[str]:
-    return frozenset(level.keeping.bypass)

@@ -6,13 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from model.architecture import (
-    AccessEnergy,
-    Architecture,
-    Compute,
-    Fanout,
-    StorageLevel,
-)
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.energy import (
     AREA_SCALES,
     CompoundClasses,

@@ -44,7 +44,7 @@ from model.wording import listing
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 
-def shape_directory() -> Path:
+def _shape_directory() -> Path:
     """Return the directory of the shipped problem shapes."""
     return SHIPPED_SPECS / "problem-shapes"
 
@@ -65,12 +65,12 @@ def find_shape(
         hint = "the name of a shipped shape, or of a file beside the spec without its `.yaml`"
         raise SpecError(f"`{name}` cannot name a problem shape", span, hint=hint)
     beside = [folder for path in spec_files for folder in (path.parent / "problem-shapes", path.parent)]
-    for folder in (shape_directory(), *beside):
+    for folder in (_shape_directory(), *beside):
         path = folder / f"{name}.yaml"
         if is_file(path):
             include_roots(spec_files, {}, allow_include).check(path)
             return _shape_in_file(path, limits)
-    known = sorted(path.stem for path in shape_directory().glob("*.yaml"))
+    known = sorted(path.stem for path in _shape_directory().glob("*.yaml"))
     hint = did_you_mean(name, known) or f"shipped are {listing(known)}"
     raise SpecError(f"unknown problem shape `{name}`", span, hint=hint)
 
@@ -101,7 +101,7 @@ class Shape:
     dataspaces: Node
 
 
-def read_instance(section: MappingNode) -> MappingNode:
+def _read_instance(section: MappingNode) -> MappingNode:
     """Return the instance of a problem's section."""
     node = section.require("instance", "`problem`")
     if isinstance(node, ScalarNode) and "<" in node.text:
@@ -110,7 +110,7 @@ def read_instance(section: MappingNode) -> MappingNode:
     return as_mapping(node, "`instance`")
 
 
-def instance_fields(
+def _instance_fields(
     instance: MappingNode, shape: Shape, ignore_sparse: bool, notes: list[Note]
 ) -> dict[str, Node]:
     """Return the instance's values by dimension or coefficient, spelling mended where that is safe."""
@@ -138,7 +138,7 @@ def instance_fields(
     return fields
 
 
-def respelt_instance(instance: MappingNode, fields: dict[str, Node]) -> MappingNode:
+def _respelt_instance(instance: MappingNode, fields: dict[str, Node]) -> MappingNode:
     """Return the instance with the values that count, and without the spellings that were mended."""
     kept = (*fields, *SPARSE_KEYS, *DERIVED_KEYS, "name", "version")
     entries = [(key, fields.get(key.text, value)) for key, value in instance.entries if key.text in kept]
@@ -183,7 +183,7 @@ def _written_in(mapping: MappingNode, name: str) -> bool:
     return span.file == outer.file and inside
 
 
-def read_coefficients(
+def _read_coefficients(
     shape: Shape, fields: dict[str, Node], instance: MappingNode, names: Names
 ) -> dict[str, int]:
     """Return the coefficients by name, from the instance or their defaults."""
@@ -199,8 +199,10 @@ def read_coefficients(
     return values
 
 
-def read_bounds(shape: Shape, fields: dict[str, Node], instance: MappingNode, names: Names) -> dict[str, int]:
-    """Return the bounds by dimension; parameters as of `read_coefficients`."""
+def _read_bounds(
+    shape: Shape, fields: dict[str, Node], instance: MappingNode, names: Names
+) -> dict[str, int]:
+    """Return the bounds by dimension; parameters as of `_read_coefficients`."""
     bounds: dict[str, int] = {}
     for dim, span in shape.dims.items():
         if dim not in fields:
@@ -248,7 +250,7 @@ def read_problem(
     section = _section(node)
     written = _shape_node(section.require("shape", "`problem`"), find_shape)
     shape = _read_shape(written, limits)
-    instance = read_instance(section)
+    instance = _read_instance(section)
     check_version(instance)
     notes = [
         note_at(section.key(key).span, "`{}` describes the problem; it is not used here", key)
@@ -258,9 +260,9 @@ def read_problem(
     for key, value in section.entries:
         if key.text in SPARSE_KEYS:
             check_density(key, value, ignore_sparse, notes.append)
-    fields = instance_fields(instance, shape, ignore_sparse, notes)
-    coefficients = read_coefficients(shape, fields, instance, names)
-    bounds = read_bounds(shape, fields, instance, names)
+    fields = _instance_fields(instance, shape, ignore_sparse, notes)
+    coefficients = _read_coefficients(shape, fields, instance, names)
+    bounds = _read_bounds(shape, fields, instance, names)
     dataspaces = _read_dataspaces(shape, coefficients, limits)
     name = _problem_name(section, instance, shape)
     problem = Problem(name, tuple(shape.dims), tuple(bounds.values()), dataspaces)
@@ -268,7 +270,7 @@ def read_problem(
     notes += _idle_notes(problem)
     spans = {dim: fields[dim].span for dim in shape.dims}
     understood = with_entry(section, "shape", written)
-    understood = with_entry(understood, "instance", respelt_instance(instance, fields))
+    understood = with_entry(understood, "instance", _respelt_instance(instance, fields))
     return LoadedProblem(problem, spans, tuple(notes), tuple(instance.keys()), understood)
 
 

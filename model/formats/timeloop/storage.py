@@ -73,7 +73,7 @@ _SLIP = 0.88
 """Alike enough to be a slip of the pen, unlike `n_banks` and the other names an estimator may know."""
 
 
-def check_names(leaf: Leaf, context: Context) -> None:
+def _check_names(leaf: Leaf, context: Context) -> None:
     """Check the attributes of a storage by name; those that nothing here knows go to the estimator."""
     _note_sparse(leaf, context)
     for name, attribute in leaf.attributes.items():
@@ -105,7 +105,7 @@ def _note_sparse(leaf: Leaf, context: Context) -> None:
         context.note(note_at(leaf.attributes[names[0]].key, sentence, listing(names), leaf.name))
 
 
-def unknown_attributes(leaf: Leaf) -> dict[str, Span]:
+def _unknown_attributes(leaf: Leaf) -> dict[str, Span]:
     """Return the places of the attributes that a storage writes itself, and that nobody reads, in order."""
     known = (*STORAGE_ATTRIBUTES, *ESTIMATED_ATTRIBUTES)
     unknown = {name: leaf.attributes[name].key for name in leaf.own_attributes if name not in known}
@@ -191,7 +191,7 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
     that gives none.
     """
     reader = _Reader(leaf, context.names_at(leaf))
-    check_names(leaf, context)
+    _check_names(leaf, context)
     _note_bandwidth(reader, context)
     word_bits = reader.integer("datawidth")
     if word_bits is None:
@@ -265,7 +265,7 @@ def _lacking(leaf: Leaf, names: Sequence[str], remark: str) -> SpecError:
     empty = next((word for word in spellings if word in leaf.attributes), None)
     if empty is not None:
         return SpecError(f"`{empty}` of storage `{leaf.name}` is empty{remark}", leaf.attributes[empty].key)
-    message, unknown = f"storage `{leaf.name}` lacks `{names[0]}`{remark}", unknown_attributes(leaf)
+    message, unknown = f"storage `{leaf.name}` lacks `{names[0]}`{remark}", _unknown_attributes(leaf)
     if not unknown:
         return SpecError(message, leaf.span)
     hint = f"no storage has an attribute {listing(unknown)}"
@@ -309,7 +309,7 @@ def _contradiction(reader: _Reader, width: int, block: int, cluster: int, word_b
 
 def _check_no_width(leaf: Leaf, word_bits: int) -> None:
     """Raise a SpecError where an attribute that nobody reads could be the width under another name."""
-    for name, span in unknown_attributes(leaf).items():
+    for name, span in _unknown_attributes(leaf).items():
         value = leaf.attributes[name].value
         if isinstance(value, int) and not isinstance(value, bool) and value > 0 and value % word_bits == 0:
             hint = "write `width`, or `block_size: 1` if an access moves one word"
