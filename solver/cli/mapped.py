@@ -30,7 +30,7 @@ def add_mapping(parser: argparse.ArgumentParser, condition: str = "") -> None:
         type=file_path,
         metavar="OUT",
         help=f"{condition}write all specs as one Timeloop v4 YAML file, with the mapping in place of the "
-        "constraints that it settles (- is stdout)",
+        "constraints that it meets (- is stdout)",
     )
 
 

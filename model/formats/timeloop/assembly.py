@@ -147,7 +147,7 @@ def _group(
     choice = parallel.nested or any(len(levels) > 1 for levels in storages)
     unsaid = [name for name in homeless if choice and name not in outside]
     if lost or barred or unsaid:
-        hint = "keep it in one branch, or in a `!Nothing` branch if it passes by all of them"
+        hint = "keep it in one branch, or in a `!Nothing` branch if it bypasses all of them"
         if unsaid:
             hint += "; only where every branch is a single level is this left to the search"
         shown = listing(dict.fromkeys((*lost, *barred, *unsaid)))
@@ -436,6 +436,6 @@ def note_overbooking(clauses: Sequence[Clause], context: Context) -> None:
         if clause.kind == "overbooked":
             check_keys(clause.node, ("proportion", *ADDRESS_KEYS), "`max_overbooked_proportion`")
             sentence = (
-                "max_overbooked_proportion changes nothing: tiles of dense data always have their full size"
+                "max_overbooked_proportion has no effect: tiles of dense data always have their full size"
             )
             context.note(note_at(clause.node.span, sentence))

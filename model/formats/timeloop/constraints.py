@@ -504,7 +504,7 @@ def _check_place(kind: Kind, leaf: Leaf, span: Span) -> None:
         words = {
             "container": "a container stores nothing",
             "compute": "a compute unit stores nothing and has no loops",
-            "nothing": "`!Nothing` only says which dataspaces pass by",
+            "nothing": "`!Nothing` only lists dataspaces that bypass the other branches",
             "storage": "a storage level",
         }
         shown = leaf.name or "!Nothing"

@@ -148,9 +148,7 @@ ASSIGNED_HINT = "the command `assign` reads a `network` of layers and methods"
 ANCHOR_MARK = "ignore"
 LEFT_OUT = "ignore_left_out_for_the_mapping"
 """What a file with a mapping in it lists here: the constraints that the mapping meets, which it lacks."""
-FOREIGN_ARCHITECTURE = (
-    "of AccelForge's files workloads are read; an `architecture` is given in Timeloop's form"
-)
+FOREIGN_ARCHITECTURE = "AccelForge's workloads are read; write the `architecture` in Timeloop's format"
 _HINTS = {
     **dict.fromkeys(NETWORK_SECTIONS, "the command `network` maps workloads"),
     ASSIGNED: ASSIGNED_HINT,

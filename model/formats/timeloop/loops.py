@@ -356,7 +356,7 @@ def _padded_dims(loops: LoopConstraints, context: Context) -> tuple[str, ...]:
 
 def _split_place(loops: LoopConstraints, split: int, span: Span, counted: int) -> int:
     if split > counted and loops.leaf.mesh_y > 1:
-        hint = "dimensions fixed to 1 and not listed take no place; --timeloop-padding counts them, first"
+        hint = "unlisted dimensions fixed to 1 take no place; --timeloop-padding puts them in front"
         related = () if loops.permutation is None else ((loops.permutation.span, "the permutation"),)
         message = f"split {split} lies beyond the permutation: only {counted} dimensions take a place"
         raise SpecError(message, span, related, hint)
@@ -457,7 +457,7 @@ def note_no_fanout(loops: LoopConstraints, context: Context) -> None:
     """
     leaf = loops.leaf
     if leaf.node.get("constraints") is not None and _says_something(loops):
-        sentence = "the mesh of `{}` is 1 x 1, its spatial constraints have no effect"
+        sentence = "the mesh of `{}` is 1 x 1, so its spatial constraints have no effect"
         context.note(note_at(leaf.span, sentence, leaf.name))
 
 

@@ -180,7 +180,7 @@ def _units(prices: Mapping[str, Prices], context: Context) -> int:
             hint="where the small ones do not matter, write 0",
         ) from None
     if units < exact_units(figures):
-        sentence = "energies are rounded to 1e-{} pJ: they have more digits than exact sums have room for"
+        sentence = "energies are rounded to 1e-{} pJ: they have more digits than exact sums can hold"
         context.note(Note(sentence, (len(str(units)) - 1,)))
     return units
 

@@ -358,7 +358,7 @@ def _declared_coefficients(node: Node | None, dims: dict[str, Span]) -> dict[str
         other = dims.get(name) or (declared[name][0] if name in declared else None)
         if other is not None:
             related = ((other, "the other one"),)
-            raise SpecError(f"coefficient `{name}` has a name that is taken", name_node.span, related)
+            raise SpecError(f"the name of coefficient `{name}` is already used", name_node.span, related)
         default = entry.get("default")
         number = None if default is None else as_int(default, f"default of `{name}`", minimum=1)
         declared[name] = (name_node.span, number)

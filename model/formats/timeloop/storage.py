@@ -100,8 +100,8 @@ def _note_sparse(leaf: Leaf, context: Context) -> None:
     present = (name for name in SPARSE_ATTRIBUTES if name in leaf.attributes)
     names = [name for name in present if leaf.attributes[name].value not in (None, False)]
     if names:
-        verb = "changes" if len(names) == 1 else "change"
-        sentence = "{} of `{}` " + verb + " nothing: nothing is compressed without sparse optimizations"
+        verb = "has" if len(names) == 1 else "have"
+        sentence = "{} of `{}` " + verb + " no effect: only sparse optimizations compress data"
         context.note(note_at(leaf.attributes[names[0]].key, sentence, listing(names), leaf.name))
 
 
@@ -233,7 +233,7 @@ def _note_idle_flags(reader: _Reader, context: Context) -> None:
     if reader.find("reduction_supported") and not reader.flag("reduction_supported"):
         reasons["reduction_supported"] = "it prices networks only, which are not modelled"
     for name, reason in reasons.items():
-        sentence = name + " of `{}` changes nothing: " + reason
+        sentence = name + " of `{}` has no effect: " + reason
         context.note(note_at(reader.place(name), sentence, reader.leaf.name))
 
 
@@ -241,7 +241,7 @@ def _note_no_limit(reader: _Reader, context: Context) -> None:
     """Note attributes that say how a capacity is used, where there is none."""
     for name in ("multiple_buffering", "min_utilization"):
         if reader.find(name) is not None:
-            sentence = name + " of `{}` changes nothing: it has no limit"
+            sentence = name + " of `{}` has no effect: it has no limit"
             context.note(note_at(reader.place(name), sentence, reader.leaf.name))
 
 
@@ -403,7 +403,7 @@ def _gating_fanouts(reader: _Reader, fanouts: frozenset[Leaf], context: Context)
         gate = known_name(name_node, context.leaves, "level")
         if gate == leaf.name and leaf.gate in (None, gate):
             sentence = (
-                "power_gated_at of `{}` names the level itself and changes nothing: no node above gates it"
+                "power_gated_at of `{}` names the level itself and has no effect: no node above gates it"
             )
             context.note(note_at(reader.place("power_gated_at"), sentence, leaf.name))
     if gate is None or gate == leaf.name:
@@ -413,7 +413,7 @@ def _gating_fanouts(reader: _Reader, fanouts: frozenset[Leaf], context: Context)
     leaves = context.tree.leaves
     above = leaves[: leaves.index(leaf)]
     if all(other.name != gate for other in above):
-        message = f"`{leaf.name}` cannot be gated at `{gate}`, which does not lie above it"
+        message = f"`{leaf.name}` cannot be gated at `{gate}`, which is not above it"
         raise SpecError(message, reader.place("power_gated_at"))
     upto = next(place for place, other in enumerate(above) if other.name == gate)
     return sum(other in fanouts for other in above[: upto + 1])

@@ -289,7 +289,7 @@ def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> 
     old = next(filter(section.__contains__, ("subtree", "local")), None)
     if old is not None:
         hint = "version 0.4 has a list of tagged `nodes`"
-        raise SpecError(f"an architecture of `{old}` is one of version 0.3", section.key(old).span, hint=hint)
+        raise SpecError(f"an architecture with `{old}` has version 0.3", section.key(old).span, hint=hint)
     check_keys(section, ("version", "nodes", "name"), "`architecture`", ("nodes",))
     check_version(section)
     walk = _Walk()
@@ -344,7 +344,7 @@ def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
     for item in as_sequence(nodes, "`nodes`").items:
         start = len(walk.leaves)
         if item.tag == "!Container":
-            hint = "put it into a `!Hierarchical` branch, or use `!Nothing` for data that passes by"
+            hint = "put it into a `!Hierarchical` branch, or use `!Nothing` for data that bypasses the others"
             raise SpecError("a `!Container` cannot be a branch of `!Parallel`", item.span, hint=hint)
         _read_node(item, inner, walk)
         if len(walk.leaves) > start:

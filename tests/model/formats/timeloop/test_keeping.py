@@ -305,7 +305,7 @@ def test_targets_may_stand_in_a_plain_list_and_name_the_level_above_a_fanout():
 
 def test_overbooking_is_noted():
     targets = "constraints: [{target: buffer, type: max_overbooked_proportion, proportion: 0.1}]\n"
-    assert "max_overbooked_proportion changes nothing" in load(spec(targets)).notes[0].text
+    assert "max_overbooked_proportion has no effect" in load(spec(targets)).notes[0].text
 
 
 def test_two_different_orders_or_splits_of_one_node_are_an_error():

@@ -205,7 +205,7 @@ def test_densities_need_a_flag():
         ("[R, Dilation]", "[R, 0]", "must be at least 1", "0"),
         ("[R, Dilation]", "[R, -1]", "must be at least 1, but is -1", "-1"),
         ("name: Stride, default: 1", "name: Stride", "lacks coefficient `Stride`", None),
-        ("name: Stride", "name: R", "coefficient `R` has a name that is taken", "R"),
+        ("name: Stride", "name: R", "the name of coefficient `R` is already used", "R"),
         ("name: Inputs", "name: Weights", "two dataspaces are named `Weights`", "Weights"),
         (", read-write: true", "", "no dataspace is `read_write: true`", None),
         ("read-write: true", "read-write: yes", "must be true or false", "yes"),

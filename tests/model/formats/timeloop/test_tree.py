@@ -313,13 +313,13 @@ def test_variables_may_stand_in_a_list_of_mappings():
 @pytest.mark.parametrize("key", ["subtree", "local"])
 def test_an_architecture_of_older_versions_is_named_as_such(key):
     text = spec(arch=f"architecture: {{version: 0.4, {key}: [{{name: system}}]}}\n")
-    assert_fails(text, f"an architecture of `{key}` is one of version 0.3", key)
+    assert_fails(text, f"an architecture with `{key}` has version 0.3", key)
 
 
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
-        ("arch", "an `architecture` is given in Timeloop's form"),
+        ("arch", "write the `architecture` in Timeloop's format"),
         ("ERT_summary", "the key `ERT`"),
         ("ART_summary", "the key `ART`"),
         ("workload", "the command `network`"),
