@@ -323,7 +323,8 @@ def add_network(commands: Commands) -> argparse.ArgumentParser:
 Map every Einsum of a network to its proven optimum: an AccelForge workload, an
 ONNX model, or layer files of Timeloop's form (each with `problem`; a directory
 stands for its files), on the architecture in the other files. Identical Einsums
-are searched once. --time-limit holds for each search."""
+are searched once. --time-limit holds for each search. --set also gives the sizes
+that an ONNX model leaves open."""
     add_run_options(parser)
     add_json(parser)
     _add_files(parser)
