@@ -33,8 +33,7 @@ from solver.cli.running import (
     sensitivities,
 )
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL
-from solver.reasons import Reason
-from solver.result import Result
+from solver.result import Reason, Result
 
 if TYPE_CHECKING:
     from model.cost import Evaluation
