@@ -8,7 +8,6 @@ from fractions import Fraction
 
 from model.mapspace import Mapspace
 from model.source_ref import SourceRef
-from solver.clock import Clock
 from solver.explain.constraints import (
     Capacity,
     Constraint,
@@ -28,8 +27,7 @@ from solver.explain.constraints import (
 from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.levers import Nearest, levers, nearest
 from solver.explain.wording import shortfall, statement_text
-from solver.reasons import Reason, Shortfall, Statement
-from solver.result import ContradictionError, StopCallback
+from solver.result import Clock, ContradictionError, Reason, Shortfall, Statement, StopCallback
 
 MOST_CONFLICTS = 3
 """The number of conflicts without a common constraint that are reported."""

@@ -20,7 +20,6 @@ from model.architecture import StorageLevel
 from model.mapping import FanoutMapping
 from model.mapspace import FactorRule, Mapspace
 from model.numbers import divisors
-from solver.clock import Clock
 from solver.explain.constraints import (
     Capacity,
     Constraint,
@@ -38,7 +37,7 @@ from solver.explain.constraints import (
 )
 from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.wording import also_text, change_text, order_text, without_text
-from solver.reasons import Lever
+from solver.result import Clock, Lever
 
 
 @dataclass(frozen=True)
