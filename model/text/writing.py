@@ -31,7 +31,7 @@ def spec_text(root: MappingNode, most_characters: int = MOST_CHARACTERS) -> str:
     Raises
     ------
     SpecError
-        For a value that would make the text a template, and if values have more than `most_characters` in all.
+        For a value that would make the text a template, and for more than `most_characters` in all values.
     """
     text: str = yaml.emit(_Events(root, most_characters), Dumper=_Emitter, width=_WIDTH, allow_unicode=True)
     return text
