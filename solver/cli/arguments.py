@@ -233,7 +233,7 @@ DEFAULT_BUDGET_S = 10.0
 def add_compare(commands: Commands) -> argparse.ArgumentParser:
     """Add the command."""
     parser = add_spec_command(commands, "compare", "run heuristic mappers against the proven optimum")
-    add_search_options(parser)
+    add_search_options(parser, "the mappers")
     add_mapper_options(parser)
     add_json(parser)
     add_csv_and_plot(parser, "best value against time")
@@ -468,7 +468,7 @@ together cost the least, and prove it."""
         metavar="NAME",
         help=f"with --methods: what costs are, {' or '.join(ADDITIVE)} (default: {ADDITIVE[0]})",
     )
-    add_effort(search, "assignment")
+    add_effort(search, "assignment", seeded="CP-SAT")
     add_memory_limit(search)
     add_searches(parser)
     _add_outputs(parser)

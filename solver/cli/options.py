@@ -129,8 +129,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of every command that searches: objective, limits, workers, seed."""
+def add_search_options(parser: argparse.ArgumentParser, seeded: str | None = None) -> None:
+    """Add the options of every command that searches: objective, limits, workers, seed (of `seeded`)."""
     group = parser.add_argument_group("search")
     group.add_argument(
         "--objective",
@@ -139,7 +139,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
         help=f"one of {', '.join(OBJECTIVES)}, or several with commas between, compared in that order "
         "(default: the spec's optimization_metrics, or edp)",
     )
-    add_effort(group, "mapping", "; why nothing fits is found in what is left, or in 2 seconds")
+    add_effort(group, "mapping", "; why nothing fits is found in what is left, or in 2 seconds", seeded)
     add_memory_limit(group)
 
 
@@ -154,8 +154,12 @@ def add_memory_limit(group: Group) -> None:
     )
 
 
-def add_effort(group: Group, sought: str, more: str = "") -> None:
-    """Add time limit, workers and seed; `sought` is what is found, `more` what else the limit is for."""
+def add_effort(group: Group, sought: str, more: str = "", seeded: str | None = None) -> None:
+    """Add time limit, workers and seed.
+
+    `sought` is what is found, `more` what else the limit is for, `seeded` what the seed is of. Without that,
+    the seed is refused: it would have no effect.
+    """
     group.add_argument(
         "--time-limit",
         type=seconds,
@@ -170,7 +174,11 @@ def add_effort(group: Group, sought: str, more: str = "") -> None:
         help="workers (default: all cores)",
     )
     group.add_argument(
-        "--seed", type=seed, default=DEFAULTS.seed, metavar="N", help="seed of the solver core"
+        "--seed",
+        type=seed if seeded else refused_seed,
+        default=DEFAULTS.seed,
+        metavar="N",
+        help=f"seed of {seeded}" if seeded else argparse.SUPPRESS,
     )
 
 
@@ -289,6 +297,17 @@ def seed(text: str) -> int:
     if value is None or value > LARGEST_SEED:
         raise argparse.ArgumentTypeError(f"{shown(text)} is not an integer from 0 to {LARGEST_SEED}")
     return value
+
+
+def refused_seed(_text: str) -> int:
+    """Refuse a seed where nothing is drawn at random.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        Always.
+    """
+    raise argparse.ArgumentTypeError("this search draws no random numbers, so a seed has no effect")
 
 
 def positive(text: str) -> int:

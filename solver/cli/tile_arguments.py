@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import re
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,24 @@ REQUIRED = {
 
 OPTIONAL = {"convolution": ("stride", "padding"), "pooling": ("stride", "padding")}
 TAKEN = {name: (*options, *OPTIONAL.get(name, ())) for name, options in REQUIRED.items()}
+OTHER_NAMES = {
+    "matmul": "inner_product",
+    "gemm": "inner_product",
+    "fc": "inner_product",
+    "dense": "inner_product",
+    "linear": "inner_product",
+    "maxpool": "pooling",
+    "avgpool": "pooling",
+    "averagepool": "pooling",
+    "bn": "batch_norm",
+    "add": "eltwise",
+    "mul": "eltwise",
+    "relu": "unary",
+    "tanh": "unary",
+    "sigmoid": "unary",
+}
+"""What frameworks call operators, in lower case and without dashes."""
+
 READING = {
     "--set": "variables",
     "--ignore-sparse": "ignore_sparse",
@@ -66,7 +85,7 @@ def add_tile(commands: Commands) -> argparse.ArgumentParser:
 
 def _add_operator(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--operator", choices=tuple(REQUIRED), metavar="OP", help=f"what is tiled: {', '.join(REQUIRED)}"
+        "--operator", type=operator_name, metavar="OP", help=f"what is tiled: {', '.join(REQUIRED)}"
     )
     parser.add_argument("--input", type=sizes, metavar="SHAPE", help="shape of the inputs: N,H,W,C or N,C")
     parser.add_argument(
@@ -145,6 +164,25 @@ def described_operator(arguments: argparse.Namespace) -> Operator:
     except OperatorError as error:
         arguments.refuse(str(error))
         raise AssertionError("the parser's error ends the program") from error
+
+
+def operator_name(text: str) -> str:
+    """Read the name of an operator.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        There is none of that name.
+    """
+    if text in REQUIRED:
+        return text
+    folded = re.sub(r"[123]d$", "", re.sub(r"[-_ ]", "", text.lower()))
+    plain = {name.replace("_", ""): name for name in REQUIRED}
+    longer = [name for word, name in plain.items() if folded and word.startswith(folded)]
+    close = longer or [plain[word] for word in difflib.get_close_matches(folded, plain, n=1, cutoff=0.8)]
+    meant = OTHER_NAMES.get(folded) or "".join(close[:1])
+    hint = f"did you mean {meant!r}?" if meant else f"known are {', '.join(REQUIRED)}"
+    raise argparse.ArgumentTypeError(f"{shown(text)} is not an operator; {hint}")
 
 
 def sizes(text: str) -> tuple[int, ...]:

@@ -50,6 +50,8 @@ from model.text.source import (
 )
 
 SECTION, ARCHITECTURE = "network", "architecture"
+MOST_NOTES = 10
+"""Of a kind: a few show what is wrong with thousands of edges."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,18 @@ def read_edges(
     return tuple(edges.values())
 
 
+def lone_layer_notes(layers: Sequence[NamedLayer], edges: Sequence[NamedEdge]) -> list[Note]:
+    """Return a note for each layer without an edge, where others have some: one may have been forgotten."""
+    if not edges:
+        return []
+    joined = {end for edge in edges for end in (edge.source, edge.target)}
+    sentence = "no edge reaches layer `{}`, so no transition counts for it"
+    lone = [layer for number, layer in enumerate(layers) if number not in joined]
+    return _first(
+        [note_at(layer.node.span, sentence, layer.name) for layer in lone], "{:,} more layers like these"
+    )
+
+
 def _read_edge(item: Node, positions: Mapping[str, int], keys: Sequence[str]) -> NamedEdge:
     node = as_mapping(item, "an edge")
     check_keys(node, keys, "an edge", ("from", "to"))
@@ -236,13 +250,15 @@ def read_tables(section: MappingNode) -> CostedNetwork:
     check_keys(section, COSTED_NETWORK_KEYS, "`network`", ("layers",))
     named = read_layers(section, COSTED_LAYER_KEYS)
     layers = [_layer_costs(layer) for layer in named]
-    edges = [_edge_costs(edge, layers) for edge in read_edges(section, named, COSTED_EDGE_KEYS)]
+    joined = read_edges(section, named, COSTED_EDGE_KEYS)
+    edges = [_edge_costs(edge, layers) for edge in joined]
     unit = section.get("unit")
     return build_network(
         network_name(section),
         DEFAULT_UNIT if unit is None else as_name(unit, "`unit`"),
         layers,
         edges,
+        tuple(lone_layer_notes(named, joined)),
     )
 
 
@@ -403,7 +419,7 @@ def shaped_network(
     """
     joined = read_edges(section, named, SHAPED_EDGE_KEYS)
     edges = tuple(_shaped_edge(edge, layers) for edge in joined)
-    notes = tuple(channel_notes(joined, edges, layers))
+    notes = (*channel_notes(joined, edges, layers), *lone_layer_notes(named, joined))
     return ShapedNetwork(network_name(section), layers, edges, notes)
 
 
@@ -534,10 +550,6 @@ def _with_winograd(model: SystolicModel, node: MappingNode) -> SystolicModel:
     return replace(model, winograd_outputs=outputs, winograd_kernel=kernel, whole_kernel_tiles=whole)
 
 
-MOST_NOTES = 10
-"""Networks have thousands of edges; what is wrong with all of them is seen by a few."""
-
-
 def channel_notes(
     named: Sequence[NamedEdge], edges: Sequence[ShapedEdge], layers: Sequence[ShapedLayer]
 ) -> list[Note]:
@@ -545,14 +557,18 @@ def channel_notes(
 
     An edge with ``channels`` says what it carries, and is believed.
     """
-    notes = [
+    notes = (
         _channel_note(own.span, layers[edge.source], layers[edge.target])
         for own, edge in zip(named, edges, strict=True)
         if edge.channels is None and not _channels_agree(layers[edge.source], layers[edge.target])
-    ]
+    )
+    return _first(list(notes), "{:,} more edges like these")
+
+
+def _first(notes: list[Note], rest: str) -> list[Note]:
     if len(notes) <= MOST_NOTES:
         return notes
-    return [*notes[:MOST_NOTES], note_at(None, "{:,} more edges like these", len(notes) - MOST_NOTES)]
+    return [*notes[:MOST_NOTES], note_at(None, rest, len(notes) - MOST_NOTES)]
 
 
 def _channels_agree(source: ShapedLayer, target: ShapedLayer) -> bool:

@@ -133,7 +133,7 @@ def test_what_cannot_be_tiled_ends_with_four(capsys):
         ("--operator unary --input 1,2 --set a=1", "--set needs --onto"),
         ("--operator unary --input 1,2 --ignore-sparse", "--ignore-sparse needs --onto"),
         ("--onto a.yaml --operator unary", "--operator has no meaning with --onto"),
-        ("--operator depthwise --input 1,2", "invalid choice"),
+        ("--operator depthwise --input 1,2", "is not an operator; known are"),
     ],
 )
 def test_wrong_arguments_end_with_two(command, message, capsys):

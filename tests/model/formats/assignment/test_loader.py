@@ -53,6 +53,30 @@ def test_explicit_costs(load):
     assert (network.layers[1].place.line, edge.place.line) == (6, 8)
 
 
+LONE = "  - {name: lone, methods: {im2col: 1}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        (
+            TINY.replace("  edges:\n", f"{LONE}  edges:\n"),
+            ["no edge reaches layer `lone`, so no transition counts for it"],
+        ),
+        (TINY[: TINY.index("  edges:")] + LONE, []),
+        (
+            SHAPED.replace("chain", "[{from: conv, to: out}]"),
+            ["no edge reaches layer `in`, so no transition counts for it"],
+        ),
+        (SHAPED, []),
+    ],
+)
+def test_a_layer_that_no_edge_reaches_is_noted(text, notes, load):
+    loaded = load(text)
+    found = (loaded.network or loaded.shaped).notes
+    assert [str(note).partition(": ")[2] for note in found] == notes
+
+
 @pytest.mark.parametrize("text", [TINY, SHAPED])
 def test_variables_that_no_template_names_are_noted(text, tmp_path):
     path = tmp_path / "net.yaml"
