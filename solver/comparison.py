@@ -20,6 +20,7 @@ from solver.result import (
     Result,
     Status,
     StopCallback,
+    within_loop_limit,
 )
 from solver.search import map_einsum
 
@@ -207,7 +208,7 @@ def _prove(
         if on_progress is not None:
             on_progress(progress)
 
-    result = map_einsum(mapspace, options, listen, should_stop)
+    result = within_loop_limit(mapspace, map_einsum(mapspace, options, listen, should_stop))
     if result.value is not None and (not trace or result.value < trace[-1].value):
         trace.append(Point(result.statistics.seconds, result.value))
     return result, tuple(trace)

@@ -572,7 +572,10 @@ class Library:
             return PrimitiveComponent(primitive, written)
         known = tuple(dict.fromkeys((*self.classes.by_name, *known_classes())))
         suggestion = dram_hint(component_class) or did_you_mean(component_class, known)
-        listing = f"known classes: {', '.join(known)}; a compound one needs the file that defines it"
+        listing = (
+            f"known classes: {', '.join(known)}; a compound one needs the file that defines it. Figures may "
+            "be given instead: `energy` on the component, or an ERT; `technology: -1` stands for any"
+        )
         raise EnergyError(
             f"unknown component class `{component_class}`",
             span,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 from pathlib import Path
 
 from model.text.limits import Limits, raised_by
@@ -367,56 +365,50 @@ class Scope:
         return replace(self, path=path, chain=(*self.chain, target))
 
 
-class Session:
-    """The files that may be read, what is left of the limits, and the names that templates use.
+@dataclass(slots=True)
+class Usage:
+    """What one reading of a spec has used of its limits, and the names that its templates use."""
 
-    Parameters
-    ----------
-    limits
-        For all files together. The time counts from here, as processor time of this thread.
-    roots
-        Where included files may lie.
-    """
+    bytes: int = 0
+    includes: int = 0
+    nodes: int = 0
+    rendered: int = 0
+    seconds: float = 0.0
+    names: set[str] = field(default_factory=set)
+
+
+class Session:
+    """One reading of spec files: its limits, for all files together, and where included files may lie."""
 
     def __init__(self, limits: Limits, roots: IncludeRoots) -> None:
         self.limits = limits
         self.roots = roots
-        self.names: set[str] = set()
-        self._bytes = 0
-        self._includes = 0
-        self._nodes = 0
-        self._printed = 0
-        self._work = 0
-        # Processor time: a busy machine makes no spec unreadable.
-        self._deadline = time.thread_time() + limits.seconds
+        self.used = Usage()
+        self.confined = False  # whether this is the process that templates are confined to
 
     def read(self, path: Path) -> str:
-        """Return the text of a file.
-
-        Raises
-        ------
-        SpecError
-            As for ``read_text``, or when all files together are too long.
-        """
+        """Return the text of a file; SpecError as for `read_text`, or when all files are too long."""
         text = read_text(path, self.limits)
-        self._bytes += len(text.encode())
-        if self._bytes > self.limits.total_bytes:
+        self.used.bytes += len(text.encode())
+        if self.used.bytes > self.limits.total_bytes:
             message = f"the spec files hold more than {self.limits.total_bytes} bytes in all"
             raise SpecError(message, hint=raised_by("total_bytes"))
         return text
 
     def count_nodes(self, nodes: int) -> None:
-        """Count the values that a file holds.
-
-        Raises
-        ------
-        SpecError
-            All files together hold too many.
-        """
-        self._nodes += nodes
-        if self._nodes > self.limits.nodes:
+        """Count the values that a file holds; SpecError when all files hold too many."""
+        self.used.nodes += nodes
+        if self.used.nodes > self.limits.nodes:
             message = f"the spec files hold more than {self.limits.nodes} values in all"
             raise SpecError(message, hint=raised_by("nodes"))
+
+    def count_text(self, text: str) -> str:
+        """Return a text that a template renders to; SpecError when it is too much in all."""
+        self.used.rendered += len(text)
+        if self.used.rendered > self.limits.rendered_characters:
+            message = f"templates render to more than {self.limits.rendered_characters} characters"
+            raise SpecError(message, hint=raised_by("rendered_characters"))
+        return text
 
     def locate(self, wanted: str, scope: Scope) -> Path:
         """Return the file that a spec names.
@@ -426,50 +418,10 @@ class Session:
         SpecError
             There is none, it may not be read, or too many are included.
         """
-        self._includes += 1
-        if self._includes > self.limits.includes:
-            raise SpecError(f"more than {self.limits.includes} files are included")
+        self.used.includes += 1
+        if self.used.includes > self.limits.includes:
+            message = f"more than {self.limits.includes} files are included"
+            raise SpecError(message, hint=raised_by("includes"))
         path = require(wanted, scope.directories, self.roots)
         self.roots.check(path)
         return path
-
-    def spend(self, characters: int) -> None:
-        """Count text that a template prints.
-
-        Raises
-        ------
-        SpecError
-            It is too much in all, or the templates take too long.
-        """
-        self._printed += characters
-        if self._printed > self.limits.rendered_characters:
-            raise SpecError(f"templates print more than {self.limits.rendered_characters} characters")
-        self.work(0)
-
-    def work(self, size: int) -> None:
-        """Count what a template makes or looks at.
-
-        Raises
-        ------
-        SpecError
-            It is too much in all, or the templates take too long.
-        """
-        self._work += size
-        if self._work > self.limits.template_work:
-            raise SpecError(f"templates make more than {self.limits.template_work} characters of values")
-        if time.thread_time() > self._deadline:
-            raise SpecError(f"templates take longer than {self.limits.seconds:g} s")
-
-    def check_template(self, sizes: Iterable[int], path: Path) -> None:
-        """Check that a template is not too large to be compiled, and that there is time left.
-
-        Raises
-        ------
-        SpecError
-            Otherwise.
-        """
-        self.work(0)
-        if any(total > self.limits.template_bytes for total in accumulate(sizes)):
-            name = display_name(path)
-            most = self.limits.template_bytes
-            raise SpecError(f"the template {name} has more than {most} bytes of statements and expressions")

@@ -93,7 +93,7 @@ def read_each(
     reader = _Reader(session)
     found = [reader.top(path, values) for path in tops]
     if names is not None:
-        names.update(session.names)
+        names.update(session.used.names)
     return found
 
 

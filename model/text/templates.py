@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from string import Template as StringTemplate
+from traceback import clear_frames
 from types import MappingProxyType
 
 from jinja2 import Template, TemplateError, TemplateSyntaxError, UndefinedError, nodes, pass_context
 from jinja2.runtime import Context
 
 from model.text.composer import INCLUDED_TAG, Resolver
-from model.text.files import Scope, Session, display_name, find
-from model.text.sandbox import ForeignStatementError, SpecEnvironment
+from model.text.files import Scope, Session, Usage, display_name, find
+from model.text.limits import MEBI, Limits, raised_by
+from model.text.sandbox import CODE_NAME, SpecEnvironment, StoppedError, foreign_statement, run_confined
 from model.text.source import (
     Document,
     LineOrigin,
@@ -276,7 +279,6 @@ class TemplateFunctions:
     def _inside(self, directories: Iterable[Path], part: str) -> Iterator[Path]:
         """Yield what matches one part of a pattern; links that lead elsewhere are as if not there."""
         for path in (path for directory in directories for path in directory.glob(part)):
-            self._session.work(1)
             if self._session.roots.permits(path):
                 yield path
 
@@ -299,7 +301,6 @@ class TemplateFunctions:
 
 _UNDEFINED_NAME = re.compile(r"'(\w+)' is undefined")
 _KEEPING = (nodes.AssignBlock, nodes.CallBlock, nodes.FilterBlock, nodes.Macro)
-_TOO_COMPLEX = (RecursionError, MemoryError, SyntaxError)
 _FAILURES = (
     *(TemplateError, ArithmeticError, AssertionError, AttributeError, LookupError),
     *(RuntimeError, TypeError, ValueError),
@@ -320,7 +321,7 @@ class TemplateEngine:
     def __init__(self, session: Session, load: Callable[[Scope], Node]) -> None:
         self._session = session
         self._load = load
-        self._environment = SpecEnvironment(session)
+        self._environment = SpecEnvironment()
         self._marks = LineMarks()
         self._trees = IncludedTrees()
 
@@ -330,10 +331,34 @@ class TemplateEngine:
         Raises
         ------
         SpecError
-            For template errors, files that cannot be included, and work or text beyond the limits.
+            For template errors, files that cannot be included, and more than the limits allow.
         """
-        marked = self._rendered(text, scope)
-        return self._marks.document(display_name(scope.path), marked), self._trees.resolve
+        session, source = self._session, SourceText.of(display_name(scope.path), text)
+        if session.confined:  # what it includes is rendered in the same child
+            return self._document(text, scope), self._trees.resolve
+        left_s = session.limits.seconds - session.used.seconds
+        if left_s <= 0:
+            raise _too_slow(session.limits, whole_line_span(source, 1))
+        try:
+            answer, spent_s = run_confined(
+                lambda: self._confined(text, scope), left_s, session.limits.template_memory
+            )
+        except StoppedError as stopped:
+            raise _stopped(stopped, source, session.limits) from None
+        except OSError as error:
+            message = f"no process can be started to render the template: {error.strerror}"
+            raise SpecError(message, whole_line_span(source, 1)) from None
+        document, trees, session.used = answer
+        session.used.seconds += spent_s
+        return document, trees.resolve
+
+    def _confined(self, text: str, scope: Scope) -> tuple[Document, IncludedTrees, Usage]:
+        """Return what the parent of this child process needs to go on."""
+        self._session.confined = True
+        return self._document(text, scope), self._trees, self._session.used
+
+    def _document(self, text: str, scope: Scope) -> Document:
+        return self._marks.document(display_name(scope.path), self._rendered(text, scope))
 
     def _rendered(self, text: str, scope: Scope) -> str:
         """Return the rendered text with marks of where its lines come from."""
@@ -341,13 +366,12 @@ class TemplateEngine:
         first = self._marks.register(scope.path, source)
         functions = TemplateFunctions(scope, self._session, self._trees, self._load, self._spliced)
         try:
-            self._session.check_template(self._environment.compiled_sizes(text), scope.path)
-            template = self._compiled(text, source.name, first, functions.by_name)
-            return self._marks.mark(first) + "".join(template.generate(**scope.variables))
+            template = self._compiled(text, source, first, functions.by_name)
+            # Not `Template.render`, which would look for the lines of tracebacks once more.
+            pieces = template.root_render_func(template.new_context(dict(scope.variables)))
+            return self._marks.mark(first) + "".join(map(self._session.count_text, pieces))
         except SpecError as error:
             raise error.included_at(_failing_line(error, source)) from None
-        except ForeignStatementError as error:
-            raise SpecError(str(error), whole_line_span(source, error.line)) from None
         except TemplateSyntaxError as error:
             raise SpecError(f"template: {error.message}", whole_line_span(source, error.lineno)) from None
         except UndefinedError as error:
@@ -357,7 +381,11 @@ class TemplateEngine:
         except NameError as error:
             # Jinja2 compiles an infinite constant to the name `inf`, which nothing defines.
             raise SpecError("template: a number is not finite", _failing_line(error, source)) from None
-        except _TOO_COMPLEX as error:
+        except MemoryError as error:
+            line = _failing_line(error, source)
+            clear_frames(error.__traceback__)  # they hold what fills the memory
+            raise _too_large(self._session.limits, line) from None
+        except (RecursionError, SyntaxError) as error:
             raise SpecError("template: nested too deep", _failing_line(error, source)) from None
         except _FAILURES as error:
             raise SpecError(f"template: {error}", _failing_line(error, source)) from None
@@ -366,14 +394,17 @@ class TemplateEngine:
         return self._rendered(self._session.read(scope.path), scope)
 
     def _compiled(
-        self, text: str, name: str, first: int, functions: Mapping[str, Callable[..., object]]
+        self, text: str, source: SourceText, first: int, functions: Mapping[str, Callable[..., object]]
     ) -> Template:
-        environment = self._environment
-        tree = environment.parse(text, name, name)
-        self._session.names.update(used.name for used in tree.find_all(nodes.Name))
-        environment.instrument(tree)
+        environment, file = self._environment, CODE_NAME + source.name
+        tree = environment.parse(text, source.name, file)
+        self._session.used.names.update(used.name for used in tree.find_all(nodes.Name))
+        foreign = foreign_statement(tree)
+        if foreign is not None:
+            message = f"`{{% {type(foreign).__name__.lower()} %}}` is not for specs; use `include_text`"
+            raise SpecError(message, whole_line_span(source, foreign.lineno))
         self._mark_lines(tree, first)
-        code = environment.compile(tree, name, name)
+        code = environment.compile(tree, source.name, file)
         return Template.from_code(environment, code, environment.make_globals(dict(functions)))
 
     def _mark_lines(self, tree: nodes.Template, first: int) -> None:
@@ -386,14 +417,40 @@ class TemplateEngine:
 
 
 def _failing_line(error: BaseException, source: SourceText) -> Span:
-    """Return the innermost template line in an error's traceback, which Jinja2 puts there."""
+    """Return the innermost line of a template in an error's traceback."""
     line = 1
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == source.name:
+        if trace.tb_frame.f_code.co_filename == CODE_NAME + source.name:
             line = trace.tb_lineno
         trace = trace.tb_next
     return whole_line_span(source, line)
+
+
+def _stopped(stopped: StoppedError, source: SourceText, limits: Limits) -> SpecError:
+    """Return the error for a child that ended early, at the innermost template that is known."""
+    name = source.name.encode("ascii", "backslashreplace").decode()
+    place = whole_line_span(source, next((line for file, line in stopped.frames if file == name), 1))
+    inner, line = stopped.frames[0] if stopped.frames else (name, place.line)
+    span = place if inner == name else Span(inner, line, 1, line, 2)
+    if stopped.number == signal.SIGPROF:
+        error = _too_slow(limits, span)
+    elif stopped.number == 0:
+        error = _too_large(limits, span)
+    else:
+        error = SpecError(
+            f"the process that renders the template ended: {signal.strsignal(stopped.number)}", span
+        )
+    return error if span is place else error.included_at(place)
+
+
+def _too_slow(limits: Limits, span: Span) -> SpecError:
+    return SpecError(f"templates take longer than {limits.seconds:g} s", span, hint=raised_by("seconds"))
+
+
+def _too_large(limits: Limits, span: Span) -> SpecError:
+    message = f"templates take more than {limits.template_memory / MEBI:g} MiB of memory"
+    return SpecError(message, span, hint=raised_by("template_memory"))
 
 
 def _undefined_hint(message: str, given: tuple[str, ...], known: tuple[str, ...]) -> str | None:

@@ -70,8 +70,7 @@ def _explain(
 ) -> tuple[tuple[Reason, ...], CostReport | None]:
     """Return the reasons of an infeasible mapspace, or the costs of a feasible one."""
     from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible, reasons_time_s
-    from solver.guided import map_from
-    from solver.search import map_einsum
+    from solver.guided import map_from, map_within_limit
 
     with (
         interruptible() as stop,
@@ -86,7 +85,7 @@ def _explain(
         options = search_options(arguments)
         if options.time_limit_s is None:
             options = replace(options, time_limit_s=TIME_LIMIT_S)
-        report = constraint_costs(mapspace, options, map_einsum, on_progress, stop.is_set, map_from)
+        report = constraint_costs(mapspace, options, map_within_limit, on_progress, stop.is_set, map_from)
         if report.baseline.status is not Status.INFEASIBLE:
             return (), report
         # The search proves what the diagnosis could not decide in its time.

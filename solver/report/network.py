@@ -184,6 +184,8 @@ def status_line(result: NetworkResult) -> Text:
             parts.append(
                 f"{stopped[ending]} {ENDINGS[ending]} (`--{ending.value.lower().replace('_', '-')}`)"
             )
+    if stopped[Termination.LOOP_LIMIT]:
+        parts.append(f"of {stopped[Termination.LOOP_LIMIT]} {ENDINGS[Termination.LOOP_LIMIT]}")
     if result.too_large:
         parts.append(f"too large for a search: {listing(result.too_large)}")
     status = result.status

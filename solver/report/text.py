@@ -36,6 +36,8 @@ ENDINGS = {
     Termination.INTERRUPTED: "interrupted",
     Termination.MEMORY_LIMIT: "stopped by the memory limit",
     Termination.TOO_LARGE: "too large for a search",
+    Termination.LOOP_LIMIT: "the best mapping has more temporal loops than "
+    "`max_temporal_loops_in_a_mapping` allows, a limit that the search does not model",
 }
 
 

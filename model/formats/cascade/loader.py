@@ -23,10 +23,10 @@ from model.formats.timeloop.document import (
     FOREIGN_ARCHITECTURE,
     NETWORK_SECTIONS,
     SECTIONS,
-    holds_components,
-    holds_constraints,
+    section_name,
     with_entry,
     without,
+    without_section,
 )
 from model.formats.timeloop.loader import LoadOptions, load_node
 from model.formats.timeloop.overrides import AttributeSetting
@@ -257,8 +257,8 @@ def _check_keys(top: MappingNode) -> None:
     """Refuse a file with keys that no part of a network has, or with two networks."""
     known = (*SECTIONS, *NETWORK_SECTIONS)
     for key, _ in top.entries:
-        name = key.text
-        if name in known or holds_constraints(name) or holds_components(name) or ANCHOR_MARK in name:
+        name = section_name(key.text)
+        if name in (*known, ANCHOR_MARK):
             continue
         hint = did_you_mean(name, known) or f"known are {listing(known)}"
         if name == ASSIGNED:
@@ -281,10 +281,9 @@ def without_mapping(top: MappingNode, notes: list[Note]) -> MappingNode:
     notes
         Gets a note that it is left out.
     """
-    if "mapping" not in top:
-        return top
-    notes.append(note_at(top.key("mapping").span, MAPPING_NOTE))
-    return without(top, ("mapping",))
+    keys = (key for key, _ in top.entries if section_name(key.text) == "mapping")
+    notes.extend(note_at(key.span, MAPPING_NOTE) for key in keys)
+    return without_section(top, "mapping")
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

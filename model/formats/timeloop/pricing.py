@@ -16,6 +16,7 @@ from model.architecture import (
 from model.energy import (
     AREA_SCALES,
     CompoundClasses,
+    EnergyError,
     EnergyRequest,
     EnergyTables,
     Prices,
@@ -119,6 +120,19 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel 
     for remark in prices.remarks:
         context.note(Note(printable(remark)))
     return prices
+
+
+def priced_or_free(
+    leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel | None = None
+) -> Prices:
+    """Price one component; where that fails its energies count as 0, and a note says why."""
+    try:
+        return priced(leaf, lists, context, level)
+    except EnergyError as error:
+        place = leaf.span if error.span is None else error.span
+        sentence = "{}; its energies count as 0, since a latency needs none"
+        context.note(note_at(place, sentence, error.message))
+        return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), "unknown"))
 
 
 def _rows(level: StorageLevel, request: EnergyRequest, classes: CompoundClasses) -> dict[str, object]:
