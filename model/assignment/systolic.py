@@ -194,20 +194,11 @@ def price(shaped: ShapedNetwork, model: SystolicModel, rows: int, columns: int) 
 
 @dataclass(frozen=True, eq=False)
 class PricedArrays:
-    """The exact costs of a network on many arrays at once.
-
-    Parameters
-    ----------
-    shaped
-        The network.
-    model
-        The cost model.
-    rows, columns
-        Sizes of the arrays, shape (arrays,).
-    """
+    """The exact costs of a network on many arrays at once."""
 
     shaped: ShapedNetwork
     model: SystolicModel
+    # sizes of the arrays, shape (arrays,)
     rows: Sizes
     columns: Sizes
 

@@ -55,119 +55,55 @@ class IndexRange:
 
 @dataclass(frozen=True)
 class Subcomponent:
-    """A part of a compound class.
-
-    Parameters
-    ----------
-    name
-        Unique in the class.
-    indices
-        How many there are; one without.
-    component_class
-        Name of its class, compound or primitive.
-    attributes
-        Expressions over the attributes of the whole.
-    area_scale
-        What its area is multiplied by, None for 1.
-    energy_scale
-        What the energy of all its actions but leakage is multiplied by, None for 1.
-    span
-        Where it stands.
-    """
+    """A part of a compound class."""
 
     name: str
-    indices: IndexRange | None
+    indices: IndexRange | None  # how many there are; one without
     component_class: str
-    attributes: Defaults
-    area_scale: ScalarNode | None
+    attributes: Defaults  # expressions over the attributes of the whole
+    area_scale: ScalarNode | None  # what its area is multiplied by, None for 1
+    # what the energy of all its actions but leakage is multiplied by, None for 1
     energy_scale: ScalarNode | None
     span: Span
 
 
 @dataclass(frozen=True)
 class Step:
-    """An action of a subcomponent that an action of the compound class causes.
+    """An action of a subcomponent that an action of the compound class causes."""
 
-    Parameters
-    ----------
-    action
-        Its name in the class of the subcomponent.
-    arguments
-        Attributes that it sets in the subcomponent, as expressions.
-    energy_scale
-        What its energy is multiplied by, leakage included; None for 1.
-    span
-        Where it stands.
-    """
-
-    action: str
-    arguments: Arguments
-    energy_scale: ScalarNode | None
+    action: str  # its name in the class of the subcomponent
+    arguments: Arguments  # attributes that it sets in the subcomponent, as expressions
+    energy_scale: ScalarNode | None  # what its energy is multiplied by, leakage included; None for 1
     span: Span
 
 
 @dataclass(frozen=True)
 class ActionPart:
-    """Steps that each of some subcomponents takes.
-
-    Parameters
-    ----------
-    name
-        Of the subcomponents.
-    indices
-        Which of them: only their number counts. One without.
-    steps
-        All of which each takes.
-    span
-        Where the part stands.
-    """
+    """Steps that each of some subcomponents takes."""
 
     name: str
-    indices: IndexRange | None
+    indices: IndexRange | None  # which of them: only their number counts. One without.
     steps: tuple[Step, ...]
     span: Span
 
 
 @dataclass(frozen=True)
 class CompoundAction:
-    """An action of a compound class.
-
-    Parameters
-    ----------
-    name
-        Unique in the class.
-    arguments
-        Those that its caller may give: values, or ranges ``first..last``.
-    parts
-        What the subcomponents do.
-    span
-        Where it stands.
-    """
+    """An action of a compound class."""
 
     name: str
-    arguments: Arguments
+    arguments: Arguments  # those that its caller may give: values, or ranges ``first..last``
     parts: tuple[ActionPart, ...]
     span: Span
 
 
 @dataclass(frozen=True)
 class CompoundClass:
-    """A class of components that are made of others.
-
-    Parameters
-    ----------
-    name
-        Unique in the spec.
-    attributes
-        With their defaults, which may use those before; ``SET ME`` asks for a value.
-    subcomponents, actions
-        By name, in the order of the spec.
-    span
-        Of the name.
-    """
+    """A class of components that are made of others."""
 
     name: str
-    attributes: Defaults
+    attributes: Defaults  # with their defaults, which may use those before; ``SET ME`` asks for a value
+    # by name, in the order of the spec
     subcomponents: Mapping[str, Subcomponent]
     actions: Mapping[str, CompoundAction]
     span: Span
@@ -521,20 +457,11 @@ class CompoundComponent:
 
 @dataclass(frozen=True)
 class Library:
-    """The classes that components may be of: the spec's compound ones, then the primitive ones.
-
-    Parameters
-    ----------
-    classes
-        The spec's own.
-    variables
-        The spec's top-level variables, visible in the classes' expressions.
-    remarks
-        What was assumed of the components that were built; `instantiate` adds to it.
-    """
+    """The classes that components may be of: the spec's compound ones, then the primitive ones."""
 
     classes: CompoundClasses
-    variables: Mapping[str, object]
+    variables: Mapping[str, object]  # the spec's top-level variables, visible in the classes' expressions
+    # what was assumed of the components that were built; `instantiate` adds to it
     remarks: dict[str, None] = field(default_factory=dict)
 
     def instantiate(

@@ -69,17 +69,10 @@ def missing_attribute(name: str, component_class: str) -> EnergyError:
 
 @dataclass(frozen=True)
 class Attributes:
-    """Evaluated attributes of one component.
+    """Evaluated attributes of one component."""
 
-    Parameters
-    ----------
-    component_class
-        Name of its class, for messages.
-    values
-        By name. Missing values are left out, None, or placeholders such as ``SET ME``.
-    """
-
-    component_class: str
+    component_class: str  # name of its class, for messages
+    # by name. Missing values are left out, None, or placeholders such as ``SET ME``.
     values: Mapping[str, object]
 
     def lookup(self, *names: str) -> object | None:
@@ -292,21 +285,11 @@ _SIGNIFICAND_BITS = {8: 4, 16: 11, 32: 24, 64: 53}
 
 @dataclass(frozen=True)
 class Estimate:
-    """One component.
+    """One component."""
 
-    Parameters
-    ----------
-    access_pj
-        Energy of an access or operation, in picojoule.
-    leak_w
-        Leakage power, in watt.
-    area_um2
-        Area, in square micrometres.
-    """
-
-    access_pj: float
-    leak_w: float
-    area_um2: float
+    access_pj: float  # energy of an access or operation, in picojoule
+    leak_w: float  # leakage power, in watt
+    area_um2: float  # area, in square micrometres
 
     def __add__(self, other: Estimate) -> Estimate:
         """Two components that are accessed together."""
@@ -508,24 +491,13 @@ _OPERATIONS = frozenset({"compute", "read"})
 
 @dataclass(frozen=True)
 class Primitive:
-    """A primitive class.
+    """A primitive class."""
 
-    Parameters
-    ----------
-    name
-        As it is shown; letters of either case match.
-    model
-        Its figures at 45 nm; raises `EnergyError` when an attribute is missing or wrong.
-    actions
-        Those that cost one access or operation; ``leak`` is not among them.
-    scales
-        Whether the figures scale with the technology node; those of DRAM do not.
-    """
-
-    name: str
+    name: str  # as it is shown; letters of either case match
+    # its figures at 45 nm; raises `EnergyError` when an attribute is missing or wrong
     model: Callable[[Attributes], Estimate]
-    actions: frozenset[str]
-    scales: bool = True
+    actions: frozenset[str]  # those that cost one access or operation; ``leak`` is not among them
+    scales: bool = True  # whether the figures scale with the technology node; those of DRAM do not
 
     def estimate(self, attributes: Attributes) -> Estimate:
         """Estimate one component at its technology node.

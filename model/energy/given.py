@@ -27,17 +27,11 @@ GIVEN_KEYS = frozenset({"actions", "energy", "area", "vector_access_energy", "en
 
 @dataclass(frozen=True)
 class Given:
-    """What a user wrote about a component's energy and area.
+    """What a user wrote about a component's energy and area."""
 
-    Parameters
-    ----------
-    energies
-        By action: picojoule per vector access, operation or cycle (``leak``), and where it is written.
-    area
-        Square micrometres of one instance, and where they are written; None if they are not.
-    """
-
+    # by action: picojoule per vector access, operation or cycle (``leak``), and where it is written
     energies: Mapping[str, tuple[Decimal, str]] = field(default_factory=dict)
+    # square micrometres of one instance, and where they are written; None if they are not
     area: tuple[Decimal, str] | None = None
 
 
@@ -179,41 +173,23 @@ _INSTANCES = re.compile(r"\[[^\]]*\]")
 
 @dataclass(frozen=True)
 class EnergyTable:
-    """Energies of one component.
+    """Energies of one component."""
 
-    Parameters
-    ----------
-    component
-        Its name, see `component_name`.
-    span
-        Of the table's name.
-    actions
-        Picojoule by action, each with its place. An action that is listed several times, with
-        different arguments, has the largest energy.
-    """
-
-    component: str
-    span: Span
+    component: str  # its name, see `component_name`
+    span: Span  # of the table's name
+    # picojoule by action, each with its place. An action that is listed several times, with different
+    # arguments, has the largest energy.
     actions: Mapping[str, tuple[Decimal, str]]
 
 
 @dataclass(frozen=True)
 class EnergyTables:
-    """What an ERT and an ART say, by component name.
+    """What an ERT and an ART say, by component name."""
 
-    Parameters
-    ----------
-    energies
-        Tables of the ERT.
-    areas
-        Areas of the ART in square micrometres, each with its place.
-    ert_span
-        Of the ERT, None without one; an ERT without tables is one all the same.
-    """
-
-    energies: Mapping[str, EnergyTable] = field(default_factory=dict)
+    energies: Mapping[str, EnergyTable] = field(default_factory=dict)  # tables of the ERT
+    # areas of the ART in square micrometres, each with its place
     areas: Mapping[str, tuple[Decimal, str]] = field(default_factory=dict)
-    ert_span: Span | None = None
+    ert_span: Span | None = None  # of the ERT, None without one; an ERT without tables is one all the same
 
 
 def component_name(table_name: str) -> str:

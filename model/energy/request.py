@@ -36,40 +36,24 @@ class EnergyError(SpecError):
 
 @dataclass(frozen=True)
 class EnergyRequest:
-    """One component of an architecture, to be priced by `model.energy.price`.
+    """One component of an architecture, to be priced by `model.energy.price`."""
 
-    Parameters
-    ----------
-    name
-        The component's name, as an ERT knows it.
-    component_class, subclass
-        ``class`` and ``subclass`` of the component. The subclass, when there is one, names the
-        model to be used; the class then says only ``storage`` or ``compute``.
-    attributes
-        Evaluated attributes, inherited ones included (``width`` and ``depth`` of one instance in
-        bits and rows, ``technology``, ``global_cycle_seconds``, ...).
-    kind
-        ``storage`` is priced per vector access, ``compute`` per operation.
-    given
-        Figures that the user wrote, by action: picojoule and where they were written
-        (`model.energy.read_given`).
-    given_area
-        Area of one instance in square micrometres as the user wrote it, and where.
-    span
-        Place of the component, for error messages.
-    places
-        Places of its attributes, and that of `CLASS`.
-    """
-
-    name: str
+    name: str  # the component's name, as an ERT knows it
+    # ``class`` and ``subclass`` of the component. The subclass, when there is one, names the model to be
+    # used; the class then says only ``storage`` or ``compute``.
     component_class: str
     subclass: str | None
+    # evaluated attributes, inherited ones included (``width`` and ``depth`` of one instance in bits and rows,
+    # ``technology``, ``global_cycle_seconds``, ...)
     attributes: Mapping[str, object]
-    kind: Kind
+    kind: Kind  # ``storage`` is priced per vector access, ``compute`` per operation
+    # figures that the user wrote, by action: picojoule and where they were written
+    # (`model.energy.read_given`)
     given: Mapping[str, tuple[Decimal, str]] = field(default_factory=dict)
+    # area of one instance in square micrometres as the user wrote it, and where
     given_area: tuple[Decimal, str] | None = None
     span: Span | None = None
-    places: Mapping[str, Span] = field(default_factory=dict)
+    places: Mapping[str, Span] = field(default_factory=dict)  # places of its attributes, and that of `CLASS`
 
     @property
     def model_class(self) -> str:
@@ -81,34 +65,18 @@ class EnergyRequest:
 class Prices:
     """Energies of one component in picojoule, exact as written, or estimated and rounded (six
     digits; accesses to the attojoule).
-
-    Parameters
-    ----------
-    read, fill, update
-        Per vector access of a storage, else zero.
-    leak
-        Per instance and cycle of a storage, else zero.
-    compute
-        Per operation of a compute component, else zero.
-    area_um2
-        Of one instance in square micrometres, None when unknown.
-    area_source
-        Where the area comes from.
-    sources
-        Where the figure of each action that applies comes from.
-    given
-        Actions whose figures stand in the spec or its ERT; others are estimated or count as zero.
-    remarks
-        Remarks that a user should see.
     """
 
+    # per vector access of a storage, else zero
     read: Decimal = Decimal(0)
     fill: Decimal = Decimal(0)
     update: Decimal = Decimal(0)
-    leak: Decimal = Decimal(0)
-    compute: Decimal = Decimal(0)
-    area_um2: float | None = None
-    area_source: str = ""
+    leak: Decimal = Decimal(0)  # per instance and cycle of a storage, else zero
+    compute: Decimal = Decimal(0)  # per operation of a compute component, else zero
+    area_um2: float | None = None  # of one instance in square micrometres, None when unknown
+    area_source: str = ""  # where the area comes from
+    # where the figure of each action that applies comes from
     sources: Mapping[str, str] = field(default_factory=dict)
+    # actions whose figures stand in the spec or its ERT; others are estimated or count as zero
     given: frozenset[str] = frozenset()
     remarks: tuple[str, ...] = ()

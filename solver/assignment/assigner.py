@@ -261,18 +261,10 @@ MOST_ENTRIES_AGAIN = 1 << 26
 
 @dataclass(frozen=True)
 class Alternative:
-    """A layer's best other method.
+    """A layer's best other method."""
 
-    Parameters
-    ----------
-    method
-        Its position in the layer's `methods`.
-    margin
-        Steps by which the best assignment with it is above the best one of all.
-    """
-
-    method: int
-    margin: int
+    method: int  # its position in the layer's `methods`
+    margin: int  # steps by which the best assignment with it is above the best one of all
 
 
 Alternatives = tuple[Alternative | None, ...]

@@ -17,22 +17,13 @@ Choice = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """Choose a value per variable so that the vectors and matrices add up to the least.
+    """Choose a value per variable so that the vectors and matrices add up to the least."""
 
-    Parameters
-    ----------
-    vectors
-        Per variable the cost of each value, shape (values,).
-    matrices
-        Per pair (i, j), i < j, the cost of each pair of values, shape (values of i, values of j).
-        Pairs that do not interact are left out.
-    infinity
-        Larger than any assignment without a forbidden choice. Sums are cut off there.
-    """
-
-    vectors: list[CostArray]
+    vectors: list[CostArray]  # per variable the cost of each value, shape (values,)
+    # per pair (i, j), i < j, the cost of each pair of values, shape (values of i, values of j). Pairs that do
+    # not interact are left out.
     matrices: dict[Pair, CostArray]
-    infinity: int
+    infinity: int  # larger than any assignment without a forbidden choice. Sums are cut off there.
 
     @classmethod
     def of(cls, network: CostedNetwork) -> Instance:

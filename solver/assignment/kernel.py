@@ -31,24 +31,13 @@ from solver.clock import Clock
 
 @dataclass(eq=False)
 class Potentials:
-    """Instances of the same graph, each with a constant; sweeps change them in place.
+    """Instances of the same graph, each with a constant; sweeps change them in place."""
 
-    Parameters
-    ----------
-    limit
-        Assignments of this total or more do not count, so no cost above it needs to be told apart.
-    floors
-        The constants, shape (instances,).
-    vectors
-        Per variable, shape (instances, values).
-    near
-        Per variable and neighbour the matrix, shape (instances, values, neighbour's values); the
-        neighbour's is a view of the same.
-    """
-
-    limit: int
-    floors: CostArray
-    vectors: dict[int, CostArray]
+    limit: int  # assignments of this total or more do not count, so no cost above it needs to be told apart
+    floors: CostArray  # the constants, shape (instances,)
+    vectors: dict[int, CostArray]  # per variable, shape (instances, values)
+    # per variable and neighbour the matrix, shape (instances, values, neighbour's values); the neighbour's is
+    # a view of the same
     near: dict[int, dict[int, CostArray]]
 
     @classmethod

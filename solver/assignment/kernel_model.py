@@ -29,22 +29,13 @@ BRANCH_AND_BOUND, CP_SAT = "branch-and-bound", "cp-sat"
 
 @dataclass(frozen=True)
 class KernelResult:
-    """What is known about the least total of an instance.
+    """What is known about the least total of an instance."""
 
-    Parameters
-    ----------
-    choice, total
-        The best assignment found, None if there is none.
-    bound
-        No assignment that was asked for is below it; None is infinite: there is none at all.
-    method
-        `BRANCH_AND_BOUND`, or `CP_SAT` where that had the last word.
-    """
-
+    # the best assignment found, None if there is none
     choice: Choice | None
     total: int | None
-    bound: int | None
-    method: str = BRANCH_AND_BOUND
+    bound: int | None  # no assignment that was asked for is below it; None is infinite: there is none at all
+    method: str = BRANCH_AND_BOUND  # `BRANCH_AND_BOUND`, or `CP_SAT` where that had the last word
 
     @property
     def is_proven(self) -> bool:
@@ -54,20 +45,11 @@ class KernelResult:
 
 @dataclass(frozen=True)
 class KernelRequest:
-    """Which assignments are asked for, and how.
+    """Which assignments are asked for, and how."""
 
-    Parameters
-    ----------
-    limit
-        Only assignments of at most this total; None is any.
-    excluded
-        An assignment that does not count.
-    jobs, seed
-        Workers and seed of CP-SAT.
-    """
-
-    limit: int | None = None
-    excluded: Choice | None = None
+    limit: int | None = None  # only assignments of at most this total; None is any
+    excluded: Choice | None = None  # an assignment that does not count
+    # workers and seed of CP-SAT
     jobs: int = 1
     seed: int = 0
 

@@ -26,41 +26,22 @@ Pair = tuple[Convolution, str]
 
 @dataclass(frozen=True)
 class MethodCost:
-    """What is known about the cost of a layer by a method, in the network's unit.
+    """What is known about the cost of a layer by a method, in the network's unit."""
 
-    Parameters
-    ----------
-    status
-        Of the search; UNKNOWN also where none was made.
-    value
-        Of the best mapping found, None without one.
-    bound
-        No mapping costs less; None where there is no mapping at all.
-    """
-
-    status: Status
-    value: Cost
-    bound: Cost
+    status: Status  # of the search; UNKNOWN also where none was made
+    value: Cost  # of the best mapping found, None without one
+    bound: Cost  # no mapping costs less; None where there is no mapping at all
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What the assignment saves against the best network of a single kind of method.
+    """What the assignment saves against the best network of a single kind of method."""
 
-    Parameters
-    ----------
-    kind, name
-        ``dataflow`` or ``method``, and which one.
-    total
-        What that network costs, in steps.
-    share
-        What the assignment saves, of this total.
-    """
-
+    # ``dataflow`` or ``method``, and which one
     kind: str
     name: str
-    total: int
-    share: float
+    total: int  # what that network costs, in steps
+    share: float  # what the assignment saves, of this total
 
 
 @dataclass(frozen=True)

@@ -33,14 +33,9 @@ SHARES = 8
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What counts how much in the sum of logarithms: filled buffers, cycles, and words moved.
+    """What counts how much in the sum of logarithms: filled buffers, cycles, and words moved."""
 
-    Parameters
-    ----------
-    utilization, compute, traffic
-        From 0 to 1 each; they need not add up to 1.
-    """
-
+    # from 0 to 1 each; they need not add up to 1
     utilization: float
     compute: float
     traffic: float

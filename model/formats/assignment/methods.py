@@ -228,20 +228,12 @@ OFFER_KEYS = ("name", "lowering", "dataflow", "input_layout", "output_layout")
 
 @dataclass(frozen=True)
 class MethodFile:
-    """What a file of methods says.
+    """What a file of methods says."""
 
-    Parameters
-    ----------
-    layouts
-        Names of layouts, one at least.
-    dataflows
-        Per name the list of constraints; empty for those of the architecture alone.
-    methods, places
-        By name, one at least, and where each is written.
-    """
-
-    layouts: tuple[str, ...]
+    layouts: tuple[str, ...]  # names of layouts, one at least
+    # per name the list of constraints; empty for those of the architecture alone
     dataflows: Mapping[str, SequenceNode]
+    # by name, one at least, and where each is written
     methods: Mapping[str, Method]
     places: Mapping[str, Span]
 

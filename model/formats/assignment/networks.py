@@ -56,17 +56,10 @@ MOST_NOTES = 10
 
 @dataclass(frozen=True)
 class LoadedAssignment:
-    """What network files say: either a network with its costs, or shapes and the hardware.
+    """What network files say: either a network with its costs, or shapes and the hardware."""
 
-    Parameters
-    ----------
-    network
-        With explicit costs; None where a cost model prices it.
-    shaped, hardware
-        Layers by their shapes, and what prices them; None where costs are explicit.
-    """
-
-    network: CostedNetwork | None = None
+    network: CostedNetwork | None = None  # with explicit costs; None where a cost model prices it
+    # layers by their shapes, and what prices them; None where costs are explicit
     shaped: ShapedNetwork | None = None
     hardware: Hardware | None = None
 
@@ -126,21 +119,11 @@ class NamedLayer:
 
 @dataclass(frozen=True)
 class NamedEdge:
-    """An edge between layers.
-
-    Parameters
-    ----------
-    source, target
-        Positions of the layers.
-    node
-        Its mapping; None where ``edges: chain`` implies it.
-    span
-        Its place.
-    """
+    """An edge between layers."""
 
     source: int
     target: int
-    node: MappingNode | None
+    node: MappingNode | None  # its mapping; None where ``edges: chain`` implies it
     span: Span
 
 

@@ -34,25 +34,16 @@ WEIGHT_NAMES = ("weight", "filter", "kernel")
 
 @dataclass(frozen=True)
 class FoundOperator:
-    """An operator and what its parts are called in the problem.
+    """An operator and what its parts are called in the problem."""
 
-    Parameters
-    ----------
-    operator
-        What is computed, without padding: the problem's inputs are as large as its windows reach.
-    dataspaces
-        Name of the problem's dataspace by name of the operator's tensor.
-    dims
-        Dimension of the problem by letter: N batch, P and Q rows and columns of outputs, K output
-        features, C channels, R and S rows and columns of the filter. Letters without a dimension are
-        missing; their size is 1.
-    groups
-        Dimensions that index all tensors: each of their points is an operator of its own.
-    """
-
+    # what is computed, without padding: the problem's inputs are as large as its windows reach
     operator: Convolution | InnerProduct
-    dataspaces: dict[str, str]
+    dataspaces: dict[str, str]  # name of the problem's dataspace by name of the operator's tensor
+    # dimension of the problem by letter: N batch, P and Q rows and columns of outputs, K output features, C
+    # channels, R and S rows and columns of the filter. Letters without a dimension are missing; their size is
+    # 1.
     dims: dict[str, str]
+    # dimensions that index all tensors: each of their points is an operator of its own
     groups: tuple[str, ...] = ()
 
 
@@ -161,18 +152,12 @@ def _bound(problem: Problem, dims: dict[str, str], letter: str) -> int:
 
 @dataclass(frozen=True)
 class Scratchpads:
-    """Where the tiles lie.
+    """Where the tiles lie."""
 
-    Parameters
-    ----------
-    level_of
-        Position in ``architecture.levels`` of each dataspace's scratchpad, by the dataspace's name.
-    capacity
-        Words of a tile (values of its dataspace): what each gets of the smallest scratchpad, which all that
-        it keeps share equally.
-    """
-
+    # position in ``architecture.levels`` of each dataspace's scratchpad, by the dataspace's name
     level_of: dict[str, int]
+    # words of a tile (values of its dataspace): what each gets of the smallest scratchpad, which all that it
+    # keeps share equally
     capacity: int
 
 
@@ -246,19 +231,12 @@ Sizes = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """Where a mapping's tile is not the tiling's: `wanted` and `used` elements of dimension `dim`.
+    """Where a mapping's tile is not the tiling's: `wanted` and `used` elements of dimension `dim`."""
 
-    Parameters
-    ----------
-    dataspace, dim
-        Names of the problem's.
-    bound
-        That of the dimension, which `used` divides.
-    """
-
+    # names of the problem's
     dataspace: str
     dim: str
-    bound: int
+    bound: int  # that of the dimension, which `used` divides
     wanted: int
     used: int
 

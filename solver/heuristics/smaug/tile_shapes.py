@@ -23,20 +23,11 @@ class TileShape:
     SMAUG pads the last rank of a stored tensor to the alignment. When it derives a tile of weights or
     outputs from the whole tensor, it keeps the whole tensor's padding: `counted` is the size that its
     decisions rest on, `stored` is what the tile takes.
-
-    Parameters
-    ----------
-    dims
-        Elements of each rank.
-    alignment
-        Elements to a multiple of which the last rank is stored.
-    padding
-        Elements that are counted on top of the last rank.
     """
 
-    dims: Shape
-    alignment: int
-    padding: int
+    dims: Shape  # elements of each rank
+    alignment: int  # elements to a multiple of which the last rank is stored
+    padding: int  # elements that are counted on top of the last rank
 
     @classmethod
     def aligned(cls, dims: Shape, alignment: int) -> TileShape:
@@ -80,17 +71,11 @@ class TileRule:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One tile shape per tensor.
-
-    Parameters
-    ----------
-    weights
-        None for operators without any.
-    """
+    """One tile shape per tensor."""
 
     inputs: TileShape
     outputs: TileShape
-    weights: TileShape | None = None
+    weights: TileShape | None = None  # none for operators without any
 
     @property
     def elements(self) -> int:
