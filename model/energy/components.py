@@ -237,13 +237,7 @@ def _load_indexed_name(node: Node) -> tuple[str, IndexRange | None]:
 
 
 def as_expression(text: str, span: Span) -> ScalarNode:
-    """Return a part of a scalar's text, to be evaluated on its own.
-
-    Raises
-    ------
-    SpecError
-        If `text` is no value of YAML.
-    """
+    """Return a part of a scalar's text, to be evaluated on its own."""
     stripped = text.strip()
     return ScalarNode(plain_value(stripped, span), stripped, False, span)
 
@@ -289,27 +283,11 @@ class Component(Protocol):
         ----------
         action
             Its name; ``leak`` is per cycle.
-
-        Returns
-        -------
-        float or None
-            Picojoule, None when there is no such action.
-
-        Raises
-        ------
-        SpecError
-            When an attribute is missing or wrong (an `EnergyError`), or an expression is.
         """
         ...
 
     def area_um2(self) -> float:
-        """Area of one instance in square micrometres.
-
-        Raises
-        ------
-        SpecError
-            As `energy_pj` does.
-        """
+        """Area of one instance in square micrometres."""
         ...
 
     @property
@@ -390,14 +368,7 @@ class CompoundComponent:
         return any(self._instantiate(part, ()).has_placeholders for part in parts)
 
     def energy_pj(self, action: str) -> float | None:
-        """Sum of what the subcomponents do in an action.
-
-        Raises
-        ------
-        SpecError
-            As `Component.energy_pj` does; also for a subcomponent or action that does not exist, more
-            subcomponents than are declared, and more than `MAX_ARGUMENT_COMBINATIONS` of open arguments.
-        """
+        """Sum of what the subcomponents do in an action."""
         definition = self.compound.actions.get(action)
         if definition is None:
             return None
@@ -471,16 +442,7 @@ class Library:
         nesting: int = 0,
         span: Span | None = None,
     ) -> Component:
-        """Build a component.
-
-        Raises
-        ------
-        EnergyError
-            For an unknown class (at `span`), a missing attribute, classes that contain themselves, or more
-            than `MAX_COMPONENTS` components in all.
-        SpecError
-            For an attribute's default that cannot be evaluated.
-        """
+        """Build a component."""
         if nesting > MAX_NESTING:
             raise EnergyError(f"the class `{component_class}` contains itself, or is nested too deeply", span)
         if next(self.classes.built) >= MAX_COMPONENTS:

@@ -84,26 +84,14 @@ class Attributes:
         return None
 
     def require(self, *names: str) -> object:
-        """Return the value of the first of `names` that is specified.
-
-        Raises
-        ------
-        EnergyError
-            When none is; the message asks for the first.
-        """
+        """Return the value of the first of `names` that is specified."""
         value = self.lookup(*names)
         if value is None:
             raise missing_attribute(names[0], self.component_class)
         return value
 
     def number(self, *names: str, default: float | None = None, least: float = 0.0) -> float:
-        """Return a number, of the first of some names that is specified.
-
-        Raises
-        ------
-        EnergyError
-            When it is missing without a default, no number, or out of range.
-        """
+        """Return a number, of the first of some names that is specified."""
         written = self.lookup(*names)
         if written is None and default is not None:
             return default
@@ -118,13 +106,7 @@ class Attributes:
         return value
 
     def millimetres(self, *names: str) -> float:
-        """Return a length such as ``2mm`` or ``150 um``; a bare number is in millimetres.
-
-        Raises
-        ------
-        EnergyError
-            When it is missing, no length, or out of range.
-        """
+        """Return a length such as ``2mm`` or ``150 um``; a bare number is in millimetres."""
         match = _LENGTH.fullmatch(str(self.lookup(*names)).strip())
         if match is None or match[2] is None:
             return self.number(*names)
@@ -186,13 +168,7 @@ def asks_for_placeholders(technology: object) -> bool:
 
 
 def parse_node(technology: object) -> float:
-    """Return the node in nanometres of ``45``, ``"45"``, ``"45nm"`` or ``"45 nm"``.
-
-    Raises
-    ------
-    EnergyError
-        For anything else, and outside of 3 nm to 180 nm.
-    """
+    """Return the node in nanometres of ``45``, ``"45"``, ``"45nm"`` or ``"45 nm"``."""
     match = None if isinstance(technology, bool) else _NODE.fullmatch(str(technology).strip())
     if match is None:
         raise EnergyError(
@@ -244,13 +220,7 @@ _DRAM_TYPES = ", ".join(sorted(DRAM_PJ_PER_BIT))
 
 
 def dram_pj_per_bit(written: object) -> float:
-    """Return the energy per bit of a DRAM, in picojoule.
-
-    Raises
-    ------
-    EnergyError
-        It is no known type.
-    """
+    """Return the energy per bit of a DRAM, in picojoule."""
     kind = DEFAULT_DRAM if written is None else str(written).upper()
     if kind not in DRAM_PJ_PER_BIT:
         known = f"known types: {_DRAM_TYPES}; for others give the energies, or an ERT"
@@ -500,13 +470,7 @@ class Primitive:
     scales: bool = True  # whether the figures scale with the technology node; those of DRAM do not
 
     def estimate(self, attributes: Attributes) -> Estimate:
-        """Estimate one component at its technology node.
-
-        Raises
-        ------
-        EnergyError
-            When an attribute is missing or wrong.
-        """
+        """Estimate one component at its technology node."""
         estimate = self.model(attributes)
         if not self.scales:
             return estimate

@@ -277,12 +277,6 @@ def alternatives(result: AssignResult) -> Alternatives | None:
     Exact. In chains and trees one pass back through the eliminations tells the least total under
     every method of every layer (the min-marginals); other graphs that reductions solve are solved again
     without the layer's method, once per layer.
-
-    Returns
-    -------
-    tuple or None
-        None where the assignment or its margin is not proven, where a rest was searched, and where a
-        graph with rings has more than `MOST_SOLVED_AGAIN` layers, or takes too many entries.
     """
     if result.best is None or result.status is not Status.OPTIMAL:
         return None

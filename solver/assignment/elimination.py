@@ -58,13 +58,7 @@ class Elimination:
         return int(len(self.vector) * math.prod(sizes.values()))
 
     def costs(self, choice: Sequence[int], infinity: int) -> CostArray:
-        """Return the cost of each value when the neighbours are chosen.
-
-        Returns
-        -------
-        CostArray
-            Shape (values,).
-        """
+        """Return the cost of each value when the neighbours are chosen."""
         costs = self.vector
         for scope, table in self.links:
             place: tuple[Any, ...] = (slice(None), *(choice[other] for other in scope))

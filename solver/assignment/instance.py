@@ -68,13 +68,7 @@ def _extremes(arrays: Sequence[CostArray]) -> tuple[list[int], list[int]]:
 
 
 def part_of(instance: Instance, variables: Sequence[int]) -> Instance:
-    """Return the instance of some variables alone, numbered as in `variables` (ascending).
-
-    Raises
-    ------
-    KeyError
-        If one of them interacts with a variable that is not among them.
-    """
+    """Return the instance of some variables alone, numbered as in `variables` (ascending)."""
     number = {variable: position for position, variable in enumerate(variables)}
     matrices = {(number[i], number[j]): matrix for (i, j), matrix in instance.matrices.items() if i in number}
     return Instance([instance.vectors[v] for v in variables], matrices, instance.infinity)

@@ -200,11 +200,6 @@ class Branching:
             A batch that is begun is finished, so it may be more.
         stop
             Asked before each batch; what is open stays so.
-
-        Raises
-        ------
-        AssertionError
-            If the total of an assignment differs from what the instance's own costs come to.
         """
         while self._stack and entries > 0 and not stop():
             batch = self._stack.pop()

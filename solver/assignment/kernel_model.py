@@ -75,11 +75,6 @@ class ExactSum:
         Gets the variables and rows of the carries.
     terms
         Literals and their costs, none negative.
-
-    Raises
-    ------
-    RangeError
-        There are so many terms that not even digits of one bit stay small.
     """
 
     def __init__(self, checked: CheckedModel, terms: Sequence[tuple[Variable, int]]) -> None:

@@ -42,13 +42,7 @@ class Weights:
 
 
 def units(value: float) -> int:
-    """Binary logarithm in integer units.
-
-    Raises
-    ------
-    ValueError
-        The value is not above 0.
-    """
+    """Binary logarithm in integer units."""
     return round(math.log2(value) * LOG_UNIT)
 
 
@@ -67,11 +61,6 @@ class LogModel:
         Shape ``(levels, dataspaces)``: what each level keeps.
     weights
         The objective.
-
-    Raises
-    ------
-    MapperError
-        If sums of logarithms are too large for CP-SAT to be relied on.
     """
 
     def __init__(self, rules: Rules, kept: Booleans, weights: Weights) -> None:
@@ -336,11 +325,6 @@ class LogRelaxation:
         objective.
     seconds
         Time limit of CP-SAT, where the budget has none below it.
-
-    Raises
-    ------
-    ValueError
-        A weight outside of 0 to 1, or a time limit that is not above 0.
     """
 
     def __init__(self, utilization: float = 0.1, compute: float | None = None, seconds: float = 60.0) -> None:
@@ -351,16 +335,7 @@ class LogRelaxation:
         self._seconds = seconds
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Solve the relaxation, and price its solutions.
-
-        Raises
-        ------
-        BudgetSpent
-            Once the budget is spent.
-        MapperError
-            If the rules leave no mapping, the relaxation has no solution or none in time, or its numbers are
-            too large.
-        """
+        """Solve the relaxation, and price its solutions."""
         if not all(len(options) for options in pricing.rules.keep_options):
             raise MapperError("the rules of the mapspace leave no mapping")
         share = COMPUTE_SHARE[pricing.objectives[0]] if self._compute is None else self._compute

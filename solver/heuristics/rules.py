@@ -28,11 +28,6 @@ class Rules:
 
     How the spatial loops of a fanout lie along X and Y changes no cost, so mappings are judged by their
     factors: they are allowed if some arrangement within the rules fits the mesh, and get the first one.
-
-    Raises
-    ------
-    MapperError
-        If a bound or the number of choices is beyond what arrays of mappings are made for.
     """
 
     def __init__(self, mapspace: Mapspace) -> None:

@@ -239,13 +239,7 @@ class MethodFile:
 
 
 def read_methods(top: MappingNode) -> MethodFile:
-    """Read a file of methods; the constraints in it are read where they meet an architecture.
-
-    Raises
-    ------
-    SpecError
-        A name is unknown or given twice, or a key is missing or unknown.
-    """
+    """Read a file of methods; the constraints in it are read where they meet an architecture."""
     check_keys(top, (METHODS,), "a file of methods", (METHODS,))
     section = as_mapping(top.require(METHODS, "the file"), f"`{METHODS}`")
     check_keys(section, METHODS_KEYS, f"`{METHODS}`", METHODS_KEYS)

@@ -128,13 +128,7 @@ class NamedEdge:
 
 
 def read_layers(section: MappingNode, keys: Sequence[str]) -> tuple[NamedLayer, ...]:
-    """Read the list under ``layers``.
-
-    Raises
-    ------
-    SpecError
-        There is no layer, a key is unknown, or a name is missing or given twice.
-    """
+    """Read the list under ``layers``."""
     layers = as_sequence(section.require("layers", "`network`"), "`layers`")
     if not layers.items:
         raise SpecError("`layers` must not be empty", layers.span)
@@ -156,13 +150,7 @@ def read_layers(section: MappingNode, keys: Sequence[str]) -> tuple[NamedLayer, 
 def read_edges(
     section: MappingNode, layers: Sequence[NamedLayer], keys: Sequence[str]
 ) -> tuple[NamedEdge, ...]:
-    """Read ``edges``: a list of mappings, or ``chain``.
-
-    Raises
-    ------
-    SpecError
-        An unknown layer or key, an edge of a layer to itself, two edges between the same layers, or a circle.
-    """
+    """Read ``edges``: a list of mappings, or ``chain``."""
     node = section.get("edges")
     if node is None:
         return ()
@@ -223,13 +211,7 @@ COSTED_EDGE_KEYS = ("from", "to", "transition")
 
 
 def read_tables(section: MappingNode) -> CostedNetwork:
-    """Read a network whose costs are all given.
-
-    Raises
-    ------
-    SpecError
-        An unknown or missing key, names that are unknown or given twice, or a cost that is wrong.
-    """
+    """Read a network whose costs are all given."""
     check_keys(section, COSTED_NETWORK_KEYS, "`network`", ("layers",))
     named = read_layers(section, COSTED_LAYER_KEYS)
     layers = [_layer_costs(layer) for layer in named]
@@ -274,13 +256,7 @@ INFINITE_WORDS = ("inf", "+inf", "infinity")
 
 
 def read_cost(node: Node, what: str) -> Cost:
-    """Return a cost exactly as written.
-
-    Raises
-    ------
-    SpecError
-        It is missing, no number, negative, or neither zero nor from 1e-15 to 1e15.
-    """
+    """Return a cost exactly as written."""
     if not isinstance(node, ScalarNode):
         raise SpecError(f"{what} must be a number, but is {kind_of(node)}", node.span)
     if node.value is None:
@@ -301,13 +277,7 @@ def read_cost(node: Node, what: str) -> Cost:
 
 
 def read_figure(node: Node, what: str) -> Fraction:
-    """Return a positive finite number exactly as written.
-
-    Raises
-    ------
-    SpecError
-        It is anything else, or not from 1e-15 to 1e15.
-    """
+    """Return a positive finite number exactly as written."""
     figure = read_cost(node, what)
     if figure is None or figure == 0:
         raise SpecError(f"{what} must be positive and finite", node.span)
@@ -317,13 +287,7 @@ def read_figure(node: Node, what: str) -> Fraction:
 def read_transition(
     node: Node, edge: str, sources: Iterable[str], targets: Iterable[str]
 ) -> dict[tuple[str, str], Cost]:
-    """Return the costs of pairs of methods: ``{METHOD OF THE SOURCE: {METHOD OF THE TARGET: COST}}``.
-
-    Raises
-    ------
-    SpecError
-        A method that a layer does not offer, or a cost that is wrong.
-    """
+    """Return the costs of pairs of methods: ``{METHOD OF THE SOURCE: {METHOD OF THE TARGET: COST}}``."""
     sources, targets = tuple(sources), tuple(targets)
     matrix = as_mapping(node, f"`transition` of {edge}")
     _check_methods(matrix, sources, f"the source of {edge}")
@@ -373,13 +337,7 @@ FRACTIONAL, WHOLE = "fractional", "whole"
 
 
 def read_shapes(section: MappingNode) -> tuple[ShapedNetwork, Hardware]:
-    """Read a network with a ``cost_model``.
-
-    Raises
-    ------
-    SpecError
-        Anything in it is wrong.
-    """
+    """Read a network with a ``cost_model``."""
     check_keys(section, SHAPED_NETWORK_KEYS, "`network`", ("layers",))
     unit = section.get("unit")
     if unit is not None and as_name(unit, "`unit`") != UNIT:
@@ -393,13 +351,7 @@ def read_shapes(section: MappingNode) -> tuple[ShapedNetwork, Hardware]:
 def shaped_network(
     section: MappingNode, named: Sequence[NamedLayer], layers: tuple[ShapedLayer, ...]
 ) -> ShapedNetwork:
-    """Read the edges between layers with shapes, and return the network with notes on them.
-
-    Raises
-    ------
-    SpecError
-        As for `read_edges`, or an edge carries more channels than its target takes in.
-    """
+    """Read the edges between layers with shapes, and return the network with notes on them."""
     joined = read_edges(section, named, SHAPED_EDGE_KEYS)
     edges = tuple(_shaped_edge(edge, layers) for edge in joined)
     notes = (*channel_notes(joined, edges, layers), *lone_layer_notes(named, joined))
@@ -435,14 +387,7 @@ def _shaped_layer(layer: NamedLayer) -> ShapedLayer:
 
 
 def read_shape(layer: NamedLayer) -> Convolution | Tensor:
-    """Read a layer's ``conv`` or ``tensor``.
-
-    Raises
-    ------
-    SpecError
-        It has none of them or both, a key is unknown or missing, or an extent is not from 1 to
-        `LARGEST_EXTENT`.
-    """
+    """Read a layer's ``conv`` or ``tensor``."""
     what, node = f"layer `{layer.name}`", layer.node
     conv, tensor = (node.get(key) for key in ("conv", "tensor"))
     if (conv is None) == (tensor is None):

@@ -48,14 +48,7 @@ class FoundOperator:
 
 
 def find_operator(problem: Problem) -> FoundOperator:
-    """Return the operator that a problem is.
-
-    Raises
-    ------
-    MapperError
-        If it is neither a convolution nor a product of two matrices (several side by side, in groups or
-        batches, are in order), or one of a kind that SMAUG's tiling does not know, such as a dilated one.
-    """
+    """Return the operator that a problem is."""
     outputs = [space for space in problem.dataspaces if space.read_write]
     operands = [space for space in problem.dataspaces if not space.read_write]
     if len(outputs) != 1 or len(operands) != 2 or any(len(rank) > 1 for rank in outputs[0].ranks):
@@ -162,13 +155,7 @@ class Scratchpads:
 
 
 def find_scratchpads(mapspace: Mapspace) -> Scratchpads:
-    """Return the outermost levels of limited size that may keep each dataspace.
-
-    Raises
-    ------
-    MapperError
-        If a dataspace has none, or it lies below a fanout: then there are more than two levels of tiles.
-    """
+    """Return the outermost levels of limited size that may keep each dataspace."""
     level_of = {space.name: _first_level(mapspace, space.name) for space in mapspace.problem.dataspaces}
     for group in mapspace.parallel:
         level_of = _spread(mapspace, group, level_of)
@@ -429,11 +416,6 @@ class SmaugTiling:
         Step and minimum of output features in a tile.
     num_maccs_per_pe
         Step and minimum of channels in a tile.
-
-    Raises
-    ------
-    ValueError
-        One of them is below 1.
     """
 
     def __init__(self, num_pes: int = 8, num_maccs_per_pe: int = 32) -> None:
@@ -443,13 +425,7 @@ class SmaugTiling:
         self._num_maccs_per_pe = num_maccs_per_pe
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> Mapping:
-        """Return the mapping that comes nearest to SMAUG's tiling, and note where it departs from it.
-
-        Raises
-        ------
-        MapperError
-            As of `tile`.
-        """
+        """Return the mapping that comes nearest to SMAUG's tiling, and note where it departs from it."""
         mapped = self.tile(mapspace).mapped
         for rounding in mapped.roundings:
             pricing.note(str(rounding))

@@ -87,13 +87,7 @@ class Configuration:
 def best_strategy(
     name: str, tensor: TileShape, minimum: Shape, capacity: int, order: Iterable[Strategy]
 ) -> Strategy:
-    """Return the first strategy of `order` by which `tensor` can be cut to at most `capacity` elements.
-
-    Raises
-    ------
-    CannotTile
-        If none does.
-    """
+    """Return the first strategy of `order` by which `tensor` can be cut to at most `capacity` elements."""
     axes = AXES_OF_RANKS[len(tensor.dims)]
     for strategy in order:
         if set(strategy.axes) <= set(axes) and _smallest(tensor, strategy, minimum) <= capacity:
@@ -126,13 +120,7 @@ def tile_shapes(tensor: TileShape, strategy: Strategy, rule: TileRule, capacity:
 
 
 def fullest(configurations: Iterable[Configuration], capacity: int) -> Configuration:
-    """Return the configuration that fills the scratchpads most, the first of several such.
-
-    Raises
-    ------
-    CannotTile
-        If there is none.
-    """
+    """Return the configuration that fills the scratchpads most, the first of several such."""
     best = max(configurations, key=lambda configuration: configuration.elements, default=None)
     if best is None:
         raise CannotTile(f"no combination of tiles fits scratchpads of {capacity} elements each")

@@ -64,13 +64,7 @@ def tensor_tiling(
 
 
 def tile_convolution(operator: Convolution, backend: Backend) -> Tiling:
-    """Tile a convolution; its notes say where SMAUG's own list of tiles is another.
-
-    Raises
-    ------
-    CannotTile
-        No tiling fits.
-    """
+    """Tile a convolution; its notes say where SMAUG's own list of tiles is another."""
     shapes = operator.shapes
     inputs, weights = (TileShape.aligned(shapes[name], backend.alignment) for name in (INPUTS, WEIGHTS))
     # SMAUG infers the outputs of a convolution for a batch of one, and plans with that.
@@ -217,13 +211,7 @@ def _stacked(sizes: list[int]) -> Cut:
 
 
 def tile_inner_product(operator: InnerProduct, backend: Backend) -> Tiling:
-    """Tile an inner product.
-
-    Raises
-    ------
-    CannotTile
-        No tiling fits.
-    """
+    """Tile an inner product."""
     inputs, weights, outputs = (
         TileShape.aligned(operator.shapes[name], backend.alignment) for name in (INPUTS, WEIGHTS, OUTPUTS)
     )
@@ -270,13 +258,7 @@ def _product_configurations(
 
 
 def tile_pooling(operator: Pooling, backend: Backend) -> Tiling:
-    """Tile a pooling operator.
-
-    Raises
-    ------
-    CannotTile
-        No tiling fits.
-    """
+    """Tile a pooling operator."""
     inputs, outputs = (
         TileShape.aligned(operator.shapes[name], backend.alignment) for name in (INPUTS, OUTPUTS)
     )
@@ -338,13 +320,7 @@ def _pooling_configurations(
 
 
 def tile_batch_norm(operator: BatchNorm, backend: Backend) -> Tiling:
-    """Tile a batch normalisation.
-
-    Raises
-    ------
-    CannotTile
-        No tiling fits, or what follows a convolution has weights that do not fit whole.
-    """
+    """Tile a batch normalisation."""
     inputs, weights = (
         TileShape.aligned(operator.shapes[name], backend.alignment) for name in (INPUTS, WEIGHTS)
     )
@@ -390,13 +366,7 @@ def _norm_configurations(
 
 
 def tile_elementwise(operator: Unary, backend: Backend) -> Tiling:
-    """Tile an operator on single elements: the storage as one row, in pieces that fill a scratchpad.
-
-    Raises
-    ------
-    CannotTile
-        If not even one aligned vector fits.
-    """
+    """Tile an operator on single elements: the storage as one row, in pieces that fill a scratchpad."""
     largest = backend.capacity - backend.capacity % backend.alignment
     if largest == 0:
         raise CannotTile(
@@ -409,13 +379,7 @@ def tile_elementwise(operator: Unary, backend: Backend) -> Tiling:
 
 
 def tile_softmax(operator: Softmax, backend: Backend) -> Tiling:
-    """Tile a softmax by batches: each of its rows needs all channels at a time.
-
-    Raises
-    ------
-    CannotTile
-        If a row does not fit.
-    """
+    """Tile a softmax by batches: each of its rows needs all channels at a time."""
     tensor = TileShape.aligned(operator.input, backend.alignment)
     items, channels = operator.input
     per_item = tensor.stored // items
