@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 from model.energy.estimator import (
     LARGEST_ATTRIBUTE,
@@ -25,7 +25,7 @@ from model.energy.figures import items_of, keyed_mapping
 from model.energy.request import CLASS, EnergyError
 from model.text.composer import plain_value
 from model.text.expressions import evaluate
-from model.text.fields import as_name, flat_items, one_of
+from model.text.fields import as_mapping, as_name, flat_items, one_of
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 
 _LIBRARY_KEYS = frozenset({"version", "classes"})
@@ -137,13 +137,8 @@ def load_compound_classes(nodes: Iterable[Node]) -> CompoundClasses:
     SpecError
         A malformed class, or two classes, subcomponents or actions of one name.
     """
-    classes: dict[str, CompoundClass] = {}
-    for compound in map(_load_class, _class_nodes(nodes)):
-        first = classes.setdefault(compound.name, compound)
-        if first is not compound:
-            related = ((first.span, "the first one is here"),)
-            raise SpecError(f"two component classes are named `{compound.name}`", compound.span, related)
-    return CompoundClasses(classes)
+    classes = map(_load_class, _class_nodes(nodes))
+    return CompoundClasses(_by_name(((own.name, own.span, own) for own in classes), "component classes"))
 
 
 def _class_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
@@ -207,19 +202,17 @@ def _load_step(node: Node) -> Step:
 
 
 def _load_attributes(node: Node | None) -> Defaults:
-    if node is None or (isinstance(node, ScalarNode) and node.value is None):
-        return ()
-    if not isinstance(node, MappingNode):
-        raise SpecError("`attributes` must be a mapping", node.span)
-    return tuple((key.text, value) for key, value in node.entries)
+    return tuple((key.text, value) for key, value in _entries(node, "`attributes`"))
 
 
 def _load_arguments(node: Node | None) -> Arguments:
+    return tuple((key.text, _scalar(value, f"`{key.text}`")) for key, value in _entries(node, "`arguments`"))
+
+
+def _entries(node: Node | None, what: str) -> tuple[tuple[ScalarNode, Node], ...]:
     if node is None or (isinstance(node, ScalarNode) and node.value is None):
         return ()
-    if not isinstance(node, MappingNode):
-        raise SpecError("`arguments` must be a mapping", node.span)
-    return tuple((key.text, _scalar(value, f"`{key.text}`")) for key, value in node.entries)
+    return as_mapping(node, what).entries
 
 
 def _load_indexed_name(node: Node) -> tuple[str, IndexRange | None]:
@@ -273,37 +266,9 @@ _WORD = re.compile(r"[\w.]+")
 _PICO = 1e12
 
 
-class Component(Protocol):
-    """Something with actions and an area."""
-
-    def energy_pj(self, action: str) -> float | None:
-        """Energy of an action.
-
-        Parameters
-        ----------
-        action
-            Its name; ``leak`` is per cycle.
-        """
-        ...
-
-    def area_um2(self) -> float:
-        """Area of one instance in square micrometres."""
-        ...
-
-    @property
-    def actions(self) -> tuple[str, ...]:
-        """Names of the actions."""
-        ...
-
-    @property
-    def has_placeholders(self) -> bool:
-        """Whether some of the figures are placeholders."""
-        ...
-
-
 @dataclass(frozen=True)
 class PrimitiveComponent:
-    """A component of a class that the estimator has a model of; raises as `Component` does."""
+    """A component of a class that the estimator has a model of."""
 
     primitive: Primitive
     attributes: Attributes
@@ -345,7 +310,7 @@ class PlaceholderComponent:
 
 @dataclass(frozen=True)
 class CompoundComponent:
-    """A component of a compound class; raises as `Component` does.
+    """A component of a compound class.
 
     `names` are its attributes and the spec's variables, evaluated: what the class's expressions may use.
     `library` has the classes of its subcomponents; `nesting` counts the compound components around it.
@@ -424,6 +389,9 @@ class CompoundComponent:
         attributes.update((name, _evaluated(node, self.names)) for name, node in part.attributes)
         attributes.update(arguments)
         return self.library.instantiate(part.component_class, attributes, self.nesting + 1, part.span)
+
+
+Component = PrimitiveComponent | PlaceholderComponent | CompoundComponent
 
 
 @dataclass(frozen=True)
