@@ -28,7 +28,7 @@ class Lowered:
     """What a lowering makes of a convolution."""
 
     problem: Problem  # the Einsum to map
-    # dimensions that all other loops run inside of: one product after the other
+    # Dimensions that all other loops run inside of: one product after the other.
     outermost: tuple[str, ...] = ()
 
 
@@ -141,7 +141,7 @@ class Method:
     name: str  # unique among the methods
     lowering: str  # out of `model.assignment.methods.LOWERINGS`
     dataflow: str  # the constraints that its mappings keep to, by name
-    # how tensors lie in the outermost level. ``im2col`` takes the windows of its input layout unfolded.
+    # How tensors lie in the outermost level. ``im2col`` takes the windows of its input layout unfolded.
     input_layout: str
     output_layout: str
 

@@ -198,7 +198,7 @@ class PricedArrays:
 
     shaped: ShapedNetwork
     model: SystolicModel
-    # sizes of the arrays, shape (arrays,)
+    # Sizes of the arrays, shape (arrays,).
     rows: Sizes
     columns: Sizes
 

@@ -62,7 +62,7 @@ class Subcomponent:
     component_class: str
     attributes: Defaults  # expressions over the attributes of the whole
     area_scale: ScalarNode | None  # what its area is multiplied by, None for 1
-    # what the energy of all its actions but leakage is multiplied by, None for 1
+    # What the energy of all its actions but leakage is multiplied by, None for 1.
     energy_scale: ScalarNode | None
     span: Span
 
@@ -103,7 +103,7 @@ class CompoundClass:
 
     name: str
     attributes: Defaults  # with their defaults, which may use those before; ``SET ME`` asks for a value
-    # by name, in the order of the spec
+    # By name, in the order of the spec.
     subcomponents: Mapping[str, Subcomponent]
     actions: Mapping[str, CompoundAction]
     span: Span
@@ -400,7 +400,7 @@ class Library:
 
     classes: CompoundClasses
     variables: Mapping[str, object]  # the spec's top-level variables, visible in the classes' expressions
-    # what was assumed of the components that were built; `instantiate` adds to it
+    # What was assumed of the components that were built; `instantiate` adds to it.
     remarks: dict[str, None] = field(default_factory=dict)
 
     def instantiate(

@@ -72,7 +72,7 @@ class Attributes:
     """Evaluated attributes of one component."""
 
     component_class: str  # name of its class, for messages
-    # by name. Missing values are left out, None, or placeholders such as ``SET ME``.
+    # By name. Missing values are left out, None, or placeholders such as ``SET ME``.
     values: Mapping[str, object]
 
     def lookup(self, *names: str) -> object | None:
@@ -172,7 +172,7 @@ def parse_node(technology: object) -> float:
     match = None if isinstance(technology, bool) else _NODE.fullmatch(str(technology).strip())
     if match is None:
         raise EnergyError(
-            f"attribute `technology` is {technology!r}, which is no technology node",
+            f"attribute `technology` is {technology!r}, which is not a technology node",
             hint="write 45nm, for example",
             about="technology",
         )
@@ -464,7 +464,7 @@ class Primitive:
     """A primitive class."""
 
     name: str  # as it is shown; letters of either case match
-    # its figures at 45 nm; raises `EnergyError` when an attribute is missing or wrong
+    # Its figures at 45 nm; raises `EnergyError` when an attribute is missing or wrong.
     model: Callable[[Attributes], Estimate]
     actions: frozenset[str]  # those that cost one access or operation; ``leak`` is not among them
     scales: bool = True  # whether the figures scale with the technology node; those of DRAM do not

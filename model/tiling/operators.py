@@ -46,18 +46,7 @@ class Window:
         return self.field - self.stride
 
     def positions(self, extent: int) -> int:
-        """Number of windows in a rank with its padding.
-
-        Parameters
-        ----------
-        extent
-            Elements of the rank, without padding.
-
-        Returns
-        -------
-        int
-            At most 0 if none fits.
-        """
+        """Number of windows in a rank of `extent` elements and its padding; at most 0 if none fits."""
         return (extent + self.before + self.after - self.field) // self.stride + 1
 
 

@@ -37,13 +37,7 @@ DEFAULT_ORDER = tuple(Strategy)
 
 
 def strategy_named(name: str) -> Strategy:
-    """Return the strategy called `name`, with or without ``Dim``.
-
-    Raises
-    ------
-    KeyError
-        There is none.
-    """
+    """Return the strategy called `name`, with or without ``Dim``; `KeyError` if there is none."""
     return Strategy["NONE" if name == "None" else name.removeprefix("Dim")]
 
 
@@ -54,7 +48,7 @@ class Backend:
     Parameters
     ----------
     name
-        For people.
+        For the report.
     num_pes
         Processing elements; each works on another output feature.
     num_maccs_per_pe
@@ -87,13 +81,7 @@ class Backend:
         return self.spad_bytes // self.element_bytes
 
     def order(self, operator: str) -> tuple[Strategy, ...]:
-        """Order in which strategies are tried.
-
-        Parameters
-        ----------
-        operator
-            Name of the operator; a strategy that is not in its order is not used.
-        """
+        """Return the order in which strategies are tried for an operator; those not in it are not used."""
         return self.preference.get(operator, DEFAULT_ORDER)
 
 
@@ -137,9 +125,9 @@ class Tiling:
     operator, backend
         What is tiled, and for what.
     tensors
-        One entry per tensor that the operator has.
+        One entry per tensor of the operator.
     remarks
-        Remarks for people.
+        For the report.
     """
 
     operator: Operator

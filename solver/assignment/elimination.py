@@ -36,10 +36,10 @@ class Elimination:
     """A variable that left the problem, with what it cost at that moment."""
 
     variable: int
-    # per value the cost that depends on it alone, with the best choice of all that was folded into it before,
-    # shape (values,)
+    # Per value the cost that depends on it alone, with the best choice of all that was folded into it before,
+    # shape (values,).
     vector: CostArray
-    # the neighbours that were left, each set with its table of shape (values, values of each)
+    # The neighbours that were left, each set with its table of shape (values, values of each).
     links: tuple[tuple[Scope, CostArray], ...]
 
     @property
@@ -358,13 +358,7 @@ class _Reduction:
 
 
 def split_matrix(matrix: CostArray, infinity: int) -> tuple[CostArray, CostArray] | None:
-    """Return row and column costs that add up to `matrix`, none negative; None where there are none.
-
-    Parameters
-    ----------
-    matrix
-        Shape (rows, columns), none of it negative.
-    """
+    """Return row and column costs that add up to `matrix`, none negative; None where there are none."""
     if matrix.shape[0] == 1:
         return np.zeros_like(matrix[:, 0]), matrix[0]
     if matrix.shape[1] == 1:

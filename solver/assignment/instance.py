@@ -20,7 +20,7 @@ class Instance:
     """Choose a value per variable so that the vectors and matrices add up to the least."""
 
     vectors: list[CostArray]  # per variable the cost of each value, shape (values,)
-    # per pair (i, j), i < j, the cost of each pair of values, shape (values of i, values of j). Pairs that do
+    # Per pair (i, j), i < j, the cost of each pair of values, shape (values of i, values of j). Pairs that do
     # not interact are left out.
     matrices: dict[Pair, CostArray]
     infinity: int  # larger than any assignment without a forbidden choice. Sums are cut off there.
@@ -75,13 +75,7 @@ def part_of(instance: Instance, variables: Sequence[int]) -> Instance:
 
 
 def price(instance: Instance, choice: Sequence[int]) -> int:
-    """Return the exact total of an assignment; at least `infinity` where it is forbidden.
-
-    Parameters
-    ----------
-    choice
-        A value per variable.
-    """
+    """Return the exact total of an assignment; at least `infinity` where it is forbidden."""
     total = sum(int(vector[k]) for vector, k in zip(instance.vectors, choice, strict=True))
     return total + sum(int(matrix[choice[i], choice[j]]) for (i, j), matrix in instance.matrices.items())
 

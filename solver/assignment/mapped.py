@@ -37,7 +37,7 @@ class MethodCost:
 class Gain:
     """What the assignment saves against the best network of a single kind of method."""
 
-    # ``dataflow`` or ``method``, and which one
+    # ``dataflow`` or ``method``, and which one.
     kind: str
     name: str
     total: int  # what that network costs, in steps

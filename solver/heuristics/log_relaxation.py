@@ -35,7 +35,7 @@ SHARES = 8
 class Weights:
     """What counts how much in the sum of logarithms: filled buffers, cycles, and words moved."""
 
-    # from 0 to 1 each; they need not add up to 1
+    # From 0 to 1 each; they need not add up to 1.
     utilization: float
     compute: float
     traffic: float
@@ -52,15 +52,6 @@ class LogModel:
     What is left out: sums of tiles (each dataspace has a share of a level, one of a few, and one of the
     words that are demanded of it), the words that sliding windows share, and orders but for which
     dataspace rests innermost in each level.
-
-    Parameters
-    ----------
-    rules
-        The mapspace.
-    kept
-        Shape ``(levels, dataspaces)``: what each level keeps.
-    weights
-        The objective.
     """
 
     def __init__(self, rules: Rules, kept: Booleans, weights: Weights) -> None:

@@ -231,9 +231,9 @@ class MethodFile:
     """What a file of methods says."""
 
     layouts: tuple[str, ...]  # names of layouts, one at least
-    # per name the list of constraints; empty for those of the architecture alone
+    # Per name the list of constraints; empty for those of the architecture alone.
     dataflows: Mapping[str, SequenceNode]
-    # by name, one at least, and where each is written
+    # By name, one at least, and where each is written.
     methods: Mapping[str, Method]
     places: Mapping[str, Span]
 

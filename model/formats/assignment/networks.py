@@ -59,7 +59,7 @@ class LoadedAssignment:
     """What network files say: either a network with its costs, or shapes and the hardware."""
 
     network: CostedNetwork | None = None  # with explicit costs; None where a cost model prices it
-    # layers by their shapes, and what prices them; None where costs are explicit
+    # Layers by their shapes, and what prices them; None where costs are explicit.
     shaped: ShapedNetwork | None = None
     hardware: Hardware | None = None
 

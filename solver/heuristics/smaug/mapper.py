@@ -1,4 +1,4 @@
-"""SMAUG's tiling as a mapper: one mapping of the nearest tiles, found without a single price.
+"""SMAUG's tiling as a mapper: one mapping of the nearest tiles; nothing is priced.
 
 The outermost level has SMAUG's loops over tiles: batches, rows, columns, features, channels, from the outside
 in; loops over groups lie around them. What is within a tile runs at the innermost scratchpad and on the
@@ -36,14 +36,13 @@ WEIGHT_NAMES = ("weight", "filter", "kernel")
 class FoundOperator:
     """An operator and what its parts are called in the problem."""
 
-    # what is computed, without padding: the problem's inputs are as large as its windows reach
+    # What is computed, without padding: the problem's inputs are as large as its windows reach.
     operator: Convolution | InnerProduct
     dataspaces: dict[str, str]  # name of the problem's dataspace by name of the operator's tensor
-    # dimension of the problem by letter: N batch, P and Q rows and columns of outputs, K output features, C
-    # channels, R and S rows and columns of the filter. Letters without a dimension are missing; their size is
-    # 1.
+    # Dimension of the problem by letter: N batch, P and Q rows and columns of outputs, K output features, C
+    # channels, R and S rows and columns of the filter. Missing letters have the size 1.
     dims: dict[str, str]
-    # dimensions that index all tensors: each of their points is an operator of its own
+    # Dimensions that index all tensors: each of their points is an operator of its own.
     groups: tuple[str, ...] = ()
 
 
@@ -147,10 +146,10 @@ def _bound(problem: Problem, dims: dict[str, str], letter: str) -> int:
 class Scratchpads:
     """Where the tiles lie."""
 
-    # position in ``architecture.levels`` of each dataspace's scratchpad, by the dataspace's name
+    # Position in ``architecture.levels`` of each dataspace's scratchpad, by the dataspace's name.
     level_of: dict[str, int]
-    # words of a tile (values of its dataspace): what each gets of the smallest scratchpad, which all that it
-    # keeps share equally
+    # Words of a tile (values of its dataspace): what each gets of the smallest scratchpad, which all that it
+    # keeps share equally.
     capacity: int
 
 
@@ -159,7 +158,8 @@ def find_scratchpads(mapspace: Mapspace) -> Scratchpads:
     level_of = {space.name: _first_level(mapspace, space.name) for space in mapspace.problem.dataspaces}
     for group in mapspace.parallel:
         level_of = _spread(mapspace, group, level_of)
-    return Scratchpads(level_of, _capacity(mapspace, level_of))
+    capacity = min(_values(mapspace, number, level_of) for number in level_of.values())
+    return Scratchpads(level_of, capacity)
 
 
 def _first_level(mapspace: Mapspace, dataspace: str) -> int:
@@ -198,10 +198,6 @@ def kept_at(mapspace: Mapspace, level_of: dict[str, int], number: int) -> frozen
     return mapspace.keep[number].keep | held
 
 
-def _capacity(mapspace: Mapspace, level_of: dict[str, int]) -> int:
-    return min(_values(mapspace, number, level_of) for number in level_of.values())
-
-
 def _values(mapspace: Mapspace, number: int, level_of: dict[str, int]) -> int:
     """Values of any dataspace that fit into an equal share of a level."""
     level, kept = mapspace.architecture.levels[number], kept_at(mapspace, level_of, number)
@@ -220,7 +216,6 @@ Sizes = dict[str, int]
 class Rounding:
     """Where a mapping's tile is not the tiling's: `wanted` and `used` elements of dimension `dim`."""
 
-    # names of the problem's
     dataspace: str
     dim: str
     bound: int  # that of the dimension, which `used` divides
@@ -238,16 +233,17 @@ class Rounding:
 
 
 @dataclass(frozen=True)
-class MappedTiling:
-    """A mapping, and where its tiles are not those of the tiling."""
+class TiledMapspace:
+    """A tiling of a mapspace's problem for its scratchpads, and the mapping nearest to it."""
 
+    tiling: Tiling
     mapping: Mapping
-    roundings: tuple[Rounding, ...]
+    roundings: tuple[Rounding, ...]  # where its tiles are not those of the tiling
 
 
 def tiling_mapping(
     tiling: Tiling, found: FoundOperator, mapspace: Mapspace, scratchpads: Scratchpads
-) -> MappedTiling:
+) -> TiledMapspace:
     """Return the mapping of `mapspace` that comes nearest to `tiling`.
 
     Rules of the mapspace beyond which level keeps what are not looked at; whether the mapping is allowed
@@ -258,7 +254,7 @@ def tiling_mapping(
     tiles = _nested_tiles(wanted, bounds, found, scratchpads)
     roundings = tuple(_roundings(wanted, tiles, bounds, found, scratchpads))
     nodes = _nodes(tiles, bounds, found, mapspace, scratchpads)
-    return MappedTiling(Mapping(nodes), roundings)
+    return TiledMapspace(tiling, Mapping(nodes), roundings)
 
 
 def _wanted(tiling: Tiling) -> dict[str, Sizes]:
@@ -396,14 +392,6 @@ def _divisor_up_to(number: int, limit: int) -> int:
     return max(divisor for divisor in divisors(number) if divisor <= limit)
 
 
-@dataclass(frozen=True)
-class TiledMapspace:
-    """A tiling of a mapspace's problem for its scratchpads, and the mapping nearest to it."""
-
-    tiling: Tiling
-    mapped: MappedTiling
-
-
 class SmaugTiling:
     """Fills scratchpads with SMAUG's tiles, and loops over them in SMAUG's order.
 
@@ -426,10 +414,10 @@ class SmaugTiling:
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> Mapping:
         """Return the mapping that comes nearest to SMAUG's tiling, and note where it departs from it."""
-        mapped = self.tile(mapspace).mapped
-        for rounding in mapped.roundings:
+        tiled = self.tile(mapspace)
+        for rounding in tiled.roundings:
             pricing.note(str(rounding))
-        return mapped.mapping
+        return tiled.mapping
 
     def tile(self, mapspace: Mapspace) -> TiledMapspace:
         """Tile the problem for the architecture's scratchpads, and represent the tiling as a mapping.
@@ -454,4 +442,4 @@ class SmaugTiling:
             tiling = tile(found.operator, backend)
         except CannotTile as error:
             raise MapperError(f"SMAUG cannot tile {found.operator.name}: {error}") from error
-        return TiledMapspace(tiling, tiling_mapping(tiling, found, mapspace, scratchpads))
+        return tiling_mapping(tiling, found, mapspace, scratchpads)

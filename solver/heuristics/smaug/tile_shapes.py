@@ -1,5 +1,4 @@
 """Tile shapes: strategies that fit, tiles that they allow, and the combination that fills scratchpads most.
-most.
 
 Weights of convolutions and inner products begin with the rank of output features and end with that of
 channels; outputs end with features.
@@ -11,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import NamedTuple
 
 from model.tiling.operators import AXES_OF_RANKS, Shape
 from model.tiling.tilings import Backend, Strategy
@@ -69,19 +69,8 @@ class TileRule:
     step: Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """One tile shape per tensor."""
-
-    inputs: TileShape
-    outputs: TileShape
-    weights: TileShape | None = None  # none for operators without any
-
-    @property
-    def elements(self) -> int:
-        """Elements of all scratchpads that are in use."""
-        weights = 0 if self.weights is None else self.weights.counted
-        return self.inputs.counted + weights + self.outputs.counted
+Configuration = tuple[TileShape, ...]
+"""A tile shape per tensor, in the order of the operator's shapes."""
 
 
 def best_strategy(
@@ -121,7 +110,7 @@ def tile_shapes(tensor: TileShape, strategy: Strategy, rule: TileRule, capacity:
 
 def fullest(configurations: Iterable[Configuration], capacity: int) -> Configuration:
     """Return the configuration that fills the scratchpads most, the first of several such."""
-    best = max(configurations, key=lambda configuration: configuration.elements, default=None)
+    best = max(configurations, key=lambda tiles: sum(tile.counted for tile in tiles), default=None)
     if best is None:
         raise CannotTile(f"no combination of tiles fits scratchpads of {capacity} elements each")
     return best
@@ -164,9 +153,7 @@ def _positions_within(factors: Sequence[Sequence[int]], room: int) -> Iterator[t
     if not factors:
         yield ()
         return
-    least = 1
-    for rest in factors[1:]:
-        least *= rest[0]
+    least = math.prod(rest[0] for rest in factors[1:])
     for position, factor in enumerate(factors[0]):
         if factor * least > room:
             return
@@ -174,9 +161,8 @@ def _positions_within(factors: Sequence[Sequence[int]], room: int) -> Iterator[t
             yield (position, *tail)
 
 
-@dataclass(frozen=True, slots=True)
-class Strategies:
-    """One strategy per tensor."""
+class Strategies(NamedTuple):
+    """A strategy per tensor, in the order of the operator's shapes."""
 
     inputs: Strategy
     weights: Strategy
