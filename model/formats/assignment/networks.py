@@ -195,13 +195,13 @@ def _read_edge(item: Node, positions: Mapping[str, int], keys: Sequence[str]) ->
 
 
 def _check_acyclic(layers: Sequence[NamedLayer], edges: Mapping[tuple[int, int], NamedEdge]) -> None:
-    circle = find_cycle(len(layers), list(edges))
-    if not circle:
+    cycle = find_cycle(edges)
+    if not cycle:
         return
-    names = " -> ".join(f"`{layers[position].name}`" for position in circle)
-    places = [edges[ends].span for ends in pairwise(circle)]
+    names = " -> ".join(f"`{layers[position].name}`" for position in cycle)
+    places = [edges[ends].span for ends in pairwise(cycle)]
     others = tuple((span, "then this one") for span in places[1:])
-    raise SpecError(f"the edges run in a circle: {names}", places[0], others)
+    raise SpecError(f"the edges form a cycle: {names}", places[0], others)
 
 
 DEFAULT_UNIT = "units"

@@ -170,7 +170,7 @@ def test_every_key_of_the_cost_model_counts(load):
         ("winograd: inf", "kn2row: inf", "the target of `conv1` -> `conv2` does not offer", "kn2row"),
         ("winograd: inf", "winograd: -3", "transition from `kn2row` to `winograd` in `conv1`", "-3"),
         ("kn2row: {im2col: 0.25, winograd: inf}", "kn2row: 3", "must be a mapping", "3"),
-        ("  edges:\n", "  edges:\n  - {from: conv2, to: conv1}\n", "circle: ", None),
+        ("  edges:\n", "  edges:\n  - {from: conv2, to: conv1}\n", "form a cycle: ", None),
         ("  edges:\n", "  edges:\n  - {from: conv1, to: conv2}\n", "joined twice", None),
         ("network:", "networks:", "unknown key `networks`", "networks"),
         ("unit: ms", "units: ms", "unknown key `units`", "units"),
