@@ -146,16 +146,12 @@ def _compared(
         flow: frozenset(name for name, method in problem.methods.items() if method.dataflow == flow)
         for flow in problem.dataflows
     }
-    by_flow = _single_kinds(problem, network, flows, solve)
-    by_method = _single_kinds(problem, network, methods, solve)
-    every = frozenset(problem.methods)
+    by_flow = _single_kinds(mapped, network, flows, solve)
+    by_method = _single_kinds(mapped, network, methods, solve)
+    known = _known(mapped, frozenset(problem.methods))
     cheapest = tuple(
-        replace(policy, known=_known(mapped, every))
-        for policy in assignment.policies
-        if policy.name == CHEAPEST
+        replace(policy, known=known) for policy in assignment.policies if policy.name == CHEAPEST
     )
-    by_flow = tuple(replace(policy, known=_known(mapped, flows[policy.name])) for policy in by_flow)
-    by_method = tuple(replace(policy, known=_known(mapped, methods[policy.name])) for policy in by_method)
     policies = (*cheapest, *_named(by_flow, "dataflow"), *_named(by_method, "method"))
     return replace(
         mapped,
@@ -232,7 +228,7 @@ def _with_bound(assignment: AssignResult, least: AssignResult, ended: Terminatio
 
 
 def _single_kinds(
-    problem: MethodNetwork,
+    mapped: MappedAssignment,
     network: CostedNetwork,
     kinds: Mapping[str, frozenset[str]],
     solve: Callable[[CostedNetwork], AssignResult],
@@ -246,14 +242,13 @@ def _single_kinds(
     for name, methods in kinds.items():
         layers = [
             _only(layer, methods) if isinstance(shaped.shape, Convolution) else layer
-            for shaped, layer in zip(problem.shaped.layers, network.layers, strict=True)
+            for shaped, layer in zip(mapped.problem.shaped.layers, network.layers, strict=True)
         ]
-        pairs = zip(layers, network.layers, strict=True)
-        single = tuple(only or layer for only, layer in pairs)
+        single = tuple(only or layer for only, layer in zip(layers, network.layers, strict=True))
         followed = sum(only is not None for only in layers)
         best = solve(replace(network, layers=single))
         if best.status in PROVEN:
-            policies.append(Policy(name, best.total, followed))
+            policies.append(Policy(name, best.total, followed, _known(mapped, methods)))
     return tuple(policies)
 
 

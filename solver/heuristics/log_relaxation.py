@@ -332,11 +332,13 @@ class LogRelaxation:
         share = COMPUTE_SHARE[pricing.objectives[0]] if self._compute is None else self._compute
         weights = Weights(self._utilization, share, 1 - share)
         deadline = time.monotonic() + self._seconds
+        choices = math.prod(len(keep_sets) for keep_sets in pricing.rules.keep_options)
         for chosen in (np.argmax, np.argmin):
             kept = np.stack(
                 [keep_sets[chosen(keep_sets.sum(axis=1))] for keep_sets in pricing.rules.keep_options], axis=1
             )
-            decoder = _Decoder(mapspace, pricing, _keep_masks(pricing.rules.keep_options, kept))
+            masks = pricing.rules.keep_masks() if choices <= MOST_KEEP_MASKS else kept[None]
+            decoder = _Decoder(mapspace, pricing, masks)
             if _solve(LogModel(pricing.rules, kept, weights), decoder, pricing, deadline):
                 return
         raise MapperError("the relaxation has no solution")
@@ -378,13 +380,6 @@ def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, deadline: float
     if answers == 0 and not outcome.is_infeasible:
         raise MapperError("no solution of the relaxation was found in time")
     return answers > 0
-
-
-def _keep_masks(options: Sequence[Booleans], kept: Booleans) -> Booleans:
-    """All choices of kept dataspaces, shape ``(masks, levels, dataspaces)``; if too many, `kept` alone."""
-    if np.prod([len(keep_sets) for keep_sets in options], dtype=np.float64) > MOST_KEEP_MASKS:
-        return kept[None]
-    return np.array([np.stack(chosen, axis=1) for chosen in product(*options)])
 
 
 def _order(problem: Problem, rules: TemporalRules, resting: int) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -47,6 +48,12 @@ class Rules:
             Arrangements(fanout, _sets_along_x(rules, problem.dims, problem.bounds))
             for fanout, rules in zip(architecture.fanouts, mapspace.spatial, strict=True)
         )
+
+    def keep_masks(self) -> Booleans:
+        """Return all choices of what each level keeps, shape ``(masks, levels, dataspaces)``."""
+        masks = [np.stack(chosen, axis=1) for chosen in product(*self.keep_options)]
+        levels = len(self.mapspace.architecture.levels)
+        return np.array(masks, dtype=np.bool_).reshape(len(masks), levels, len(self.keep_options))
 
     def allows(self, batch: MappingBatch) -> Booleans:
         """Which mappings break no rule, shape ``(mappings,)``; capacities are left to the cost model."""

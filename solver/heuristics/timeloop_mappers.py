@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from itertools import permutations, product
+from itertools import permutations
 
 import numpy as np
 
@@ -107,7 +107,7 @@ class LinearPruned:
 
 def _reordered(mapspace: Mapspace, pricing: Pricing) -> Iterator[MappingBatch]:
     """Yield what is not priced yet of all mappings that fit."""
-    keeps = _keep_masks(pricing.rules)
+    keeps = pricing.rules.keep_masks()
     for factors in _factorizations(mapspace, pricing.rules):
         pricing.check_budget()
         for fitting in _fitting(factors, keeps, mapspace, pricing):
@@ -153,14 +153,6 @@ def _splits(mapspace: Mapspace, rules: Rules, number: int) -> Integers:
         rest = rest[taken] // column
     complete: Integers = found[rest == 1]
     return complete
-
-
-def _keep_masks(rules: Rules) -> Booleans:
-    """All choices of what each level keeps, shape ``(masks, levels, dataspaces)``."""
-    spaces = rules.keep_options
-    levels = len(rules.mapspace.architecture.levels)
-    masks = [np.stack(chosen, axis=1) for chosen in product(*spaces)]
-    return np.array(masks, dtype=np.bool_).reshape(len(masks), levels, len(spaces))
 
 
 def _fitting(
