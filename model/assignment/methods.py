@@ -66,7 +66,7 @@ def lower(shape: Convolution, lowering: str) -> Lowered:
         shifted = ((Term("R"),), (Term("S"),), positions)
         outermost = tuple(dim for dim, bound in (("S", wide), ("R", high)) if bound > 1)
         return Lowered(_problem(bounds, shifted), outermost)
-    raise ValueError(f"{lowering} is no lowering")
+    raise ValueError(f"{lowering} is not a lowering")
 
 
 def _problem(bounds: Sequence[int], window: tuple[tuple[Term, ...], ...]) -> Problem:

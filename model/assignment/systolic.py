@@ -126,7 +126,7 @@ def method_times(method: str, shape: Convolution, model: SystolicModel) -> tuple
     if method == KN2ROW:
         return tuple(_products(positions, depth, outputs, Fraction(shape.window), Fraction(0), model))
     if method != WINOGRAD or not shape.allows_winograd:
-        raise ValueError(f"{method} is no method for {shape}")
+        raise ValueError(f"{method} is not a method for {shape}")
     repeats = model.kernel_tiles(shape.kernel[0]) * model.winograd_tile**2
     transform_ms = repeats * max(model.winograd_outputs, model.winograd_kernel) / model.cycles_per_ms
     tiles = positions / model.winograd_outputs**2

@@ -220,7 +220,9 @@ def _load_indexed_name(node: Node) -> tuple[str, IndexRange | None]:
     match = _INDEXED_NAME.fullmatch(text)
     if match is None:
         raise SpecError(
-            f"`{text}` is no name of a subcomponent", node.span, hint="write name, name[0] or name[1..count]"
+            f"`{text}` is not a name of a subcomponent",
+            node.span,
+            hint="write name, name[0] or name[1..count]",
         )
     if match[2] is None:
         return match[1], None

@@ -373,7 +373,7 @@ def _significand_bits(attributes: Attributes) -> float:
     bits = _width(attributes)
     if bits not in _SIGNIFICAND_BITS:
         raise EnergyError(
-            f"the class `{attributes.component_class}` knows no {bits:g}-bit floating point format",
+            f"the class `{attributes.component_class}` has no {bits:g}-bit floating point format",
             hint="give `exponent` and `mantissa`",
         )
     return _SIGNIFICAND_BITS[int(bits)]

@@ -93,7 +93,7 @@ def load_assignment(
     unused = tuple(unused_notes(variables or {}, names))
     if ARCHITECTURE in top and SECTION in top:
         raise SpecError(
-            "a network with costs of its own needs no architecture",
+            "a network with explicit costs needs no architecture",
             top.key(ARCHITECTURE).span,
             hint="`--methods FILE` lets the mapper find what each method of FILE costs on it",
         )
@@ -267,7 +267,7 @@ def read_cost(node: Node, what: str) -> Cost:
         return None
     value = node.value
     if isinstance(value, (bool, str)) or math.isnan(value):
-        hint = "text in quotes is no number" if node.quoted else None
+        hint = "text in quotes is not a number" if node.quoted else None
         raise SpecError(f"{what} must be a number or `inf`, but is `{node.text}`", node.span, hint=hint)
     if value < 0:
         raise SpecError(f"{what} must not be negative, but is {node.text}", node.span)
@@ -373,7 +373,7 @@ def _shaped_layer(layer: NamedLayer) -> ShapedLayer:
     if isinstance(shape, Tensor):
         if methods is not None:
             key = layer.node.key("methods")
-            raise SpecError(f"{what} holds a tensor, there is no method to choose", key.span)
+            raise SpecError(f"{what} holds a tensor, so there is no method to choose", key.span)
         return ShapedLayer(layer.name, shape, (TENSOR,), place)
     if methods is None:
         return ShapedLayer(layer.name, shape, shape.usual_methods(), place)

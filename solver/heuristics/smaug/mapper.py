@@ -103,7 +103,7 @@ def _shared_dims(
     covered = in_windows.union(groups, *found.values())
     rest = {dim for dim in problem.dims if problem.bound[dim] > 1} - covered
     if rest or any(len(dims) > 1 for dims in found.values()):
-        raise MapperError("SMAUG knows one dimension each for batches, output features and channels")
+        raise MapperError("SMAUG has one dimension each for batches, output features and channels")
     return {letter: next(iter(dims)) for letter, dims in found.items() if dims}
 
 
@@ -117,7 +117,7 @@ def _window(
         raise MapperError("a rank of the inputs is not the place of a window plus an offset in it")
     place, offset = places[0], offsets[0]
     if offset.coefficient != 1 and problem.bound[offset.dim] > 1:
-        raise MapperError("SMAUG knows no dilated convolutions")
+        raise MapperError("SMAUG does not tile dilated convolutions")
     if place.coefficient < 1:
         raise MapperError("a window's stride is negative")
     return place, offset

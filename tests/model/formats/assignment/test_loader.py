@@ -108,7 +108,7 @@ def test_chains_and_layers_without_edges(load):
 def test_an_architecture_asks_for_methods(load):
     with pytest.raises(SpecError) as caught:
         load(f"{TINY}architecture: {{nodes: []}}\n")
-    assert caught.value.message == "a network with costs of its own needs no architecture"
+    assert caught.value.message == "a network with explicit costs needs no architecture"
     assert caught.value.hint.startswith("`--methods FILE`")
 
 

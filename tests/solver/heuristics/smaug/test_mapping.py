@@ -205,7 +205,7 @@ def test_groups_are_loops_around_the_tiles():
     [
         ("eyeriss_like", "layers/vgg16/10_conv4_3", "Weights is first kept in weight_spad, below a fanout"),
         ("free_three_level", "problems/mttkrp", "convolutions and matrix products"),
-        ("free_three_level", "problems/dilated_conv", "no dilated convolutions"),
+        ("free_three_level", "problems/dilated_conv", "does not tile dilated convolutions"),
     ],
 )
 def test_what_it_cannot_map_is_said(architecture, problem, message):
