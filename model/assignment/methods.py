@@ -83,13 +83,6 @@ def _problem(bounds: Sequence[int], window: tuple[tuple[Term, ...], ...]) -> Pro
 def run_outermost(mapspace: Mapspace, dims: Sequence[str]) -> Mapspace:
     """Return the mapspace in which `dims` have loops at the outermost level only, outside of all others.
 
-    Parameters
-    ----------
-    mapspace
-        What the architecture and its constraints allow.
-    dims
-        From the inner to the outer loop.
-
     Raises
     ------
     ValueError

@@ -22,26 +22,16 @@ TENSOR = "tensor"
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution; a fully connected layer is one with a single output position.
+    """A convolution; a fully connected layer is one with a single output position."""
 
-    Parameters
-    ----------
-    in_channels, out_channels
-        Channels of the input and of the output.
-    height, width
-        Output positions. The input has `stride` times as many along each side.
-    kernel
-        Height and width of the filter.
-    stride
-        Distance of two windows along both sides.
-    """
-
+    # Channels of the input and of the output.
     in_channels: int
     out_channels: int
+    # Output positions. The input has `stride` times as many along each side.
     height: int
     width: int
-    kernel: tuple[int, int] = (1, 1)
-    stride: int = 1
+    kernel: tuple[int, int] = (1, 1)  # height and width of the filter
+    stride: int = 1  # distance of two windows along both sides
 
     @property
     def positions(self) -> int:
@@ -136,43 +126,23 @@ LARGEST_TOTAL = 1 << 60
 
 @dataclass(frozen=True, eq=False)
 class CostedLayer:
-    """A layer and what each of its methods costs.
-
-    Parameters
-    ----------
-    name
-        Unique in the network.
-    methods
-        Names of the methods, at least one.
-    costs
-        Steps per method, shape (methods,); `FORBIDDEN` for a method that must not be taken.
-    place
-        Where the layer was written.
-    """
+    """A layer and what each of its methods costs."""
 
     name: str
-    methods: tuple[str, ...]
-    costs: CostArray
+    methods: tuple[str, ...]  # names of the methods, at least one
+    costs: CostArray  # steps per method, shape (methods,); `FORBIDDEN` for a method that must not be taken
     place: SourceRef | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """A dependence between two layers, and what it costs to go from one's method to the other's.
+    """A dependence between two layers, and what it costs to go from one's method to the other's."""
 
-    Parameters
-    ----------
-    source, target
-        Positions of the layers in the network.
-    transition
-        Steps, shape (methods of the source, methods of the target); `FORBIDDEN` for a pair that must
-        not be taken together. None is a matrix of zeros.
-    place
-        Where the edge was written.
-    """
-
+    # Positions of the layers in the network.
     source: int
     target: int
+    # Steps, shape (methods of the source, methods of the target); `FORBIDDEN` for a pair that must not be
+    # taken together. None is a matrix of zeros.
     transition: CostArray | None = None
     place: SourceRef | None = None
 

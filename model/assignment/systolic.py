@@ -42,35 +42,19 @@ NON_STATIONARY, WEIGHT_STATIONARY, INPUT_STATIONARY = DATAFLOWS = (
 
 @dataclass(frozen=True)
 class SystolicModel:
-    """What the costs depend on besides the size of the array.
-
-    Parameters
-    ----------
-    cycles_per_ms
-        Clock frequency.
-    bytes_per_ms
-        Bandwidth to memory.
-    element_bytes
-        Size of a word.
-    dataflows
-        Out of `DATAFLOWS`; the fastest one counts, per method.
-    double_buffering
-        Whether loads overlap stores. It is off anyway on arrays whose edges take in more than the
-        bandwidth.
-    winograd_outputs, winograd_kernel
-        m and r of F(m x m, r x r).
-    whole_kernel_tiles
-        Whether a filter that is no multiple of r takes whole tiles of r (5 x 5 takes four of 3 x 3).
-        The published formula takes the fraction (5/3)^2.
-    """
+    """What the costs depend on besides the size of the array."""
 
     cycles_per_ms: Fraction = Fraction(200_000)
-    bytes_per_ms: Fraction = Fraction(64_000_000)
+    bytes_per_ms: Fraction = Fraction(64_000_000)  # bandwidth to memory
     element_bytes: Fraction = Fraction(1)
-    dataflows: tuple[str, ...] = DATAFLOWS
+    dataflows: tuple[str, ...] = DATAFLOWS  # out of `DATAFLOWS`; the fastest one counts, per method
+    # Whether loads overlap stores. It is off anyway on arrays whose edges take in more than the bandwidth.
     double_buffering: bool = True
+    # The m and r of F(m x m, r x r).
     winograd_outputs: int = 2
     winograd_kernel: int = 3
+    # Whether a filter that is not a multiple of r takes whole tiles (5 x 5 takes four of 3 x 3). The
+    # published formula takes the fraction (5/3)^2.
     whole_kernel_tiles: bool = False
 
     @property
