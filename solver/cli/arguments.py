@@ -323,7 +323,8 @@ def add_network(commands: Commands) -> argparse.ArgumentParser:
 Map every Einsum of a network to its proven optimum: an AccelForge workload, an
 ONNX model, or layer files of Timeloop's form (each with `problem`; a directory
 stands for its files), on the architecture in the other files. Identical Einsums
-are searched once. --time-limit holds for each search."""
+are searched once. --time-limit holds for each search. --set also gives the sizes
+that an ONNX model leaves open."""
     add_run_options(parser)
     add_json(parser)
     _add_files(parser)
@@ -368,12 +369,14 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 def add_searches(parser: argparse.ArgumentParser) -> None:
     """Add the options on where the answers of many searches are kept, and where the searches run."""
     group = parser.add_argument_group("many searches")
-    group.add_argument(
+    cache = group.add_mutually_exclusive_group()
+    cache.add_argument(
         "--cache",
         type=file_path,
         metavar="DIR",
         help="where proven results are kept (default: tilewright in the user's cache directory)",
     )
+    cache.add_argument("--no-cache", action="store_true", help="keep no results")
     group.add_argument(
         "--resume",
         action="store_true",

@@ -116,7 +116,7 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
 
     searches = searches_of(problem)
     network = Network(problem.shaped.name, tuple(searches.values()))
-    answers = run_searches(
+    answers, _ = run_searches(
         arguments,
         lambda options, how: map_network(network, replace(options, objectives=(objective,)), how),
     )
@@ -135,8 +135,8 @@ def _options(arguments: argparse.Namespace) -> AssignOptions:
 
 
 def _refuse_mapper_options(arguments: argparse.Namespace) -> None:
-    for name in ("objective", "cache", "resume", "cluster"):
-        if getattr(arguments, name):
+    for name in ("objective", "cache", "no-cache", "resume", "cluster"):
+        if getattr(arguments, name.replace("-", "_")):
             raise SpecError(f"--{name} needs --methods: without, nothing is mapped")
 
 

@@ -21,7 +21,7 @@ from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, 
 from solver.cli.progress import interruptible
 from solver.cli.running import load_unmapped, search
 from solver.exit_codes import EXIT_UNCHECKED
-from solver.result import Result, Status
+from solver.result import Result, Status, Termination
 
 POLL_S = 0.1
 """How often the checker's parent looks whether it is to stop."""
@@ -34,6 +34,9 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 """Runs a script that ends once nobody holds the other end of stdin, as where its parent was killed."""
 
+
+MOST_BYTES = 1 << 26
+"""The checker reads no more of a file."""
 
 MARK = b'"tilewright certificate '
 """What a certificate says of itself, in whichever order its keys stand."""
@@ -68,6 +71,9 @@ def prove_command(arguments: argparse.Namespace) -> int:
         path = arguments.certificate or Path(folder) / "certificate.json"
         if not write_certificate(path, mapspace, result, arguments):
             return EXIT_OF_STATUS[result.status]
+        if result.termination is Termination.INTERRUPTED:
+            write_stderr("note: interrupted: the certificate is not checked\n")
+            return EXIT_UNCHECKED
         code, verdict = checked([path], arguments.check_time_limit)
     # Nobody can look at a file that is gone.
     named = f"{printable(str(path))}: " if arguments.certificate else ""
@@ -80,7 +86,8 @@ def _is_certificate(path: Path) -> bool:
     if not is_file(path):
         return False
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES)
     except OSError:  # the reader of specs says so
         return False
     return content.lstrip().startswith(b"{") and MARK in content

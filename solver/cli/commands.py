@@ -23,10 +23,17 @@ from solver.cli.output import (
     write_stderr,
 )
 from solver.cli.refusal import refuse, refused_reasons, refused_result
-from solver.cli.running import load_checked, load_empty, load_mapped, load_unmapped, search, sensitivities
+from solver.cli.running import (
+    link_transfer_notes,
+    load_checked,
+    load_empty,
+    load_mapped,
+    load_unmapped,
+    search,
+    sensitivities,
+)
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL
-from solver.reasons import Reason
-from solver.result import Result
+from solver.result import Reason, Result
 
 if TYPE_CHECKING:
     from model.cost import Evaluation
@@ -59,6 +66,8 @@ def map_command(arguments: argparse.Namespace) -> int:
     spec_text = mapped_spec_text(loaded, arguments)
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
+    loaded = loaded.noted(link_transfer_notes(mapspace, result))
+    mapspace = loaded.mapspace
     effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
     report = partial(_print_result, loaded, result, effects or ())
     document = partial(_document, mapspace, result, effects)

@@ -13,8 +13,7 @@ from solver.cli.output import STDOUT, check_outputs, deliver, report_steps
 from solver.cli.progress import interruptible, live_progress
 from solver.cli.running import load_unmapped, search_options
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
-from solver.reasons import Reason
-from solver.result import Phase, Progress, Status
+from solver.result import Phase, Progress, Reason, Status
 
 if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
@@ -70,7 +69,7 @@ def _explain(
 ) -> tuple[tuple[Reason, ...], CostReport | None]:
     """Return the reasons of an infeasible mapspace, or the costs of a feasible one."""
     from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible, reasons_time_s
-    from solver.guided import map_from, map_within_limit
+    from solver.fallback import map_from
 
     with (
         interruptible() as stop,
@@ -85,7 +84,7 @@ def _explain(
         options = search_options(arguments)
         if options.time_limit_s is None:
             options = replace(options, time_limit_s=TIME_LIMIT_S)
-        report = constraint_costs(mapspace, options, map_within_limit, on_progress, stop.is_set, map_from)
+        report = constraint_costs(mapspace, options, map_from, on_progress, stop.is_set)
         if report.baseline.status is not Status.INFEASIBLE:
             return (), report
         # The search proves what the diagnosis could not decide in its time.

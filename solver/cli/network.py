@@ -13,15 +13,17 @@ from model.text.source import places_of
 from solver.cli.network_files import certificates_of, check_directories, check_files, mapping_file_steps
 from solver.cli.network_running import run_searches
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, check_outputs, deliver, report_steps, write_stdout
+from solver.cli.output import STDOUT, check_outputs, deliver, report_steps, write_stderr, write_stdout
 from solver.cli.running import load_options
-from solver.exit_codes import EXIT_OPTIMAL
+from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.result import Status
 
 if TYPE_CHECKING:
     from model.formats.cascade.loader import LoadedNetwork
-    from solver.network.result import NetworkResult
+    from solver.network.run import NetworkResult
     from solver.report.document import Document
+
+UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks those that are written"
 
 
 def network_command(arguments: argparse.Namespace) -> int:
@@ -39,7 +41,7 @@ def network_command(arguments: argparse.Namespace) -> int:
     loaded = read_network(arguments.specs, parse_assignments(arguments.variables), load_options(arguments))
     from solver.network import map_network
 
-    result = run_searches(arguments, partial(map_network, loaded.network))
+    result, interrupted = run_searches(arguments, partial(map_network, loaded.network))
     silent = arguments.quiet or arguments.json == STDOUT
     report, document = partial(_print, result, loaded), partial(_document, result)
     deliver(
@@ -49,6 +51,9 @@ def network_command(arguments: argparse.Namespace) -> int:
         ]
     )
     with certificates_of(result, arguments) as files:
+        if arguments.check and interrupted:
+            write_stderr(f"note: {UNCHECKED}\n")
+            return EXIT_UNCHECKED
         code = _check(files, arguments, silent) if arguments.check else EXIT_OPTIMAL
     return code or EXIT_OF_STATUS[result.status]
 

@@ -21,7 +21,7 @@ from solver.cli.output import OutputError, Step, check_directory, write_output, 
 from solver.result import Status
 
 if TYPE_CHECKING:
-    from solver.network.result import LayerResult, NetworkResult
+    from solver.network.run import LayerResult, NetworkResult
 
 LONGEST_NAME = 100
 """Characters of a file's name; file systems take some 250 bytes."""

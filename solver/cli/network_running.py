@@ -16,29 +16,35 @@ from solver.cli.progress import interruptible, logged, status_text
 from solver.cli.running import search_options
 
 if TYPE_CHECKING:
+    from solver.network import ResultCache
     from solver.network.executors import Executor
     from solver.network.run import NetworkProgress, ProgressCallback, Run
     from solver.result import Options
 
 Answer = TypeVar("Answer")
 
+OTHER = "--cache DIR names another directory"
 
-def run_searches(arguments: argparse.Namespace, mapped: Callable[[Options, Run], Answer]) -> Answer:
-    """Return what `mapped` answers to the options, cache, progress and executor that the arguments ask for.
+
+def run_searches(
+    arguments: argparse.Namespace, mapped: Callable[[Options, Run], Answer]
+) -> tuple[Answer, bool]:
+    """Call `mapped` with the options and the run that the arguments ask for.
+
+    Returns
+    -------
+    tuple[Answer, bool]
+        What it returned, and whether a signal interrupted it.
 
     Raises
     ------
     OutputError
-        The cache cannot be used, or searches cannot run where they were to. Answers that cannot be
-        kept later on, as on a full disk, are a warning only.
+        The directory of ``--cache`` cannot be used, or searches cannot run where they were to.
     """
-    from solver.network import ResultCache, Run
+    from solver.network import Run
     from solver.network.executors import ExecutorError
 
-    directory = arguments.cache or default_cache()
-    _check_cache(directory)
-    cache, options = ResultCache(directory), search_options(arguments)
-    cache.remove_leftovers()
+    cache, options = _cache(arguments), search_options(arguments)
     try:
         executor = _executor(arguments)
         with interruptible() as stop, _progress_bar(arguments.quiet) as on_progress:
@@ -46,9 +52,34 @@ def run_searches(arguments: argparse.Namespace, mapped: Callable[[Options, Run],
             answer = mapped(options, how)
     except ExecutorError as error:
         raise OutputError(str(error)) from error
-    if cache.failure is not None:
-        write_stderr(f"warning: {printable(str(_unwritable(directory, cache.failure)))}\n")
-    return answer
+    if cache is not None and cache.failure is not None:
+        _warn(_unwritable(cache.directory, cache.failure))
+    return answer, stop.is_set()
+
+
+def _cache(arguments: argparse.Namespace) -> ResultCache | None:
+    """Return where results are kept; it is a warning only if the default directory cannot be used."""
+    from solver.network import ResultCache
+
+    if arguments.no_cache and arguments.resume:
+        raise OutputError("--resume uses the results that are kept: it conflicts with --no-cache")
+    if arguments.no_cache:
+        return None
+    try:
+        directory = arguments.cache or default_cache()
+        _check_cache(directory)
+    except OutputError as error:
+        if arguments.cache is not None:
+            raise
+        _warn(error)
+        return None
+    cache = ResultCache(directory)
+    cache.remove_leftovers()
+    return cache
+
+
+def _warn(error: OutputError) -> None:
+    write_stderr(f"warning: {printable(str(error))}\n")
 
 
 def default_cache() -> Path:
@@ -63,13 +94,13 @@ def default_cache() -> Path:
     try:
         return Path(base).expanduser() / "tilewright"
     except RuntimeError:
-        message = "there is no home directory to keep results in; --cache DIR names another place"
+        message = f"there is no home directory to keep results in; {OTHER}"
         raise OutputError(message) from None
 
 
 def _executor(arguments: argparse.Namespace) -> Executor:
     from solver.network import Processes, Serial
-    from solver.network.cluster import Cluster, silence_logs
+    from solver.network.executors import Cluster, silence_logs
 
     if arguments.cluster is not None:
         silence_logs()
@@ -78,17 +109,21 @@ def _executor(arguments: argparse.Namespace) -> Executor:
 
 
 def _check_cache(directory: Path) -> None:
-    """Make the directory before a long search; `OutputError` where that fails."""
+    """Make the directory before a long search; `OutputError` if it cannot be written."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _unwritable(directory, error) from error
     if not os.access(directory, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot keep results in {directory}: permission denied; --cache DIR names another")
+        raise OutputError(
+            f"cannot keep results in {directory}: permission denied; --cache DIR names another directory"
+        )
 
 
 def _unwritable(directory: Path, error: OSError) -> OutputError:
-    return OutputError(f"cannot keep results in {directory}: {error.strerror}; --cache DIR names another")
+    return OutputError(
+        f"cannot keep results in {directory}: {error.strerror}; --cache DIR names another directory"
+    )
 
 
 class _NetworkLine:

@@ -93,7 +93,7 @@ def _document(mapspace: Mapspace, front: Front) -> Document:
 
 def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
     """Find the front as the command line says, with live progress; an interrupt ends it early."""
-    from solver.guided import front_or_explain
+    from solver.fallback import front_or_explain
 
     units = mapspace.architecture.units_per_pj
     with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:

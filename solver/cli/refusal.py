@@ -11,8 +11,7 @@ from solver.cli.output import Step, deliver, write_stderr
 from solver.cli.progress import interruptible
 from solver.cli.running import load_mapspace
 from solver.exit_codes import EXIT_INFEASIBLE
-from solver.reasons import Reason
-from solver.result import Result, Status, Termination
+from solver.result import Reason, Result, Status, Termination
 
 EXPLAIN = "`python -m solver explain` with the same specs lists the changes that suffice"
 

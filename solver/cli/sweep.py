@@ -45,7 +45,7 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     )
     from solver.network.sweep import sweep
 
-    result = run_searches(arguments, partial(sweep, variants))
+    result, _ = run_searches(arguments, partial(sweep, variants))
     documents = {variant.point: variant.documents for variant in variants}
     _deliver(result, arguments, lambda variant: places_of(*documents[variant.point]))
     return EXIT_OF_STATUS[result.status]

@@ -12,13 +12,12 @@ from solver.assignment.array_search import ArrayChoice
 from solver.assignment.assigner import Alternatives, alternatives
 from solver.assignment.result import RULES, Assignment, AssignResult, Decomposition
 from solver.criteria import LAYERS, METHODS, TOTAL
-from solver.reasons import Reason
 from solver.report.figures import cost_text, count_text, counted, percent, seconds_text
 from solver.report.notes import print_notes
 from solver.report.reasons import INDENT, change_lines, others_left, placed_text, titled
 from solver.report.tables import NOTHING, plain_table
 from solver.report.text import ENDINGS, STYLES
-from solver.result import Status
+from solver.result import Reason, Status
 
 RULES_TEXT = {
     "split": ("edge", "split into costs of the two layers"),

@@ -12,12 +12,11 @@ from model.mapspace import Mapspace
 from model.objective import UNITS
 from solver.explain import CostReport
 from solver.explain.costs import ClauseCost
-from solver.reasons import Reason
 from solver.report.document import Document
 from solver.report.figures import count_text, energy_text, percent, significant
 from solver.report.reasons import reason_document
 from solver.report.tables import NOTHING, plain_table
-from solver.result import Result, Status
+from solver.result import Reason, Result, Status
 
 LONGEST_TEXT = 70
 FREE = "none"

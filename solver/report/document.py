@@ -13,11 +13,10 @@ from model.cost.slack import slacks
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.objective import UNITS, in_reported_unit
-from solver.reasons import Reason
 from solver.report.reasons import reason_document
 from solver.report.slack import effect_document, slack_document
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Result
+from solver.result import Reason, Result
 from solver.sensitivity import Effect
 
 Document = dict[str, object]

@@ -9,12 +9,12 @@ from model.cost.report import Violation
 from model.source_ref import SourceRef
 from model.text.source import Places
 from model.wording import listing
-from solver.network.result import NetworkResult
-from solver.reasons import Reason
+from solver.network.run import NetworkResult
 from solver.report.document import violation_document
 from solver.report.figures import counted
 from solver.report.reasons import INDENT, reason_document, reason_lines
 from solver.report.text import violation_text
+from solver.result import Reason
 
 MOST_CONFLICTS = 10
 """Conflicts that are shown with their lines."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 
 from rich.console import Console
@@ -15,7 +15,7 @@ from model.objective import EDP, UNITS
 from model.problem import Problem
 from model.text.source import Places
 from model.wording import listing
-from solver.network.result import LayerResult, NetworkResult
+from solver.network.run import LayerResult, NetworkResult
 from solver.report.document import Document, result_document, violation_document
 from solver.report.failures import (
     MOST_CONFLICTS,
@@ -34,6 +34,9 @@ from solver.result import Result, Status, Termination
 
 ARITHMETIC = "arithmetic"
 
+MOST_ROWS = 1000
+"""Layers up to which each has a row; a row takes a millisecond or two."""
+
 
 def print_network(console: Console, result: NetworkResult, places: Places | None = None) -> None:
     """Print the layers, the totals, notes, why layers have no mapping, and the status line.
@@ -45,6 +48,9 @@ def print_network(console: Console, result: NetworkResult, places: Places | None
     """
     console.print(Text.assemble(("Network", "bold"), f" {result.network.name}"))
     console.print(layers_table(result))
+    unlisted = len(result.layers) - len(_listed(result))
+    if unlisted:
+        console.print(f"{unlisted:,} Einsums identical to these are not listed; `--json` has all of them.")
     console.print(Text.assemble("\n", ("Totals", "bold")))
     console.print(totals_table(result))
     print_notes(console, brief_notes(result.network.notes))
@@ -66,7 +72,7 @@ def layers_table(result: NetworkResult) -> Table:
     for heading in ("Utilization", "Time"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("From", no_wrap=True)
-    for outcome in result.layers:
+    for outcome in _listed(result):
         table.add_row(
             outcome.layer.name,
             shape_text(outcome.layer.mapspace.problem),
@@ -76,6 +82,13 @@ def layers_table(result: NetworkResult) -> Table:
             _origin(outcome),
         )
     return table
+
+
+def _listed(result: NetworkResult) -> Sequence[LayerResult]:
+    """Return the layers that have rows; of very many, identical ones only once."""
+    if len(result.layers) <= MOST_ROWS:
+        return result.layers
+    return [outcome for outcome in result.layers if outcome.origin != "identical"]
 
 
 def _status(outcome: LayerResult) -> str:
@@ -196,6 +209,9 @@ def network_document(result: NetworkResult) -> Document:
     """Return the JSON document of a network; docs/network.md lists the keys."""
     energy, cycles, edp = result.energy, result.cycles, result.edp
     units = result.units_per_pj
+    originals = [outcome for outcome in result.layers if outcome.origin != "identical"]
+    count = Counter(outcome.layer.name for outcome in originals)
+    first = {own.layer.name: own for own in originals if count[own.layer.name] == 1}
     return {
         "version": version("tilewright"),
         "network": result.network.name,
@@ -207,12 +223,13 @@ def network_document(result: NetworkResult) -> Document:
         "proven": result.proven,
         "einsums": len(result.network.layers),
         "seconds": result.seconds,
-        "layers": [_layer_document(outcome) for outcome in result.layers],
+        "layers": [_layer_document(outcome, first) for outcome in result.layers],
         "notes": list(map(str, result.network.notes)),
     }
 
 
-def _layer_document(outcome: LayerResult) -> Document:
+def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> Document:
+    """Return what is known of a layer; one that repeats another, names and all, refers to it."""
     head: Document = {
         "name": outcome.layer.name,
         "shape": outcome.layer.mapspace.problem.bound,
@@ -226,10 +243,17 @@ def _layer_document(outcome: LayerResult) -> Document:
         limited = None if transfer is None else transfer.limited_by
         return {**head, "limited_by": limited, "result": None, "transfer": _transfer_document(outcome)}
     evaluation = outcome.result.evaluation
+    limited = None if evaluation is None else bottleneck(evaluation)
+    if outcome.same_as in first and _names(outcome) == _names(first[outcome.same_as]):
+        return {**head, "limited_by": limited, "result": None, "transfer": None}
     document = result_document(outcome.layer.mapspace, outcome.result)
     del document["version"]
-    limited = None if evaluation is None else bottleneck(evaluation)
     return {**head, "limited_by": limited, "result": document, "transfer": None}
+
+
+def _names(outcome: LayerResult) -> tuple[str, ...]:
+    problem = outcome.layer.mapspace.problem
+    return (*problem.dims, *(space.name for space in problem.dataspaces))
 
 
 def _transfer_document(outcome: LayerResult) -> Document | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from model.text.source import Places, excerpts
-from solver.reasons import Lever, Reason, Shortfall, Statement
+from solver.result import Lever, Reason, Shortfall, Statement
 
 INDENT = "  "
 

@@ -13,8 +13,7 @@ from rich.text import Text
 from model.note import Note
 from model.objective import UNITS
 from model.wording import listing
-from solver.network.sweep import SweepPoint, SweepResult
-from solver.network.swept_energies import energy_remarks
+from solver.network.sweep import SweepPoint, SweepResult, energy_remarks
 from solver.report.document import Document
 from solver.report.failures import failure_document, failures
 from solver.report.figures import count_text, counted, energy_text, seconds_text, significant

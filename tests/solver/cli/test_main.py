@@ -38,13 +38,12 @@ def answer(monkeypatch):
     calls = []
 
     def install(result):
-        def fake(mapspace, options, on_progress, should_stop, reasons=True):
+        def fake(mapspace, options, on_progress, should_stop, known=None, reasons=True):
             assert not should_stop()
             calls.append(options)
             return result
 
-        monkeypatch.setattr("solver.guided.map_or_explain", fake)
-        monkeypatch.setattr("solver.guided.map_from", lambda known, *rest: fake(*rest))
+        monkeypatch.setattr("solver.fallback.map_or_explain", fake)
         return calls
 
     return install
@@ -84,7 +83,7 @@ def test_evaluate_takes_the_mapping_of_the_specs_unless_told_otherwise(tmp_path,
     assert main(["evaluate", SPEC, str(other), "--mapping", MAPPING]) == 0
     lines = capsys.readouterr().out.splitlines()
     (note,) = (line for line in lines if line.startswith("note:"))
-    assert "other.yaml:1:1: this `mapping` gives way to that of " in note
+    assert "other.yaml:1:1: this `mapping` is overridden by that of " in note
     assert main(["evaluate", SPEC, MAPPING, "--mapping", MAPPING]) == 0
     assert capsys.readouterr().out.splitlines() == [line for line in lines if line != note]
 

@@ -1,6 +1,8 @@
 """Certificates and mappings of whole networks, and the check of the certificates."""
 
 import json
+import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import yaml
 from solver.cli import certify
 from solver.cli.main import main
 from solver.cli.network_files import file_names
+from solver.search import map_einsum
 from tests.small_network import ARCHITECTURE, write_specs
 
 
@@ -110,6 +113,22 @@ def test_directories_and_options_are_looked_at_before_the_search(arguments, caps
     assert main([*arguments, *words]) == 2
     assert message in capsys.readouterr().err
     assert not Path("cache").exists()
+
+
+def test_an_interrupted_run_checks_nothing(arguments, capsys, monkeypatch):
+    """The first search is stopped; what is known by then is written."""
+    stop = threading.Event()
+
+    def interrupted(mapspace, options, on_progress, should_stop, **_):
+        stop.set()
+        return map_einsum(mapspace, options)
+
+    monkeypatch.setattr("solver.cli.network_running.interruptible", lambda: nullcontext(stop))
+    monkeypatch.setattr("solver.network.executors.map_or_explain", interrupted)
+    monkeypatch.setattr("solver.cli.network.check_files", pytest.fail)
+    assert main([*arguments, "--quiet", "--check", "--certificates", "proofs"]) == 6
+    assert "note: interrupted: certificates are not checked" in capsys.readouterr().err
+    assert len(list(Path("proofs").iterdir())) == 1
 
 
 def test_names_of_files_differ_and_are_plain():

@@ -39,7 +39,7 @@ def test_the_table(arguments, capsys):
     assert [row[:4] for row in rows] == [["w", "PE", "6", "OPTIMAL"], ["w", "PE", "12", "OPTIMAL"]]
     assert [row[-2:] for row in rows] in ([["4/4", "*"], ["-", "4/4"]], [["-", "4/4"], ["4/4", "*"]])
     note = next(line for line in lines if line.startswith("note: buffer.depth"))
-    assert "(read, fill, update, leak) are given, and the same for each value" in note
+    assert "(read, fill, update, leak) are given, and do not change" in note
     assert lines[-1].startswith("OPTIMAL 2 points; 8 of 8 Einsums proven; 4 searches")
 
 
@@ -71,8 +71,8 @@ def test_alternatives_that_are_named_again_count_once(arguments, capsys):
     ]
     repeated = [note for note in document["notes"] if "more than once" in note]
     assert repeated == [
-        "the workload w.yaml is named more than once, and counts once",
-        "the architecture b.yaml is named more than once, and counts once",
+        "the workload w.yaml is given more than once and counts once",
+        "the architecture b.yaml is given more than once and counts once",
     ]
 
 
@@ -119,7 +119,7 @@ def test_a_time_limit_leaves_points_unproven(arguments, capsys):
     ("words", "message"),
     [
         (("--set-attribute", "bufer.depth=1"), "did you mean `buffer`?"),
-        (("--set-attribute", "buffer.depth"), "sets no attribute"),
+        (("--set-attribute", "buffer.depth"), "does not set an attribute"),
         (("--set-attribute", "buffer.depth=0"), "buffer.depth=0"),
         (("--set-attribute", "buffer.depth=1,1"), "twice"),
         (("--workloads", "absent.yaml"), "absent.yaml"),

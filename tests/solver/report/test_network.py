@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from model.cascade import Layer, Network
-from solver.network.result import LayerResult, NetworkResult
+from solver.network.run import LayerResult, NetworkResult
 from solver.report.network import bottleneck, status_line, why_lines
 from solver.result import Termination
 from tests.solver.examples import EVALUATION, FEASIBLE, INFEASIBLE, MAPSPACE
