@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, write_output, write_stdout
-from solver.report.picture import PlotError
+from solver.report.pictures import PlotError
 
 
 def test_paths_that_can_be_written_pass(tmp_path):

@@ -15,7 +15,7 @@ from solver.cli.running import load_mapspace
 from solver.pareto import Front, OpenRange, pareto_front
 from solver.report.figures import energy_unit
 from solver.report.front import front_document, print_front
-from solver.report.front_plot import draw_front
+from solver.report.pictures import draw_front
 from solver.result import Options, Status, Termination
 from tests.conftest import REPOSITORY
 from tests.solver.explain.row import IDLE, edited
@@ -100,7 +100,7 @@ def test_a_picture_is_drawn(suffix, small, tmp_path):
 def test_the_picture_shows_the_points_of_the_front(monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
     drawn = []
-    monkeypatch.setattr("solver.report.front_plot.save_figure", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr("solver.report.pictures.save_figure", lambda figure, path: drawn.append(figure))
     front = pareto_front(random_mapspaces(7, 2, 300)[1])
     assert len(front.points) > 2
     draw_front(front, "", tmp_path / "out.svg")
@@ -177,7 +177,7 @@ def test_an_open_front_is_printed_with_what_is_open():
 def test_an_open_front_is_drawn_up_to_the_frame(monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
     drawn = []
-    monkeypatch.setattr("solver.report.front_plot.save_figure", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr("solver.report.pictures.save_figure", lambda figure, path: drawn.append(figure))
     _, front = partial_front()
     draw_front(front, "open", tmp_path / "open.svg")
     (axes,) = drawn[0].axes

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from solver.report.picture import PlotError, blank_figure, check_plot, save_figure, verbatim
+from solver.report.pictures import PlotError, blank_figure, check_plot, save_figure, verbatim
 
 
 @pytest.mark.parametrize(
